@@ -1,0 +1,1 @@
+"""Chat models and embedders: transports, retries, prices, tokens, and the built-in baseline."""

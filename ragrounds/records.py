@@ -1,0 +1,274 @@
+"""The vocabulary: small frozen records that every room may import.
+
+Events of an attempt are flat and append-only; the tree run → attempt → step → call is derived from them by
+`ragrounds.evals.tree`. Times are wall-clock seconds since the epoch (`at`), durations are seconds of a monotonic
+clock, money is US dollars, tokens are the provider's own counts. A figure that is not known is ``None``, never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+Kind = Literal["choice", "long", "extraction"]
+Status = Literal["completed", "refused", "failed", "capped", "not_run"]
+Reading = Literal["answered", "abstained", "refused", "unparsable", "none"]
+Speaker = Literal["system", "user", "assistant"]
+
+
+class Stem(Struct, frozen=True):
+    """A question without its options: all that nodes which write queries or read documents may see."""
+
+    question_id: str
+    text: str
+    language: str = "en"
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """One item of a benchmark as graphs and tools see it. The gold answer is not here: see :class:`Gold`."""
+
+    id: str
+    benchmark: str
+    """Canonical name, ``family/dataset``: ``mirage/pubmedqa``."""
+    text: str
+    kind: Kind = "choice"
+    split: str = "test"
+    options: dict[str, str] = field(default_factory=dict)
+    """Letter → text, in the benchmark's own order; empty where `kind` is not ``choice``."""
+    group: str = ""
+    """Subject or specialty, for tables."""
+    cluster: str = ""
+    """Questions that are not independent (duplicates, same source) share a cluster; empty: a cluster of its own."""
+    language: str = "en"
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def stem(self) -> Stem:
+        """The question without its options."""
+        return Stem(self.id, self.text, self.language)
+
+
+class Gold(Struct, frozen=True, kw_only=True):
+    """What is right. Only scorers, the oracle agent and the analyses may see it."""
+
+    question_id: str
+    answer: str
+    """The letter of the right option, or a reference answer."""
+    documents: tuple[str, ...] = ()
+    """Ids of the documents that hold the answer."""
+    facts: tuple[tuple[str, ...], ...] = ()
+    """Required facts of a long answer; each is a tuple of accepted wordings."""
+
+
+class Query(Struct, frozen=True):
+    """What is searched for. Made from a :class:`Stem` or from text a model wrote, never from a `Question`:
+    this is how question-only retrieval (MIRAGE, Section 3.1) is kept by type."""
+
+    text: str
+
+    @classmethod
+    def of(cls, stem: Stem) -> Query:
+        """Search for the question itself."""
+        return cls(stem.text)
+
+
+class Passage(Struct, frozen=True, kw_only=True):
+    """One search result."""
+
+    id: str
+    document: str
+    title: str
+    text: str
+    corpus: str
+    score: float = 0.0
+    rank: int = 0
+    """From 1, best first; 0: not ranked."""
+    retriever: str = ""
+
+
+class Message(Struct, frozen=True):
+    """One turn of a chat."""
+
+    role: Speaker
+    content: str
+
+
+class Usage(Struct, frozen=True):
+    """Tokens of one reply. `cached` is a part of `input`, `reasoning` a part of `output`."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    reasoning: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            self.reasoning + other.reasoning,
+        )
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """What a chat model answered, completely received."""
+
+    text: str
+    finish: str = "stop"
+    """``stop``, ``length``, ``content_filter``, ``tool_calls``, or ``none`` for a response without choices."""
+    usage: Usage | None = None
+    model: str = ""
+    """The model's name as the server gives it."""
+    reasoning: str = ""
+    """Reasoning text that the server returns beside the answer."""
+    stopped_at: str = ""
+    """The stop string that ended the text, where the server says so."""
+
+
+class Fault(Struct, frozen=True, kw_only=True):
+    """One try of a call that did not give a reply."""
+
+    kind: str
+    """``rate_limit``, ``server``, ``timeout``, ``connection``, ``malformed`` …"""
+    message: str
+    status: int | None = None
+    waited: float = 0.0
+    """Seconds waited before the next try."""
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One request to a model or a tool, as an attempt's event. The request and the response stand in the journal
+    under `key`."""
+
+    key: str
+    kind: Literal["model", "search", "tool"]
+    role: str
+    """Whose tokens these are in the ledger: ``answering``, ``reading``, ``querying``, ``judging``, ``embedding``."""
+    node: str
+    actor: str
+    """The model's or the searcher's canonical text."""
+    at: float
+    seconds: float
+    cached: bool = False
+    """Answered from the journal: nothing was spent, the cold price still counts."""
+    usage: Usage | None = None
+    cold: float | None = None
+    """Dollars this call costs when nothing is cached in the journal; ``None``: no known price."""
+    passages: tuple[str, ...] = ()
+    """Ids of the passages a search returned, best first."""
+    faults: tuple[Fault, ...] = ()
+    error: str = ""
+
+
+class Entered(Struct, frozen=True, kw_only=True, tag="entered"):
+    """A node of the graph begins."""
+
+    step: int
+    node: str
+    at: float
+
+
+class Called(Struct, frozen=True, kw_only=True, tag="called"):
+    """A call was made inside a step."""
+
+    step: int
+    call: Call
+
+
+class Left(Struct, frozen=True, kw_only=True, tag="left"):
+    """A node ended; `changes` is what it wrote to the state, as JSON-able values."""
+
+    step: int
+    seconds: float
+    changes: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+
+class Noted(Struct, frozen=True, kw_only=True, tag="noted"):
+    """Something worth telling happened: a passage was cut, a limit was reached, a query was repeated."""
+
+    step: int
+    what: str
+    text: str
+
+
+Event = Entered | Called | Left | Noted
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One node of a graph, entered and left, with its calls: derived from events."""
+
+    index: int
+    node: str
+    at: float
+    seconds: float | None
+    calls: tuple[Call, ...] = ()
+    notes: tuple[Noted, ...] = ()
+    changes: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+
+class Attempt(Struct, frozen=True, kw_only=True):
+    """One question × one agent × one epoch."""
+
+    run: str
+    question_id: str
+    epoch: int
+    status: Status
+    text: str
+    """The final answer text, exactly as the agent gave it; what it had, where it was capped."""
+    reason: str = ""
+    """Why the status is not ``completed``."""
+    usage: Usage | None = None
+    """``None``: some call's usage is unknown."""
+    spent: float | None = None
+    cold: float | None = None
+    seconds: float = 0.0
+    at: float = 0.0
+    calls: int = 0
+    events: tuple[Event, ...] = ()
+
+
+class Score(Struct, frozen=True, kw_only=True):
+    """What a protocol makes of an attempt. `value` is ``None`` where it is missing (a judge that failed)."""
+
+    question_id: str
+    epoch: int
+    protocol: str
+    value: float | None
+    reading: Reading
+    prediction: str = ""
+    """The option letter or the parsed answer the protocol went by."""
+    reason: str = ""
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What a judge said of one answer or of one pair, with its raw text."""
+
+    question_id: str
+    judge: str
+    axis: str
+    first: str
+    second: str = ""
+    outcome: str = ""
+    """``first``, ``second``, ``tie`` or a grade; empty: unparsable."""
+    raw: str = ""
+    reason: str = ""
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """Agent × benchmark split × epochs. The same fingerprint continues the same run."""
+
+    id: str
+    agent: str
+    benchmark: str
+    questions: str
+    """Content hash of the questions and golds that this run answers, in order."""
+    count: int
+    epochs: int
+    fingerprint: str
+    identity: dict[str, Any]
+    """All that the fingerprint covers: code version, prompts' hashes, corpus version, model, parameters."""
+    created: float
+    origin: Literal["replayed", "imported"] = "replayed"

@@ -1,0 +1,163 @@
+"""The one grammar for naming things: ``name[key=value,…]``.
+
+Agents, retrievers and models are named by a spec. Values are numbers, ``true``/``false``, words, quoted strings, or
+specs again. :func:`parse` reads it; ``str()`` prints the one canonical form (keys sorted, shortest numbers, quotes
+only where needed), so that equal specs have equal texts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Union
+
+from ragrounds.errors import UserError
+
+Value = Union[bool, int, float, str, "Spec"]
+
+_WORD = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./:@+~-]*")
+_NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_SPACE = re.compile(r"\s*")
+_DEEPEST = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Spec:
+    """A name with parameters. Its canonical text is its identity: equality and hash go by it."""
+
+    name: str
+    parameters: Mapping[str, Value] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+
+    def __str__(self) -> str:
+        if not self.parameters:
+            return _word(self.name)
+        inside = ",".join(f"{key}={_text(value)}" for key, value in sorted(self.parameters.items()))
+        return f"{_word(self.name)}[{inside}]"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spec) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __reduce__(self) -> tuple[type[Spec], tuple[str, dict[str, Value]]]:
+        return Spec, (self.name, dict(self.parameters))
+
+    def having(self, **parameters: Value) -> Spec:
+        """The same name with some parameters set."""
+        return Spec(self.name, {**self.parameters, **parameters})
+
+
+def parse(text: str) -> Spec:
+    """Read a spec.
+
+    Raises:
+        UserError: the text does not follow the grammar; the message points at the place.
+    """
+    spec, end = _spec(text, _skip(text, 0), 0)
+    end = _skip(text, end)
+    if end != len(text):
+        raise _wrong(text, end, "nothing more")
+    return spec
+
+
+def _spec(text: str, at: int, depth: int) -> tuple[Spec, int]:
+    if depth > _DEEPEST:
+        raise UserError(f"The spec {text[:60]!r}… is nested more than {_DEEPEST} deep.")
+    name, at = _name(text, at)
+    after = _skip(text, at)
+    if after == len(text) or text[after] != "[":
+        return Spec(name), at
+    at = _skip(text, after + 1)
+    parameters: dict[str, Value] = {}
+    while at < len(text) and text[at] != "]":
+        key_at = at
+        key, at = _name(text, at)
+        at = _skip(text, at)
+        if at >= len(text) or text[at] != "=":
+            raise _wrong(text, at, f"'=' after {key!r}")
+        if key in parameters:
+            raise _wrong(text, key_at, f"{key!r} only once")
+        parameters[key], at = _value(text, _skip(text, at + 1), depth)
+        at = _skip(text, at)
+        if at < len(text) and text[at] == ",":
+            at = _skip(text, at + 1)
+        elif at >= len(text) or text[at] != "]":
+            raise _wrong(text, at, "',' or ']'")
+    if at >= len(text):
+        raise _wrong(text, at, "']'")
+    return Spec(name, parameters), at + 1
+
+
+def _name(text: str, at: int) -> tuple[str, int]:
+    quoted = _STRING.match(text, at)
+    if quoted:
+        return _unquoted(text, quoted), quoted.end()
+    word = _WORD.match(text, at)
+    if not word:
+        raise _wrong(text, at, "a name")
+    return word.group(), word.end()
+
+
+def _value(text: str, at: int, depth: int) -> tuple[Value, int]:
+    quoted = _STRING.match(text, at)
+    if quoted:
+        return _unquoted(text, quoted), quoted.end()
+    number = _NUMBER.match(text, at)
+    word = _WORD.match(text, at)
+    if number and (word is None or number.end() >= word.end()):
+        return _number(number.group()), number.end()
+    if not word:
+        raise _wrong(text, at, 'a number, a word, a "quoted string" or name[key=value]')
+    if word.group() in ("true", "false"):
+        return word.group() == "true", word.end()
+    spec, end = _spec(text, at, depth + 1)
+    return (spec if spec.parameters else spec.name), end
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _unquoted(text: str, quoted: re.Match[str]) -> str:
+    try:
+        return str(json.loads(quoted.group(), strict=False))
+    except ValueError:
+        raise _wrong(text, quoted.start(), "a string quoted as in JSON") from None
+
+
+def _skip(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return space.end() if space else at
+
+
+def _word(text: str) -> str:
+    return text if _WORD.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Spec):
+        return str(value)
+    bare = _WORD.fullmatch(value) and not _NUMBER.fullmatch(value) and value not in ("true", "false")
+    return value if bare else json.dumps(value, ensure_ascii=False)
+
+
+def _wrong(text: str, at: int, expected: str) -> UserError:
+    found = repr(text[at : at + 12]) if at < len(text) else "the end"
+    return UserError(f"Cannot read the spec {text!r}: expected {expected} at position {at}, found {found}.")

@@ -1,0 +1,1 @@
+"""The terminal and HTML views. They draw; they decide nothing."""
