@@ -1,0 +1,186 @@
+"""A benchmark in memory: questions in order, what is right, and a version that changes with either."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks.cards import Card
+from ragrounds.evals.benchmarks.reading import broken, shown
+from ragrounds.records import Gold, Question
+
+
+class Item(NamedTuple):
+    """A question with what is right, as a loader makes it."""
+
+    question: Question
+    gold: Gold
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    """How a part of a benchmark was drawn; the same values draw the same questions."""
+
+    seed: int
+    limit: int | None = None
+    per_dataset: int | None = None
+    of: int = 0
+    """Questions it was drawn from."""
+
+
+class Benchmark(Struct, frozen=True, kw_only=True, eq=False):
+    """Questions in a fixed order with their golds. Equal versions mean equal content."""
+
+    name: str
+    """``family`` or ``family/dataset``."""
+    card: Card
+    questions: tuple[Question, ...]
+    golds: Mapping[str, Gold]
+    """By question id. Only scorers, the oracle agent and the analyses may see it."""
+    version: str
+    """Content hash of questions and golds in order (SHA-256, hexadecimal)."""
+    path: str = ""
+    """The file or folder it was read from; empty where it is shipped."""
+    selection: Selection | None = None
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """Canonical dataset names, in order of appearance."""
+        return tuple(dict.fromkeys(question.benchmark for question in self.questions))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Questions of each dataset."""
+        return dict(Counter(question.benchmark for question in self.questions))
+
+
+def assemble(name: str, card: Card, items: Iterable[Item], path: Path | None = None) -> Benchmark:
+    """Check what every benchmark must keep, mark duplicates as clusters, and compute the version.
+
+    Raises:
+        UserError: no questions, a duplicate id, a gold that is not among the options, an empty text.
+    """
+    where = path or Path(name)
+    golds: dict[str, Gold] = {}
+    questions: list[Question] = []
+    for question, gold in items:
+        record = f"question {shown(question.id)}"
+        if question.id in golds:
+            raise broken(where, "this id stands twice; ids are unique", record)
+        if not question.text.strip():
+            raise broken(where, "the question is empty", record)
+        if question.kind == "choice":
+            _check_options(question, gold, where, record)
+        golds[question.id] = gold
+        questions.append(question)
+    if not questions:
+        raise broken(where, "it holds no questions")
+    clustered = with_clusters(questions)
+    return Benchmark(
+        name=name,
+        card=card,
+        questions=clustered,
+        golds=MappingProxyType(golds),
+        version=content_version(clustered, golds),
+        path=str(path) if path else "",
+    )
+
+
+def _check_options(question: Question, gold: Gold, path: Path, record: str) -> None:
+    if len(question.options) < 2:
+        raise broken(path, f"it has {len(question.options)} options, and a choice needs two or more", record)
+    blank = [label for label, text in question.options.items() if not text.strip()]
+    if blank:
+        raise broken(path, f"the option {shown(blank[0])} is empty", record)
+    if gold.answer not in question.options:
+        known = ", ".join(shown(label) for label in list(question.options)[:30])
+        raise broken(path, f"the answer {shown(gold.answer)} is not among the options ({known})", record)
+
+
+def fold(text: str) -> str:
+    """A text without differences of case and spacing."""
+    return " ".join(text.split()).casefold()
+
+
+def with_clusters(questions: Iterable[Question]) -> tuple[Question, ...]:
+    """Give questions with the same text and the same options (case and spacing apart) one cluster: the id of the
+    first. A cluster that the loader has set (same source, same patient) is kept."""
+    kept = tuple(questions)
+    first: dict[tuple[str, ...], str] = {}
+    same: dict[str, str] = {}
+    for question in kept:
+        content = (fold(question.text), *(fold(option) for option in question.options.values()))
+        same[question.id] = first.setdefault(content, question.id)
+    members = Counter(same.values())
+    return tuple(
+        msgspec.structs.replace(question, cluster=same[question.id])
+        if not question.cluster and members[same[question.id]] > 1
+        else question
+        for question in kept
+    )
+
+
+def content_version(questions: Iterable[Question], golds: Mapping[str, Gold]) -> str:
+    """SHA-256 of all that can change an answer or its score: ids, texts, options, golds, in order. Groups and
+    clusters are left out: they are labels of tables and statistics."""
+    digest = hashlib.sha256()
+    for question in questions:
+        gold = golds[question.id]
+        content = [
+            *(question.id, question.benchmark, question.kind, question.language, question.text),
+            *(list(question.options.items()), gold.answer, gold.documents, gold.facts),
+        ]
+        digest.update(msgspec.json.encode(content) + b"\n")
+    return digest.hexdigest()
+
+
+def select(
+    benchmark: Benchmark, *, limit: int | None = None, per_dataset: int | None = None, seed: int = 0
+) -> Benchmark:
+    """Draw questions without replacement: `per_dataset` of each dataset, then `limit` of what is left, every question
+    with the same chance. The order of the benchmark is kept.
+
+    The draw goes by a hash of seed and question id, so a smaller limit is a subset of a larger one, and the same
+    question is drawn on every machine and whatever else stands in the file.
+
+    Raises:
+        UserError: a number below 1.
+    """
+    for name, number in (("limit", limit), ("number per dataset", per_dataset)):
+        if number is not None and number < 1:
+            raise UserError(f"The {name} is {number}; it must be 1 or more, or left out for all questions.")
+    if limit is None and per_dataset is None:
+        return benchmark
+    drawn = sorted(benchmark.questions, key=lambda question: _lot(seed, question.id))
+    if per_dataset is not None:
+        taken: Counter[str] = Counter()
+        kept: list[Question] = []
+        for question in drawn:
+            if taken[question.benchmark] < per_dataset:
+                taken[question.benchmark] += 1
+                kept.append(question)
+        drawn = kept
+    chosen = {question.id for question in drawn[:limit]}
+    questions = tuple(question for question in benchmark.questions if question.id in chosen)
+    golds = {question.id: benchmark.golds[question.id] for question in questions}
+    return msgspec.structs.replace(
+        benchmark,
+        questions=questions,
+        golds=MappingProxyType(golds),
+        version=content_version(questions, golds),
+        selection=Selection(seed=seed, limit=limit, per_dataset=per_dataset, of=len(benchmark)),
+    )
+
+
+def _lot(seed: int, question_id: str) -> bytes:
+    return hashlib.sha256(f"{seed}\n{question_id}".encode()).digest()

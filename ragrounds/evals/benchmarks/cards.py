@@ -1,0 +1,77 @@
+"""One typed card a dataset: where it comes from, what it may be used for, how it is scored.
+
+The cards stand as TOML beside this file, one file a family.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from ragrounds.errors import unknown
+
+Task = Literal["choice", "long", "extraction", "link", "retrieval", "reranking", "similarity", "mixed"]
+
+
+class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is known of a dataset apart from its questions. Unknown is an empty string, or 0 for a size."""
+
+    name: str
+    """``family`` or ``family/dataset``."""
+    title: str
+    task: Task
+    source: str
+    """The public home of the data."""
+    license: str
+    language: str = "en"
+    revision: str = ""
+    """The commit or release the size and the hash belong to."""
+    sha256: str = ""
+    """Of the authors' file; a copy with another hash is loaded all the same, `ragrounds data verify` says so."""
+    split: str = "test"
+    size: int = 0
+    """Questions (or queries) of the published split."""
+    metric: str = "accuracy"
+    protocols: tuple[str, ...] = ()
+    """How answers are scored, the paper's own protocol first."""
+    table: str = ""
+    """The paper and the table that its figures stand in."""
+    missing: str = ""
+    """What of the published benchmark cannot be had."""
+    note: str = ""
+
+
+class _File(Struct, forbid_unknown_fields=True):
+    card: list[Card]
+
+
+@cache
+def family_cards(family: str) -> tuple[Card, ...]:
+    """The cards of one family, the family's own first; none where the family has no file."""
+    file = files(__package__) / "cards" / f"{family}.toml"
+    if not file.is_file():
+        return ()
+    return tuple(msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), _File).card)
+
+
+def all_cards() -> tuple[Card, ...]:
+    """Every card, by family."""
+    names = sorted(file.name for file in (files(__package__) / "cards").iterdir() if file.name.endswith(".toml"))
+    return tuple(card for name in names for card in family_cards(name.removesuffix(".toml")))
+
+
+def card(name: str) -> Card:
+    """The card of ``family`` or ``family/dataset``.
+
+    Raises:
+        UserError: no such card; names the nearest.
+    """
+    for found in family_cards(name.partition("/")[0]):
+        if found.name == name:
+            return found
+    raise unknown("benchmark", name, [found.name for found in all_cards()], "ragrounds data ls")

@@ -1,0 +1,1 @@
+"""One loader file a family: the authors' own format in, questions and golds out."""

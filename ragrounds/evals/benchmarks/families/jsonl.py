@@ -1,0 +1,109 @@
+"""A JSON Lines file of the user's own, one question a line; the shipped sample is written in it too.
+
+Fields: ``id``, ``question``, ``answer``; for a choice ``options`` (a label → text object, or a list, which gets the
+letters A, B, …); all else is optional: ``type`` (``choice`` or ``long``, by default whichever the options say),
+``group``, ``cluster``, ``language``, ``split``, ``documents`` (ids of the gold documents), ``facts`` (for each required
+fact, its accepted wordings). Other fields of text are kept as metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl
+from ragrounds.records import Gold, Question
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+class _Line(Struct):
+    id: str | int
+    question: str
+    answer: str = ""
+    type: Literal["choice", "long", ""] = ""
+    options: dict[str, str] | list[str] = field(default_factory=list)
+    group: str = ""
+    cluster: str = ""
+    language: str = "en"
+    split: str = "test"
+    documents: list[str | int] = field(default_factory=list)
+    facts: list[list[str]] = field(default_factory=list)
+
+
+def items(path: Path, dataset: str = "") -> Iterator[Item]:
+    """The questions of the file. Ids begin with `dataset`, by default the file's name.
+
+    Raises:
+        UserError: a line is broken.
+    """
+    stem = dataset or path.name.removesuffix(".gz").removesuffix(".jsonl")
+    return from_records(read_jsonl(path), path, f"jsonl/{stem}")
+
+
+def from_records(records: Iterable[tuple[str, Any]], path: Path, benchmark: str) -> Iterator[Item]:
+    """Questions from (place, record) pairs; `benchmark` is their canonical name.
+
+    Raises:
+        UserError: a record is broken.
+    """
+    for place, value in records:
+        line = convert(value, _Line, path, place)
+        yield _item(line, _metadata(value), path, place, benchmark)
+
+
+def labelled(options: dict[str, str] | list[str]) -> dict[str, str]:
+    """Options under labels: their own, or letters; numbers from 1 where the letters do not suffice."""
+    if isinstance(options, dict):
+        return options
+    labels = LETTERS if len(options) <= len(LETTERS) else [str(number) for number in range(1, len(options) + 1)]
+    return dict(zip(labels, options, strict=False))
+
+
+def label_of(answer: str, options: dict[str, str]) -> str:
+    """The label that an answer means: itself, or that of the one option whose text it is."""
+    if answer in options:
+        return answer
+    same = [label for label, text in options.items() if text.strip() == answer.strip()]
+    return same[0] if len(same) == 1 else answer
+
+
+def _item(line: _Line, metadata: dict[str, str], path: Path, place: str, benchmark: str) -> Item:
+    kind = line.type or ("choice" if line.options else "long")
+    options = labelled(line.options) if kind == "choice" else {}
+    if kind == "choice" and not line.answer:
+        raise broken(path, "it has no field `answer`", place)
+    if kind == "long" and not (line.answer.strip() or line.facts):
+        raise broken(path, "a long-form question needs `answer` or `facts`", place)
+    if any(not wordings or not all(wording.strip() for wording in wordings) for wordings in line.facts):
+        raise broken(path, "each fact needs one or more wordings, none of them empty", place)
+    if not str(line.id).strip():
+        raise broken(path, "the id is empty", place)
+    question = Question(
+        id=f"{benchmark.rpartition('/')[2]}/{line.id}",
+        benchmark=benchmark,
+        text=line.question,
+        kind=kind,
+        split=line.split,
+        options=options,
+        group=line.group,
+        cluster=line.cluster,
+        language=line.language,
+        metadata=metadata,
+    )
+    gold = Gold(
+        question_id=question.id,
+        answer=label_of(line.answer, options) if kind == "choice" else line.answer,
+        documents=tuple(str(document) for document in line.documents),
+        facts=tuple(tuple(wordings) for wordings in line.facts),
+    )
+    return Item(question, gold)
+
+
+def _metadata(value: dict[str, Any]) -> dict[str, str]:
+    known = set(_Line.__struct_fields__)
+    return {key: text for key, text in value.items() if key not in known and isinstance(text, str)}

@@ -1,0 +1,179 @@
+"""Reading benchmark files: strict, and clear about what is wrong.
+
+A benchmark file is somebody else's: it can be cut off, wrongly encoded, or edited by hand. Every function here either
+gives typed values or raises one :class:`~ragrounds.errors.UserError` line that names the file, the record and the
+fault. Text out of a file is shown escaped and shortened, never as it is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from ragrounds.errors import UserError
+
+T = TypeVar("T")
+
+LONGEST_TEXT = 200_000
+"""Characters of one text field; several times the longest case report of any benchmark here."""
+_LONGEST_SHOWN = 60
+
+
+def shown(text: object) -> str:
+    """A value out of a file, quoted, escaped and shortened for a message."""
+    quoted = ascii(str(text)) if not str(text).isprintable() else repr(str(text))
+    return quoted if len(quoted) <= _LONGEST_SHOWN else quoted[:_LONGEST_SHOWN] + "…'"
+
+
+def broken(path: Path, what: str, record: str = "") -> UserError:
+    """The error for a file that cannot be read: `record` is where, `what` is the fault (no full stop)."""
+    where = f"{record}: " if record else ""
+    name = str(path) if str(path).isprintable() else ascii(str(path))
+    return UserError(f"Cannot read {name}: {where}{what}.")
+
+
+def read_bytes(path: Path) -> bytes:
+    """The whole file, unpacked where its name ends in ``.gz``.
+
+    Raises:
+        UserError: no such file, not a file, not readable, empty, or a damaged archive.
+    """
+    try:
+        if path.is_dir():
+            raise broken(path, "it is a folder, and a file is expected")
+        data = path.read_bytes()
+        if path.suffix == ".gz":
+            data = gzip.decompress(data)
+    except FileNotFoundError:
+        raise broken(path, "there is no such file") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise broken(path, f"the archive is damaged or cut off ({error})") from None
+    except OSError as error:
+        raise broken(path, error.strerror or "it cannot be opened") from None
+    except ValueError:  # a path with a null character
+        raise broken(path, "this is not a path") from None
+    if not data.strip():
+        raise broken(path, "the file is empty")
+    return data
+
+
+def read_text(path: Path) -> str:
+    """The whole file as UTF-8 text, without a byte order mark.
+
+    Raises:
+        UserError: as :func:`read_bytes`, or not UTF-8.
+    """
+    data = read_bytes(path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise broken(
+            path, f"byte {error.start:,} is not UTF-8; save the file as UTF-8 and try again", f"line {line}"
+        ) from None
+
+
+def read_json(path: Path) -> Any:
+    """The value of a JSON file; an object with the same key twice is an error.
+
+    Raises:
+        UserError: as :func:`read_text`, or not JSON.
+    """
+    return _parse(read_text(path), path, "")
+
+
+def read_jsonl(path: Path) -> Iterator[tuple[str, Any]]:
+    """The values of a JSON Lines file, each with its place (``line 3``); blank lines are skipped.
+
+    Raises:
+        UserError: as :func:`read_text`, or a line that is not JSON.
+    """
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if line.strip():
+            yield f"line {number}", _parse(line, path, f"line {number}")
+
+
+def convert(value: Any, kind: type[T], path: Path, record: str) -> T:
+    """The value as a record of `kind`.
+
+    Raises:
+        UserError: a field is missing, has another type, is too long, or holds half a character.
+    """
+    made = shape(value, kind, path, record)
+    for name, text in _texts(value):
+        if len(text) > LONGEST_TEXT:
+            what = f"{name} is {len(text):,} characters long, and at most {LONGEST_TEXT:,} are taken"
+            raise broken(path, what, record)
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise broken(path, f"{name} holds half a surrogate pair, which is not text", record) from None
+    return made
+
+
+def shape(value: Any, kind: type[T], path: Path, record: str = "") -> T:
+    """As :func:`convert`, without a look at the texts inside: for the outer form of a file.
+
+    Raises:
+        UserError: a field is missing or has another type.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise broken(path, _plain(str(error)), record) from None
+
+
+def _texts(value: Any, name: str = "the record") -> Iterator[tuple[str, str]]:
+    """Every string of a JSON value with the nearest key above it; keys are strings too."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, dict):
+        for key, below in value.items():
+            yield "a field's name", key
+            yield from _texts(below, f"the field {shown(key)}")
+    elif isinstance(value, list):
+        for below in value:
+            yield from _texts(below, name)
+
+
+def _parse(text: str, path: Path, record: str) -> Any:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            seen: set[str] = set()
+            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise broken(path, f"{shown(twice)} stands twice in one object; ids and fields are unique", record)
+        return made
+
+    def finite(name: str) -> Any:
+        raise ValueError(f"{name} is not a JSON number")
+
+    try:
+        return json.loads(text, object_pairs_hook=once, parse_constant=finite)
+    except json.JSONDecodeError as error:
+        where = record or f"line {error.lineno}, column {error.colno}"
+        cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+        what = "the file is cut off in the middle" if cut else f"this is not JSON ({error.msg.lower()})"
+        if record:
+            what = what.replace("the file", "the line")
+        raise broken(path, what, where) from None
+    except RecursionError:
+        raise broken(path, "the JSON is nested too deeply", record) from None
+    except ValueError as error:
+        raise broken(path, f"this is not JSON ({str(error)[:_LONGEST_SHOWN]})", record) from None
+
+
+def _plain(message: str) -> str:
+    """A message of msgspec in the words of these errors."""
+    text, _, place = message.partition(" - at ")
+    text = text.replace("Object missing required field", "it has no field").replace("Expected", "expected")
+    place = place.strip("`").removeprefix("$.").removeprefix("$")
+    said = f"{text} at {place}" if place else text
+    return said if said.isprintable() else ascii(said)  # an enum's error repeats the value
