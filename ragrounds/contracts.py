@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -52,6 +52,12 @@ class Model(Protocol):
             ragrounds.errors.StopRun: the run cannot go on (wrong key, unknown model).
         """
 
+    def count(self, text: str) -> int:
+        """Tokens of a text, by the model's own tokenizer where it is known."""
+
+    def cut(self, text: str, tokens: int, /) -> str:
+        """The longest beginning of a text that has at most `tokens` tokens."""
+
     def price(self, reply: Reply) -> float | None:
         """Dollars of this reply; ``None`` where no price is known."""
 
@@ -80,8 +86,8 @@ class Prompts(Protocol):
     def render(self, name: str, language: str = "en", /, **values: str) -> tuple[Message, ...]:
         """Fill the template `name`. Values are put in as text; nothing in them is interpreted."""
 
-    def text(self, name: str, language: str = "en", /) -> str:
-        """A fixed text: a notice, a correction message."""
+    def text(self, name: str, language: str = "en", /, **values: str) -> str:
+        """A text without turns: a notice, a correction message."""
 
 
 class Context(Protocol):
@@ -89,6 +95,9 @@ class Context(Protocol):
 
     Everything asked through it is journaled, replayed, limited and costed.
     """
+
+    # LangGraph takes dataclasses as context; this member is what makes a class one.
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def question(self) -> Question:
@@ -117,11 +126,21 @@ class Context(Protocol):
     async def search(self, query: Query, k: int) -> tuple[Passage, ...]:
         """Search the agent's corpus."""
 
+    def passage(self, id: str) -> Passage:
+        """A passage that a search of this attempt returned."""
+
     def room(self, messages: Sequence[Message], *, role: str = "answering") -> int | None:
         """Tokens left in the model's window beside `messages` and the answer; ``None``: no known window."""
 
     def count(self, text: str, *, role: str = "answering") -> int:
         """Tokens of a text, by the model's tokenizer where it is known."""
+
+    def cut(self, text: str, tokens: int, *, role: str = "answering") -> str:
+        """The longest beginning of a text that has at most `tokens` tokens."""
+
+    @property
+    def seed(self) -> str:
+        """What every random choice of this attempt is drawn from: question and epoch, never the clock."""
 
     def note(self, what: str, text: str) -> None:
         """Leave a remark in the trace."""

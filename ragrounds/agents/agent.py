@@ -1,0 +1,144 @@
+"""An agent: graph, models, prompts, tools, parameters and limits under one name.
+
+It is one TOML file in this folder. ``name[key=value,…]`` overrides what the file says; the canonical text of that is
+the agent's identity in commands, tables and fingerprints.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from ragrounds.errors import UserError, nearest, unknown
+from ragrounds.specs import Spec, Value, parse
+
+ROLES = ("model", "reader", "judge", "embedder")
+"""`model` answers; `reader` reads documents, where an agent has such a node. Unset roles use `model`."""
+
+
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An attempt's caps. Reaching one ends the attempt as ``capped``, scored on what it had."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    """Dollars, at cold prices."""
+    seconds: float | None = None
+
+
+class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An agent's TOML file."""
+
+    graph: str
+    summary: str
+    source: str = ""
+    searches: bool = False
+    parameters: dict[str, bool | int | float | str] = field(default_factory=dict)
+    models: dict[str, str] = field(default_factory=dict)
+    retriever: str = "bm25"
+    corpus: str | None = None
+    prompts: str | None = None
+    """A folder of the user's own prompts, read before the package's."""
+    limits: Limits = Limits()
+
+
+class Agent(Struct, frozen=True, kw_only=True):
+    """What is compared."""
+
+    spec: str
+    """Canonical text, without what equals the card."""
+    card: Card
+    parameters: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return parse(self.spec).name
+
+
+def names() -> list[str]:
+    """The agents that come with the package."""
+    return sorted(
+        file.name.removesuffix(".toml") for file in files(__package__).iterdir() if file.name.endswith(".toml")
+    )
+
+
+def read_card(name: str) -> Card:
+    """Read an agent's file: a name of the package's own, or a path to a TOML file.
+
+    Raises:
+        UserError: there is none, or it does not have the form of :class:`Card`.
+    """
+    if name.endswith(".toml"):
+        path = Path(name)
+        if not path.is_file():
+            raise UserError(f"There is no agent file {name}.")
+        text = path.read_text(encoding="utf-8")
+    elif name in names():
+        text = files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    else:
+        raise unknown("agent", name, names(), "ragrounds agents")
+    try:
+        return msgspec.convert(tomllib.loads(text), Card)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise UserError(f"The agent {name!r}: {error}") from error
+
+
+def open_agent(text: str | Spec) -> Agent:
+    """Read ``name[key=value,…]``.
+
+    Keys are the parameters of the agent's file, `model` and the other roles, `retriever`, `corpus`, `prompts`, and
+    ``limits.calls``, ``limits.tokens``, ``limits.cost``, ``limits.seconds``.
+
+    Raises:
+        UserError: unknown agent or key (the nearest known is offered), or a value of the wrong type.
+    """
+    spec = parse(text) if isinstance(text, str) else text
+    card = read_card(spec.name)
+    parameters: dict[str, Any] = dict(card.parameters)
+    models, limits, fields = dict(card.models), msgspec.to_builtins(card.limits), {}
+    kept: dict[str, Value] = {}
+    for key, value in spec.parameters.items():
+        before: Any
+        if key in card.parameters:
+            before, parameters[key] = card.parameters[key], _like(card.parameters[key], value, key, spec)
+        elif key in ROLES:
+            before, models[key] = card.models.get(key), str(value)
+        elif key in ("retriever", "corpus", "prompts"):
+            before, fields[key] = getattr(card, key), str(value)
+        elif key.startswith("limits.") and key[7:] in Limits.__struct_fields__:
+            before, limits[key[7:]] = getattr(card.limits, key[7:]), value
+        else:
+            raise _unknown_key(key, spec.name, card)
+        if value != before or isinstance(value, bool) != isinstance(before, bool):
+            kept[key] = value
+    try:
+        settled = msgspec.convert(limits, Limits)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{spec}: limits: {error}") from error
+    changed = msgspec.structs.replace(card, models=models, limits=settled, **fields)
+    return Agent(spec=str(Spec(spec.name, kept)), card=changed, parameters=parameters)
+
+
+def _like(example: bool | int | float | str, value: Value, key: str, spec: Spec) -> Any:
+    wanted: type = type(example)
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if wanted is str and isinstance(value, Spec):
+        return str(value)
+    if type(value) is not wanted:
+        raise UserError(f"{spec}: {key} must be a {_TYPES[wanted]} such as {example!r}, not {str(value)!r}.")
+    return value
+
+
+_TYPES = {bool: "switch (true or false)", int: "whole number", float: "number", str: "word"}
+
+
+def _unknown_key(key: str, name: str, card: Card) -> UserError:
+    limits = [f"limits.{limit}" for limit in Limits.__struct_fields__]
+    known = [*card.parameters, *ROLES, "retriever", "corpus", "prompts", *limits]
+    return UserError(f"The agent {name!r} has no parameter {key!r}.{nearest(key, known)} Known: {', '.join(known)}.")

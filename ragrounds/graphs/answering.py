@@ -1,0 +1,42 @@
+"""The answering node's prompt: the only place where a question's options are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ragrounds.contracts import Context
+from ragrounds.errors import UserError
+from ragrounds.records import Message, Question
+
+PROMPTS = tuple(f"{kind}/{form}" for kind in ("choice", "long") for form in ("direct", "cot", "rag", "rag_direct"))
+
+
+def options_block(options: Mapping[str, str]) -> str:
+    """Options as lines ``A. text``."""
+    return "\n".join(f"{letter}. {text}" for letter, text in options.items())
+
+
+def answer_prompt(context: Context, documents: str | None = None) -> tuple[Message, ...]:
+    """The prompt that asks for the answer, with or without documents, by the agent's `prompting` (direct or cot)."""
+    question = context.question
+    prompting = context.parameters.get("prompting", "cot")
+    if prompting not in ("direct", "cot"):
+        raise UserError(f"Unknown prompting {str(prompting)!r}. Expected direct or cot.")
+    values = _values(question)
+    if documents is None:
+        form = str(prompting)
+    else:
+        form = "rag" if prompting == "cot" else "rag_direct"
+        values["documents"] = documents
+    return context.prompts.render(f"{_kind(question)}/{form}", question.language, **values)
+
+
+def _kind(question: Question) -> str:
+    return "choice" if question.options else "long"
+
+
+def _values(question: Question) -> dict[str, str]:
+    values = {"question": question.text}
+    if question.options:
+        values["options"] = options_block(question.options)
+    return values

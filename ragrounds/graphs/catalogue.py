@@ -1,0 +1,54 @@
+"""Finding a graph by name: `ragrounds/graphs/NAME.py` with a function `build`."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+from types import ModuleType
+from typing import Any
+
+from langgraph.graph import StateGraph
+
+from ragrounds.errors import unknown
+
+
+def names() -> list[str]:
+    """Every graph there is, without importing any."""
+    here = __name__.rpartition(".")[0]
+    package = importlib.import_module(here)
+    return sorted(
+        found.name for found in pkgutil.iter_modules(package.__path__) if _source_has_build(f"{here}.{found.name}")
+    )
+
+
+def build(name: str) -> StateGraph[Any, Any, Any, Any]:
+    """A fresh, uncompiled graph."""
+    graph: StateGraph[Any, Any, Any, Any] = _module(name).build()
+    return graph
+
+
+def prompts_of(name: str) -> tuple[str, ...]:
+    """The prompts that a graph may render."""
+    return tuple(_module(name).PROMPTS)
+
+
+def digest(name: str) -> str:
+    """Hash of the graph's source: a part of a run's fingerprint, so that an edited graph is another run."""
+    return hashlib.sha256(inspect.getsource(_module(name)).encode()).hexdigest()[:16]
+
+
+def _module(name: str) -> ModuleType:
+    full = f"{__name__.rpartition('.')[0]}.{name}"
+    if not name.isidentifier() or importlib.util.find_spec(full) is None or not _source_has_build(full):
+        raise unknown("graph", name, names(), "ragrounds agents")
+    return importlib.import_module(full)
+
+
+def _source_has_build(full: str) -> bool:
+    spec = importlib.util.find_spec(full)
+    loader = spec.loader if spec else None
+    source = loader.get_source(full) if loader is not None and hasattr(loader, "get_source") else None
+    return source is not None and "\ndef build(" in source and full != __name__

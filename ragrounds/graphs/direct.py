@@ -1,0 +1,28 @@
+"""`direct`: the model answers from what it knows; with ``prompting=cot`` it reasons first (MIRAGE's CoT baseline).
+
+The options are seen by `answer`, the only node.
+"""
+
+from __future__ import annotations
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from ragrounds.contracts import Context
+from ragrounds.graphs.answering import PROMPTS as PROMPTS
+from ragrounds.graphs.answering import answer_prompt
+from ragrounds.graphs.state import State
+
+
+def build() -> StateGraph[State, Context, State, State]:
+    """START → answer → END."""
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "answer")
+    graph.add_edge("answer", END)
+    return graph
+
+
+async def answer(state: State, runtime: Runtime[Context]) -> State:
+    reply = await runtime.context.ask(answer_prompt(runtime.context))
+    return {"answer": reply.text}

@@ -1,0 +1,167 @@
+"""Any server that speaks OpenAI's chat completions: OpenAI, vLLM, SGLang, Ollama, llama.cpp, …
+
+OpenAI's own client sends the request, over its aiohttp transport; the body of the answer is decoded here, because a
+server that is not OpenAI's may answer with anything, and each case must end in its right outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ragrounds.contracts import Request
+from ragrounds.errors import StopRun, UserError
+from ragrounds.models import tokens
+from ragrounds.models.faults import Transient, redacted
+from ragrounds.models.openai_answers import read_error, read_reply
+from ragrounds.models.options import ModelOptions
+from ragrounds.models.prices import Price, listed_price, listed_window
+from ragrounds.models.retrying import patiently
+from ragrounds.records import Fault, Reply
+
+if TYPE_CHECKING:
+    import openai
+
+_OWN_FIELDS = ("top_k", "repetition_penalty")
+"""Sampling parameters that OpenAI's schema lacks and vLLM and others take in the body."""
+
+
+class OpenAICompatible:
+    """A chat model behind an OpenAI-compatible server (contract: :class:`ragrounds.contracts.Model`)."""
+
+    def __init__(self, options: ModelOptions, price: Price | None = None) -> None:
+        self._options = options
+        self._base_url = options.serving.base_url
+        self._key = _key(self._base_url)
+        self._price = options.serving.price or price
+        self._window = options.serving.window
+        if self._window is None and self._base_url is None:
+            self._window = listed_window("openai", options.model)
+        self._sampling = {k: v for k, v in msgspec.to_builtins(options.sampling).items() if k not in _OWN_FIELDS}
+        self._extra = {k: v for k, v in msgspec.to_builtins(options.sampling).items() if k in _OWN_FIELDS}
+        self._client: openai.AsyncOpenAI | None = None
+        self._answered = False
+
+    @property
+    def spec(self) -> str:
+        return self._options.identity
+
+    @property
+    def window(self) -> int | None:
+        return self._window
+
+    @property
+    def name(self) -> str:
+        """The model's name on the server."""
+        return self._options.model
+
+    def count(self, text: str) -> int:
+        return tokens.count(text, self._options.model)
+
+    def cut(self, text: str, size: int, /) -> str:
+        return tokens.cut(text, size, self._options.model)
+
+    def price(self, reply: Reply) -> float | None:
+        if reply.usage is None:
+            return None
+        if self._price is not None:
+            return self._price.of(reply.usage)
+        # A name on somebody's own server says nothing about a provider's price.
+        return None if self._base_url else listed_price("openai", self._options.model, reply.usage)
+
+    async def complete(self, request: Request, faults: list[Fault]) -> Reply:
+        return await patiently(lambda: self._try(request), self._options.serving.retries, faults)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    async def _try(self, request: Request) -> Reply:
+        import openai
+
+        timeout = self._options.serving.timeout
+        try:
+            # The client's own timeout is a silence between bytes; this one bounds the whole answer.
+            async with asyncio.timeout(timeout):
+                raw = await self._connected().chat.completions.with_raw_response.create(**self._body(request))
+                content, kind = raw.http_response.content, raw.headers.get("content-type", "")
+        except TimeoutError as error:
+            raise Transient("timeout", f"no complete answer within {timeout:g} s") from error
+        except openai.APIConnectionError as error:
+            raise self._unreachable(error) from error
+        except openai.APIStatusError as error:
+            self._answered = True
+            return read_error(error, self._options.model, self._base_url, self._key)
+        self._answered = True
+        return read_reply(content, kind)
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._options.model,
+            "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+            **self._sampling,
+        }
+        if request.max_tokens is not None:
+            body["max_tokens"] = min(request.max_tokens, body.get("max_tokens", request.max_tokens))
+        if self._base_url is None and "max_tokens" in body:
+            # OpenAI's reasoning models refuse the older name, which other servers need.
+            body["max_completion_tokens"] = body.pop("max_tokens")
+        if request.stop:
+            body["stop"] = list(request.stop)
+        if self._extra:
+            body["extra_body"] = self._extra
+        return body
+
+    def _connected(self) -> openai.AsyncOpenAI:
+        if self._client is None:
+            import openai
+
+            self._client = openai.AsyncOpenAI(
+                api_key=self._key,
+                base_url=self._base_url,
+                max_retries=0,
+                timeout=self._options.serving.timeout,
+                http_client=openai.DefaultAioHttpClient(),
+            )
+        return self._client
+
+    def _unreachable(self, error: openai.APIConnectionError) -> Exception:
+        """Tell apart what the client's transport throws together: its "timeout" may be a cut connection."""
+        import aiohttp
+
+        causes = list(_causes(error))
+        if any(isinstance(cause, aiohttp.ClientConnectorError | ConnectionRefusedError) for cause in causes):
+            message = f"cannot connect to {self._base_url or 'the OpenAI API'}"
+            if not self._answered:
+                # Nothing has ever answered here: more likely a wrong address than a passing fault.
+                return StopRun(f"{message}: {_root(causes)}. Is the server running, and is --base-url right?")
+            return Transient("connection", message)
+        if any(isinstance(cause, aiohttp.ServerTimeoutError | TimeoutError) for cause in causes):
+            return Transient("timeout", f"no answer within {self._options.serving.timeout:g} s")
+        return Transient("connection", f"the connection was cut: {redacted(_root(causes), self._key)}")
+
+
+def _key(base_url: str | None) -> str:
+    key = os.environ.get("OPENAI_API_KEY", "").strip()
+    if not key and base_url is None:
+        raise UserError(
+            "No key for OpenAI: the environment variable OPENAI_API_KEY is not set. Set it, or name your own server "
+            "with --base-url."
+        )
+    # A server of one's own often needs none, but the client wants one.
+    return key or "none"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _root(causes: list[BaseException]) -> str:
+    return next((str(cause) for cause in reversed(causes) if str(cause)), type(causes[-1]).__name__)

@@ -1,0 +1,40 @@
+"""From a model's text to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ragrounds.contracts import Model
+from ragrounds.errors import UserError, nearest
+from ragrounds.models.options import read_options
+from ragrounds.models.prices import Price
+from ragrounds.specs import Spec, parse
+
+BASELINE = "baseline:extractive"
+
+
+def open_model(text: str | Spec, prices: Mapping[str, Price] | None = None) -> Model:
+    """Open ``provider:model[…]``: the built-in baseline, OpenAI or a compatible server, or any LangChain provider.
+
+    Nothing is sent yet.
+
+    Raises:
+        UserError: unknown provider or parameter, or no key.
+    """
+    options = read_options(parse(text) if isinstance(text, str) else text)
+    price = (prices or {}).get(f"{options.provider}:{options.model}")
+    if options.provider == "baseline":
+        from ragrounds.models.extractive import ExtractiveBaseline
+
+        if options.model != "extractive":
+            raise UserError(
+                f"Unknown baseline {options.model!r}.{nearest(options.model, ['extractive'])} Use {BASELINE}."
+            )
+        return ExtractiveBaseline()
+    if options.provider == "openai":
+        from ragrounds.models.openai_compatible import OpenAICompatible
+
+        return OpenAICompatible(options, price)
+    from ragrounds.models.langchain_models import open_langchain_model
+
+    return open_langchain_model(options, price)

@@ -1,0 +1,111 @@
+"""Reading prompt files.
+
+A prompt is a Markdown file of turns, each begun by a line ``[system]``, ``[user]`` or ``[assistant]``; a fixed text (a
+notice) has no such line. ``$name`` stands for a value. Values are put in once and as they are: nothing in them is
+interpreted, whatever a document or a model wrote. ``name.zh.md`` beside ``name.md`` is the Chinese form.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import string
+from importlib.resources import files
+from pathlib import Path
+
+from msgspec import Struct
+
+from ragrounds.errors import UserError, nearest
+from ragrounds.records import Message, Speaker
+
+_TURN = re.compile(r"^\[(system|user|assistant)\][ \t]*\n", re.MULTILINE)
+
+
+class PromptFolder(Struct, frozen=True):
+    """The prompts of one agent: the package's own, with the user's files (same names) before them."""
+
+    folder: str | None = None
+
+    def render(self, name: str, language: str = "en", /, **values: str) -> tuple[Message, ...]:
+        """Fill the template `name`.
+
+        Raises:
+            UserError: there is no such prompt, or it asks for a value that this node does not give.
+        """
+        return tuple(
+            Message(role, self._fill(name, turn, values)) for role, turn in _turns(*self._read(name, language))
+        )
+
+    def text(self, name: str, language: str = "en", /, **values: str) -> str:
+        """A text without turns: a notice, a correction."""
+        return self._fill(name, string.Template(self._read(name, language)[1].strip()), values)
+
+    def digest(self, names: tuple[str, ...]) -> dict[str, str]:
+        """Name → hash of every form of the prompts `names`: a part of a run's fingerprint."""
+        return {name: _hash([self._read(name, language)[1] for language in ("en", "zh")]) for name in sorted(names)}
+
+    def names(self) -> list[str]:
+        """All prompts there are."""
+        return sorted(_packaged() | (_in_folder(self.folder) if self.folder else set()))
+
+    def _read(self, name: str, language: str) -> tuple[str, str]:
+        for place in (self.folder, None) if self.folder else (None,):
+            for file in (f"{name}.{language}.md", f"{name}.md"):
+                text = _text(place, file)
+                if text is not None:
+                    return name, text
+        raise UserError(f"There is no prompt {name!r}.{nearest(name, self.names())} Known: {', '.join(self.names())}.")
+
+    def _fill(self, name: str, template: string.Template, values: dict[str, str]) -> str:
+        try:
+            return template.substitute(values)
+        except KeyError as error:
+            raise UserError(
+                f"The prompt {name!r} asks for ${error.args[0]}, which is not given here. Given: "
+                f"{', '.join('$' + value for value in sorted(values))}. A dollar sign is written $$."
+            ) from error
+        except ValueError as error:
+            raise UserError(f"The prompt {name!r}: {error}. A dollar sign is written $$.") from error
+
+
+@functools.lru_cache(maxsize=512)
+def _turns(name: str, text: str) -> tuple[tuple[Speaker, string.Template], ...]:
+    parts = _TURN.split(text)
+    if parts[0].strip() or len(parts) < 3:
+        raise UserError(f"The prompt {name!r} must begin with a line [system], [user] or [assistant].")
+    speakers: list[Speaker] = [part for part in parts[1::2] if part in ("system", "user", "assistant")]  # type: ignore[misc]
+    return tuple(
+        (speaker, string.Template(turn.strip("\n"))) for speaker, turn in zip(speakers, parts[2::2], strict=True)
+    )
+
+
+@functools.lru_cache(maxsize=512)
+def _text(folder: str | None, file: str) -> str | None:
+    place = files("ragrounds.prompts").joinpath(file) if folder is None else Path(folder) / file
+    try:
+        return place.read_text(encoding="utf-8")
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return None
+    except UnicodeDecodeError as error:
+        raise UserError(f"The prompt {file} is not UTF-8 text: {error}") from error
+
+
+def _packaged() -> set[str]:
+    root = files("ragrounds.prompts")
+    return {
+        f"{folder.name}/{file.name.split('.')[0]}"
+        for folder in root.iterdir()
+        if folder.is_dir()
+        for file in folder.iterdir()
+        if file.name.endswith(".md")
+    }
+
+
+def _in_folder(folder: str) -> set[str]:
+    root = Path(folder)
+    return {str(path.relative_to(root).with_suffix("")).split(".")[0] for path in root.rglob("*.md")}
+
+
+def _hash(texts: list[str]) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
