@@ -1,0 +1,221 @@
+"""Builds a collection from a stream of passages: resumable, in memory that does not grow with the corpus's text.
+
+Every :data:`STRIDE` passages the position is written down; a build that was killed goes on from there. Of each passage
+only a 64-bit hash of its id stays in memory, to find ids given twice (54 million passages: 430 MB).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ragrounds.errors import StopRun, UserError
+from ragrounds.records import Passage
+from ragrounds.tools.collection import Manifest, write_whole
+from ragrounds.tools.corpora import Bad, Source, passages
+from ragrounds.tools.storing import START, PassageStore, PassageWriter, hashed, sync
+
+STRIDE = 20_000
+
+Chunker = Callable[[Passage], list[Passage]]
+Progress = Callable[[int], None]
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """Where a build stood when it was last written down."""
+
+    stamp: str
+    chunker: str
+    at: tuple[int, int]
+    count: int
+    documents: int
+    size: int
+    chain: bytes
+    skipped: int
+
+
+def collect(
+    folder: Path,
+    source: Source,
+    *,
+    name: str,
+    chunker: str = "none",
+    chunk: Chunker | None = None,
+    bad: list[Bad] | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Build the collection `name` in `folder`, or go on with a build that was interrupted.
+
+    Args:
+        folder: Where the collection is kept; made if it does not exist.
+        source: The corpus.
+        name: What the collection calls itself.
+        chunker: Canonical text of the chunker; a build begun with another one is begun anew.
+        chunk: Cuts one passage into several; ``None``: as they are.
+        bad: As for :func:`ragrounds.tools.corpora.passages`.
+        progress: Told now and then how many passages are stored.
+
+    Raises:
+        UserError: bad input; an empty corpus; another process is building the same.
+        StopRun: the disk is full. What is built is kept.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with only_here(folder):
+        try:
+            return _collect(folder, source, name, chunker, chunk, bad, progress)
+        except OSError as problem:
+            raise disk(folder, problem) from None
+
+
+def _collect(
+    folder: Path,
+    source: Source,
+    name: str,
+    chunker: str,
+    chunk: Chunker | None,
+    bad: list[Bad] | None,
+    progress: Progress | None,
+) -> Manifest:
+    (folder / "manifest.json").unlink(missing_ok=True)
+    place = _resume(folder, source.stamp(), chunker)
+    skipped = place.skipped
+    writer = PassageWriter(folder, count=place.count, size=place.size, chain=place.chain)
+    seen = _Ids(folder, place.documents)
+    documents, at = place.documents, place.at
+    before = len(bad) if bad is not None else 0
+    try:
+        for passage, after in passages(source, bad=bad, start=place.at):
+            if not seen.take(passage.id):
+                wrong = Bad(str(source.files[after[0]]), after[1], f"the id {passage.id!r} was given before")
+                if bad is None:
+                    raise UserError(f"Cannot read {wrong}. Ids must differ; pass over the later ones with --skip-bad.")
+                bad.append(wrong)
+                continue
+            for piece in chunk(passage) if chunk else (passage,):
+                writer.add(piece)
+            documents, at = documents + 1, after
+            if documents % STRIDE == 0:
+                writer.flush()
+                seen.flush()
+                lost = skipped + (len(bad) - before if bad is not None else 0)
+                here = _Place(place.stamp, chunker, at, writer.count, documents, writer.size, writer.chain, lost)
+                _note(folder, here)
+                if progress:
+                    progress(writer.count)
+        writer.flush()
+    finally:
+        writer.close()
+        seen.close()
+    if writer.count == 0:
+        raise UserError(f"The corpus {source.name!r} is empty: no passage was found in {_listed(source)}.")
+    _index_ids(folder)
+    manifest = Manifest(
+        name=name,
+        version=writer.chain.hex()[:12],
+        passages=writer.count,
+        documents=documents,
+        chunker=chunker,
+        source=_listed(source),
+        skipped=skipped + (len(bad) - before if bad is not None else 0),
+        size=writer.size,
+        built=time.time(),
+    )
+    write_whole(folder / "manifest.json", msgspec.json.format(msgspec.json.encode(manifest), indent=2))
+    (folder / "progress.json").unlink(missing_ok=True)
+    if progress:
+        progress(writer.count)
+    return manifest
+
+
+class _Ids:
+    """Hashes of the ids given so far: a sorted array, with the newest in a set beside it until they are many. They are
+    also appended to a file, for a build that goes on after an interruption."""
+
+    def __init__(self, folder: Path, documents: int) -> None:
+        path = folder / "seen.u64"
+        path.touch()
+        self._file = path.open("r+b")
+        self._file.truncate(documents * 8)
+        self._old: npt.NDArray[np.uint64] = np.sort(np.frombuffer(self._file.read(), dtype="<u8").astype(np.uint64))
+        self._new: set[int] = set()
+        self._file.seek(documents * 8)
+
+    def take(self, identity: str) -> bool:
+        """Remember an id; false: it was given before."""
+        value = hashed(identity)
+        if value in self._new:
+            return False
+        at = int(np.searchsorted(self._old, np.uint64(value)))
+        if at < len(self._old) and int(self._old[at]) == value:
+            return False
+        self._new.add(value)
+        self._file.write(value.to_bytes(8, "little"))
+        if len(self._new) > max(STRIDE, len(self._old) // 4):
+            fresh = np.fromiter(self._new, dtype=np.uint64, count=len(self._new))
+            self._old = np.sort(np.concatenate([self._old, fresh]))
+            self._new.clear()
+        return True
+
+    def flush(self) -> None:
+        sync(self._file)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _resume(folder: Path, stamp: str, chunker: str) -> _Place:
+    """Where to go on; the beginning, where nothing usable was written down or the source is another one."""
+    path = folder / "progress.json"
+    if path.is_file():
+        place = msgspec.json.decode(path.read_bytes(), type=_Place)
+        if (place.stamp, place.chunker) == (stamp, chunker):
+            return place
+    return _Place(stamp, chunker, (0, 0), 0, 0, 0, START, 0)
+
+
+def _note(folder: Path, place: _Place) -> None:
+    write_whole(folder / "progress.json", msgspec.json.encode(place))
+
+
+def _index_ids(folder: Path) -> None:
+    """Sort the hashes of the passages' ids, so that a passage is found by its id."""
+    count = (folder / "offsets.u64").stat().st_size // 8
+    store = PassageStore(folder, count)
+    values = np.fromiter((hashed(record[0]) for record in store.each()), dtype=np.uint64, count=count)
+    order = np.argsort(values, kind="stable").astype(np.uint32)
+    values[order].tofile(folder / "ids.u64")
+    order.tofile(folder / "order.u32")
+    (folder / "seen.u64").unlink(missing_ok=True)
+
+
+def _listed(source: Source) -> str:
+    shown = ", ".join(str(file) for file in source.files[:3])
+    return shown if len(source.files) <= 3 else f"{shown} and {len(source.files) - 3} more"
+
+
+@contextmanager
+def only_here(folder: Path) -> Iterator[None]:
+    """Hold a folder against other processes that would build in it; the system lets go when this process dies."""
+    with (folder / "building.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(
+                f"Another process is building in {str(folder)!r}. Wait for it to end, or end it, and try again."
+            ) from None
+        yield
+
+
+def disk(folder: Path, problem: OSError) -> StopRun:
+    """What to say when the system refuses to write."""
+    return StopRun(
+        f"Cannot write the index in {str(folder)!r}: {problem.strerror or problem}. What is built is kept; make room "
+        "and give the same command again to go on."
+    )

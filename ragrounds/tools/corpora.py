@@ -1,0 +1,190 @@
+"""Corpora in: JSON Lines of the field's layouts, read as a stream of :class:`~ragrounds.records.Passage`.
+
+A corpus is named ``sample`` (the one shipped with the package) or ``family:PATH``:
+
+| family | layout | where the fields come from |
+|---|---|---|
+| ``beir`` | a folder with ``corpus.jsonl``, or the file | ``_id``, ``title``, ``text`` (Thakur et al. 2021) |
+| ``r2med`` | a folder with ``corpus.jsonl``, or the file | ``id``, ``text`` (R2MED's release) |
+| ``medrag`` | a folder of ``*.jsonl`` files, or one | ``id``, ``title``, ``content`` (Xiong et al. 2024) |
+| ``jsonl`` | one file, or a folder of ``*.jsonl`` | any of these, and ``document`` for a part of a longer text |
+
+Each file may end in ``.gz`` or ``.zst``. Reading is a stream: one line is in memory at a time.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from ragrounds.errors import UserError, nearest, unknown
+from ragrounds.records import Passage
+
+FAMILIES = ("beir", "r2med", "medrag", "jsonl")
+SAMPLE = "sample"
+_ENDINGS = ("", ".gz", ".zst")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a corpus is read from: a short name and its files, in the order in which they are read."""
+
+    name: str
+    files: tuple[Path, ...]
+
+    def stamp(self) -> str:
+        """Paths, sizes and times of the files: equal stamps are taken for equal content without reading it."""
+        facts = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in self.files]
+        return msgspec.json.encode(facts).decode()
+
+
+class Bad(msgspec.Struct, frozen=True):
+    """A line that could not be read, and why."""
+
+    file: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"line {self.line} of {self.file}: {self.reason}"
+
+
+class _Row(msgspec.Struct):
+    """The fields that any of the layouts has; the others are passed over."""
+
+    beir_id: str | int | None = msgspec.field(name="_id", default=None)
+    id: str | int | None = None
+    document: str | int | None = None
+    title: str | None = None
+    text: str | None = None
+    content: str | None = None
+    contents: str | None = None
+
+
+def is_source(corpus: str) -> bool:
+    """Whether the text names a source to read (``sample``, ``family:PATH``) and not an index built before."""
+    return corpus == SAMPLE or corpus.partition(":")[0] in FAMILIES
+
+
+def source(corpus: str) -> Source:
+    """Find the files of ``sample`` or ``family:PATH``.
+
+    Raises:
+        UserError: no such family, no such path, or nothing of that family's layout there.
+    """
+    if corpus == SAMPLE:
+        return Source(SAMPLE, (Path(str(resources.files("ragrounds"))) / "sample" / "corpus.jsonl",))
+    family, colon, rest = corpus.partition(":")
+    if not colon or family not in FAMILIES:
+        raise unknown("corpus", corpus, [SAMPLE, *(f"{name}:PATH" for name in FAMILIES)], "ragrounds index ls")
+    path = Path(rest).expanduser()
+    if not path.exists():
+        beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise UserError(f"There is no {str(path)!r} to read as a {family} corpus.{nearest(path.name, beside)}")
+    files = (path,) if path.is_file() else _files_in(path, family)
+    if not files:
+        wanted = "corpus.jsonl" if family in ("beir", "r2med") else "*.jsonl"
+        raise UserError(f"The folder {str(path)!r} holds no {wanted} (or .gz, .zst): expected a {family} corpus.")
+    stem = path if path.is_dir() else Path(path.name.split(".jsonl")[0])
+    return Source(stem.resolve().name, files)
+
+
+def passages(
+    origin: Source, *, bad: list[Bad] | None = None, start: tuple[int, int] = (0, 0)
+) -> Iterator[tuple[Passage, tuple[int, int]]]:
+    """Read passages in order, each with the place after it (file number, lines read), to go on from later.
+
+    Args:
+        origin: Where to read.
+        bad: Lines that cannot be read are appended here and left out; ``None``: the first is an error.
+        start: A place that an earlier reading gave: what is before it is skipped.
+
+    Raises:
+        UserError: a line that cannot be read, with its number; a file that is not what its ending says.
+    """
+    decode = msgspec.json.Decoder(_Row).decode
+    for number, file in enumerate(origin.files):
+        if number < start[0]:
+            continue
+        skip = start[1] if number == start[0] else 0
+        for count, line in enumerate(_lines(file), 1):
+            if count <= skip or not line.strip():
+                continue
+            try:
+                passage = _passage(decode(line))
+            except (msgspec.MsgspecError, UnicodeError, ValueError) as problem:
+                wrong = Bad(str(file), count, str(problem))
+                if bad is None:
+                    raise UserError(f"Cannot read {wrong}. Mend it, or pass over such lines with --skip-bad.") from None
+                bad.append(wrong)
+                continue
+            yield passage, (number, count)
+
+
+def _passage(row: _Row) -> Passage:
+    identity = row.beir_id if row.beir_id is not None else row.id
+    if identity is None or identity == "":
+        raise ValueError("it has no id; expected `_id` or `id`")
+    text = next((given for given in (row.text, row.content, row.contents) if given is not None), None)
+    if text is None:
+        raise ValueError("it has no text; expected `text`, `content` or `contents`")
+    document = row.document if row.document is not None else identity
+    return Passage(id=str(identity), document=str(document), title=row.title or "", text=text, corpus="")
+
+
+def _files_in(folder: Path, family: str) -> tuple[Path, ...]:
+    if family in ("beir", "r2med"):
+        named = (folder / f"corpus.jsonl{ending}" for ending in _ENDINGS)
+        return tuple(file for file in named if file.is_file())[:1]
+    found = [file for ending in _ENDINGS for file in folder.rglob(f"*.jsonl{ending}") if file.is_file()]
+    return tuple(sorted(found))
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    opener = _OPENERS.get(file.suffix, _plain)
+    try:
+        with opener(file) as stream:
+            yield from stream
+    except (OSError, EOFError, zlib.error) as problem:
+        raise UserError(f"Cannot read {str(file)!r}: {problem}.") from None
+
+
+def _plain(file: Path) -> BinaryIO:
+    return file.open("rb")
+
+
+def _gzip(file: Path) -> BinaryIO:
+    return io.BufferedReader(gzip.open(file, "rb"))
+
+
+def _zstd(file: Path) -> BinaryIO:
+    import zstandard
+
+    stream = zstandard.ZstdDecompressor().stream_reader(file.open("rb"), closefd=True, read_across_frames=True)
+    return _Zstd(stream)
+
+
+class _Zstd(io.BufferedReader):
+    """Turns the library's own exception into the OSError that other streams give."""
+
+    def __init__(self, stream: object) -> None:
+        super().__init__(stream)  # type: ignore[arg-type]
+
+    def __next__(self) -> bytes:
+        import zstandard
+
+        try:
+            return super().__next__()
+        except zstandard.ZstdError as problem:
+            raise OSError(str(problem)) from None
+
+
+_OPENERS: dict[str, Callable[[Path], BinaryIO]] = {".gz": _gzip, ".zst": _zstd}

@@ -1,0 +1,127 @@
+"""Postings of one shard of a lexical index: which passages hold a term, with the weight of the term in each.
+
+A shard is a sparse matrix, passages × terms, kept by columns in three raw files that are memory-mapped. The weights
+leave out the inverse document frequency: it goes into the query's weights, so that one index serves several variants
+of BM25, and its values come from the whole index and not from the shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ragrounds.tools.storing import mapped
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+
+_LOOK_UP = 40
+"""Finding one passage in a list by bisection costs about as much as adding this many entries of the list."""
+_LONG = 0.02
+"""A term is common, and worth a check before it is added, if more than this share of the passages hold it."""
+_MARGIN = 1e-4
+"""Relative room for rounding when a passage is judged out of reach; float32 sums of 1,000 terms err by less."""
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A term of a query: its number, its weight there, and the most that it can add to a passage's score."""
+
+    term: int
+    weight: float
+    most: float
+
+
+class Shard:
+    """Reads one shard. `first` is the position of its first passage in the collection, `count` its passages."""
+
+    def __init__(self, folder: Path, first: int, count: int) -> None:
+        self.first = first
+        self.count = count
+        self._weights: Any = mapped(folder / "weights.f32", np.float32)
+        self._passages: Any = mapped(folder / "passages.i32", np.int32)
+        self._starts: Any = mapped(folder / "starts.i64", np.int64)
+
+    def column(self, term: int) -> tuple[Ints, Floats]:
+        """Passages (positions inside the shard, ascending) that hold a term, and its weight in each."""
+        if term + 1 >= len(self._starts):  # the shard ends before the vocabulary does
+            return self._passages[:0], self._weights[:0]
+        start, end = int(self._starts[term]), int(self._starts[term + 1])
+        return self._passages[start:end], self._weights[start:end]
+
+    def best(self, query: Sequence[Weighted], k: int, least: float) -> tuple[Ints, Floats]:
+        """The `k` best passages with a score above 0, best first; ties go to the earlier passage.
+
+        Args:
+            query: Terms, the most important first. They are added in this order, which is the same in every shard, so
+                that scores do not depend, to the last bit, on how the collection is cut.
+            k: How many, at least 1.
+            least: A score that `k` passages elsewhere are known to reach; passages below it may be left out.
+
+        Once the terms that are left cannot lift a passage into the best `k`, only those that still can are followed
+        (MaxScore, Turtle and Flood 1995). This changes no result.
+        """
+        scores = np.zeros(self.count, dtype=np.float32)
+        touched: list[Ints] = []
+        candidates: Ints | None = None
+        left = sum(term.most for term in query)
+        for term in query:
+            passages, weights = self.column(term.term)
+            if len(passages) > self.count * _LONG:
+                least = max(least, _reached(scores, touched, k))
+                bar = (least * (1 - _MARGIN) - left) if least > left else 0.0
+                if bar > 0:
+                    candidates = _above(scores, bar, candidates)
+            if candidates is not None and len(candidates) * _LOOK_UP < len(passages):
+                _add_some(scores, candidates, passages, weights, np.float32(term.weight))
+            else:
+                scores[passages] += weights * np.float32(term.weight)
+                touched.append(passages)
+            left -= term.most
+        return top(scores, _above(scores, 0.0, candidates), k)
+
+
+def _reached(scores: Floats, touched: list[Ints], k: int) -> float:
+    """A score that `k` passages reach already: the k-th best among those of the rarest terms that are enough."""
+    some: list[Ints] = []
+    count = 0
+    for passages in touched:
+        if count >= 16 * k and count + len(passages) > 20_000:
+            break
+        some.append(passages)
+        count += len(passages)
+    if count < k:
+        return 0.0
+    found = scores[np.unique(np.concatenate(some))]
+    return float(np.partition(found, len(found) - k)[-k]) if len(found) >= k else 0.0
+
+
+def _above(scores: Floats, bar: float, among: Ints | None) -> Ints:
+    """Positions, ascending, whose score exceeds a bar."""
+    if among is None:
+        return np.flatnonzero(scores > np.float32(bar)).astype(np.int32)
+    return among[scores[among] > np.float32(bar)]
+
+
+def _add_some(scores: Floats, candidates: Ints, passages: Ints, weights: Floats, factor: np.float32) -> None:
+    """Add a term to the candidates alone."""
+    at = np.searchsorted(passages, candidates)
+    at[at == len(passages)] = 0
+    held = passages[at] == candidates
+    scores[candidates[held]] += weights[at[held]] * factor
+
+
+def top(scores: Floats, positions: Ints, k: int) -> tuple[Ints, Floats]:
+    """The `k` best of some ascending positions, best first, ties to the earlier one."""
+    values = scores[positions]
+    if len(values) > k:
+        bar = np.partition(values, len(values) - k)[-k]
+        positions = positions[values >= bar]
+        values = scores[positions]
+    order = np.argsort(-values, kind="stable")[:k]
+    return positions[order], values[order]

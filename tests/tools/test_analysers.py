@@ -1,0 +1,78 @@
+"""Analysers against Lucene's rules, and Porter against another implementation of Lucene's variant."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragrounds.errors import UserError
+from ragrounds.tools.analysers import LuceneEnglish, analyser, chinese_bigram, words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The patients' lesions were treated with 5-FU.", ["patient", "lesion", "were", "treat", "5", "fu"]),
+        ("Crohn's and Crohn’s disease", ["crohn", "crohn", "diseas"]),
+        ("1,000 mg of 3.5% saline, e.g. NaCl", ["1,000", "mg", "3.5", "salin", "e.g", "nacl"]),
+        ("don't stop: IL-6_a", ["don't", "stop", "il", "6_a"]),
+        ("pathology biology possibly as", ["patholog", "biologi", "possibl"]),
+        ("as if by the", []),
+        ("", []),
+    ],
+)
+def test_lucene_english(text, expected):
+    assert analyser("lucene-english")(text) == expected
+
+
+def test_words_are_cut_at_the_length_lucene_cuts_them():
+    assert [len(word) for word in words("a" * 600)] == [255, 255, 90]
+
+
+def test_a_decomposed_accent_does_not_split_a_word():
+    assert words("Me\u0301nie\u0300re disease") == ["me\u0301nie\u0300re", "disease"]
+
+
+def test_plain_takes_each_ideograph_for_a_word():
+    assert analyser("plain")("高血压 COPD病人") == ["高", "血", "压", "copd", "病", "人"]
+
+
+def test_bigrams_overlap_and_do_not_cross_other_text():
+    assert chinese_bigram("高血压,COPD病人x人") == ["高血", "血压", "copd", "病人", "x", "人"]
+
+
+def test_jieba_keeps_words_only():
+    pytest.importorskip("jieba")
+    terms = analyser("chinese-jieba")("高血压病人可以口服党参吗?")
+    assert "高血压" in terms
+    assert "?" not in terms
+
+
+def test_unknown_names_are_told_with_the_nearest():
+    with pytest.raises(UserError, match="lucene-english"):
+        analyser("lucene-englsh")
+
+
+@given(st.text())
+def test_any_text_can_be_analysed(text):
+    for name in ("lucene-english", "plain", "chinese-bigram"):
+        assert all(isinstance(term, str) and term for term in analyser(name)(text))
+
+
+@pytest.mark.data
+def test_stems_agree_with_porters_later_code_on_a_real_vocabulary(data):
+    porter = pytest.importorskip("nltk.stem.porter")
+    reference = porter.PorterStemmer(mode="MARTIN_EXTENSIONS")
+    vocabulary: set[str] = set()
+    with (data / "beir/scifact/corpus.jsonl").open() as lines:
+        for line in lines:
+            vocabulary.update(word for word in words(json.loads(line)["text"]) if word.isascii() and word.isalpha())
+    ours = LuceneEnglish()
+    differing = {
+        word: (ours._stem(word), expected)
+        for word in vocabulary
+        if ours._stem(word) != (expected := reference.stem(word))
+    }
+    assert len(vocabulary) > 20_000
+    assert differing == {}

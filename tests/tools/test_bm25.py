@@ -1,0 +1,202 @@
+"""BM25 against a plain reading of its formula, against bm25s, and however the collection is cut."""
+
+import json
+import math
+import shutil
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragrounds.errors import UserError
+from ragrounds.specs import parse
+from ragrounds.tools import bm25 as module
+from ragrounds.tools import bm25_building, postings
+from ragrounds.tools.analysers import analyser, words
+from ragrounds.tools.bm25_building import open_bm25
+from ragrounds.tools.opening import open_collection, open_searcher
+
+_ROWS = [
+    ("a", "Asthma", "Inhaled corticosteroids control asthma in children."),
+    ("b", "", "Statins lower cholesterol and prevent heart attacks."),
+    ("c", "Asthma attacks", "Magnesium for severe asthma attacks, asthma in adults."),
+    ("d", "", ""),
+    ("e", "", "Statins lower cholesterol and prevent heart attacks."),
+]
+
+
+def naive(documents, query, k1, b, query_weighted=False):
+    """Scores by the formulas as they stand in the books."""
+    counts = [Counter(words(text)) for text in documents]
+    lengths = [count.total() for count in counts]
+    mean = sum(lengths) / len(lengths) or 1
+    asked = Counter(words(query))
+    scores = []
+    for count, length in zip(counts, lengths, strict=True):
+        score = 0.0
+        for term, times in asked.items():
+            df = sum(1 for other in counts if other[term])
+            if not df:
+                continue
+            weight = count[term] / (count[term] + k1 * (1 - b + b * length / mean)) if count[term] else 0.0
+            if query_weighted:
+                idf = math.log((len(counts) + 1) / (df + 0.5))
+                score += idf * weight * idf * times / (times + k1 * (1 - b + b * asked.total() / mean))
+            else:
+                score += times * math.log(1 + (len(counts) - df + 0.5) / (df + 0.5)) * weight
+        scores.append(score)
+    return scores
+
+
+def test_ranks_scores_and_identity(beir, tmp_path):
+    searcher = open_searcher("bm25[analyzer=lucene-english,k1=0.9,b=0.4]", beir(_ROWS), tmp_path)
+    found = searcher.find("asthma attack", 10)
+    assert [(p.id, p.rank) for p in found[:1]] == [("c", 1)]
+    assert [p.rank for p in found] == [1, 2, 3, 4]
+    assert all(one.score >= two.score for one, two in pairwise(found))
+    assert {p.retriever for p in found} == {"bm25[analyser=lucene-english,b=0.4,k1=0.9]"}
+    assert {p.corpus for p in found} == {searcher.corpus}
+    assert searcher.corpus.startswith("tiny@")
+    assert found == open_searcher("bm25", beir(_ROWS), tmp_path).find("asthma attack", 10)
+
+
+async def test_ties_empty_queries_and_large_k(beir, tmp_path):
+    searcher = open_searcher("bm25", beir(_ROWS), tmp_path)
+    assert [p.id for p in await searcher.search("statins", 1)] == ["b"]
+    assert [p.id for p in await searcher.search("statins", 99)] == ["b", "e"]
+    for nothing in ("", "   ", "the of and", "zzzz", "?!"):
+        assert await searcher.search(nothing, 5) == []
+    assert await searcher.search("asthma " * 8000, 5) != []
+    with pytest.raises(UserError, match="expected 1 or more"):
+        await searcher.search("asthma", 0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("bm52", "bm25"),
+        ("bm25[k=1]", "k1"),
+        ("bm25[k1=x]", "k1"),
+        ("bm25[b=2]", "b from 0 to 1"),
+        ("bm25[analyser=lucene]", "lucene-english"),
+        ("bm25[analyser=plain,analyzer=plain]", "both"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(spec, reason, beir, tmp_path):
+    with pytest.raises(UserError, match=reason):
+        open_searcher(spec, beir(_ROWS), tmp_path)
+
+
+_words = st.text(alphabet="abcdef", min_size=1, max_size=1)
+_texts = st.lists(_words, max_size=12).map(" ".join)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    documents=st.lists(_texts, min_size=1, max_size=25),
+    query=st.lists(_words, min_size=1, max_size=10).map(" ".join),
+    k=st.integers(1, 6),
+    k1=st.sampled_from([0.0, 0.9, 2.0]),
+    b=st.sampled_from([0.0, 0.4, 1.0]),
+    query_weighted=st.booleans(),
+    shard=st.integers(1, 26),
+    common=st.sampled_from([0.0, 0.02, 0.5]),
+    look_up=st.sampled_from([0, 2, 40]),
+)
+def test_scores_are_the_formulas_and_no_cut_changes_them(
+    documents, query, k, k1, b, query_weighted, shard, common, look_up, tmp_path_factory
+):
+    home = tmp_path_factory.mktemp("home")
+    folder = home / "c"
+    folder.mkdir()
+    (folder / "corpus.jsonl").write_text(
+        "".join(json.dumps({"_id": str(n), "text": text}) + "\n" for n, text in enumerate(documents))
+    )
+    chosen = module.settings(parse(f"bm25[analyser=plain,k1={k1},b={b},query_weighted={str(query_weighted).lower()}]"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bm25_building, "_BATCH", 3)
+        patch.setattr(postings, "_LONG", common)  # so that the short-cuts are taken in small collections too
+        patch.setattr(postings, "_LOOK_UP", look_up)
+        collection = open_collection(f"beir:{folder}", home)
+        cut = open_bm25(collection, chosen, shard=shard).ranked(query, k)
+        shutil.rmtree(next(collection.folder.glob("bm25-*")))
+        patch.setattr(postings, "_LONG", 2.0)
+        whole = open_bm25(collection, chosen).ranked(query, len(documents))
+    expected = naive(documents, query, k1, b, query_weighted)
+    assert cut == whole[:k]  # to the last bit
+    assert len(whole) == sum(score > 0 for score in expected)
+    for position, score in whole:
+        assert score == pytest.approx(expected[position], rel=1e-5)
+
+
+def test_an_interrupted_index_goes_on(beir, tmp_path, monkeypatch):
+    collection = open_collection(beir([(f"d{n}", "", f"w{n % 7} w{n % 3} common") for n in range(50)]), tmp_path)
+    chosen = module.settings(parse("bm25[analyser=plain]"))
+    monkeypatch.setattr(bm25_building, "_BATCH", 5)
+
+    class Killed(BaseException):
+        pass
+
+    def kill(count):
+        if count >= 35:
+            raise Killed
+
+    with pytest.raises(Killed):
+        open_bm25(collection, chosen, shard=10, progress=kill)
+    told = []
+    resumed = open_bm25(collection, chosen, shard=10, progress=told.append)
+    assert told[0] == 35
+    other = open_collection(beir([(f"d{n}", "", f"w{n % 7} w{n % 3} common") for n in range(50)]), tmp_path / "other")
+    assert resumed.ranked("w1 w2 common", 50) == open_bm25(other, chosen).ranked("w1 w2 common", 50)
+
+
+def test_a_foreign_index_is_refused(beir, tmp_path):
+    collection = open_collection(beir(_ROWS), tmp_path)
+    open_bm25(collection, module.Settings())
+    path = next(collection.folder.glob("bm25-*")) / "engine.json"
+    path.write_text(path.read_text().replace(collection.manifest.version, "0" * 12))
+    with pytest.raises(UserError, match="does not fit"):
+        open_bm25(collection, module.Settings())
+
+
+@pytest.mark.data
+def test_bm25s_gives_the_same_scores(data, tmp_path):
+    bm25s = pytest.importorskip("bm25s")
+    searcher = open_searcher("bm25", f"beir:{data}/beir/medline_med1033", tmp_path)
+    analyse = analyser("lucene-english")
+    rows = list(open_collection(f"beir:{data}/beir/medline_med1033", tmp_path).store.each())
+    peer = bm25s.BM25(method="lucene", k1=0.9, b=0.4)
+    peer.index([analyse(f"{row[2]}\n{row[3]}") for row in rows], show_progress=False)
+    for query in ("the crystalline lens in vertebrates, including humans", "fatty acids fatty acids placenta"):
+        scores = peer.get_scores(analyse(query))
+        ours = dict(searcher.ranked(query, len(rows)))
+        np.testing.assert_allclose([ours.get(n, 0.0) for n in range(len(rows))], scores, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.data
+def test_scifact_agrees_with_anserini(data, tmp_path):
+    """Anserini's flat index: nDCG@10 0.6789, R@100 0.9253, R@1000 0.9767."""
+    import ir_measures
+    from ir_measures import R, nDCG
+
+    qrels = list(ir_measures.read_trec_qrels(_as_trec(data / "beir/scifact/qrels/test.tsv")))
+    wanted = {qrel.query_id for qrel in qrels}
+    searcher = open_searcher("bm25[analyzer=lucene-english,k1=0.9,b=0.4]", f"beir:{data}/beir/scifact", tmp_path)
+    store = open_collection(f"beir:{data}/beir/scifact", tmp_path).store
+    run = {}
+    for line in (data / "beir/scifact/queries.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        if row["_id"] in wanted:
+            run[row["_id"]] = {store.raw(at)[0]: score for at, score in searcher.ranked(row["text"], 1000)}
+    measured = ir_measures.calc_aggregate([nDCG @ 10, R @ 100, R @ 1000], qrels, run)
+    assert measured[nDCG @ 10] == pytest.approx(0.6789, abs=0.002)
+    assert measured[R @ 100] == pytest.approx(0.9253, abs=0.005)
+    assert measured[R @ 1000] == pytest.approx(0.9767, abs=0.005)
+
+
+def _as_trec(path):
+    rows = [line.split("\t") for line in path.read_text().splitlines()[1:]]
+    return "".join(f"{query} 0 {document} {grade}\n" for query, document, grade in rows)
