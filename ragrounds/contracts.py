@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
@@ -20,6 +20,20 @@ from ragrounds.records import (
     Stem,
 )
 from ragrounds.specs import Value
+
+T = TypeVar("T", bound=Struct)
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """A call as the journal knows it."""
+
+    key: str
+    """Hash (hexadecimal) of all that determines the response."""
+    kind: Literal["model", "search", "tool"]
+    actor: str
+    """Canonical text of the model or the searcher."""
+    request: Struct
+    """What was asked, to be shown in traces."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -149,12 +163,13 @@ class Context(Protocol):
 class Journal(Protocol):
     """Records every call before its result is used."""
 
-    async def once(
-        self, key: str, request: Callable[[], bytes], make: Callable[[], Awaitable[bytes]]
-    ) -> tuple[bytes, bool]:
-        """The recorded response under `key`, or the response of `make`, durable before it is returned.
+    async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
+        """The response recorded under ``entry.key``, or the response of `make`, durable before it is returned.
 
         Equal calls in flight are made once. The flag says whether the response was already there.
+
+        Raises:
+            ragrounds.errors.StopRun: the journal cannot be written, or only replays and does not hold the call.
         """
 
 

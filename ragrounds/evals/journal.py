@@ -1,0 +1,116 @@
+"""The journal: every call to a model or a tool, recorded before its result is used.
+
+It makes three things one: going on after a crash, sharing equal calls between strategies, and replay without a network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypeVar
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from ragrounds.contracts import Entry
+from ragrounds.errors import StopRun
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.packing import pack, unpack
+from ragrounds.evals.store.store import Store, blob_rows, now
+from ragrounds.evals.store.writer import Row
+
+T = TypeVar("T", bound=Struct)
+Mode = Literal["reuse", "replay", "fresh"]
+
+
+class StoreJournal:
+    """The journal of a store (contract: :class:`ragrounds.contracts.Journal`).
+
+    `reuse` answers from the record where it can; `replay` never calls anything, a miss is an error; `fresh` calls
+    anew and leaves what was recorded as it is.
+    """
+
+    def __init__(self, store: Store, mode: Mode = "reuse") -> None:
+        self._store = store
+        self._mode = mode
+        self._flying: dict[str, asyncio.Future[Any]] = {}
+        self._reading: sa.Connection | None = None
+        self.made = 0
+        self.reused = 0
+
+    async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
+        """See the contract."""
+        while (flying := self._flying.get(entry.key)) is not None:
+            try:
+                response: T = await asyncio.shield(flying)
+            except asyncio.CancelledError:
+                if not flying.cancelled():
+                    raise
+                continue  # the one who made the call was cancelled: somebody else makes it
+            self.reused += 1
+            return response, True
+        if self._mode != "fresh":
+            found = self._find(entry.key, kind)
+            if found is not None:
+                self.reused += 1
+                return found, True
+            if self._mode == "replay":
+                raise StopRun(f"Replay: this call is not in the journal: {_described(entry)}")
+        return await self._make(entry, make), False
+
+    async def _make(self, entry: Entry, make: Callable[[], Awaitable[T]]) -> T:
+        flying: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._flying[entry.key] = flying
+        try:
+            at, start = now(), time.perf_counter()
+            response = await make()
+            seconds = time.perf_counter() - start
+            await self._store.writer.write(lambda: _rows(entry, response, at, seconds))
+            self.made += 1
+            flying.set_result(response)
+            return response
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                flying.cancel()
+            else:
+                flying.set_exception(error)
+                flying.exception()  # somebody may be waiting for it, or nobody: then it is not an error of its own
+            raise
+        finally:
+            del self._flying[entry.key]
+
+    def _find(self, key: str, kind: type[T]) -> T | None:
+        if self._reading is None:
+            self._reading = self._store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        row = self._reading.execute(_FIND, {"key": bytes.fromhex(key)}).first()
+        return None if row is None else unpack(row.response, kind, self._store.blobs)
+
+    def close(self) -> None:
+        """Close the reading connection."""
+        if self._reading is not None:
+            self._reading.close()
+            self._reading = None
+
+
+_FIND = sa.select(schema.calls.c.response).where(schema.calls.c.key == sa.bindparam("key"))
+
+
+def _rows(entry: Entry, response: Struct, at: float, seconds: float) -> list[Row]:
+    request, apart = pack(entry.request)
+    answer, more = pack(response)
+    row = {
+        "key": bytes.fromhex(entry.key),
+        "kind": entry.kind,
+        "actor": entry.actor,
+        "at": at,
+        "seconds": round(seconds, 4),
+        "request": request,
+        "response": answer,
+    }
+    return [*blob_rows(apart | more), (schema.calls, row)]
+
+
+def _described(entry: Entry) -> str:
+    text = repr(entry.request)
+    return f"{entry.kind} by {entry.actor}: {text[:300]}{'…' if len(text) > 300 else ''}"

@@ -1,0 +1,206 @@
+"""Replaying questions through agents: a steady pool of attempts in flight on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ragrounds.agents.agent import Agent
+from ragrounds.contracts import Model, Scorer, Searcher
+from ragrounds.errors import StopRun, UserError
+from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.session import AttemptEnded, Session
+from ragrounds.evals.store.store import Store, now
+from ragrounds.graphs import catalogue
+from ragrounds.models.faults import CallFailed
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.records import Attempt, Gold, Question, Run, Score, Status
+
+FINAL: frozenset[str] = frozenset({"completed", "refused", "capped"})
+"""Attempts with another status are tried again when their run goes on. What a provider answered for good (a response
+without choices) is in the journal, so trying again costs nothing."""
+
+
+class Strand(Struct, frozen=True):
+    """One run of the replay: its agent, ready to go."""
+
+    run: Run
+    agent: Agent
+    models: Mapping[str, Model]
+    searcher: Searcher | None
+
+
+class Interrupted(StopRun):
+    """The user asked to stop."""
+
+
+class Finished(Struct, frozen=True):
+    """What the progress display is told of an attempt."""
+
+    run: Run
+    attempt: Attempt
+    scores: tuple[Score, ...]
+
+
+Listener = Callable[[Finished], None]
+Scorers = Callable[[Question], Sequence[Scorer]]
+
+
+async def replay(
+    store: Store,
+    journal: StoreJournal,
+    strands: Sequence[Strand],
+    questions: Sequence[Question],
+    golds: Mapping[str, Gold],
+    scorers: Scorers,
+    *,
+    concurrency: int = 16,
+    listener: Listener = lambda finished: None,
+) -> None:
+    """Answer every question with every strand, as often as the run has epochs, leaving out what is done.
+
+    All agents of one question follow each other in the queue, so that equal calls meet. Attempts are written with
+    their scores as soon as they end.
+
+    Raises:
+        StopRun: the run cannot go on, or was interrupted; everything that ended is kept, and the same command goes on
+            from there.
+    """
+    _no_uploads()
+    numbers = {strand.run.id: store.number(strand.run) for strand in strands}
+    compiled = {strand.run.id: catalogue.build(strand.agent.card.graph).compile() for strand in strands}
+    waiting = _waiting(store, strands, questions)
+    ends: list[BaseException] = []
+
+    async def one(strand: Strand, question: Question, epoch: int) -> None:
+        session = _session(strand, question, epoch, journal)
+        attempt = await _attempt(compiled[strand.run.id], session, strand.run)
+        scores = tuple(scorer.score(attempt, question, golds[question.id]) for scorer in scorers(question))
+        number = numbers[strand.run.id]
+        await store.writer.write(lambda: store.attempt_rows(attempt, number) + store.score_rows(scores, number))
+        listener(Finished(strand.run, attempt, scores))
+
+    async def work() -> None:
+        for strand, question, epoch in waiting:
+            if ends:
+                return
+            try:
+                await one(strand, question, epoch)
+            except UserError as error:
+                ends.append(error)
+
+    with _interruptible(ends):
+        async with asyncio.TaskGroup() as group:
+            for _ in range(max(1, concurrency)):
+                group.create_task(work())
+    if ends:
+        raise ends[0]
+
+
+@contextlib.contextmanager
+def _interruptible(ends: list[BaseException]) -> Iterator[None]:
+    """The first Ctrl-C lets the attempts in flight finish; the second stops at once."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def stop() -> None:
+        if any(isinstance(end, Interrupted) for end in ends) and task is not None:
+            task.cancel()
+        ends.append(Interrupted("Interrupted. What is done is kept; the same command goes on from there."))
+
+    try:
+        loop.add_signal_handler(signal.SIGINT, stop)
+    except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def _waiting(
+    store: Store, strands: Sequence[Strand], questions: Sequence[Question]
+) -> Iterator[tuple[Strand, Question, int]]:
+    done = {strand.run.id: store.done(strand.run) for strand in strands}
+    epochs = max((strand.run.epochs for strand in strands), default=0)
+    for epoch, question, strand in itertools.product(range(epochs), questions, strands):
+        if epoch < strand.run.epochs and done[strand.run.id].get((question.id, epoch)) not in FINAL:
+            yield strand, question, epoch
+
+
+def _session(strand: Strand, question: Question, epoch: int, journal: StoreJournal) -> Session:
+    return Session(
+        question=question,
+        epoch=epoch,
+        parameters=strand.agent.parameters,
+        models=strand.models,
+        searcher=strand.searcher,
+        prompts=PromptFolder(strand.agent.card.prompts),
+        journal=journal,
+        limits=strand.agent.card.limits,
+    )
+
+
+async def _attempt(graph: Any, session: Session, run: Run) -> Attempt:
+    at, start = now(), time.perf_counter()
+    status: Status = "completed"
+    reason, answer = "", None
+    try:
+        async for event in graph.astream({}, context=session, stream_mode="tasks"):
+            if "result" not in event:
+                session.entered(event["id"], event["name"])
+                continue
+            changes = _plain(event["result"])
+            session.left(event["id"], event["name"], changes, str(event["error"] or ""))
+            answer = changes.get("answer", answer)
+    except AttemptEnded as ended:
+        status, reason = ended.status, ended.reason
+    except CallFailed as failed:
+        status, reason = "failed", f"{failed.kind}: {failed.message}"
+    except (UserError, StopRun):
+        raise
+    except Exception as error:
+        # A graph with a fault in it must not end the run; the trace says where it was.
+        status, reason = "failed", f"{type(error).__name__}: {error}"
+        session.note("traceback", "".join(traceback.format_exception(error)))
+    text = answer if isinstance(answer, str) else ""
+    if status == "capped" and not text:
+        text = session.last_reply
+    return Attempt(
+        run=run.id,
+        question_id=session.question.id,
+        epoch=session.epoch,
+        status=status,
+        text=text,
+        reason=reason,
+        usage=session.usage,
+        spent=session.spent,
+        cold=session.cold,
+        seconds=round(time.perf_counter() - start, 4),
+        at=at,
+        calls=session.calls,
+        events=tuple(session.events),
+    )
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    """A node's changes as JSON-able values; what is not becomes its text."""
+    if not isinstance(value, Mapping):
+        return {}
+    return {str(key): msgspec.to_builtins(item, enc_hook=repr) for key, item in value.items()}
+
+
+def _no_uploads() -> None:
+    """LangSmith's variables in the environment would upload every trace; nothing leaves unless asked for."""
+    for name in ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING"):
+        os.environ[name] = "false"

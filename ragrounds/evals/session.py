@@ -1,0 +1,288 @@
+"""One attempt's hands: what a graph's nodes ask models and tools through (contract: Context).
+
+It keeps the attempt's caps, numbers the occurrences of equal calls, hands every call to the journal, and writes down
+what happened as events.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from langgraph.config import get_config
+from msgspec import Struct
+
+from ragrounds.agents.agent import Limits
+from ragrounds.contracts import Entry, Journal, Model, Prompts, Request, Searcher
+from ragrounds.errors import UserError
+from ragrounds.models.faults import CallFailed
+from ragrounds.records import (
+    Call,
+    Called,
+    Entered,
+    Event,
+    Fault,
+    Left,
+    Message,
+    Noted,
+    Passage,
+    Query,
+    Question,
+    Reply,
+    Status,
+    Stem,
+    Usage,
+)
+from ragrounds.specs import Value
+
+_ANSWER = 1024
+"""Tokens left for the answer in a model's window where nothing else is set."""
+_TURN = 8
+"""Tokens that a chat template may add to a turn."""
+
+
+class AttemptEnded(Exception):
+    """The attempt is over before its graph is: `status` says how."""
+
+    def __init__(self, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.status: Status = status
+        self.reason = reason
+
+
+class SearchRequest(Struct, frozen=True, kw_only=True):
+    """A search as the journal records it."""
+
+    corpus: str
+    query: str
+    k: int
+
+
+class SearchResult(Struct, frozen=True):
+    """What a search returned, best first."""
+
+    passages: tuple[Passage, ...]
+
+
+@dataclass(eq=False)
+class Session:
+    """One question × one agent × one epoch, while it runs."""
+
+    question: Question
+    epoch: int
+    parameters: Mapping[str, Value]
+    models: Mapping[str, Model]
+    """By role; the role ``model`` is always there and stands in for the others."""
+    searcher: Searcher | None
+    prompts: Prompts
+    journal: Journal
+    limits: Limits = field(default_factory=Limits)
+    events: list[Event] = field(default_factory=list)
+    usage: Usage | None = field(default_factory=Usage)
+    spent: float | None = 0.0
+    cold: float | None = 0.0
+    calls: int = 0
+    last_reply: str = ""
+    _started: float = field(default_factory=time.perf_counter)
+    _steps: dict[str, tuple[int, str, float]] = field(default_factory=dict)
+    _seen: Counter[bytes] = field(default_factory=Counter)
+    _passages: dict[str, Passage] = field(default_factory=dict)
+
+    @property
+    def stem(self) -> Stem:
+        return self.question.stem
+
+    @property
+    def seed(self) -> str:
+        return f"{self.question.id}#{self.epoch}"
+
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        *,
+        role: str = "answering",
+        stop: Sequence[str] = (),
+        max_tokens: int | None = None,
+    ) -> Reply:
+        """Ask the model of `role`.
+
+        Raises:
+            AttemptEnded: a cap is reached, the provider refused, or gave a response without choices.
+            CallFailed: no reply after all retries.
+        """
+        self._check_caps()
+        model = self._model(role)
+        request = Request(messages=tuple(messages), stop=tuple(stop), max_tokens=max_tokens)
+        bare = _digest("model", model.spec, request, self.epoch)
+        occurrence = self._seen[bare]
+        self._seen[bare] += 1
+        if occurrence:
+            request = msgspec.structs.replace(request, occurrence=occurrence)
+        entry = Entry(key=_key(bare, occurrence), kind="model", actor=model.spec, request=request)
+        step, node = self._step()
+        faults: list[Fault] = []
+        at, start = time.time(), time.perf_counter()
+        try:
+            reply, cached = await self.journal.once(entry, lambda: model.complete(request, faults), Reply)
+        except CallFailed as error:
+            self._record(step, entry, node, role, at, start, faults=error.faults or tuple(faults), error=error.message)
+            raise
+        price = model.price(reply)
+        self._record(step, entry, node, role, at, start, cached, reply.usage, price, faults=tuple(faults))
+        self._add(reply.usage, price, cached)
+        if reply.finish == "content_filter":
+            raise AttemptEnded("refused", "the provider's content filter refused the request")
+        if reply.finish == "none":
+            raise AttemptEnded("failed", "the provider gave a response without choices")
+        self.last_reply = reply.text
+        return reply
+
+    async def search(self, query: Query, k: int) -> tuple[Passage, ...]:
+        """Search the agent's corpus. An empty query finds nothing and calls nothing."""
+        if self.searcher is None:
+            raise UserError("This agent searches, but no corpus was given. Name one with --corpus.")
+        self._check_caps()
+        if not query.text.strip():
+            self.note("empty_query", "an empty query was not searched")
+            return ()
+        searcher = self.searcher
+        request = SearchRequest(corpus=searcher.corpus, query=query.text, k=k)
+        entry = Entry(
+            key=_digest("search", searcher.spec, request).hex(), kind="search", actor=searcher.spec, request=request
+        )
+        step, node = self._step()
+        at, start = time.time(), time.perf_counter()
+
+        async def found() -> SearchResult:
+            return SearchResult(tuple(await searcher.search(query.text, k)))
+
+        try:
+            result, cached = await self.journal.once(entry, found, SearchResult)
+        except CallFailed as error:
+            self._record(step, entry, node, "searching", at, start, faults=error.faults, error=error.message)
+            raise
+        ids = tuple(passage.id for passage in result.passages)
+        self._record(step, entry, node, "searching", at, start, cached, price=0.0, passages=ids)
+        self._passages.update({passage.id: passage for passage in result.passages})
+        return result.passages
+
+    def passage(self, id: str) -> Passage:
+        """A passage that a search of this attempt returned."""
+        return self._passages[id]
+
+    def room(self, messages: Sequence[Message], *, role: str = "answering") -> int | None:
+        """Tokens left beside `messages` and the answer; ``None``: the model's window is not known."""
+        model = self._model(role)
+        if model.window is None:
+            return None
+        used = sum(model.count(message.content) + _TURN for message in messages)
+        return max(0, model.window - used - _ANSWER)
+
+    def count(self, text: str, *, role: str = "answering") -> int:
+        """Tokens of a text."""
+        return self._model(role).count(text)
+
+    def cut(self, text: str, tokens: int, *, role: str = "answering") -> str:
+        """The longest beginning of a text that has at most `tokens` tokens."""
+        return self._model(role).cut(text, tokens)
+
+    def note(self, what: str, text: str) -> None:
+        """Leave a remark in the trace."""
+        self.events.append(Noted(step=self._step()[0], what=what, text=text))
+
+    # What the replay engine tells
+
+    def entered(self, task: str, node: str) -> int:
+        """A node began (LangGraph's task id); the first word of it counts."""
+        known = self._steps.get(task)
+        if known is not None:
+            return known[0]
+        number = len(self._steps)
+        self._steps[task] = (number, node, time.perf_counter())
+        self.events.append(Entered(step=number, node=node, at=round(time.time(), 3)))
+        return number
+
+    def left(self, task: str, node: str, changes: Mapping[str, Any], error: str = "") -> None:
+        """A node ended with these changes of the state."""
+        number = self.entered(task, node)
+        seconds = time.perf_counter() - self._steps[task][2]
+        self.events.append(Left(step=number, seconds=round(seconds, 4), changes=dict(changes), error=error))
+
+    def _step(self) -> tuple[int, str]:
+        try:
+            meta = get_config().get("metadata", {})
+        except RuntimeError:  # outside of a node
+            return -1, ""
+        node = str(meta.get("langgraph_node", ""))
+        namespace = str(meta.get("langgraph_checkpoint_ns", ""))
+        return self.entered(namespace.rpartition(":")[2], node), node
+
+    def _model(self, role: str) -> Model:
+        return self.models.get("reader" if role == "reading" else "model") or self.models["model"]
+
+    def _check_caps(self) -> None:
+        caps = self.limits
+        if caps.calls is not None and self.calls >= caps.calls:
+            raise AttemptEnded("capped", f"the attempt's cap of {caps.calls} calls is reached")
+        if caps.seconds is not None and time.perf_counter() - self._started >= caps.seconds:
+            raise AttemptEnded("capped", f"the attempt's cap of {caps.seconds:g} seconds is reached")
+        if caps.tokens is not None and self.usage is not None and self.usage.input + self.usage.output >= caps.tokens:
+            raise AttemptEnded("capped", f"the attempt's cap of {caps.tokens} tokens is reached")
+        if caps.cost is not None and self.cold is not None and self.cold >= caps.cost:
+            raise AttemptEnded("capped", f"the attempt's cap of ${caps.cost:g} is reached")
+
+    def _add(self, usage: Usage | None, price: float | None, cached: bool) -> None:
+        # One unknown makes the sum unknown: a sum of the known part would read as the whole.
+        self.usage = None if self.usage is None or usage is None else self.usage + usage
+        self.cold = None if self.cold is None or price is None else self.cold + price
+        if not cached:
+            self.spent = None if self.spent is None or price is None else self.spent + price
+
+    def _record(
+        self,
+        step: int,
+        entry: Entry,
+        node: str,
+        role: str,
+        at: float,
+        start: float,
+        cached: bool = False,
+        usage: Usage | None = None,
+        price: float | None = None,
+        passages: tuple[str, ...] = (),
+        faults: tuple[Fault, ...] = (),
+        error: str = "",
+    ) -> None:
+        self.calls += 1
+        call = Call(
+            key=entry.key,
+            kind=entry.kind,
+            role=role,
+            node=node,
+            actor=entry.actor,
+            at=round(at, 3),
+            seconds=round(time.perf_counter() - start, 4),
+            cached=cached,
+            usage=usage,
+            cold=price,
+            passages=passages,
+            faults=faults,
+            error=error,
+        )
+        self.events.append(Called(step=step, call=call))
+
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def _digest(*parts: Any) -> bytes:
+    return hashlib.sha256(_encoder.encode(parts)).digest()
+
+
+def _key(bare: bytes, occurrence: int) -> str:
+    return (_digest(bare, occurrence) if occurrence else bare).hex()

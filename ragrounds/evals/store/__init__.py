@@ -1,0 +1,1 @@
+"""Where runs, attempts, scores and recorded calls are kept."""

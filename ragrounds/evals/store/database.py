@@ -1,0 +1,107 @@
+"""Opening a store: SQLite file or PostgreSQL URL, its schema version, its connections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.pool import NullPool
+
+from ragrounds.errors import StopRun, UserError
+from ragrounds.evals.store import schema
+
+
+def open_engine(home: Path, url: str | None = None) -> sa.Engine:
+    """The engine of the store at `url`, by default ``home/store.sqlite``; its tables are made where there are none.
+
+    Raises:
+        UserError: the folder cannot be written, the file is not a store, or a newer version made it.
+    """
+    engine = _connectable(home, url)
+    try:
+        with engine.begin() as connection:
+            _check(connection, engine)
+    except sa.exc.DatabaseError as error:
+        raise UserError(f"Cannot open the store {shown(engine)}: {error.orig}.") from error
+    return engine
+
+
+def shown(engine: sa.Engine) -> str:
+    """The store's place, without a password."""
+    return engine.url.database or "" if engine.dialect.name == "sqlite" else engine.url.render_as_string(True)
+
+
+def upsert(engine: sa.Engine, table: sa.Table) -> sa.Executable:
+    """INSERT that replaces a row of the same primary key."""
+    statement = _insert(engine)(table)
+    keys = [column.name for column in table.primary_key.columns]
+    rest = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys}
+    executable: sa.Executable = statement.on_conflict_do_update(index_elements=keys, set_=rest)
+    return executable
+
+
+def insert_new(engine: sa.Engine, table: sa.Table) -> sa.Executable:
+    """INSERT that leaves a row of the same primary key as it is."""
+    executable: sa.Executable = _insert(engine)(table).on_conflict_do_nothing()
+    return executable
+
+
+def writing_failed(engine: sa.Engine, error: Exception) -> StopRun:
+    """What a failed write means to the user."""
+    cause = getattr(error, "orig", None) or error
+    return StopRun(
+        f"Cannot write to the store {shown(engine)}: {cause}. What was written before is safe; free the "
+        "cause and give the same command again to go on."
+    )
+
+
+def _insert(engine: sa.Engine) -> Any:
+    return sqlite.insert if engine.dialect.name == "sqlite" else postgresql.insert
+
+
+def _connectable(home: Path, url: str | None) -> sa.Engine:
+    if url is None:
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"Cannot make the folder {home}: {error.strerror}. Set RAGROUNDS_HOME to another."
+            ) from error
+        engine = sa.create_engine(
+            f"sqlite:///{home / 'store.sqlite'}",
+            poolclass=NullPool,
+            connect_args={"timeout": 60, "check_same_thread": False},
+        )
+        sa.event.listen(engine, "connect", _settle)
+        return engine
+    try:
+        return sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"), pool_pre_ping=True)
+    except (sa.exc.ArgumentError, ImportError) as error:
+        raise UserError(f"Cannot use the store {url.partition('@')[2] or url!r}: {error}") from error
+
+
+def _settle(connection: Any, _record: object) -> None:
+    # Readers never block the writer (WAL); a commit is on the disk when it returns (FULL).
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-16000"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _check(connection: sa.Connection, engine: sa.Engine) -> None:
+    inspector = sa.inspect(connection)
+    if not inspector.has_table("meta"):
+        others = set(inspector.get_table_names()) & {table.name for table in schema.metadata.sorted_tables}
+        if others:
+            raise UserError(
+                f"{shown(engine)} is not a store of ragrounds: it has tables {sorted(others)} but no 'meta'."
+            )
+        schema.metadata.create_all(connection)
+        connection.execute(insert_new(engine, schema.meta), {"key": "version", "value": str(schema.VERSION)})
+        return
+    version = connection.execute(sa.select(schema.meta.c.value).where(schema.meta.c.key == "version")).scalar()
+    if version is None or int(version) > schema.VERSION:
+        raise UserError(
+            f"The store {shown(engine)} has version {version}; this ragrounds knows up to {schema.VERSION}. "
+            "Install a newer ragrounds, or set RAGROUNDS_HOME to another folder."
+        )

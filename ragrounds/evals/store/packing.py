@@ -1,0 +1,102 @@
+"""Records as bytes: MessagePack, zstd, and every long text apart, once, under its hash."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+import zstandard
+
+LONG = 600
+"""Characters from which a text is stored apart. Below that a row of its own costs more than it saves."""
+
+T = TypeVar("T")
+Fetch = Callable[[Iterable[bytes]], Mapping[bytes, bytes]]
+_REF = 1
+_local = threading.local()
+
+
+def pack(record: Any) -> tuple[bytes, dict[bytes, bytes]]:
+    """`record` as bytes, and the long texts it refers to: hash → compressed text."""
+    apart: dict[bytes, bytes] = {}
+    body = msgspec.msgpack.encode(_without_long(msgspec.to_builtins(record), apart))
+    return compress(body), apart
+
+
+def unpack(data: bytes, kind: type[T], fetch: Fetch) -> T:
+    """The record again; `fetch` gives the compressed texts of some hashes."""
+    plain = msgspec.msgpack.decode(decompress(data))
+    wanted: set[bytes] = set()
+    _collect(plain, wanted)
+    found = (
+        {hash: decompress(text).decode("utf-8", "surrogatepass") for hash, text in fetch(wanted).items()}
+        if wanted
+        else {}
+    )
+    return (
+        msgspec.convert(_with_long(plain, found), kind, strict=False)
+        if wanted
+        else msgspec.convert(plain, kind, strict=False)
+    )
+
+
+def compress(data: bytes) -> bytes:
+    """zstd, level 3."""
+    compressor = getattr(_local, "compressor", None)
+    if compressor is None:
+        compressor = _local.compressor = zstandard.ZstdCompressor(level=3)
+    return bytes(compressor.compress(data))
+
+
+def decompress(data: bytes) -> bytes:
+    """The inverse of :func:`compress`."""
+    decompressor = getattr(_local, "decompressor", None)
+    if decompressor is None:
+        decompressor = _local.decompressor = zstandard.ZstdDecompressor()
+    return bytes(decompressor.decompress(data))
+
+
+def _without_long(value: Any, apart: dict[bytes, bytes]) -> Any:
+    if isinstance(value, str):
+        if len(value) < LONG:
+            return value
+        digest, data = _apart(value)
+        apart[digest] = data
+        return msgspec.msgpack.Ext(_REF, digest)
+    if isinstance(value, dict):
+        return {key: _without_long(item, apart) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_long(item, apart) for item in value]
+    return value
+
+
+@functools.lru_cache(maxsize=2048)
+def _apart(text: str) -> tuple[bytes, bytes]:
+    # The same passages come again and again: they are hashed and compressed once.
+    raw = text.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(raw).digest()[:16], compress(raw)
+
+
+def _collect(value: Any, wanted: set[bytes]) -> None:
+    if isinstance(value, msgspec.msgpack.Ext):
+        wanted.add(bytes(value.data))
+    elif isinstance(value, dict):
+        for item in value.values():
+            _collect(item, wanted)
+    elif isinstance(value, list):
+        for item in value:
+            _collect(item, wanted)
+
+
+def _with_long(value: Any, found: Mapping[bytes, str]) -> Any:
+    if isinstance(value, msgspec.msgpack.Ext):
+        return found[bytes(value.data)]
+    if isinstance(value, dict):
+        return {key: _with_long(item, found) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_long(item, found) for item in value]
+    return value

@@ -1,0 +1,95 @@
+"""The tables (SQLAlchemy Core: SQLite by default, PostgreSQL by URL)."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+VERSION = 1
+"""Raised with every change of a table; `ragrounds.evals.store.database` refuses a newer store."""
+
+metadata = sa.MetaData()
+
+meta = sa.Table(
+    "meta",
+    metadata,
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
+)
+
+blobs = sa.Table(
+    "blobs",
+    metadata,
+    sa.Column("hash", sa.LargeBinary, primary_key=True),
+    sa.Column("data", sa.LargeBinary, nullable=False),
+    comment="Long texts, each once, by content hash: passages, prompts, replies.",
+    sqlite_with_rowid=False,
+)
+
+calls = sa.Table(
+    "calls",
+    metadata,
+    sa.Column("key", sa.LargeBinary, primary_key=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("request", sa.LargeBinary, nullable=False),
+    sa.Column("response", sa.LargeBinary, nullable=False),
+    comment="The journal. It only adds.",
+    sqlite_with_rowid=False,
+)
+
+questions = sa.Table(
+    "questions",
+    metadata,
+    sa.Column("set", sa.Text, primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("question_id", sa.Text, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    comment="Questions and golds as they were when a run answered them.",
+)
+
+runs = sa.Table(
+    "runs",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("id", sa.Text, nullable=False, unique=True),
+    sa.Column("fingerprint", sa.Text, nullable=False, index=True),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+
+attempts = sa.Table(
+    "attempts",
+    metadata,
+    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
+    sa.Column("question_id", sa.Text, primary_key=True),
+    sa.Column("epoch", sa.Integer, primary_key=True),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("input", sa.Integer),
+    sa.Column("output", sa.Integer),
+    sa.Column("cached", sa.Integer),
+    sa.Column("reasoning", sa.Integer),
+    sa.Column("spent", sa.Float),
+    sa.Column("cold", sa.Float),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("calls", sa.Integer, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False, comment="final text and events"),
+    sqlite_with_rowid=False,
+)
+
+scores = sa.Table(
+    "scores",
+    metadata,
+    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
+    sa.Column("protocol", sa.Text, primary_key=True),
+    sa.Column("question_id", sa.Text, primary_key=True),
+    sa.Column("epoch", sa.Integer, primary_key=True),
+    sa.Column("value", sa.Float),
+    sa.Column("reading", sa.Text, nullable=False),
+    sa.Column("prediction", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sqlite_with_rowid=False,
+)

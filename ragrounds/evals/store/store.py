@@ -1,0 +1,343 @@
+"""The store: what was run, and every read and write of it. Every view is a pure function of what this gives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+
+from ragrounds.errors import UserError, nearest
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.database import insert_new, open_engine, shown, upsert, writing_failed
+from ragrounds.evals.store.packing import compress, decompress, pack, unpack
+from ragrounds.evals.store.writer import Row, Writer
+from ragrounds.records import Attempt, Event, Gold, Question, Run, Score, Usage
+
+T = TypeVar("T")
+_CHUNK = 500
+
+
+class _Body(Struct, frozen=True):
+    text: str
+    events: tuple[Event, ...]
+
+
+class _Item(Struct, frozen=True):
+    question: Question
+    gold: Gold
+
+
+class Store:
+    """Runs, attempts, scores, questions and recorded calls in one database."""
+
+    def __init__(self, home: Path, url: str | None = None) -> None:
+        self.engine = open_engine(home, url)
+        self._reading: sa.Connection | None = None
+        self._writer: Writer | None = None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def place(self) -> str:
+        return shown(self.engine)
+
+    @property
+    def writer(self) -> Writer:
+        """The group-committing writer, started at its first use."""
+        if self._writer is None:
+            self._writer = Writer(self.engine)
+        return self._writer
+
+    def close(self) -> None:
+        """Commit what is waiting and close the connections."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        if self._reading is not None:
+            self._reading.close()
+            self._reading = None
+        self.engine.dispose()
+
+    # Runs and their questions
+
+    def add_run(self, run: Run, questions: Sequence[Question], golds: Mapping[str, Gold]) -> None:
+        """Write a new run and, where they are new, the questions it answers."""
+        rows = [
+            {
+                "set": run.questions,
+                "position": position,
+                "question_id": question.id,
+                "body": compress(msgspec.msgpack.encode(_Item(question, golds[question.id]))),
+            }
+            for position, question in enumerate(questions)
+        ]
+        body = compress(msgspec.msgpack.encode(run))
+        row = {"id": run.id, "fingerprint": run.fingerprint, "created": run.created, "body": body}
+        try:
+            with self.engine.begin() as connection:
+                known = sa.select(sa.func.count()).where(schema.questions.c.set == run.questions)
+                if connection.execute(known).scalar() != len(rows) and rows:
+                    connection.execute(insert_new(self.engine, schema.questions), rows)
+                connection.execute(sa.insert(schema.runs), row)
+        except sa.exc.SQLAlchemyError as error:
+            raise writing_failed(self.engine, error) from error
+
+    def runs(self) -> list[Run]:
+        """All runs, oldest first."""
+        rows = self._read(sa.select(schema.runs.c.body).order_by(schema.runs.c.number))
+        return [msgspec.msgpack.decode(decompress(row.body), type=Run) for row in rows]
+
+    def latest(self, fingerprint: str) -> Run | None:
+        """The newest run with this fingerprint."""
+        statement = (
+            sa.select(schema.runs.c.body)
+            .where(schema.runs.c.fingerprint == fingerprint)
+            .order_by(schema.runs.c.number.desc())
+            .limit(1)
+        )
+        row = self._read(statement).first()
+        return msgspec.msgpack.decode(decompress(row.body), type=Run) if row else None
+
+    def run(self, reference: str) -> Run:
+        """A run by its id, the beginning of its id, or its agent's text (the newest of that agent).
+
+        Raises:
+            UserError: none, or more than one run whose id begins like this.
+        """
+        runs = self.runs()
+        exact = [run for run in runs if run.id == reference]
+        begun = exact or [run for run in runs if run.id.startswith(reference)]
+        if len(begun) == 1:
+            return begun[0]
+        named = [run for run in runs if run.agent == reference]
+        if named:
+            return named[-1]
+        if begun:
+            raise UserError(f"{reference!r} is the beginning of several runs: {', '.join(run.id for run in begun)}.")
+        known = [run.id for run in runs] + [run.agent for run in runs]
+        raise UserError(
+            f"There is no run {reference!r} in {self.place}.{nearest(reference, known)} See `ragrounds runs ls`."
+        )
+
+    def remove(self, run: Run) -> None:
+        """Remove a run with its attempts and scores. Recorded calls stay until `gc`."""
+        number = self._number(run)
+        with self.engine.begin() as connection:
+            for table in (schema.scores, schema.attempts):
+                connection.execute(sa.delete(table).where(table.c.run == number))
+            connection.execute(sa.delete(schema.runs).where(schema.runs.c.number == number))
+
+    def questions(self, run: Run) -> tuple[list[Question], dict[str, Gold]]:
+        """The questions of a run in their order, and the golds by question id."""
+        statement = (
+            sa.select(schema.questions.c.body)
+            .where(schema.questions.c.set == run.questions)
+            .order_by(schema.questions.c.position)
+        )
+        items = [msgspec.msgpack.decode(decompress(row.body), type=_Item) for row in self._read(statement)]
+        return [item.question for item in items], {item.question.id: item.gold for item in items}
+
+    # Attempts
+
+    def attempt_rows(self, attempt: Attempt, number: int) -> list[Row]:
+        """The rows of an attempt, its long texts apart."""
+        body, apart = pack(_Body(attempt.text, attempt.events))
+        usage = attempt.usage
+        row = {
+            "run": number,
+            "question_id": attempt.question_id,
+            "epoch": attempt.epoch,
+            "status": attempt.status,
+            "reason": attempt.reason,
+            "input": usage.input if usage else None,
+            "output": usage.output if usage else None,
+            "cached": usage.cached if usage else None,
+            "reasoning": usage.reasoning if usage else None,
+            "spent": attempt.spent,
+            "cold": attempt.cold,
+            "seconds": attempt.seconds,
+            "at": attempt.at,
+            "calls": attempt.calls,
+            "body": body,
+        }
+        return [*blob_rows(apart), (schema.attempts, row)]
+
+    def add_attempts(self, run: Run, attempts: Iterable[Attempt], scores: Iterable[Score] = ()) -> None:
+        """Write many attempts at once (imports)."""
+        number = self._number(run)
+        rows = [row for attempt in attempts for row in self.attempt_rows(attempt, number)]
+        rows += [(schema.scores, _score_row(score, number)) for score in scores]
+        self._write(rows)
+
+    def done(self, run: Run) -> dict[tuple[str, int], str]:
+        """(question id, epoch) → status of what a run has, without reading the attempts themselves."""
+        table = schema.attempts
+        statement = sa.select(table.c.question_id, table.c.epoch, table.c.status).where(
+            table.c.run == self._number(run)
+        )
+        return {(row.question_id, row.epoch): row.status for row in self._read(statement)}
+
+    def outlines(self, run: Run) -> list[Attempt]:
+        """All attempts of a run without text and events: enough for tables."""
+        columns = [column for column in schema.attempts.c if column.name != "body"]
+        rows = self._read(sa.select(*columns).where(schema.attempts.c.run == self._number(run)))
+        return [_attempt(run, row, _Body("", ())) for row in rows]
+
+    def attempts(self, run: Run) -> Iterator[Attempt]:
+        """All attempts of a run, complete, read in pieces."""
+        table = schema.attempts
+        number = self._number(run)
+        after: tuple[str, int] = ("", -1)
+        while True:
+            statement = (
+                sa.select(table)
+                .where(table.c.run == number, sa.tuple_(table.c.question_id, table.c.epoch) > after)
+                .order_by(table.c.question_id, table.c.epoch)
+                .limit(_CHUNK)
+            )
+            rows = self._read(statement).all()
+            for row in rows:
+                yield _attempt(run, row, unpack(row.body, _Body, self.blobs))
+            if len(rows) < _CHUNK:
+                return
+            after = (rows[-1].question_id, rows[-1].epoch)
+
+    def attempt(self, run: Run, question_id: str, epoch: int = 0) -> Attempt | None:
+        """One attempt, complete."""
+        table = schema.attempts
+        statement = sa.select(table).where(
+            table.c.run == self._number(run), table.c.question_id == question_id, table.c.epoch == epoch
+        )
+        row = self._read(statement).first()
+        return _attempt(run, row, unpack(row.body, _Body, self.blobs)) if row else None
+
+    # Scores
+
+    def score_rows(self, scores: Iterable[Score], number: int) -> list[Row]:
+        """The rows of some scores of the run `number`."""
+        return [(schema.scores, _score_row(score, number)) for score in scores]
+
+    def add_scores(self, run: Run, scores: Iterable[Score]) -> None:
+        """Write scores; one of the same protocol, question and epoch is replaced."""
+        self._write(self.score_rows(scores, self._number(run)))
+
+    def scores(self, run: Run, protocol: str | None = None) -> list[Score]:
+        """Scores of a run, of one protocol or of all."""
+        table = schema.scores
+        statement = sa.select(table).where(table.c.run == self._number(run))
+        if protocol is not None:
+            statement = statement.where(table.c.protocol == protocol)
+        return [
+            Score(
+                question_id=row.question_id,
+                epoch=row.epoch,
+                protocol=row.protocol,
+                value=row.value,
+                reading=row.reading,
+                prediction=row.prediction,
+                reason=row.reason,
+            )
+            for row in self._read(statement)
+        ]
+
+    # Recorded calls
+
+    def blobs(self, hashes: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Compressed texts by their hashes."""
+        wanted, found = list(hashes), {}
+        for start in range(0, len(wanted), _CHUNK):
+            statement = sa.select(schema.blobs).where(schema.blobs.c.hash.in_(wanted[start : start + _CHUNK]))
+            found.update({bytes(row.hash): bytes(row.data) for row in self._read(statement)})
+        return found
+
+    def call(self, key: str, request: type[T], response: type[Any]) -> tuple[T, Any] | None:
+        """Request and response of a recorded call."""
+        statement = sa.select(schema.calls.c.request, schema.calls.c.response).where(
+            schema.calls.c.key == bytes.fromhex(key)
+        )
+        row = self._read(statement).first()
+        if row is None:
+            return None
+        return unpack(row.request, request, self.blobs), unpack(row.response, response, self.blobs)
+
+    def number(self, run: Run) -> int:
+        """The run's number in this store."""
+        return self._number(run)
+
+    def _number(self, run: Run) -> int:
+        number = self._read(sa.select(schema.runs.c.number).where(schema.runs.c.id == run.id)).scalar()
+        if number is None:
+            raise UserError(f"The run {run.id} is not in {self.place} (any more).")
+        return int(number)
+
+    def _read(self, statement: sa.Executable) -> sa.CursorResult[Any]:
+        if self._reading is None:
+            # Autocommit: every read sees what is committed by now, and no read holds the writer up.
+            self._reading = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        return self._reading.execute(statement)
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        by_table: dict[str, tuple[sa.Table, dict[Any, Mapping[str, Any]]]] = {}
+        for table, row in rows:
+            key = tuple(row[column.name] for column in table.primary_key.columns)
+            by_table.setdefault(table.name, (table, {}))[1][key] = row
+        try:
+            with self.engine.begin() as connection:
+                for table, keyed in by_table.values():
+                    build = insert_new if table is schema.blobs else upsert
+                    connection.execute(build(self.engine, table), list(keyed.values()))
+        except sa.exc.SQLAlchemyError as error:
+            raise writing_failed(self.engine, error) from error
+
+
+def blob_rows(apart: Mapping[bytes, bytes]) -> list[Row]:
+    """Rows for texts stored apart."""
+    return [(schema.blobs, {"hash": hash, "data": data}) for hash, data in apart.items()]
+
+
+def new_run_id(agent: str, fingerprint: str, taken: Iterable[str]) -> str:
+    """A short readable id: the agent's name and the beginning of the fingerprint, numbered where it is taken."""
+    name = "".join(letter if letter.isalnum() or letter in "_-." else "-" for letter in agent).strip("-")
+    base, known = f"{name[:40]}-{fingerprint[:6]}", set(taken)
+    number, id = 1, base
+    while id in known:
+        number += 1
+        id = f"{base}-{number}"
+    return id
+
+
+def now() -> float:
+    """Wall-clock seconds, for the record only: durations are measured on the monotonic clock."""
+    return round(time.time(), 3)
+
+
+def _attempt(run: Run, row: Any, body: _Body) -> Attempt:
+    usage = None if row.input is None else Usage(row.input, row.output, row.cached, row.reasoning)
+    return Attempt(
+        run=run.id,
+        question_id=row.question_id,
+        epoch=row.epoch,
+        status=row.status,
+        text=body.text,
+        reason=row.reason,
+        usage=usage,
+        spent=row.spent,
+        cold=row.cold,
+        seconds=row.seconds,
+        at=row.at,
+        calls=row.calls,
+        events=body.events,
+    )
+
+
+def _score_row(score: Score, number: int) -> dict[str, Any]:
+    return {"run": number, **msgspec.structs.asdict(score)}

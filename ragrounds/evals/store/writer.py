@@ -1,0 +1,125 @@
+"""The one writer: a thread that commits what has gathered in a few milliseconds together.
+
+A caller gets its answer when its rows are on the disk, so a call is durable before its result is used, and a hundred
+calls share one commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from ragrounds.evals.store.database import insert_new, upsert, writing_failed
+
+Row = tuple[sa.Table, Mapping[str, Any]]
+Prepare = Callable[[], list[Row]]
+_GATHER = 0.004
+"""Seconds that a commit waits for company."""
+_REPLACED = frozenset({"attempts", "scores"})
+"""Tables whose rows may be written again (an attempt that failed and is tried again, a new scoring)."""
+
+
+class _Item:
+    __slots__ = ("done", "error", "loop", "prepare")
+
+    def __init__(self, prepare: Prepare, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
+        self.prepare, self.loop, self.done = prepare, loop, done
+        self.error: Exception | None = None
+
+
+class Writer:
+    """Writes rows in the order given. After a failed commit every further write fails with the same reason."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+        self._statements: dict[str, sa.Executable] = {}
+        self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._broken: Exception | None = None
+        self._thread = threading.Thread(target=self._work, name="ragrounds-writer", daemon=True)
+        self._thread.start()
+
+    async def write(self, prepare: Prepare) -> None:
+        """Return when the rows of `prepare()` are committed. `prepare` runs in the writer's thread.
+
+        Raises:
+            StopRun: the store cannot be written (disk full, folder gone).
+        """
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        self._queue.put(_Item(prepare, loop, done))
+        await asyncio.shield(done)
+
+    def close(self) -> None:
+        """Commit what is waiting and end the thread."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        with self._engine.connect() as connection:
+            closing = False
+            while not closing:
+                item = self._queue.get()
+                if item is None:
+                    return
+                time.sleep(_GATHER)
+                batch = [item]
+                while not self._queue.empty():
+                    more = self._queue.get()
+                    if more is None:
+                        closing = True
+                        break
+                    batch.append(more)
+                self._commit(connection, batch)
+                _tell(batch)
+
+    def _commit(self, connection: sa.Connection, batch: list[_Item]) -> None:
+        rows: dict[str, tuple[sa.Table, dict[Any, Mapping[str, Any]]]] = {}
+        for item in batch:
+            try:
+                for table, row in item.prepare():
+                    # One row a key: PostgreSQL refuses to touch a row twice in one statement.
+                    key = tuple(row[column.name] for column in table.primary_key.columns)
+                    rows.setdefault(table.name, (table, {}))[1][key] = row
+            except Exception as error:
+                item.error = error
+        try:
+            if self._broken is None:
+                for name, (table, keyed) in sorted(rows.items(), key=lambda entry: entry[0] != "blobs"):
+                    connection.execute(self._statement(name, table), list(keyed.values()))
+                connection.commit()
+        except sa.exc.SQLAlchemyError as error:
+            connection.rollback()
+            self._broken = writing_failed(self._engine, error)
+        if self._broken is not None:
+            for item in batch:
+                item.error = self._broken
+
+    def _statement(self, name: str, table: sa.Table) -> sa.Executable:
+        if name not in self._statements:
+            build = upsert if name in _REPLACED else insert_new
+            self._statements[name] = build(self._engine, table)
+        return self._statements[name]
+
+
+def _tell(batch: list[_Item]) -> None:
+    loops = {item.loop for item in batch}
+    for loop in loops:
+        mine = [item for item in batch if item.loop is loop]
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_settle, mine)
+
+
+def _settle(items: list[_Item]) -> None:
+    for item in items:
+        if item.done.done():
+            continue
+        if item.error is None:
+            item.done.set_result(None)
+        else:
+            item.done.set_exception(item.error)
