@@ -1,0 +1,162 @@
+"""From what the user chose to runs that are ready to go: what exists goes on, what is new gets a fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ragrounds import __version__
+from ragrounds.agents.agent import Agent, open_agent
+from ragrounds.contracts import Model, Searcher
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks import Benchmark
+from ragrounds.evals.replay import Strand
+from ragrounds.evals.store.store import Store, new_run_id, now
+from ragrounds.graphs import catalogue
+from ragrounds.models.opening import open_model
+from ragrounds.models.prices import Price
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.records import Run
+from ragrounds.tools.opening import Progress, open_searcher
+
+
+def plan(
+    store: Store,
+    benchmark: Benchmark,
+    agents: Sequence[str],
+    *,
+    model: str,
+    corpus: str | None,
+    home: Path,
+    prices: Mapping[str, Price],
+    epochs: int = 1,
+    new: bool = False,
+    progress: Progress | None = None,
+) -> list[Strand]:
+    """One strand an agent. A run of the same fingerprint is gone on with, unless `new`.
+
+    Nothing is sent to a model and nothing is written before every agent is found to be in order.
+
+    Raises:
+        UserError: unknown agent, model or parameter; no corpus for an agent that searches; the same agent twice.
+    """
+    opened = [open_agent(text) for text in agents]
+    _check_distinct(opened)
+    models: dict[str, Model] = {}
+    searchers: dict[tuple[str, str], Searcher] = {}
+    ready = [
+        (
+            agent,
+            _models(agent, model, models, prices),
+            _searcher(agent, corpus or _own_corpus(benchmark), home, searchers, progress),
+        )
+        for agent in opened
+    ]
+    return [
+        Strand(_run(store, benchmark, agent, by_role, searcher, epochs, new), agent, by_role, searcher)
+        for agent, by_role, searcher in ready
+    ]
+
+
+def identity(
+    benchmark: Benchmark, agent: Agent, models: Mapping[str, Model], searcher: Searcher | None, epochs: int
+) -> dict[str, Any]:
+    """All that a run's results depend on."""
+    card = agent.card
+    return {
+        "ragrounds": __version__,
+        "agent": agent.spec,
+        "graph": card.graph,
+        "graph_source": catalogue.digest(card.graph),
+        "parameters": dict(agent.parameters),
+        "prompts": PromptFolder(card.prompts).digest(catalogue.prompts_of(card.graph)),
+        "models": {role: model.spec for role, model in sorted(models.items())},
+        "windows": {role: model.window for role, model in sorted(models.items())},
+        "retriever": searcher.spec if searcher else None,
+        "corpus": searcher.corpus if searcher else None,
+        "limits": msgspec.to_builtins(card.limits),
+        "benchmark": benchmark.name,
+        "questions": benchmark.version,
+        "selection": msgspec.to_builtins(benchmark.selection),
+        "epochs": epochs,
+    }
+
+
+def fingerprint(identity: Mapping[str, Any]) -> str:
+    """Hash of an identity."""
+    return hashlib.sha256(msgspec.json.encode(identity, order="deterministic")).hexdigest()
+
+
+def _run(
+    store: Store,
+    benchmark: Benchmark,
+    agent: Agent,
+    models: Mapping[str, Model],
+    searcher: Searcher | None,
+    epochs: int,
+    new: bool,
+) -> Run:
+    covered = identity(benchmark, agent, models, searcher, epochs)
+    print_ = fingerprint(covered)
+    before = None if new else store.latest(print_)
+    if before is not None:
+        return before
+    run = Run(
+        id=new_run_id(agent.spec, print_, [run.id for run in store.runs()]),
+        agent=agent.spec,
+        benchmark=benchmark.name,
+        questions=benchmark.version,
+        count=len(benchmark),
+        epochs=epochs,
+        fingerprint=print_,
+        identity=covered,
+        created=now(),
+    )
+    store.add_run(run, benchmark.questions, benchmark.golds)
+    return run
+
+
+def _check_distinct(agents: Sequence[Agent]) -> None:
+    seen: set[str] = set()
+    for agent in agents:
+        if agent.spec in seen:
+            raise UserError(f"The agent {agent.spec!r} is named twice.")
+        seen.add(agent.spec)
+
+
+def _models(agent: Agent, default: str, opened: dict[str, Model], prices: Mapping[str, Price]) -> dict[str, Model]:
+    roles = {"model": default, **agent.card.models}
+    for text in roles.values():
+        if text not in opened:
+            opened[text] = open_model(text, prices)
+    return {role: opened[text] for role, text in roles.items()}
+
+
+def _searcher(
+    agent: Agent,
+    corpus: str | None,
+    home: Path,
+    opened: dict[tuple[str, str], Searcher],
+    progress: Progress | None,
+) -> Searcher | None:
+    if not agent.card.searches:
+        return None
+    place = agent.card.corpus or corpus
+    if place is None:
+        raise UserError(
+            f"The agent {agent.spec!r} searches, but no corpus was given. Name one with --corpus, such as "
+            "beir:FOLDER, or `ragrounds index build` one."
+        )
+    key = (agent.card.retriever, place)
+    if key not in opened:
+        opened[key] = open_searcher(agent.card.retriever, place, home, progress=progress)
+    return opened[key]
+
+
+def _own_corpus(benchmark: Benchmark) -> str | None:
+    """The sample brings its own corpus."""
+    return "sample" if benchmark.name.partition("/")[0] == "sample" else None

@@ -1,0 +1,75 @@
+"""Where things live and what is set by default: the environment (``RAGROUNDS_…``) over ``settings.toml``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from ragrounds.errors import UserError, nearest
+
+PREFIX = "RAGROUNDS_"
+_OTHERS = {"RAGROUNDS_CONFIG", "RAGROUNDS_TEST_DATA"}
+"""Variables with our prefix that are not settings: where the settings are, and data for the tests."""
+
+
+class Settings(BaseSettings):
+    """Unknown names, in the file or in the environment, are errors: a misspelt setting must not pass unseen."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+
+    home: Path = Field(default_factory=lambda: Path(platformdirs.user_data_path("ragrounds", appauthor=False)))
+    """Runs, journal, indexes, registered benchmarks."""
+    store: str | None = None
+    """URL of a PostgreSQL store; by default ``home/store.sqlite``."""
+    model: str | None = None
+    """The model used where a command names none."""
+    base_url: str | None = None
+    """The server used where a command names none."""
+    concurrency: int = Field(default=16, ge=1, le=4096)
+    """Attempts in flight."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return env_settings, TomlConfigSettingsSource(settings_cls, settings_file())
+
+
+def settings_file() -> Path:
+    """``RAGROUNDS_CONFIG``, or ``settings.toml`` in the user's configuration folder."""
+    named = os.environ.get("RAGROUNDS_CONFIG")
+    return Path(named) if named else platformdirs.user_config_path("ragrounds", appauthor=False) / "settings.toml"
+
+
+def read_settings() -> Settings:
+    """Read the settings.
+
+    Raises:
+        UserError: an unknown name or a wrong value, with the place it stands in.
+    """
+    known = {PREFIX + name.upper() for name in Settings.model_fields} | _OTHERS
+    for name in os.environ:
+        if name.startswith(PREFIX) and name not in known:
+            raise UserError(
+                f"Unknown environment variable {name}.{nearest(name, known)} Known: {', '.join(sorted(known))}."
+            )
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise UserError(
+            f"Setting {name!r}: {first['msg'].lower()}{nearest(name, Settings.model_fields)} "
+            f"It stands in {settings_file()} or in the environment as {PREFIX}{name.upper()}."
+        ) from error
+    except ValueError as error:
+        raise UserError(f"Cannot read {settings_file()}: {error}") from error
