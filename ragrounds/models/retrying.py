@@ -40,8 +40,12 @@ async def patiently(call: Callable[[], Awaitable[T]], patience: Patience, faults
         before_sleep=lambda state: _remember(state, faults),
         reraise=True,
     )
+
+    async def once() -> T:
+        return await call()
+
     try:
-        return await retrying(call)
+        return await retrying(once)
     except Transient as last:
         faults.append(Fault(kind=last.kind, message=last.message, status=last.status))
         tries = len(faults)

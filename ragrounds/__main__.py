@@ -1,0 +1,5 @@
+"""`python -m ragrounds`."""
+
+from ragrounds.cli import main
+
+main()

@@ -1,0 +1,76 @@
+"""The command line: it parses, calls, prints. Heavy imports stand inside the commands, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import typer
+
+from ragrounds import __version__
+from ragrounds.cli.importing import import_app
+from ragrounds.cli.listing import agents_command
+from ragrounds.cli.run import run_command
+from ragrounds.cli.runs import runs_app
+from ragrounds.cli.scoring import score_command
+from ragrounds.cli.showing import show_command
+from ragrounds.errors import UserError
+
+app = typer.Typer(
+    name="ragrounds",
+    help="Replay medical benchmark questions through LangGraph agents, keep every step, compare strategies on "
+    "accuracy and cost.\n\nStart with `ragrounds run`: it needs no key and no network.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 done; 1 an --assert does not hold; 2 bad input, a wrong key, or no answer possible; "
+    "3 done, but some attempts failed; 130 interrupted (the same command goes on).",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"ragrounds {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    pass
+
+
+app.command("run")(run_command)
+app.add_typer(import_app, name="import")
+app.command("score")(score_command)
+app.command("show")(show_command)
+app.add_typer(runs_app, name="runs")
+app.command("agents")(agents_command)
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        code = app(standalone_mode=False)
+    except UserError as error:
+        _say(str(error))
+        code = 130 if type(error).__name__ == "Interrupted" else 2
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        code = 2
+    except (KeyboardInterrupt, click.Abort):
+        _say("Interrupted. What is done is kept; the same command goes on from there.")
+        code = 130
+    except BrokenPipeError:
+        # The reader of our output left (`| head`): no reason to complain.
+        sys.stderr.close()
+        code = 141
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say(message: str) -> None:
+    from ragrounds.ui.text import safe
+
+    typer.echo(f"ragrounds: {' '.join(safe(message).split())}", err=True)

@@ -1,0 +1,26 @@
+"""`ragrounds agents`: what can be run."""
+
+from __future__ import annotations
+
+import typer
+
+
+def agents_command(as_json: bool = typer.Option(False, "--json", help="As JSON.")) -> None:
+    """List the agents, with their parameters and what they follow."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from ragrounds.agents.agent import names, read_card
+    from ragrounds.cli.common import print_json
+
+    cards = {name: read_card(name) for name in names()}
+    if as_json:
+        print_json(cards)
+        return
+    console = Console()
+    for name, card in cards.items():
+        parameters = ", ".join(f"{key}={value}" for key, value in card.parameters.items())
+        console.print(Text(name, style="bold"), Text(f"  {card.summary}"), sep="\n")
+        if card.source:
+            console.print(Text(f"  after {card.source}", style="dim"))
+        console.print(Text(f"  {parameters}\n", style="cyan"))

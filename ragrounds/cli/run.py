@@ -1,0 +1,183 @@
+"""`ragrounds run`: replay a benchmark through agents, score it, compare them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ragrounds.evals.benchmarks import Benchmark
+    from ragrounds.evals.comparison import Comparison
+    from ragrounds.settings import Settings
+
+SAMPLE_AGENTS = ["direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]
+"""What `ragrounds run` compares where nothing is named."""
+
+
+def run_command(
+    benchmark: str = typer.Option("sample", help="A benchmark: sample, mirage/pubmedqa, mirage:benchmark.json, …"),
+    agent: list[str] = typer.Option([], help="An agent, name[key=value,…] (repeatable). See `ragrounds agents`."),
+    model: str = typer.Option(None, help="provider:model[temperature=0,…]: openai:gpt-4o-mini, anthropic:…, ollama:…"),
+    base_url: str = typer.Option(None, help="An OpenAI-compatible server (vLLM, Ollama, llama.cpp, …)."),
+    corpus: str = typer.Option(None, help="What agents search: beir:FOLDER, an index by name, or sample."),
+    limit: int = typer.Option(None, min=1, help="Only so many questions, drawn by --seed."),
+    per_dataset: int = typer.Option(None, min=1, help="Only so many questions of each dataset, drawn by --seed."),
+    seed: int = typer.Option(0, help="Seed of the sample."),
+    epochs: int = typer.Option(1, min=1, help="How often each question is asked."),
+    temperature: float = typer.Option(None, help="Sampling temperature (or inside --model)."),
+    top_p: float = typer.Option(None, help="Nucleus sampling (or inside --model)."),
+    max_tokens: int = typer.Option(None, min=1, help="Longest answer in tokens (or inside --model)."),
+    timeout: float = typer.Option(None, min=0.1, help="Seconds that one call may take. [default: 600]"),
+    concurrency: int = typer.Option(None, min=1, help="Attempts in flight. [default: 16]"),
+    new: bool = typer.Option(False, "--new", help="Start another run instead of going on with the same one."),
+    journal: str = typer.Option("reuse", help="Recorded calls: reuse, replay (no network; a miss is an error), fresh."),
+    display: str = typer.Option(None, help="Progress on stderr: full, plain, json or none. [default: by terminal]"),
+    as_json: bool = typer.Option(False, "--json", help="The comparison as JSON on stdout."),
+) -> None:
+    """Replay a benchmark through agents, score every answer, and compare the agents on accuracy and cost.
+
+    Without options: the built-in baseline on the sample benchmark; no key, no network.
+
+    The same command goes on where an interrupted run stopped. Recorded calls are never paid twice.
+
+    Examples:
+
+      ragrounds run
+
+      ragrounds run --benchmark mirage:benchmark.json --agent direct_cot --agent 'vanilla_rag[top_k=8]'
+      --corpus beir:FOLDER --model openai:gpt-4o-mini --limit 100
+
+      ragrounds run --benchmark mirage/pubmedqa --agent direct_cot --model openai:llama --base-url http://127.0.0.1:8000/v1
+    """
+    import asyncio
+
+    from ragrounds.cli.common import open_store, print_json, say, settings
+    from ragrounds.evals.benchmarks import load, select
+    from ragrounds.evals.comparison import compare
+    from ragrounds.evals.journal import StoreJournal
+    from ragrounds.evals.planning import plan
+    from ragrounds.evals.replay import FINAL, replay
+    from ragrounds.evals.scoring import scorers_for
+    from ragrounds.evals.tally import Tally
+    from ragrounds.models.prices import read_prices
+    from ragrounds.ui.progress import open_progress
+    from ragrounds.ui.tables import print_comparison
+
+    chosen = settings()
+    shown, mode = _display(display), _mode(journal)
+    loaded = select(load(benchmark, chosen.home), limit=limit, seed=seed, per_dataset=per_dataset)
+    name = _model(
+        model, base_url, loaded, chosen, temperature=temperature, top_p=top_p, max_tokens=max_tokens, timeout=timeout
+    )
+    agents = agent or (SAMPLE_AGENTS if _is_sample(loaded) else ["direct_cot"])
+    with open_store(chosen) as store:
+        strands = plan(
+            store,
+            loaded,
+            agents,
+            model=name,
+            corpus=corpus,
+            home=chosen.home,
+            prices=read_prices(chosen.home / "prices.toml"),
+            epochs=epochs,
+            new=new,
+            progress=lambda what, count: (
+                say(f"{corpus}: {what}, {count:,} passages") if count % 100_000 == 0 and count else None
+            ),
+        )
+        for strand in strands:
+            say(
+                f"{strand.run.id}: {strand.run.agent} on {strand.run.benchmark}, {strand.run.count:,} questions, {name}"
+            )
+        tally, recorded = Tally(store, strands, FINAL), StoreJournal(store, mode)
+
+        async def go() -> None:
+            try:
+                with open_progress(shown, tally) as progress:
+                    await replay(
+                        store,
+                        recorded,
+                        strands,
+                        loaded.questions,
+                        loaded.golds,
+                        scorers_for,
+                        concurrency=concurrency or chosen.concurrency,
+                        listener=progress.hear,
+                    )
+            finally:
+                for opened in {id(m): m for strand in strands for m in strand.models.values()}.values():
+                    await opened.close()
+                recorded.close()
+
+        asyncio.run(go())
+        comparison = compare(store, [strand.run for strand in strands])
+    say(f"{recorded.made:,} calls made, {recorded.reused:,} answered from the journal.")
+    if as_json:
+        print_json(comparison)
+    else:
+        print_comparison(comparison)
+        _after(loaded, name, comparison)
+    if any(row.statuses.get("failed") for row in comparison.rows):
+        raise typer.Exit(3)
+
+
+def _model(given: str | None, base_url: str | None, loaded: Benchmark, chosen: Settings, **sampling: Any) -> str:
+    from ragrounds.errors import UserError
+    from ragrounds.models.opening import BASELINE
+    from ragrounds.specs import parse
+
+    text, url = given or chosen.model, base_url or chosen.base_url
+    if text is None:
+        if _is_sample(loaded) and url is None:
+            text = BASELINE
+        else:
+            raise UserError(
+                "No model was named. Give one with --model, such as openai:gpt-4o-mini, or openai:NAME with --base-url "
+                f"for a server of your own; {BASELINE} is the built-in baseline."
+            )
+    spec = parse(text)
+    changes = {key: value for key, value in {**sampling, "base_url": url}.items() if value is not None}
+    if spec.name.startswith("baseline:"):
+        changes.clear()
+    return str(spec.having(**{key: value for key, value in changes.items() if key not in spec.parameters}))
+
+
+def _is_sample(loaded: Benchmark) -> bool:
+    return loaded.name.partition("/")[0] == "sample"
+
+
+def _display(text: str | None) -> Any:
+    return _one_of("--display", text, ("full", "plain", "json", "none")) if text else None
+
+
+def _mode(text: str) -> Any:
+    return _one_of("--journal", text, ("reuse", "replay", "fresh"))
+
+
+def _one_of(option: str, text: str, known: tuple[str, ...]) -> str:
+    from ragrounds.errors import UserError, nearest
+
+    if text not in known:
+        raise UserError(f"{option} {text!r} is unknown.{nearest(text, known)} Known: {', '.join(known)}.")
+    return text
+
+
+def _after(loaded: Benchmark, model: str, comparison: Comparison) -> None:
+    """What the figures mean and what to try next, on stderr."""
+    from ragrounds.cli.common import say
+
+    first, last = comparison.rows[0].run, comparison.rows[-1].run
+    if model.startswith("baseline:"):
+        say(
+            "\nThe answers come from a built-in extractive baseline, not from a language model: it picks what the\n"
+            "passages support by word overlap. The figures show that the pipeline works and what retrieval brings to\n"
+            "such a reader. They say nothing about any language model, nor about medicine."
+        )
+    say("\nNext:")
+    say(f"  ragrounds show {last} {loaded.questions[0].id}      # every step of one answer")
+    say(f"  ragrounds compare {first} {last}")
+    if _is_sample(loaded):
+        say("  ragrounds run --model openai:gpt-4o-mini               # a language model (needs OPENAI_API_KEY)")
+        say("  ragrounds run --model openai:NAME --base-url http://127.0.0.1:8000/v1   # a server of your own")
+        say("  ragrounds run --benchmark mirage:benchmark.json --agent direct_cot --model …   # a real benchmark")

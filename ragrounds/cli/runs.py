@@ -1,0 +1,50 @@
+"""`ragrounds runs`: what the store holds."""
+
+from __future__ import annotations
+
+import typer
+
+runs_app = typer.Typer(help="List and remove runs.", no_args_is_help=True)
+
+
+@runs_app.command("ls")
+def list_runs(as_json: bool = typer.Option(False, "--json", help="As JSON.")) -> None:
+    """List the runs, oldest first."""
+    import time
+    from collections import Counter
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from ragrounds.cli.common import open_store, print_json, settings
+
+    with open_store(settings()) as store:
+        runs = store.runs()
+        done = {run.id: Counter(store.done(run).values()) for run in runs}
+        place = store.place
+    if as_json:
+        print_json([{"run": run, "statuses": done[run.id]} for run in runs])
+        return
+    if not runs:
+        typer.echo(f"No runs yet in {place}. `ragrounds run` makes some.", err=True)
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("run", "agent", "benchmark", "attempts", "created"):
+        table.add_column(name, overflow="fold", justify="right" if name == "attempts" else "left")
+    for run in runs:
+        created = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
+        count = f"{sum(done[run.id].values()):,}/{run.count * run.epochs:,}"
+        table.add_row(Text(run.id), Text(run.agent), Text(run.benchmark), count, created)
+    Console().print(table)
+
+
+@runs_app.command("rm")
+def remove_run(run: str = typer.Argument(help="A run's id, or the beginning of it.")) -> None:
+    """Remove a run with its attempts and scores. Recorded calls stay, so running it again costs nothing."""
+    from ragrounds.cli.common import open_store, say, settings
+
+    with open_store(settings()) as store:
+        found = store.run(run)
+        store.remove(found)
+    say(f"Removed {found.id}.")

@@ -1,0 +1,163 @@
+"""The progress of a run, on stderr: a live table, plain lines, JSON lines, or nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Literal, Protocol, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from ragrounds.evals.replay import Finished
+from ragrounds.evals.tally import OUTCOMES, RunTally, Tally
+from ragrounds.ui.figures import dollars, duration, percent, tokens
+
+Display = Literal["full", "plain", "json", "none"]
+_PLAIN_EVERY = 10.0
+"""Seconds between plain or JSON lines."""
+
+
+class Progress(Protocol):
+    """A display of a tally; a context manager."""
+
+    def hear(self, finished: Finished) -> None:
+        """An attempt ended."""
+
+    def __enter__(self) -> Progress: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def open_progress(display: Display | None, tally: Tally, stream: TextIO = sys.stderr) -> Progress:
+    """The display that was asked for; by default `full` on a terminal and `plain` elsewhere."""
+    kind = display or ("full" if stream.isatty() else "plain")
+    if kind == "full":
+        return FullProgress(tally, Console(file=stream))
+    if kind == "none":
+        return SilentProgress(tally)
+    return LineProgress(tally, stream, as_json=kind == "json")
+
+
+class SilentProgress:
+    """Counts and shows nothing."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+
+    def hear(self, finished: Finished) -> None:
+        self._tally.hear(finished)
+
+    def __enter__(self) -> SilentProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to close."""
+
+
+class LineProgress:
+    """A line every few seconds, and one at the end."""
+
+    def __init__(self, tally: Tally, stream: TextIO, as_json: bool) -> None:
+        self._tally = tally
+        self._stream = stream
+        self._as_json = as_json
+        self._last = time.monotonic()
+
+    def hear(self, finished: Finished) -> None:
+        self._tally.hear(finished)
+        if time.monotonic() - self._last >= _PLAIN_EVERY:
+            self._write()
+
+    def __enter__(self) -> LineProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write()
+
+    def _write(self) -> None:
+        self._last = time.monotonic()
+        print(self._json() if self._as_json else self._line(), file=self._stream, flush=True)
+
+    def _line(self) -> str:
+        tally = self._tally
+        all_done = sum(run.before + run.done for run in tally.runs.values())
+        total = sum(run.total for run in tally.runs.values())
+        bad = sum(run.outcomes["failed"] for run in tally.runs.values())
+        return (
+            f"{all_done:,} of {total:,} attempts, {tally.rate:.1f}/s, {bad:,} failed, "
+            f"{dollars(_spent(tally))} spent, {duration(tally.seconds_left)} left"
+        )
+
+    def _json(self) -> str:
+        tally = self._tally
+        runs = {
+            id: {
+                "agent": run.agent,
+                "total": run.total,
+                "done": run.before + run.done,
+                "outcomes": dict(run.outcomes),
+                "protocol": run.protocol,
+                "mean": run.mean,
+                "spent": run.spent,
+            }
+            for id, run in tally.runs.items()
+        }
+        return json.dumps({"rate": round(tally.rate, 3), "seconds_left": tally.seconds_left, "runs": runs})
+
+
+class FullProgress:
+    """A live table: a bar, outcomes, accuracy and cost so far of each agent; rate and time left below."""
+
+    def __init__(self, tally: Tally, console: Console) -> None:
+        self._tally = tally
+        self._live = Live(console=console, refresh_per_second=4, get_renderable=self._draw, transient=True)
+
+    def hear(self, finished: Finished) -> None:
+        self._tally.hear(finished)
+
+    def __enter__(self) -> FullProgress:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.__exit__(None, None, None)
+
+    def _draw(self) -> Group:
+        table = Table(box=None, pad_edge=False)
+        table.add_column("agent", overflow="fold")
+        table.add_column("")
+        for name in ("done", "score so far", "outcomes", "tokens", "spent"):
+            table.add_column(name, justify="right" if name != "outcomes" else "left")
+        for run in self._tally.runs.values():
+            table.add_row(*_cells(run))
+        foot = Text(
+            f"{self._tally.rate:.1f} attempts/s, {duration(self._tally.seconds_left)} left. "
+            "Ctrl-C finishes what is in flight; twice stops now. Nothing done is lost.",
+            style="dim",
+        )
+        return Group(table, foot)
+
+
+def _cells(run: RunTally) -> list[Text | ProgressBar]:
+    done = run.before + run.done
+    shown = [f"{name} {run.outcomes[name]:,}" for name in OUTCOMES if run.outcomes[name]]
+    score = f"{percent(run.mean, 1)} ({run.protocol})" if run.mean is not None else "-"
+    return [
+        Text(run.agent),
+        ProgressBar(total=max(run.total, 1), completed=done, width=20),
+        Text(f"{done:,}/{run.total:,}"),
+        Text(score),
+        Text(", ".join(shown), style="red" if run.outcomes["failed"] else ""),
+        Text(tokens(run.tokens)),
+        Text(dollars(run.spent)),
+    ]
+
+
+def _spent(tally: Tally) -> float | None:
+    known = [run.spent for run in tally.runs.values()]
+    return None if None in known else sum(value for value in known if value is not None)

@@ -1,0 +1,146 @@
+"""A chat-completions server for tests: real HTTP on loopback, in a process of its own.
+
+The model's name in a request chooses the behaviour:
+
+* ``recorded-SETTING`` answers with the recorded MIRAGE reply to the question in the last message;
+* ``fault-NAME`` misbehaves as :mod:`tests.servers.faults` says;
+* anything else answers a fixed, parsable reply.
+
+``GET /stats`` tells what was asked and answered; an answer counts when the server has sent it whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+
+from aiohttp import web
+
+from tests.servers.faults import misbehave
+from tests.servers.recorded import Recorded
+
+
+class Server:
+    """State of one server process."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.recorded = Recorded(options) if options.benchmark else None
+        self.latency: tuple[float, float] = (options.latency, options.latency + options.jitter)
+        self.random = random.Random(options.seed)
+        self.fault_rate: float = options.faults
+        self.asked: Counter[str] = Counter()
+        self.answered: Counter[str] = Counter()
+        self.tries: Counter[str] = Counter()
+        self.keys_seen: set[str] = set()
+        self.log = options.log.open("a", buffering=1) if options.log else None
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        self.keys_seen.add(request.headers.get("authorization", ""))
+        body = await request.json()
+        model, prompt = body["model"], body["messages"][-1]["content"]
+        digest = hashlib.sha256(json.dumps([body["messages"], model]).encode()).hexdigest()[:16]
+        self.asked[digest] += 1
+        self.tries[digest] += 1
+        await asyncio.sleep(self.random.uniform(*self.latency))
+        if model.startswith("fault-"):
+            return await misbehave(model.removeprefix("fault-"), self.tries[digest], request, completion)
+        if self.fault_rate and (fault := self._drawn_fault()):
+            return await misbehave(fault, self.tries[digest], request, completion)
+        if model.startswith("recorded-") and self.recorded is not None:
+            texts = self.recorded.replies(model.removeprefix("recorded-"), prompt)
+        else:
+            texts = [fixed_reply(prompt)]
+        response = web.Response(body=completion(texts, model, prompt), content_type="application/json")
+        await response.prepare(request)
+        await response.write_eof()
+        self.answered[digest] += 1
+        if self.log:
+            self.log.write(digest + "\n")
+        return response
+
+    def _drawn_fault(self) -> str:
+        kinds = [("429-retry-after", 5), ("500", 2), ("cut", 1), ("malformed", 1)]
+        if self.random.random() >= self.fault_rate:
+            return ""
+        return self.random.choices([kind for kind, _ in kinds], [weight for _, weight in kinds])[0] + "-now"
+
+    async def stats(self, request: web.Request) -> web.Response:
+        return web.json_response(
+            {
+                "asked": sum(self.asked.values()),
+                "answered": sum(self.answered.values()),
+                "prompts": len(self.asked),
+                "answered_twice": sorted(key for key, count in self.answered.items() if count > 1),
+                "violations": self.recorded.violations if self.recorded else [],
+                "checked": dict(self.recorded.checked) if self.recorded else {},
+                "keys_seen": sorted(self.keys_seen),
+            }
+        )
+
+    async def models(self, request: web.Request) -> web.Response:
+        return web.json_response(
+            {"object": "list", "data": [{"id": "test", "object": "model", "max_model_len": 32768}]}
+        )
+
+
+def fixed_reply(prompt: str) -> str:
+    """A parsable reply that depends on the prompt alone."""
+    letter = "ABCD"[int(hashlib.sha256(prompt.encode()).hexdigest(), 16) % 3]
+    return json.dumps({"step_by_step_thinking": "A fixed reply of the test server.", "answer_choice": letter})
+
+
+def completion(texts: list[str], model: str, prompt: str, finish: str = "stop") -> bytes:
+    """A chat completion with one choice for each text (none: no choices)."""
+    choices = [
+        {"index": i, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
+        for i, text in enumerate(texts[:1])
+    ]
+    given, written = len(prompt) // 4, sum(len(text) for text in texts[:1]) // 4
+    usage = {"prompt_tokens": given, "completion_tokens": written, "total_tokens": given + written}
+    return json.dumps(
+        {"id": "c", "object": "chat.completion", "created": 0, "model": model, "choices": choices, "usage": usage}
+    ).encode()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--benchmark", type=Path)
+    parser.add_argument("--predictions", type=Path, nargs="*", default=[])
+    parser.add_argument("--corpus", type=Path, help="BEIR folder whose passages a RAG prompt must hold")
+    parser.add_argument("--documents", type=int, default=0, help="how many passages a RAG prompt must hold")
+    parser.add_argument("--latency", type=float, default=0.0)
+    parser.add_argument("--jitter", type=float, default=0.0)
+    parser.add_argument("--faults", type=float, default=0.0, help="share of requests that meet a fault")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--log", type=Path)
+    options = parser.parse_args()
+    server = Server(options)
+    app = web.Application(client_max_size=64 * 2**20)
+    app.router.add_post("/v1/chat/completions", server.complete)
+    app.router.add_get("/v1/models", server.models)
+    app.router.add_get("/stats", server.stats)
+
+    async def serve() -> None:
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", options.port, backlog=1024)
+        await site.start()
+        sockets = site._server.sockets  # type: ignore[union-attr]
+        print(sockets[0].getsockname()[1], flush=True)
+        await asyncio.Event().wait()
+
+    try:
+        asyncio.run(serve())
+    except KeyboardInterrupt:
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

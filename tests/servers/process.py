@@ -1,0 +1,54 @@
+"""Starting a test server in a process of its own, and stopping that process by its id."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Running:
+    """A server that runs."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self.process = process
+        self.port = port
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def stats(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/stats", timeout=10) as answer:
+            stats: dict[str, Any] = json.load(answer)
+            return stats
+
+
+@contextlib.contextmanager
+def openai_server(*arguments: str) -> Iterator[Running]:
+    """Run `tests.servers.openai_server` with these arguments until the block ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.servers.openai_server", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line.strip():
+            raise RuntimeError(f"the test server did not start (exit code {process.wait(10)})")
+        yield Running(process, int(line))
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout:
+            process.stdout.close()
