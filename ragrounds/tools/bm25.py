@@ -102,6 +102,7 @@ class Bm25:
 
     def __init__(self, collection: Collection, folder: Path, parameters: Settings, statistics: Statistics) -> None:
         self._collection = collection
+        self._folder = folder
         self._parameters = parameters
         self._statistics = statistics
         self._analyse = analyser(parameters.analyser)
@@ -123,6 +124,11 @@ class Bm25:
     @property
     def corpus(self) -> str:
         return self._corpus
+
+    @property
+    def size(self) -> int:
+        """Bytes of the index on disk, the passages apart."""
+        return sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """The `k` best passages that share a term with the query, best first, ranks from 1; ties go to the passage

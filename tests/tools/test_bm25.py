@@ -94,7 +94,7 @@ _words = st.text(alphabet="abcdef", min_size=1, max_size=1)
 _texts = st.lists(_words, max_size=12).map(" ".join)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     documents=st.lists(_texts, min_size=1, max_size=25),
     query=st.lists(_words, min_size=1, max_size=10).map(" ".join),

@@ -1,0 +1,138 @@
+"""`ragrounds retrieve`: scores retrieval alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ragrounds.evals.retrieval.comparing import Comparison
+    from ragrounds.evals.retrieval.running import Retrieved
+
+
+def retrieve(
+    benchmark: Annotated[
+        str | None, typer.Option(help="Queries and judgements: beir:FOLDER or r2med:FOLDER.", show_default=False)
+    ] = None,
+    retriever: Annotated[
+        list[str] | None,
+        typer.Option(help="A retriever's spec, such as 'bm25[k1=0.9,b=0.4]'. Give several to compare them."),
+    ] = None,
+    corpus: Annotated[
+        str | None, typer.Option(help="What is searched, if not the benchmark's own corpus: an index or a source.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Which judgements of a BEIR folder: qrels/SPLIT.tsv.")] = "test",
+    measure: Annotated[
+        list[str] | None, typer.Option(help="A measure, such as nDCG@10. The first one is what is compared.")
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option("-k", min=1, help="Documents a query; by default as deep as the measures look.")
+    ] = None,
+    run: Annotated[
+        list[Path] | None, typer.Option(help="A TREC run file to score, instead of or beside searching.")
+    ] = None,
+    qrels: Annotated[Path | None, typer.Option(help="Judgements for --run, where there is no --benchmark.")] = None,
+    write_runs: Annotated[Path | None, typer.Option(help="Folder for TREC run files of the searches.")] = None,
+    per_query: Annotated[bool, typer.Option(help="Also give every query's values.")] = False,
+    resamples: Annotated[int, typer.Option(min=100, help="Of the bootstrap and the randomisation test.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Of the same.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Score retrieval alone: TREC runs, trec_eval's measures, paired comparisons.
+
+    nDCG@10 and the others are trec_eval's values over every judged query; a query without results counts 0.
+    """
+    from ragrounds.cli.retrieval_report import show
+    from ragrounds.errors import UserError
+    from ragrounds.evals.retrieval.comparing import compare
+    from ragrounds.evals.retrieval.measures import USUAL, canonical, deepest, means
+    from ragrounds.evals.retrieval.measures import measure as measured
+    from ragrounds.evals.retrieval.sets import query_set
+    from ragrounds.evals.retrieval.trec import Judgements, read_judgements, read_run
+
+    names = [canonical(name) for name in measure or USUAL]
+    if benchmark is None and (retriever or not run or qrels is None):
+        raise UserError("Nothing to score: give --benchmark with --retriever, or --run with --qrels.")
+    asked = query_set(benchmark, split=split, corpus=corpus) if benchmark else None
+    judgements: Judgements = read_judgements(qrels) if qrels else asked.judgements if asked else {}
+    depth = k or deepest(names)
+
+    entries: list[dict[str, Any]] = []
+    values: dict[str, dict[str, dict[str, float]]] = {}
+    if asked is not None and (retriever or not run):
+        for spec in retriever or ["bm25"]:
+            found = _search(spec, asked.queries, asked.corpus, depth)
+            label = _unused(found.retriever, values)
+            values[label] = measured(judgements, found.scores, names)
+            entries.append(_entry(label, values[label], means(values[label]), found, judgements))
+            if write_runs:
+                _write(write_runs, label, found, entries[-1])
+    for path in run or ():
+        scores = read_run(path)
+        label = _unused(path.name, values)
+        values[label] = measured(judgements, scores, names)
+        entry = _entry(label, values[label], means(values[label]), None, judgements)
+        entry["unjudged_queries"] = len(scores.keys() - judgements.keys())
+        entry["queries_without_results"] = len(judgements.keys() - scores.keys())
+        entries.append(entry)
+    if not per_query:
+        for entry in entries:
+            del entry["per_query"]
+    comparisons: list[Comparison] = compare(
+        {label: each[names[0]] for label, each in values.items()}, names[0], resamples=resamples, seed=seed
+    )
+    show(entries, comparisons, names, as_json=json)
+
+
+def _search(spec: str, queries: dict[str, str], corpus: str, depth: int) -> Retrieved:
+    import asyncio
+
+    from ragrounds.cli.counting import counting
+    from ragrounds.evals.retrieval.running import retrieve as run_queries
+    from ragrounds.settings import read_settings
+    from ragrounds.tools.opening import open_searcher
+
+    with counting() as told:
+        searcher = open_searcher(spec, corpus, read_settings().home, progress=told)
+        return asyncio.run(run_queries(searcher, queries, depth, progress=lambda done: told("searching", done)))
+
+
+def _entry(
+    label: str,
+    values: dict[str, dict[str, float]],
+    averages: dict[str, float],
+    found: Retrieved | None,
+    judgements: Any,
+) -> dict[str, Any]:
+    entry: dict[str, Any] = {"retriever": label, **averages, "queries": len(judgements)}
+    if found is not None:
+        entry |= {
+            "corpus": found.corpus,
+            "queries_per_second": found.queries_per_second,
+            "p95_seconds": found.p95,
+            "queries_without_results": sum(not documents for documents in found.run.values()),
+        }
+        if found.size is not None:
+            entry["index_bytes"] = found.size
+    entry["per_query"] = values
+    return entry
+
+
+def _write(folder: Path, label: str, found: Retrieved, entry: dict[str, Any]) -> None:
+    from ragrounds.evals.retrieval.trec import write_run
+
+    folder.mkdir(parents=True, exist_ok=True)
+    name = "".join(letter if letter.isalnum() or letter in ".=-" else "_" for letter in label).strip("_")
+    path = folder / f"{name[:150]}.run"
+    write_run(path, found.run, label)
+    entry["run"] = str(path)
+
+
+def _unused(label: str, taken: dict[str, Any]) -> str:
+    """The label, told apart where it is there already."""
+    candidate, number = label, 2
+    while candidate in taken:
+        candidate, number = f"{label} ({number})", number + 1
+    return candidate

@@ -1,0 +1,1 @@
+"""Scoring of retrieval alone: sets of queries with judgements, TREC files, measures, paired comparisons."""

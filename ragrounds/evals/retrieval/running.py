@@ -1,0 +1,95 @@
+"""Runs a retriever over a set of queries."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from ragrounds.contracts import Searcher
+from ragrounds.records import Passage
+
+Rewrite = Callable[[str], Awaitable[str]]
+"""Makes the text that is searched for out of a query: the place for HyDE, Query2doc or an agent's answer."""
+Keep = Callable[[str, Passage], bool]
+"""Whether a passage may be a result of the query with that id: the place for a leak guard."""
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """What a retriever found, and how long it took."""
+
+    retriever: str
+    corpus: str
+    run: dict[str, list[tuple[str, float]]]
+    """Query → documents with scores, best first."""
+    seconds: dict[str, float]
+    """Query → wall time of the search alone."""
+    left_out: int = 0
+    """Results that the filter left out."""
+    size: int | None = None
+    """Bytes of the index on disk, where the retriever keeps one."""
+
+    @property
+    def scores(self) -> dict[str, dict[str, float]]:
+        """The run as the measures take it."""
+        return {query: dict(documents) for query, documents in self.run.items()}
+
+    @property
+    def queries_per_second(self) -> float | None:
+        """One query after another; ``None`` where nothing was searched."""
+        total = sum(self.seconds.values())
+        return len(self.seconds) / total if total else None
+
+    @property
+    def p95(self) -> float | None:
+        """Seconds within which 95 of 100 searches end."""
+        ordered = sorted(self.seconds.values())
+        return ordered[math.ceil(0.95 * len(ordered)) - 1] if ordered else None
+
+
+async def retrieve(
+    searcher: Searcher,
+    queries: Mapping[str, str],
+    k: int,
+    *,
+    rewrite: Rewrite | None = None,
+    keep: Keep | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Retrieved:
+    """Search for every query, one after another.
+
+    Where the corpus is cut into chunks, a document's score is its best chunk's (MaxP, Dai and Callan 2019), and more
+    chunks are fetched until `k` documents are found or there are no more.
+    """
+    run: dict[str, list[tuple[str, float]]] = {}
+    seconds: dict[str, float] = {}
+    left_out = 0
+    for number, (query, text) in enumerate(queries.items(), 1):
+        wanted = await rewrite(text) if rewrite else text
+        began = time.perf_counter()
+        run[query], dropped = await _documents(searcher, query, wanted, k, keep)
+        seconds[query] = time.perf_counter() - began
+        left_out += dropped
+        if progress:
+            progress(number)
+    return Retrieved(searcher.spec, searcher.corpus, run, seconds, left_out, getattr(searcher, "size", None))
+
+
+async def _documents(
+    searcher: Searcher, query: str, text: str, k: int, keep: Keep | None
+) -> tuple[list[tuple[str, float]], int]:
+    depth = k
+    while True:
+        found = await searcher.search(text, depth)
+        best: dict[str, float] = {}
+        dropped = 0
+        for passage in found:
+            if keep is not None and not keep(query, passage):
+                dropped += 1
+            elif passage.document not in best:
+                best[passage.document] = passage.score
+        if len(best) >= k or len(found) < depth:
+            return list(best.items())[:k], dropped
+        depth *= 4

@@ -1,0 +1,79 @@
+"""Sets of queries with judgements: BEIR folders and R2MED folders.
+
+| family | queries | judgements |
+|---|---|---|
+| ``beir:PATH`` | ``queries.jsonl`` {_id, text} | ``qrels/SPLIT.tsv`` |
+| ``r2med:PATH`` | ``query.jsonl`` {id, text} | ``qrels.jsonl`` {q_id, p_id, score} |
+
+The corpus of a set is the one in its folder, unless another is named (an index built from the same documents).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragrounds.errors import UserError, nearest, unknown
+from ragrounds.evals.retrieval.trec import Judgements, read_judgements
+from ragrounds.tools.corpora import Source, passages
+
+FAMILIES = ("beir", "r2med")
+
+
+@dataclass(frozen=True)
+class QuerySet:
+    """Queries, what is relevant to each, and the corpus they are asked of."""
+
+    name: str
+    queries: dict[str, str]
+    """Id → text, of the judged queries alone, in the file's order."""
+    judgements: Judgements
+    corpus: str
+    """As :func:`ragrounds.tools.opening.open_searcher` takes it."""
+
+
+def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None) -> QuerySet:
+    """Read ``beir:PATH`` or ``r2med:PATH``.
+
+    Raises:
+        UserError: no such family or folder, or judged queries without a text.
+    """
+    family, _, rest = benchmark.partition(":")
+    if family not in FAMILIES or not rest:
+        raise unknown(
+            "retrieval benchmark", benchmark, [f"{name}:PATH" for name in FAMILIES], "ragrounds retrieve --help"
+        )
+    folder = Path(rest).expanduser()
+    if not folder.is_dir():
+        raise UserError(f"There is no folder {str(folder)!r}: expected a {family} set of queries.")
+    if family == "beir":
+        texts, judged = _file(folder, "queries.jsonl"), _qrels(folder, split)
+    else:
+        texts, judged = _file(folder, "query.jsonl"), _file(folder, "qrels.jsonl")
+    judgements = read_judgements(judged)
+    known = {row.id: row.text for row, _ in passages(Source(folder.name, (texts,)))}
+    lost = [query for query in judgements if query not in known]
+    if lost:
+        raise UserError(
+            f"{str(judged)!r} judges {len(lost)} queries that {texts.name} does not have, such as {lost[0]!r}: "
+            "expected the queries and judgements of one set."
+        )
+    queries = {query: text for query, text in known.items() if query in judgements}
+    return QuerySet(folder.resolve().name, queries, judgements, corpus or benchmark)
+
+
+def _qrels(folder: Path, split: str) -> Path:
+    found = {path.stem: path for path in sorted((folder / "qrels").glob("*.tsv"))}
+    if split not in found:
+        raise UserError(
+            f"{str(folder)!r} has no judgements qrels/{split}.tsv.{nearest(split, found)} "
+            f"Splits there: {', '.join(found) or 'none'}."
+        )
+    return found[split]
+
+
+def _file(folder: Path, name: str) -> Path:
+    for ending in ("", ".gz", ".zst"):
+        if (folder / (name + ending)).is_file():
+            return folder / (name + ending)
+    raise UserError(f"{str(folder)!r} has no {name}: expected it beside the corpus.")

@@ -1,0 +1,131 @@
+"""TREC's text formats: runs (``query Q0 document rank score tag``) and judgements (``query 0 document grade``).
+
+A run is read as trec_eval reads it: the rank column is ignored, documents are ordered by score, and equal scores by
+document id, descending. Scores are written with nine digits, enough for every float32, so that a run that was written
+and read again is ordered as before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ragrounds.errors import UserError
+
+Run = Mapping[str, Mapping[str, float]]
+"""Query id → document id → score."""
+Judgements = Mapping[str, Mapping[str, int]]
+"""Query id → document id → grade; above 0 is relevant."""
+
+
+def read_run(path: Path) -> dict[str, dict[str, float]]:
+    """Read a TREC run file.
+
+    Raises:
+        UserError: no such file, a line that is not of the format, or a document given twice for a query.
+    """
+    run: dict[str, dict[str, float]] = {}
+    for number, line in _lines(path):
+        fields = line.split(None, 5)
+        if len(fields) < 5:
+            raise _wrong(path, number, "expected `query Q0 document rank score tag`")
+        query, _, document, _, score = fields[:5]
+        documents = run.setdefault(query, {})
+        if document in documents:
+            raise _wrong(path, number, f"document {document!r} is given twice for query {query!r}")
+        documents[document] = _number(path, number, score)
+    if not run:
+        raise UserError(f"The run {str(path)!r} is empty: expected lines `query Q0 document rank score tag`.")
+    return run
+
+
+def write_run(path: Path, run: Mapping[str, Sequence[tuple[str, float]]], tag: str) -> None:
+    """Write a run; the documents of each query stand best first.
+
+    Raises:
+        UserError: an id with a blank in it, which the format cannot carry.
+    """
+    name = "_".join(tag.split()) or "run"
+    lines = []
+    for query, documents in run.items():
+        for rank, (document, score) in enumerate(documents, 1):
+            if len(f"{query} {document}".split()) != 2 or not query or not document:
+                raise UserError(
+                    f"A TREC run cannot carry the ids {query!r} and {document!r}: they have blanks or are empty."
+                )
+            lines.append(f"{query} Q0 {document} {rank} {score:.9g} {name}\n")
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def read_judgements(path: Path) -> dict[str, dict[str, int]]:
+    """Read judgements: TREC's four columns, BEIR's three with a heading, or R2MED's JSON Lines.
+
+    Raises:
+        UserError: no such file, or a line that is none of these.
+    """
+    judgements: dict[str, dict[str, int]] = {}
+    read = _json_row if path.name.endswith(".jsonl") else _columns
+    for number, line in _lines(path):
+        row = read(path, number, line)
+        if row is None:
+            continue
+        query, document, grade = row
+        value = _number(path, number, grade)
+        if not value.is_integer():
+            raise _wrong(path, number, f"the grade {grade!r} is not a whole number")
+        judgements.setdefault(query, {})[document] = int(value)
+    if not judgements:
+        raise UserError(f"The judgements {str(path)!r} are empty: expected lines `query 0 document grade`.")
+    return judgements
+
+
+def _columns(path: Path, number: int, line: str) -> tuple[str, str, str] | None:
+    fields = line.split("\t") if line.count("\t") == 2 else line.split()
+    if len(fields) == 3:
+        if number == 1 and not any(letter.isdigit() for letter in fields[2]):
+            return None  # BEIR's heading
+        return fields[0], fields[1], fields[2]
+    if len(fields) != 4:
+        raise _wrong(path, number, "expected `query 0 document grade`, or BEIR's `query document grade`")
+    return fields[0], fields[2], fields[3]
+
+
+class _Judged(msgspec.Struct):
+    q_id: str | int
+    p_id: str | int
+    score: int | float = 1
+
+
+def _json_row(path: Path, number: int, line: str) -> tuple[str, str, str] | None:
+    try:
+        row = msgspec.json.decode(line, type=_Judged)
+    except msgspec.MsgspecError as problem:
+        raise _wrong(path, number, str(problem)) from None
+    return str(row.q_id), str(row.p_id), str(row.score)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield number, line.rstrip("\n")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UserError(f"Cannot read {str(path)!r}: {problem}.") from None
+
+
+def _number(path: Path, number: int, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise _wrong(path, number, f"{text!r} is not a number") from None
+    if not math.isfinite(value):
+        raise _wrong(path, number, f"{text!r} is not a finite number")
+    return value
+
+
+def _wrong(path: Path, number: int, reason: str) -> UserError:
+    return UserError(f"Cannot read line {number} of {path}: {reason}.")

@@ -1,0 +1,66 @@
+"""The paired tests against exact enumeration and other libraries."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragrounds.errors import UserError
+from ragrounds.evals.retrieval.comparing import bootstrap, compare, holm, randomisation
+
+_differences = st.lists(st.sampled_from([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=9)
+
+
+@given(_differences)
+def test_the_randomisation_test_is_exact_for_few_queries(differences):
+    observed = abs(sum(differences))
+    patterns = list(product([1, -1], repeat=len(differences)))
+    extreme = sum(
+        abs(sum(sign * d for sign, d in zip(signs, differences, strict=True))) >= observed - 1e-12 for signs in patterns
+    )
+    assert randomisation(differences) == pytest.approx(extreme / len(patterns))
+
+
+def test_many_queries_are_sampled_and_repeat_with_the_seed():
+    differences = [0.1] * 30 + [-0.1] * 20 + [0.0] * 50
+    one = randomisation(differences, seed=1)
+    assert one == randomisation(differences, seed=1)
+    assert one != randomisation(differences, seed=2)
+    assert 0.1 < one < 0.35  # exactly 0.2026, binomial
+    assert randomisation([0.1] * 60) < 0.001
+
+
+def test_the_interval_covers_and_repeats():
+    differences = [0.2] * 50 + [0.0] * 50
+    low, high = bootstrap(differences, seed=3)
+    assert (low, high) == bootstrap(differences, seed=3)
+    assert low == pytest.approx(0.1 - 1.96 * 0.01, abs=0.003)
+    assert high == pytest.approx(0.1 + 1.96 * 0.01, abs=0.003)
+    assert bootstrap([0.5, 0.5]) == (0.5, 0.5)
+    assert bootstrap([]) == (0.0, 0.0)
+
+
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm_agrees_with_statsmodels(values):
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    expected = multitest.multipletests(values, method="holm")[1] if values else []
+    assert holm(values) == pytest.approx(list(expected))
+
+
+def test_a_table_of_comparisons():
+    queries = [str(n) for n in range(8)]
+    values = {
+        "a": dict.fromkeys(queries, 0.5),
+        "b": dict.fromkeys(queries, 0.25),
+        "c": {query: 0.5 if query < "4" else 0.0 for query in queries},
+    }
+    table = compare(values, "nDCG@10", resamples=1000)
+    assert [(pair.first, pair.second) for pair in table] == [("a", "b"), ("a", "c"), ("b", "c")]
+    first = table[0]
+    assert (first.difference, first.wins, first.ties, first.losses, first.queries) == (0.25, 8, 0, 0, 8)
+    assert first.p == pytest.approx(2 / 2**8)
+    assert first.holm == pytest.approx(3 * 2 / 2**8)
+    assert all(pair.holm >= pair.p for pair in table)
+    with pytest.raises(UserError, match="queries differ"):
+        compare({"a": {"1": 1.0}, "b": {"2": 1.0}}, "nDCG@10")

@@ -1,0 +1,103 @@
+"""Measures against plain readings of their definitions."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragrounds.errors import UserError
+from ragrounds.evals.retrieval.measures import canonical, deepest, means, measure, ordered
+
+_ids = st.sampled_from([f"d{n}" for n in range(12)])
+_judged = st.dictionaries(_ids, st.integers(0, 3), min_size=1)
+_scores = st.dictionaries(_ids, st.sampled_from([0.0, 0.25, 1.0, 1.5, -3.0, 7.25]))
+
+
+def naive(judged, scores, k):
+    """nDCG, P, R, MAP, MRR at k of one query, by their definitions."""
+    ranking = [d for d, _ in sorted(scores.items(), key=lambda item: (item[1], item[0]), reverse=True)][:k]
+    gains = [max(0, judged.get(d, 0)) for d in ranking]
+    ideal = sorted((g for g in judged.values() if g > 0), reverse=True)[:k]
+    hits = [gain > 0 for gain in gains]
+    relevant = sum(grade > 0 for grade in judged.values())
+
+    def dcg(values):
+        return sum(gain / math.log2(place + 2) for place, gain in enumerate(values))
+
+    return {
+        f"nDCG@{k}": dcg(gains) / dcg(ideal) if ideal else 0.0,
+        f"P@{k}": sum(hits) / k,
+        f"R@{k}": sum(hits) / relevant if relevant else 0.0,
+        f"MAP@{k}": sum(sum(hits[: n + 1]) / (n + 1) for n, hit in enumerate(hits) if hit) / relevant
+        if relevant
+        else 0.0,
+        f"MRR@{k}": next((1 / (n + 1) for n, hit in enumerate(hits) if hit), 0.0),
+    }
+
+
+@given(judged=_judged, scores=_scores, k=st.integers(1, 13))
+def test_values_are_the_definitions(judged, scores, k):
+    expected = naive(judged, scores, k)
+    found = measure({"q": judged}, {"q": scores}, list(expected))
+    for name, value in expected.items():
+        assert found[name]["q"] == pytest.approx(value, abs=1e-6), name
+
+
+@given(judged=_judged, scores=_scores)
+def test_ties_do_not_depend_on_the_order_given(judged, scores):
+    turned = dict(reversed(list(scores.items())))
+    assert measure({"q": judged}, {"q": scores}) == measure({"q": judged}, {"q": turned})
+    assert ordered(scores) == ordered(turned)
+
+
+@given(judged=st.dictionaries(st.sampled_from("abc"), _judged, min_size=1), scores=_scores)
+def test_ir_measures_agrees(judged, scores):
+    import ir_measures
+
+    run = {"a": scores} if scores else {}
+    ours = measure(judged, run, ["nDCG@5", "MAP", "R@5"])
+    theirs = ir_measures.pytrec_eval.iter_calc([ir_measures.nDCG @ 5, ir_measures.AP, ir_measures.R @ 5], judged, run)
+    names = {"nDCG@5": "nDCG@5", "AP": "MAP", "R@5": "R@5"}
+    for metric in theirs if run else ():
+        assert ours[names[str(metric.measure)]][metric.query_id] == pytest.approx(metric.value)
+
+
+def test_every_judged_query_counts_and_no_other():
+    judgements = {"1": {"a": 1}, "2": {"b": 1}, "3": {"c": 1}}
+    values = measure(judgements, {"1": {"a": 1.0}, "2": {}, "9": {"a": 1.0}}, ["R@1", "MRR@1"])
+    assert values["R@1"] == {"1": 1.0, "2": 0.0, "3": 0.0}
+    assert means(values) == pytest.approx({"R@1": 1 / 3, "MRR@1": 1 / 3})
+    assert measure(judgements, {}, ["R@1"])["R@1"] == {"1": 0.0, "2": 0.0, "3": 0.0}
+
+
+def test_the_threshold_of_relevance():
+    judged, scores = {"q": {"a": 1, "b": 2}}, {"q": {"a": 2.0, "b": 1.0}}
+    assert measure(judged, scores, ["MRR"])["MRR"]["q"] == 1.0
+    assert measure(judged, scores, ["MRR"], relevant=2)["MRR"]["q"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("ndcg@10", "nDCG@10"),
+        ("map@010", "MAP@10"),
+        ("Recall@5", "R@5"),
+        ("mrr", "MRR"),
+        ("gm_map", "gm_map"),
+        ("iprec_at_recall_0.10", "iprec_at_recall_0.10"),
+    ],
+)
+def test_spellings(given, expected):
+    assert canonical(given) == expected
+
+
+@pytest.mark.parametrize("given", ["nDGC@10", "P", "R@0", "Rprec@5", "", "R@x", "ndcg_cut_x", "nDCG@-1"])
+def test_what_is_no_measure(given):
+    with pytest.raises(UserError):
+        canonical(given)
+
+
+def test_how_deep_the_measures_look():
+    assert deepest(["nDCG@10", "R@100"]) == 100
+    assert deepest(["nDCG@10", "MAP"]) == 1000

@@ -1,0 +1,131 @@
+"""`ragrounds retrieve`: from folders and run files to tables and JSON."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from ragrounds.cli.retrieve import retrieve
+from ragrounds.errors import UserError
+from ragrounds.evals.retrieval.running import retrieve as run_queries
+from ragrounds.evals.retrieval.sets import query_set
+from ragrounds.records import Passage
+
+_app = typer.Typer()
+_app.command()(retrieve)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGROUNDS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("RAGROUNDS_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("COLUMNS", "100")
+    made = tmp_path / "tiny"
+    (made / "qrels").mkdir(parents=True)
+    rows = [("d1", "asthma in children"), ("d2", "statins and cholesterol"), ("d3", "severe [red]asthma[/red] attacks")]
+    (made / "corpus.jsonl").write_text("".join(json.dumps({"_id": i, "text": text}) + "\n" for i, text in rows))
+    queries = [("q1", "asthma attacks"), ("q2", "statins"), ("q3", "the"), ("q4", "not judged")]
+    (made / "queries.jsonl").write_text("".join(json.dumps({"_id": i, "text": text}) + "\n" for i, text in queries))
+    (made / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\nq3\td1\t1\n")
+    return made
+
+
+def _run(*arguments):
+    return CliRunner().invoke(_app, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+def test_one_retriever_as_json(folder):
+    result = _run("--benchmark", f"beir:{folder}", "--retriever", "bm25[analyzer=plain]", "--json")
+    found = json.loads(result.stdout)
+    assert found["MRR@10"] == pytest.approx((0.5 + 1 + 0) / 3)  # d3 stands before d1; a query of stop words has nothing
+    assert found["R@10"] == pytest.approx(2 / 3)
+    assert found["queries"] == 3
+    assert found["queries_without_results"] == 1
+    assert found["retriever"] == "bm25[analyser=plain,b=0.4,k1=0.9]"
+    assert found["corpus"].startswith("tiny@")
+    assert found["index_bytes"] > 0
+    assert found["queries_per_second"] > 0
+    assert "per_query" not in found
+
+
+def test_runs_that_are_written_score_the_same_when_read(folder, tmp_path):
+    specs = ("--retriever", "bm25", "--retriever", "bm25[analyser=plain,b=1]")
+    both = json.loads(_run("--benchmark", f"beir:{folder}", *specs, "--write-runs", tmp_path / "runs", "--json").stdout)
+    assert len(both["runs"]) == 2
+    assert [pair["measure"] for pair in both["comparisons"]] == ["nDCG@10"]
+    for entry in both["runs"]:
+        again = json.loads(_run("--run", entry["run"], "--qrels", folder / "qrels/test.tsv", "--json").stdout)
+        assert again["nDCG@10"] == pytest.approx(entry["nDCG@10"], abs=1e-12)
+        assert again["queries"] == 3
+
+
+def test_tables(folder):
+    result = _run("--benchmark", f"beir:{folder}", "--retriever", "bm25", "--retriever", "bm25[b=1]", "--per-query")
+    for expected in ("A  bm25[analyser=lucene-english,b=0.4,k1=0.9]", "nDCG@10", "A - B", "q2", "without results"):
+        assert expected in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ([], "Nothing to score"),
+        (["--benchmark", "bier:x"], "beir:PATH"),
+        (["--benchmark", "beir:/nowhere"], "no folder"),
+        (["--benchmark", "beir:{}", "--split", "tset"], "'test'"),
+        (["--benchmark", "beir:{}", "--retriever", "bm52"], "bm25"),
+        (["--benchmark", "beir:{}", "--measure", "nDCG"[::-1]], "Unknown measure"),
+        (["--benchmark", "beir:{}", "--corpus", "nothing"], "ragrounds index ls"),
+    ],
+)
+def test_what_cannot_be_done_is_told(folder, arguments, reason):
+    with pytest.raises(UserError, match=reason):
+        _run(*(argument.format(folder) for argument in arguments))
+
+
+def test_judged_queries_must_have_a_text(folder):
+    (folder / "qrels/dev.tsv").write_text("query-id\tcorpus-id\tscore\nq9\td1\t1\n")
+    with pytest.raises(UserError, match="'q9'"):
+        query_set(f"beir:{folder}", split="dev")
+
+
+def test_r2med_sets(tmp_path):
+    (tmp_path / "query.jsonl").write_text('{"id": "1", "text": "why", "answer": "x"}\n')
+    (tmp_path / "qrels.jsonl").write_text('{"q_id": "1", "p_id": "a", "score": 1}\n')
+    found = query_set(f"r2med:{tmp_path}")
+    assert (found.queries, found.judgements) == ({"1": "why"}, {"1": {"a": 1}})
+
+
+class _Chunks:
+    """Ten chunks of three documents."""
+
+    spec = "chunks"
+    corpus = "c@1"
+
+    async def search(self, query, k):
+        return [
+            Passage(id=f"c{n}", document=f"d{n // 4}", title="", text=query, corpus="c", score=10.0 - n, rank=n + 1)
+            for n in range(10)
+        ][:k]
+
+
+async def test_documents_score_by_their_best_chunk():
+    found = await run_queries(_Chunks(), {"q": "x"}, 2)
+    assert found.run == {"q": [("d0", 10.0), ("d1", 6.0)]}
+    assert (await run_queries(_Chunks(), {"q": "x"}, 50)).run["q"] == [("d0", 10.0), ("d1", 6.0), ("d2", 2.0)]
+
+
+async def test_queries_can_be_rewritten_and_results_left_out():
+    async def longer(text):
+        return text + " and more"
+
+    asked = []
+
+    def keep(query, passage):
+        asked.append((query, passage.text))
+        return passage.document != "d0"
+
+    found = await run_queries(_Chunks(), {"q": "x"}, 1, rewrite=longer, keep=keep)
+    assert found.run == {"q": [("d1", 6.0)]}
+    assert set(asked) == {("q", "x and more")}
+    assert found.left_out == 4
