@@ -1,0 +1,111 @@
+"""What a text without a readable answer is: an abstention, a refusal, an error that was recorded as if it were a
+reply, or nothing that can be read.
+
+The wordings are patterns in English and Chinese; they are looked for in the stated answer, not in the reasoning before
+it, where "cannot be determined" is often said of one option on the way.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ragrounds.records import Reading
+
+_LONGEST_ERROR = 1_000
+"""Characters; a longer text is prose that mentions an error, not an error."""
+_LONGEST_ANSWER = 300
+"""Characters; a longer text is reasoning, where only the last sentence is looked at."""
+
+
+class Read(NamedTuple):
+    """What was made of a text. `prediction` is empty unless the reading is ``answered``."""
+
+    reading: Reading
+    prediction: str = ""
+    reason: str = ""
+
+
+_FILTERED = re.compile(
+    r"content[ _-](?:management )?(?:policy|filter)|response was filtered|ResponsibleAIPolicyViolation|"
+    r"flagged (?:as|by) .{0,40}(?:polic|safety|moderation)|content_policy_violation|data may contain inappropriate",
+    re.IGNORECASE,
+)
+_DECLINED = re.compile(
+    r"^\W*(?:i(?:['’]m| am) (?:very |so |really )?sorry,? (?:but )?|sorry,? (?:but )?|unfortunately,? )?"
+    r"(?:as an ai|i(?:['’]m| am) an ai|"
+    r"i (?:cannot|can['’]t|can not|am not able to|['’]m not able to|am unable to|won['’]t|will not|must decline to) "
+    r"(?:assist|help|provide|answer|give|offer|respond|comply|fulfil|discuss|do that))"
+    r"|(?:抱歉|对不起)[，,]?\s*(?:我|作为).{0,12}(?:无法|不能)|作为(?:一个|一名)?(?:AI|人工智能)",
+    re.IGNORECASE,
+)
+_ERROR = re.compile(
+    r"^\W*(?:\w+\.){0,5}"
+    r"(?:api)?(?:connection|timeout|rate ?limit|internal ?server|service ?unavailable|authentication|bad ?gateway|"
+    r"gateway ?time-?out|server|remote ?disconnected|read ?timeout|connect ?timeout)"
+    r"\s*(?:error|exception|reached|$|\.|:)"
+    r"|^\W*(?:error|exception|traceback)\b"
+    r"|^\W*error (?:communicating|code|occurred)|connection (?:aborted|refused|reset|error)|HTTPS?ConnectionPool"
+    r"|request timed out|maximum context length|max retries exceeded|too many requests|service unavailable"
+    r"|^\W*(?:HTTP )?(?:429|500|502|503|504)\b",
+    re.IGNORECASE,
+)
+_KEY_ERROR = re.compile(r"^'(?:content|choices|message|text)'$")
+"""A ``KeyError`` printed: the response had no such field."""
+_ABSTAINED = re.compile(
+    r"\bnone (?:of|among) (?:the|these|those|them)\b|^\W*(?:none|null)\W*$|\bno (?:option|choice)s? (?:is|are|seems?)\b"
+    r"|\b(?:can ?not|can['’]?t|could not|couldn['’]t|unable to|impossible to) (?:be )?(?:\w+ly )?"
+    r"(?:determine|answer|conclude|decide|infer|identif|ascertain|say|choose|select|tell)"
+    r"|\b(?:not enough|insufficient|inadequate|lack of|no) (?:\w+ )?(?:information|data|evidence|context|details?)\b"
+    r"|\bunknown\b|^\W*n ?/ ?a\b|\bnot (?:applicable|available|provided|listed|mentioned|specified|stated|given|found|"
+    r"clear|determinable|determined|sure|known|present|included|possible to|in the (?:options|list)|among the)"
+    r"|\bno (?:\w+ )?(?:definit\w+|correct|clear|right|single|suitable|appropriate|valid)?\s*answer\b"
+    r"|\binconclusive\b|\buncertain\b|\bundetermin\w+|\bindetermina\w+|\bunclear\b|\banswer (?:is )?not\b"
+    r"|\bi (?:do not|don['’]t) know\b"
+    r"|无法(?:确定|判断|回答|得出)|不能(?:确定|判断)|以上(?:都|均|皆)?(?:不是|不对|错误|不正确)|信息不足|未提(?:供|及)|"
+    r"不(?:知道|确定|清楚)|没有(?:正确|合适)?的?(?:选项|答案)",
+    re.IGNORECASE,
+)
+
+
+def failure(text: str) -> Read | None:
+    """A provider's refusal or a client's error that was recorded in place of a reply; ``None`` for anything else."""
+    if len(text) > _LONGEST_ERROR:
+        return None
+    if _FILTERED.search(text):
+        return Read("refused", reason="the provider's content filter")
+    if _KEY_ERROR.match(text.strip()) or _ERROR.search(text):
+        return Read("none", reason="an error was recorded in place of a reply")
+    return None
+
+
+def without_answer(text: str, candidate: str) -> Read:
+    """What a text is from which no answer was read; `candidate` is the part that states the answer, which is the
+    whole text where none does."""
+    if not text.strip():
+        return Read("none", reason="empty reply")
+    failed = failure(text) if candidate.strip() == text.strip() else None
+    if failed:
+        return failed
+    said = candidate.strip().strip("\"'`{}[]() \n\t.。")
+    if not said:
+        return Read("abstained", reason="the stated answer is empty")
+    if len(said) > _LONGEST_ANSWER:
+        if _DECLINED.search(said):
+            return Read("refused", reason="the model declined")
+        said = _last_sentence(said)
+    if _DECLINED.search(said):
+        return Read("refused", reason="the model declined")
+    if abstains(said):
+        return Read("abstained", reason="no option was chosen")
+    return Read("unparsable", reason="no option can be read from the answer")
+
+
+def abstains(answer: str) -> bool:
+    """Whether a stated answer says that none of the options can be chosen."""
+    return bool(_ABSTAINED.search(answer))
+
+
+def _last_sentence(text: str) -> str:
+    parts = [part for part in re.split(r"(?<=[.!?。！？])\s*|\n", text) if part.strip()]
+    return parts[-1][-_LONGEST_ANSWER:] if parts else ""

@@ -1,0 +1,35 @@
+"""Protocols by name, and those that fit a question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ragrounds.contracts import Scorer
+from ragrounds.errors import unknown
+from ragrounds.evals.scoring.choices import MIRAGE, ROBUST, STRICT
+from ragrounds.evals.scoring.facts import FACTS
+from ragrounds.records import Question
+
+SCORERS: Mapping[str, Scorer] = MappingProxyType({made.protocol: made for made in (MIRAGE, STRICT, ROBUST, FACTS)})
+
+
+def scorer(protocol: str) -> Scorer:
+    """The scorer of a protocol.
+
+    Raises:
+        UserError: no such protocol; names the nearest.
+    """
+    try:
+        return SCORERS[protocol]
+    except KeyError:
+        raise unknown("protocol", protocol, SCORERS, "ragrounds score --help") from None
+
+
+def scorers_for(question: Question) -> tuple[Scorer, ...]:
+    """Every protocol that can score this question, the published one first."""
+    if question.kind == "choice":
+        # The published patterns know letters only; options with numbers are for the robust reader.
+        lettered = all(len(label) == 1 and label.isalpha() for label in question.options)
+        return (MIRAGE, STRICT, ROBUST) if lettered else (ROBUST,)
+    return (FACTS,)

@@ -1,0 +1,17 @@
+"""Small records for the tests of scorers."""
+
+from ragrounds.records import Attempt, Gold, Question
+
+FOUR = {"A": "Rickets", "B": "Scurvy", "C": "Vitamin A deficiency", "D": "None of the above"}
+
+
+def question(options=None, **more):
+    return Question(id="x/1", benchmark="x", text="Which?", options=FOUR if options is None else options, **more)
+
+
+def attempt(text, status="completed", **more):
+    return Attempt(run="r", question_id="x/1", epoch=0, status=status, text=text, **more)
+
+
+def gold(answer="A", **more):
+    return Gold(question_id="x/1", answer=answer, **more)

@@ -1,0 +1,48 @@
+import pytest
+from making import attempt, gold, question
+
+from ragrounds.evals.scoring import scorer
+from ragrounds.evals.scoring.facts import contains
+
+
+def score(text, facts, status="completed"):
+    return scorer("facts").score(attempt(text, status), question({}, kind="long"), gold("", facts=facts))
+
+
+def test_the_share_of_facts():
+    made = score("Give thiamine before glucose.", (("thiamine", "vitamin B1"), ("before glucose",), ("magnesium",)))
+    assert made.value == pytest.approx(2 / 3)
+    assert made.prediction == "2/3"
+    assert made.reason == "missing: magnesium"
+    assert made.reading == "answered"
+
+
+@pytest.mark.parametrize(
+    ("text", "wording", "there"),
+    [
+        ("A Beta-Blocker.", "beta blocker", True),
+        ("a beta\nblocker", "Beta‑blocker", True),
+        ("hypothyroidism", "thyroid", False),
+        ("rash (itchy)", "itchy", True),
+        ("TSH > 4", "tsh", True),
+        ("应给予硫胺素治疗", "硫胺素", True),
+        ("IL-6 rises", "IL-6", True),
+        ("IL-61", "IL-6", False),
+        ("50 mg/d", "5", False),
+    ],
+)
+def test_whole_words(text, wording, there):
+    assert contains(text, (wording,)) is there
+
+
+def test_readings():
+    facts = (("thiamine",),)
+    assert score("Something else entirely.", facts).reading == "answered"
+    assert score("I cannot provide medical advice.", facts).reading == "refused"
+    assert score("Unknown.", facts).reading == "abstained"
+    failed = score("", facts, "failed")
+    assert (failed.value, failed.reading) == (0.0, "none")
+
+
+def test_no_facts_is_missing_not_zero():
+    assert score("Anything.", ()).value is None
