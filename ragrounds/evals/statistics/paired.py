@@ -1,0 +1,94 @@
+"""Tests of two agents on the same questions, and of many such pairs at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
+from msgspec import Struct
+
+
+class McNemar(Struct, frozen=True, kw_only=True):
+    """Two agents on the same questions, right or wrong. Only questions where they differ say anything."""
+
+    first_only: int
+    """Questions that the first alone has right."""
+    second_only: int
+    both: int
+    neither: int
+    p: float
+    """Exact two-sided p (a binomial test on the differing questions)."""
+    mid_p: float
+    """The mid-p variant: less conservative, still close to its level (Fagerland et al. 2013)."""
+
+
+def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
+    """McNemar's exact test that neither agent is right more often. Takes questions as independent: with duplicates
+    among them, leave all but one of each cluster out, or go by the clustered bootstrap.
+
+    Raises:
+        ValueError: sides of different length, or none.
+    """
+    if not len(first) or len(first) != len(second):
+        raise ValueError(f"McNemar's test needs the same questions on both sides, got {len(first)} and {len(second)}")
+    pairs = [(bool(one), bool(other)) for one, other in zip(first, second, strict=True)]
+    b, c = pairs.count((True, False)), pairs.count((False, True))
+    p, mid = _exact(b, c)
+    return McNemar(
+        first_only=b,
+        second_only=c,
+        both=pairs.count((True, True)),
+        neither=pairs.count((False, False)),
+        p=p,
+        mid_p=mid,
+    )
+
+
+def _exact(b: int, c: int) -> tuple[float, float]:
+    n, least = b + c, min(b, c)
+    if not n:
+        return 1.0, 1.0
+    from scipy.special import bdtr
+
+    below = float(bdtr(least, n, 0.5))
+    at = math.exp(math.lgamma(n + 1) - math.lgamma(least + 1) - math.lgamma(n - least + 1) - n * math.log(2))
+    # Mid-p counts half of the probability of what was seen; at b = c the two tails share it, and nothing speaks
+    # against the hypothesis.
+    return min(1.0, 2 * below), 1.0 if b == c else min(1.0, max(0.0, 2 * below - at))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p values adjusted for being many, by Holm's step-down procedure (1979), in the order given."""
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    adjusted = [0.0] * len(p_values)
+    highest = 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = highest
+    return adjusted
+
+
+def detectable_difference(n: int, differing: float, *, alpha: float = 0.05, power: float = 0.8) -> float:
+    """The smallest true difference in accuracy that `n` paired questions show with this power.
+
+    Args:
+        n: questions.
+        differing: share of questions where exactly one of the two is right, from a pilot or an earlier run.
+        alpha: two-sided level of the test.
+        power: chance to see the difference.
+
+    Returns:
+        A difference of accuracies, 0 to 1, by Connor's (1987) approximation for McNemar's test; where the differing
+        questions are too few for any difference, `differing` itself, which is the largest there can be.
+    """
+    if n < 1 or not 0 < differing <= 1:
+        raise ValueError(f"expected n ≥ 1 and a share of differing questions above 0 up to 1, got {n} and {differing}")
+    level, chance = NormalDist().inv_cdf(1 - alpha / 2), NormalDist().inv_cdf(power)
+    # Bisection on √n δ = z_α √d + z_β √(d − δ²): the left side grows with δ, the right side falls.
+    low, high = 0.0, differing
+    for _ in range(200):
+        middle = (low + high) / 2
+        left = level * math.sqrt(differing) + chance * math.sqrt(max(differing - middle**2, 0.0))
+        low, high = (low, middle) if middle * math.sqrt(n) >= left else (middle, high)
+    return high
