@@ -61,7 +61,7 @@ def test_the_version_follows_content(file, tmp_path):
 
 def test_a_registered_copy_is_found_by_name(file, tmp_path):
     home = tmp_path / "home"
-    with pytest.raises(UserError, match=r"ragrounds data add mirage PATH/benchmark.json"):
+    with pytest.raises(UserError, match=r"ragrounds data add mirage/pubmedqa PATH`, where PATH is benchmark.json"):
         load("mirage/pubmedqa", home)
     register("mirage", file, home)
     assert [question.id for question in load("mirage/pubmedqa", home).questions] == ["pubmedqa/123"]

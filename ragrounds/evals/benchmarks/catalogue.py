@@ -1,49 +1,49 @@
 """From a reference to a benchmark.
 
-A reference is ``family``, ``family/dataset``, or either with ``:PATH``:
+A reference is ``family`` or ``family/dataset``, with parameters in brackets where the family has some, and with
+``:PATH`` where there is no registered copy:
 
 * ``sample``: the benchmark shipped with the package;
 * ``mirage:FILE``, ``mirage/pubmedqa:FILE``: read where it lies;
 * ``mirage``, ``mirage/pubmedqa``: the copy that `ragrounds data add` has put under the home folder;
-* ``jsonl:FILE``: the user's own.
+* ``jsonl:FILE``, ``csv[question=Stem,answer=Key]:FILE``: the user's own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
 from msgspec import Struct
 
-from ragrounds.errors import UserError, unknown
+from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, assemble
-from ragrounds.evals.benchmarks.cards import Card, card, family_cards
-from ragrounds.evals.benchmarks.families import jsonl, mirage, sample
+from ragrounds.evals.benchmarks.cards import Card, family_cards
+from ragrounds.evals.benchmarks.families import FAMILIES, sample
 from ragrounds.evals.benchmarks.reading import shown
+from ragrounds.evals.benchmarks.source import Source
+from ragrounds.specs import Value, parse
 
-_REFERENCE = re.compile(r"([^:/\s]+)(?:/([^:]*))?(?::(.*))?", re.DOTALL)
+_REFERENCE = re.compile(r"""([^:\[\s"]+(?:\[(?:"(?:[^"\\]|\\.)*"|[^\]"])*\])?)(?::(.*))?""", re.DOTALL)
+_DATASET = re.compile(r"\w[\w.-]*")
 _SEE = "ragrounds data ls"
 
 
-class Family(Struct, frozen=True, kw_only=True):
-    """How the benchmarks of one family are read."""
+class Reference(Struct, frozen=True):
+    """A reference, read."""
 
-    items: Callable[[Path, str], Iterator[Item]]
-    file: str
-    """What is read: a file's name in the authors' release, or words for it."""
-    own: bool = False
-    """Every file is a dataset of its own, named after the file."""
+    family: str
+    dataset: str = ""
+    path: Path | None = None
+    parameters: Mapping[str, Value] = MappingProxyType({})
 
-
-FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {
-        "sample": Family(items=sample.items, file="questions.jsonl"),
-        "mirage": Family(items=mirage.items, file=mirage.FILE),
-        "jsonl": Family(items=jsonl.items, file="a JSON Lines file", own=True),
-    }
-)
+    @property
+    def name(self) -> str:
+        """``family`` or ``family/dataset``."""
+        return f"{self.family}/{self.dataset}" if self.dataset else self.family
 
 
 def load(reference: str, home: Path) -> Benchmark:
@@ -52,41 +52,52 @@ def load(reference: str, home: Path) -> Benchmark:
     Raises:
         UserError: no such benchmark, no file, or a broken file. Nothing is loaded by halves.
     """
-    name, dataset, path = parse_reference(reference)
-    family = FAMILIES[name]
-    if name == "sample" and path is None:
-        return assemble("sample", card("sample"), sample.items())
+    wanted = parse_reference(reference)
+    if wanted.family == "sample" and wanted.path is None:
+        return assemble("sample", _card("sample"), sample.shipped())
+    path = wanted.path or registered(wanted, home)
     if path is None:
-        path = registered(name, home)
-        if path is None:
-            raise _absent(name, dataset)
-    if family.own:
-        return _own(name, dataset, family, path)
-    return assemble("/".join(filter(None, (name, dataset))), _card(name, dataset), family.items(path, dataset), path)
+        raise _absent(wanted)
+    items = list(FAMILIES[wanted.family].items(Source(path, wanted.dataset, wanted.parameters)))
+    datasets = list(dict.fromkeys(item.question.benchmark for item in items))
+    # A file that is one dataset is known by that dataset's name: beir:scifact/ is beir/scifact.
+    name = datasets[0] if len(datasets) == 1 and FAMILIES[wanted.family].open else wanted.name
+    card = _find_card(name) or _own_card(name, path, items)
+    return assemble(name, card, items, path)
 
 
-def parse_reference(reference: str) -> tuple[str, str, Path | None]:
-    """Family, dataset (or ``""`` for all) and path.
+def parse_reference(reference: str) -> Reference:
+    """Read a reference.
 
     Raises:
-        UserError: an unknown family or dataset; names the nearest.
+        UserError: an unknown family, dataset or parameter; names the nearest.
     """
     match = _REFERENCE.fullmatch(reference.strip())
     if match is None:
         raise UserError(
             f"Cannot read the benchmark {shown(reference)}: expected `name`, `family/dataset` or `family:PATH`."
         )
-    name, dataset, path = match.group(1), match.group(2) or "", match.group(3)
-    if name not in FAMILIES:
-        raise unknown("benchmark", name, known(), _SEE)
-    datasets = [found.name.partition("/")[2] for found in family_cards(name) if "/" in found.name]
-    if dataset and dataset not in datasets and not FAMILIES[name].own:
-        raise unknown("benchmark", f"{name}/{dataset}", known(), _SEE)
+    spec = parse(match.group(1))
+    family, _, dataset = spec.name.partition("/")
+    if family not in FAMILIES:
+        raise unknown("benchmark", family, known(), _SEE)
+    if dataset and not FAMILIES[family].open and _find_card(spec.name) is None:
+        raise unknown("benchmark", spec.name, known(), _SEE)
+    if dataset and not _DATASET.fullmatch(dataset):
+        raise UserError(f"The dataset name {shown(dataset)} may hold letters, digits, '.', '_' and '-' only.")
+    for parameter in spec.parameters:
+        allowed = FAMILIES[family].parameters
+        if parameter not in allowed:
+            can = f"It takes {', '.join(allowed)}." if allowed else "It takes none."
+            raise UserError(
+                f"The benchmark {family!r} has no parameter {parameter!r}.{nearest(parameter, allowed)} {can}"
+            )
+    path = match.group(2)
     if path is not None and not path.strip():
         raise UserError(
-            f"The benchmark {shown(reference)} names no path after the colon; expected {FAMILIES[name].file}."
+            f"The benchmark {shown(reference)} names no path after the colon; expected {FAMILIES[family].file}."
         )
-    return name, dataset, Path(path).expanduser() if path else None
+    return Reference(family, dataset, Path(path).expanduser() if path else None, dict(spec.parameters))
 
 
 def known() -> list[str]:
@@ -94,43 +105,50 @@ def known() -> list[str]:
     return [name for family in FAMILIES for name in (family, *(c.name for c in family_cards(family) if "/" in c.name))]
 
 
-def folder(home: Path) -> Path:
-    """Where registered copies stand."""
-    return home / "benchmarks"
+def place(reference: Reference, home: Path) -> Path:
+    """Where the registered copy of a benchmark stands."""
+    return home / "benchmarks" / reference.name.replace("/", "--")
 
 
-def registered(family: str, home: Path) -> Path | None:
-    """The registered copy of a family, if there is one."""
-    place = folder(home) / family
-    file = place / FAMILIES[family].file
-    return file if file.is_file() else None
+def registered(reference: Reference, home: Path) -> Path | None:
+    """The registered copy of a dataset, or else of its family; ``None`` where there is neither."""
+    if not FAMILIES[reference.family].needs:
+        return None
+    for candidate in (place(reference, home), place(Reference(reference.family), home)):
+        if candidate.is_dir() and any(any(candidate.glob(pattern)) for pattern in FAMILIES[reference.family].needs):
+            return candidate
+    return None
 
 
-def _card(family: str, dataset: str) -> Card:
-    return card(f"{family}/{dataset}" if dataset else family)
+def _find_card(name: str) -> Card | None:
+    return next((card for card in family_cards(name.partition("/")[0]) if card.name == name), None)
 
 
-def _own(name: str, label: str, family: Family, path: Path) -> Benchmark:
-    found = list(family.items(path, label))
-    dataset = found[0].question.benchmark if found else name
-    kinds = {item.question.kind for item in found}
-    made = Card(
-        name=dataset,
-        title=path.name,
-        task="mixed" if len(kinds) != 1 else kinds.pop(),
-        source=path.name,
-        license="not known",
-        size=len(found),
-    )
-    return assemble(dataset, made, found, path)
+def _card(name: str) -> Card:
+    found = _find_card(name)
+    if found is None:
+        raise unknown("benchmark", name, known(), _SEE)
+    return found
 
 
-def _absent(family: str, dataset: str) -> UserError:
-    name = "/".join(filter(None, (family, dataset)))
-    what = FAMILIES[family]
-    if what.own:
-        return UserError(f"The benchmark {name!r} needs a path: `{family}:PATH`, where PATH is {what.file}.")
+def _own_card(name: str, path: Path, items: list[Item]) -> Card:
+    """A card for a dataset that has none, by its family's where there is one."""
+    general = _find_card(name.partition("/")[0])
+    if general is not None:
+        return msgspec.structs.replace(general, name=name, title=path.name, size=len(items), sha256="", revision="")
+    kinds = {item.question.kind for item in items}
+    task = kinds.pop() if len(kinds) == 1 else "mixed"
+    return Card(name=name, title=path.name, task=task, source=path.name, license="not known", size=len(items))
+
+
+def _absent(reference: Reference) -> UserError:
+    family = FAMILIES[reference.family]
+    if not family.needs:
+        return UserError(
+            f"The benchmark {reference.name!r} needs a path: `{reference.family}:PATH`, where PATH is {family.file}."
+        )
     return UserError(
-        f"The benchmark {name!r} has no copy here yet. Add the authors' file once with "
-        f"`ragrounds data add {family} PATH/{what.file}`, or name it each time: `{name}:PATH/{what.file}`."
+        f"The benchmark {reference.name!r} has no copy here yet. Add the authors' files once with "
+        f"`ragrounds data add {reference.name} PATH`, where PATH is {family.file}, or name it each time: "
+        f"`{reference.name}:PATH`."
     )

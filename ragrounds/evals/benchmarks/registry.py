@@ -2,42 +2,52 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark
-from ragrounds.evals.benchmarks.catalogue import FAMILIES, folder, load, parse_reference
+from ragrounds.evals.benchmarks.catalogue import load, parse_reference, place
+from ragrounds.evals.benchmarks.families import FAMILIES
 
 
 def register(name: str, path: Path, home: Path) -> Benchmark:
-    """Copy the authors' file of a family under `home`, so that the family and its datasets are found by name.
+    """Copy the authors' files of a family or a dataset under `home`, so that they are found by name.
 
-    The file is loaded first; a broken one is not copied. An older copy is replaced in one step.
+    They are loaded first; nothing broken is copied. An older copy is replaced in one step.
 
     Raises:
         UserError: unknown family, broken file, or a home folder that cannot be written.
     """
-    family, _, _ = parse_reference(name)
-    if FAMILIES[family].own or family == "sample":
-        raise UserError(f"A {family!r} benchmark is not registered: name its file each time, `{family}:PATH`.")
+    reference = parse_reference(name)
+    family = FAMILIES[reference.family]
+    if not family.needs:
+        raise UserError(f"A {reference.family!r} benchmark is not registered: name its file each time, `{name}:PATH`.")
     source = path.expanduser()
-    source = source / FAMILIES[family].file if source.is_dir() else source
-    benchmark = load(f"{family}:{source}", home)
-    target = folder(home) / family / FAMILIES[family].file
+    benchmark = load(f"{name}:{source}", home)
+    target = place(reference, home)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name_ = tempfile.mkstemp(dir=target.parent, prefix=".adding-")
-        os.close(handle)
-        new = Path(name_)
-        try:
-            shutil.copyfile(source, new)
-            new.chmod(0o644)
-            new.replace(target)
-        finally:
-            new.unlink(missing_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".adding-") as scratch:
+            new, old = Path(scratch) / "new", Path(scratch) / "old"
+            _copy(source, new, family.needs)
+            if target.exists():
+                target.rename(old)
+            new.rename(target)
     except OSError as error:
         raise UserError(f"Cannot write {target}: {error.strerror}. Choose another home with RAGROUNDS_HOME.") from None
     return benchmark
+
+
+def _copy(source: Path, target: Path, needs: tuple[str, ...]) -> None:
+    target.mkdir()
+    if source.is_file():
+        # The loader finds a lone file by the family's own name for it.
+        name = source.name if any(source.match(pattern) for pattern in needs) else needs[0]
+        shutil.copyfile(source, target / Path(name).name)
+        return
+    for file in sorted({file for pattern in needs for file in source.glob(pattern) if file.is_file()}):
+        copy = target / file.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl
+from ragrounds.evals.benchmarks.source import Family, Source
 from ragrounds.records import Gold, Question
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -35,13 +36,14 @@ class _Line(Struct):
     facts: list[list[str]] = field(default_factory=list)
 
 
-def items(path: Path, dataset: str = "") -> Iterator[Item]:
-    """The questions of the file. Ids begin with `dataset`, by default the file's name.
+def items(source: Source) -> Iterator[Item]:
+    """The questions of the file. Ids begin with the dataset's name, by default the file's.
 
     Raises:
         UserError: a line is broken.
     """
-    stem = dataset or path.name.removesuffix(".gz").removesuffix(".jsonl")
+    path = source.path
+    stem = source.dataset or path.name.removesuffix(".gz").removesuffix(".jsonl")
     return from_records(read_jsonl(path), path, f"jsonl/{stem}")
 
 
@@ -107,3 +109,6 @@ def _item(line: _Line, metadata: dict[str, str], path: Path, place: str, benchma
 def _metadata(value: dict[str, Any]) -> dict[str, str]:
     known = set(_Line.__struct_fields__)
     return {key: text for key, text in value.items() if key not in known and isinstance(text, str)}
+
+
+FAMILY = Family(items=items, file="a JSON Lines file", open=True)

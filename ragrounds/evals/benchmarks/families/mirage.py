@@ -13,6 +13,7 @@ from ragrounds.errors import nearest
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.cards import family_cards
 from ragrounds.evals.benchmarks.reading import broken, convert, read_json, shape, shown
+from ragrounds.evals.benchmarks.source import Family, Source
 from ragrounds.records import Gold, Question
 
 FILE = "benchmark.json"
@@ -26,13 +27,13 @@ class _Entry(Struct):
     """PubMed ids of the abstracts that hold the answer; PubMedQA* and BioASQ-Y/N only."""
 
 
-def items(path: Path, dataset: str = "") -> Iterator[Item]:
+def items(source: Source) -> Iterator[Item]:
     """The questions of one dataset, or of all that the file holds.
 
     Raises:
         UserError: the file is broken, or does not hold the dataset.
     """
-    path = path / FILE if path.is_dir() else path
+    path, dataset = source.file(FILE), source.dataset
     splits = {card.name.partition("/")[2]: card.split for card in family_cards("mirage")}
     content = shape(read_json(path), dict[str, dict[str, Any]], path)
     for name in content:
@@ -62,3 +63,6 @@ def _item(dataset: str, key: str, value: Any, split: str, path: Path) -> Item:
     )
     documents = tuple(str(number) for number in entry.PMID)
     return Item(question, Gold(question_id=question.id, answer=entry.answer, documents=documents))
+
+
+FAMILY = Family(items=items, file=FILE, needs=(FILE,))

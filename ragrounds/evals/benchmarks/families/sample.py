@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.resources import as_file, files
-from pathlib import Path
 
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.families.jsonl import from_records
 from ragrounds.evals.benchmarks.reading import read_jsonl
+from ragrounds.evals.benchmarks.source import Family, Source
 
 
-def items(path: Path | None = None, dataset: str = "") -> Iterator[Item]:
-    """The questions of the sample; a `path` takes another file of the same form."""
-    if path is not None:
+def items(source: Source) -> Iterator[Item]:
+    """The questions of another file of the sample's form."""
+    return from_records(read_jsonl(source.path), source.path, "sample")
+
+
+def shipped() -> Iterator[Item]:
+    """The questions of the sample."""
+    with as_file(files("ragrounds") / "sample" / "questions.jsonl") as path:
         yield from from_records(read_jsonl(path), path, "sample")
-        return
-    with as_file(files("ragrounds") / "sample" / "questions.jsonl") as shipped:
-        yield from from_records(read_jsonl(shipped), shipped, "sample")
+
+
+FAMILY = Family(items=items, file="questions.jsonl")

@@ -1,0 +1,64 @@
+"""What a loader is given: where to read, which dataset of the family, and the parameters of the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.reading import broken
+from ragrounds.specs import Value
+
+
+class Source(Struct, frozen=True):
+    """A file or a folder in the authors' form."""
+
+    path: Path
+    dataset: str = ""
+    """Which dataset of the family; empty: all that is there."""
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+
+    def file(self, *names: str) -> Path:
+        """The path itself where it is a file, else the first of `names` that the folder holds.
+
+        Raises:
+            UserError: the folder holds none of them.
+        """
+        if not self.path.is_dir():
+            return self.path
+        for name in names:
+            if (self.path / name).is_file():
+                return self.path / name
+        raise broken(self.path, f"the folder holds no {' or '.join(names)}")
+
+    def text(self, name: str, default: str = "") -> str:
+        """A parameter that is text."""
+        return str(self.parameters.get(name, default))
+
+    def number(self, name: str, default: int) -> int:
+        """A parameter that is a whole number.
+
+        Raises:
+            UserError: it is something else.
+        """
+        value = self.parameters.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise UserError(f"The parameter {name!r} of a benchmark must be a whole number, got {value!r}.")
+        return value
+
+
+class Family(Struct, frozen=True, kw_only=True):
+    """How the benchmarks of one family are read."""
+
+    items: Callable[[Source], Iterator[Item]]
+    file: str
+    """What is read, in the words of an error: a file's name in the authors' release, or a description."""
+    needs: tuple[str, ...] = ()
+    """Patterns of the files that a registered copy keeps; none: the family is never registered."""
+    parameters: tuple[str, ...] = ()
+    """Parameters that a reference may set, as in ``csv[question=Stem]:FILE``."""
+    open: bool = False
+    """Datasets that have no card may be read too: they are named after their file or folder."""
