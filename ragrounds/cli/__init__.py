@@ -8,6 +8,7 @@ import click
 import typer
 
 from ragrounds import __version__
+from ragrounds.cli.comparing import compare_command
 from ragrounds.cli.importing import import_app
 from ragrounds.cli.listing import agents_command
 from ragrounds.cli.run import run_command
@@ -44,6 +45,7 @@ def _options(
 
 app.command("run")(run_command)
 app.add_typer(import_app, name="import")
+app.command("compare")(compare_command)
 app.command("score")(score_command)
 app.command("show")(show_command)
 app.add_typer(runs_app, name="runs")

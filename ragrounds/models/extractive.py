@@ -97,9 +97,10 @@ def _read(prompt: str) -> _Task:
 
 def _choose(task: _Task) -> tuple[str, str]:
     letters = list(task.options)
+    # Drawn by the question alone: the same on every machine, and no letter is favoured.
+    drawn = letters[int(hashlib.sha256(task.question.encode()).hexdigest(), 16) % len(letters)]
     if not task.documents:
-        pick = letters[int(hashlib.sha256(task.question.encode()).hexdigest(), 16) % len(letters)]
-        return pick, "No passages were given; this baseline knows nothing by itself, so the letter is drawn at random."
+        return drawn, "No passages were given; this baseline knows nothing by itself, so the letter is drawn at random."
     sentences = [s for document in task.documents for s in _SENTENCE.split(document)]
     weight = _weights(sentences)
     asked = _terms(task.question)
@@ -107,7 +108,9 @@ def _choose(task: _Task) -> tuple[str, str]:
         return _judge(task, sentences, weight, asked)
     scores = {letter: _support(text, task.documents, weight, asked) for letter, text in task.options.items()}
     pick = max(letters, key=lambda letter: scores[letter][0])
-    return pick, f"Best supported by: {scores[pick][1]}" if scores[pick][0] > 0 else "No passage supports any option."
+    if scores[pick][0] <= 0:
+        return drawn, "No passage supports any option, so the letter is drawn at random."
+    return pick, f"Best supported by: {scores[pick][1]}"
 
 
 def _support(
