@@ -36,12 +36,28 @@ class Entry(Struct, frozen=True, kw_only=True):
     """What was asked, to be shown in traces."""
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class Tool(Struct, frozen=True):
+    """A tool as a model is told of it: one text argument, such as a query."""
+
+    name: str
+    description: str
+    argument: str
+    about: str
+    """What the argument is, in words."""
+
+
+class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is asked of a chat model, apart from the model's own parameters."""
 
     messages: tuple[Message, ...]
+    prefix: str = ""
+    """What the assistant's turn begins with already: the model goes on from its end, and the reply holds only what
+    is new. Only for models that continue by ``prefix``."""
     stop: tuple[str, ...] = ()
     max_tokens: int | None = None
+    tools: tuple[Tool, ...] = ()
+    web_search: bool = False
+    """Let the provider search the web by its own means."""
     occurrence: int = 0
     """0 for the first time this attempt asks exactly this; a retry after an unparsable reply, or the next sample,
     is a new occurrence and so a new call."""
@@ -79,6 +95,18 @@ class Model(Protocol):
         """Give back connections."""
 
 
+Continuation = Literal["prefix", "turns"]
+"""How a model goes on with a text of its own: from the middle of its turn, or in a new turn after the old one."""
+
+
+@runtime_checkable
+class Continuing(Protocol):
+    """A model that says how it continues a text of its own; one that does not say it is taken to need ``turns``."""
+
+    @property
+    def continues(self) -> Continuation: ...
+
+
 @runtime_checkable
 class Searcher(Protocol):
     """A retriever over one corpus. `spec` is its canonical text, `corpus` the corpus with its version."""
@@ -91,6 +119,22 @@ class Searcher(Protocol):
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """The `k` best passages (fewer where the corpus is smaller), best first, ranks from 1."""
+
+
+@runtime_checkable
+class MeanSearcher(Searcher, Protocol):
+    """A dense retriever that can search for the mean of several texts' vectors (:attr:`Query.dense`)."""
+
+    async def search_mean(self, texts: Sequence[str], k: int) -> list[Passage]:
+        """The `k` passages nearest to the mean of the vectors of `texts`, best first."""
+
+
+@runtime_checkable
+class Library(Searcher, Protocol):
+    """A searcher that can also give the passages of a document."""
+
+    def document(self, id: str) -> list[Passage]:
+        """The passages of the document `id`, in its own order; empty where the corpus does not hold it."""
 
 
 @runtime_checkable
@@ -115,7 +159,11 @@ class Context(Protocol):
 
     @property
     def question(self) -> Question:
-        """The whole question with its options: for the answering node alone."""
+        """The whole question with its options: for the answering node alone.
+
+        Reading it from an agent under question-only retrieval is final: no search, and no call that writes a query or
+        reads documents, is taken from this attempt afterwards.
+        """
 
     @property
     def stem(self) -> Stem:
@@ -132,16 +180,33 @@ class Context(Protocol):
         messages: Sequence[Message],
         *,
         role: str = "answering",
+        prefix: str = "",
         stop: Sequence[str] = (),
         max_tokens: int | None = None,
+        tools: Sequence[Tool] = (),
+        web_search: bool = False,
     ) -> Reply:
         """Ask the model of `role`."""
+
+    @property
+    def continues(self) -> Continuation:
+        """How the answering model goes on with a text of its own."""
 
     async def search(self, query: Query, k: int) -> tuple[Passage, ...]:
         """Search the agent's corpus."""
 
     def passage(self, id: str) -> Passage:
         """A passage that a search of this attempt returned."""
+
+    def gold_passages(self) -> tuple[Passage, ...]:
+        """The passages of the question's gold documents: for agents that are marked as oracles alone."""
+
+    def asking(self, stem: Stem, *, role: str = "answering", **parameters: Value) -> Context:
+        """The same attempt with another question, which has no options, and other parameters: for a graph that runs
+        inside a node. Its calls count for the attempt, under `role`."""
+
+    async def answer_of(self, agent: str) -> str:
+        """The final answer of another agent to this question's stem, as a part of this attempt."""
 
     def room(self, messages: Sequence[Message], *, role: str = "answering") -> int | None:
         """Tokens left in the model's window beside `messages` and the answer; ``None``: no known window."""

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 Kind = Literal["choice", "long", "extraction"]
 Status = Literal["completed", "refused", "failed", "capped", "not_run"]
 Reading = Literal["answered", "abstained", "refused", "unparsable", "none"]
-Speaker = Literal["system", "user", "assistant"]
+Speaker = Literal["system", "user", "assistant", "tool"]
 
 
 class Stem(Struct, frozen=True):
@@ -66,6 +66,8 @@ class Query(Struct, frozen=True):
     this is how question-only retrieval (MIRAGE, Section 3.1) is kept by type."""
 
     text: str
+    dense: tuple[str, ...] = ()
+    """What dense retrievers embed in place of `text`: the mean of the vectors of these. Empty: `text`."""
 
     @classmethod
     def of(cls, stem: Stem) -> Query:
@@ -87,11 +89,23 @@ class Passage(Struct, frozen=True, kw_only=True):
     retriever: str = ""
 
 
-class Message(Struct, frozen=True):
+class ToolCall(Struct, frozen=True):
+    """A model's wish to use a tool. Nothing in it is trusted: `arguments` is text that should be a JSON object."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Message(Struct, frozen=True, omit_defaults=True):
     """One turn of a chat."""
 
     role: Speaker
     content: str
+    calls: tuple[ToolCall, ...] = ()
+    """Tools that an assistant's turn asks for."""
+    answers: str = ""
+    """The id of the call that a tool's turn answers."""
 
 
 class Usage(Struct, frozen=True):
@@ -124,6 +138,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     """Reasoning text that the server returns beside the answer."""
     stopped_at: str = ""
     """The stop string that ended the text, where the server says so."""
+    calls: tuple[ToolCall, ...] = ()
+    """Tools that the model asks for."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):

@@ -38,6 +38,10 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     summary: str
     source: str = ""
     searches: bool = False
+    question_only: bool = True
+    """The options are hidden from everything that searches (MIRAGE, Section 3.1). ``false`` is a departure from it."""
+    oracle: bool = False
+    """This agent is given the gold documents. No other ever is."""
     parameters: dict[str, bool | int | float | str] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
     retriever: str = "bm25"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from langgraph.errors import GraphRecursionError
 from msgspec import Struct
 
 from ragrounds.agents.agent import Agent
@@ -29,6 +30,10 @@ from ragrounds.records import Attempt, Gold, Question, Run, Score, Status
 FINAL: frozenset[str] = frozenset({"completed", "refused", "capped"})
 """Attempts with another status are tried again when their run goes on. What a provider answered for good (a response
 without choices) is in the journal, so trying again costs nothing."""
+
+
+LONGEST = 1000
+"""Steps of one attempt."""
 
 
 class Strand(Struct, frozen=True):
@@ -83,7 +88,7 @@ async def replay(
     ends: list[BaseException] = []
 
     async def one(strand: Strand, question: Question, epoch: int) -> None:
-        session = _session(strand, question, epoch, journal)
+        session = _session(strand, question, golds[question.id], epoch, journal)
         attempt = await _attempt(compiled[strand.run.id], session, strand.run)
         scores = tuple(scorer.score(attempt, question, golds[question.id]) for scorer in scorers(question))
         number = numbers[strand.run.id]
@@ -138,9 +143,9 @@ def _waiting(
             yield strand, question, epoch
 
 
-def _session(strand: Strand, question: Question, epoch: int, journal: StoreJournal) -> Session:
+def _session(strand: Strand, question: Question, gold: Gold, epoch: int, journal: StoreJournal) -> Session:
     return Session(
-        question=question,
+        item=question,
         epoch=epoch,
         parameters=strand.agent.parameters,
         models=strand.models,
@@ -148,6 +153,8 @@ def _session(strand: Strand, question: Question, epoch: int, journal: StoreJourn
         prompts=PromptFolder(strand.agent.card.prompts),
         journal=journal,
         limits=strand.agent.card.limits,
+        question_only=strand.agent.card.question_only,
+        gold=gold.documents if strand.agent.card.oracle else None,
     )
 
 
@@ -156,17 +163,22 @@ async def _attempt(graph: Any, session: Session, run: Run) -> Attempt:
     status: Status = "completed"
     reason, answer = "", None
     try:
-        async for event in graph.astream({}, context=session, stream_mode="tasks"):
+        # Every built-in graph ends by its own limits, far below this one; it is for a user's graph that does not.
+        config = {"recursion_limit": LONGEST}
+        async for space, event in graph.astream({}, config, context=session, stream_mode="tasks", subgraphs=True):
             if "result" not in event:
                 session.entered(event["id"], event["name"])
                 continue
             changes = _plain(event["result"])
             session.left(event["id"], event["name"], changes, str(event["error"] or ""))
-            answer = changes.get("answer", answer)
+            if not space:  # not from a graph inside a node
+                answer = changes.get("answer", answer)
     except AttemptEnded as ended:
         status, reason = ended.status, ended.reason
     except CallFailed as failed:
         status, reason = "failed", f"{failed.kind}: {failed.message}"
+    except GraphRecursionError:
+        status, reason = "capped", f"the graph did not end within {LONGEST} steps"
     except (UserError, StopRun):
         raise
     except Exception as error:
@@ -178,7 +190,7 @@ async def _attempt(graph: Any, session: Session, run: Run) -> Attempt:
         text = session.last_reply
     return Attempt(
         run=run.id,
-        question_id=session.question.id,
+        question_id=session.item.id,
         epoch=session.epoch,
         status=status,
         text=text,

@@ -18,7 +18,20 @@ from langgraph.config import get_config
 from msgspec import Struct
 
 from ragrounds.agents.agent import Limits
-from ragrounds.contracts import Entry, Journal, Model, Prompts, Request, Searcher
+from ragrounds.contracts import (
+    Context,
+    Continuation,
+    Continuing,
+    Entry,
+    Journal,
+    Library,
+    MeanSearcher,
+    Model,
+    Prompts,
+    Request,
+    Searcher,
+    Tool,
+)
 from ragrounds.errors import UserError
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import (
@@ -42,6 +55,8 @@ from ragrounds.specs import Value
 
 _ANSWER = 1024
 """Tokens left for the answer in a model's window where nothing else is set."""
+BLIND = frozenset({"querying", "reading"})
+"""Roles that write queries or read documents: under question-only retrieval they never see the options."""
 _TURN = 8
 """Tokens that a chat template may add to a turn."""
 
@@ -55,12 +70,14 @@ class AttemptEnded(Exception):
         self.reason = reason
 
 
-class SearchRequest(Struct, frozen=True, kw_only=True):
+class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A search as the journal records it."""
 
     corpus: str
     query: str
     k: int
+    mean: tuple[str, ...] = ()
+    """Texts whose vectors' mean is searched for in place of the query, by a retriever that can."""
 
 
 class SearchResult(Struct, frozen=True):
@@ -73,7 +90,7 @@ class SearchResult(Struct, frozen=True):
 class Session:
     """One question × one agent × one epoch, while it runs."""
 
-    question: Question
+    item: Question
     epoch: int
     parameters: Mapping[str, Value]
     models: Mapping[str, Model]
@@ -82,6 +99,10 @@ class Session:
     prompts: Prompts
     journal: Journal
     limits: Limits = field(default_factory=Limits)
+    question_only: bool = True
+    """Once the options have been read, nothing is searched and no query is written any more."""
+    gold: tuple[str, ...] | None = None
+    """Ids of the gold documents, for an oracle alone."""
     events: list[Event] = field(default_factory=list)
     usage: Usage | None = field(default_factory=Usage)
     spent: float | None = 0.0
@@ -92,22 +113,38 @@ class Session:
     _steps: dict[str, tuple[int, str, float]] = field(default_factory=dict)
     _seen: Counter[bytes] = field(default_factory=Counter)
     _passages: dict[str, Passage] = field(default_factory=dict)
+    _options_read: bool = False
+
+    @property
+    def question(self) -> Question:
+        """The whole question. Reading its options ends the attempt's searching: see `_check_blind`."""
+        self._options_read |= bool(self.item.options)
+        return self.item
 
     @property
     def stem(self) -> Stem:
-        return self.question.stem
+        return self.item.stem
 
     @property
     def seed(self) -> str:
-        return f"{self.question.id}#{self.epoch}"
+        return f"{self.item.id}#{self.epoch}"
+
+    @property
+    def continues(self) -> Continuation:
+        """How the answering model goes on with a text of its own."""
+        model = self._model("answering")
+        return model.continues if isinstance(model, Continuing) else "turns"
 
     async def ask(
         self,
         messages: Sequence[Message],
         *,
         role: str = "answering",
+        prefix: str = "",
         stop: Sequence[str] = (),
         max_tokens: int | None = None,
+        tools: Sequence[Tool] = (),
+        web_search: bool = False,
     ) -> Reply:
         """Ask the model of `role`.
 
@@ -115,9 +152,18 @@ class Session:
             AttemptEnded: a cap is reached, the provider refused, or gave a response without choices.
             CallFailed: no reply after all retries.
         """
+        if role in BLIND:
+            self._check_blind(f"asked a model in the role {role!r}")
         self._check_caps()
         model = self._model(role)
-        request = Request(messages=tuple(messages), stop=tuple(stop), max_tokens=max_tokens)
+        request = Request(
+            messages=tuple(messages),
+            prefix=prefix,
+            stop=tuple(stop),
+            max_tokens=max_tokens,
+            tools=tuple(tools),
+            web_search=web_search,
+        )
         bare = _digest("model", model.spec, request, self.epoch)
         occurrence = self._seen[bare]
         self._seen[bare] += 1
@@ -146,12 +192,14 @@ class Session:
         """Search the agent's corpus. An empty query finds nothing and calls nothing."""
         if self.searcher is None:
             raise UserError("This agent searches, but no corpus was given. Name one with --corpus.")
+        self._check_blind("searched")
         self._check_caps()
         if not query.text.strip():
             self.note("empty_query", "an empty query was not searched")
             return ()
         searcher = self.searcher
-        request = SearchRequest(corpus=searcher.corpus, query=query.text, k=k)
+        mean = query.dense if isinstance(searcher, MeanSearcher) else ()
+        request = SearchRequest(corpus=searcher.corpus, query=query.text, k=k, mean=mean)
         entry = Entry(
             key=_digest("search", searcher.spec, request).hex(), kind="search", actor=searcher.spec, request=request
         )
@@ -159,6 +207,8 @@ class Session:
         at, start = time.time(), time.perf_counter()
 
         async def found() -> SearchResult:
+            if mean and isinstance(searcher, MeanSearcher):
+                return SearchResult(tuple(await searcher.search_mean(mean, k)))
             return SearchResult(tuple(await searcher.search(query.text, k)))
 
         try:
@@ -174,6 +224,33 @@ class Session:
     def passage(self, id: str) -> Passage:
         """A passage that a search of this attempt returned."""
         return self._passages[id]
+
+    def gold_passages(self) -> tuple[Passage, ...]:
+        """The passages of the gold documents that the corpus holds; the others are noted."""
+        if self.gold is None:
+            raise UserError("Only an agent whose file says `oracle = true` may see gold documents.")
+        if not isinstance(self.searcher, Library):
+            raise UserError("An oracle needs a corpus that can give its documents. Name one with --corpus.")
+        found: list[Passage] = []
+        for id in self.gold:
+            passages = self.searcher.document(id)
+            if not passages:
+                self.note("gold_missing", f"the corpus does not hold the gold document {id}")
+            found += passages
+        self._passages.update({passage.id: passage for passage in found})
+        return tuple(found)
+
+    def asking(self, stem: Stem, *, role: str = "answering", **parameters: Value) -> Context:
+        """The same attempt with another question and other parameters."""
+        from ragrounds.evals.inner import InnerContext
+
+        return InnerContext(self, stem=stem, parameters=parameters, prompts=self.prompts, role=role)
+
+    async def answer_of(self, agent: str) -> str:
+        """The final answer of another agent to this question's stem, as a part of this attempt."""
+        from ragrounds.evals.inner import answer_of
+
+        return await answer_of(self, agent)
 
     def room(self, messages: Sequence[Message], *, role: str = "answering") -> int | None:
         """Tokens left beside `messages` and the answer; ``None``: the model's window is not known."""
@@ -224,6 +301,15 @@ class Session:
 
     def _model(self, role: str) -> Model:
         return self.models.get("reader" if role == "reading" else "model") or self.models["model"]
+
+    def _check_blind(self, deed: str) -> None:
+        """Question-only retrieval (MIRAGE, Section 3.1), kept by order: what follows the options may come from them."""
+        if self.question_only and self._options_read:
+            raise UserError(
+                f"The node {self._step()[1]!r} {deed} after the question's options had been read; under question-only "
+                "retrieval only the answering node may read them (use `context.stem`). An agent that is meant to "
+                "search with the options says `question_only = false` in its file."
+            )
 
     def _check_caps(self) -> None:
         caps = self.limits
