@@ -9,7 +9,8 @@ import typer
 if TYPE_CHECKING:
     from ragrounds.evals.benchmarks import Benchmark
     from ragrounds.evals.comparison import Comparison
-    from ragrounds.settings import Settings
+    from ragrounds.evals.replay import Strand
+    from ragrounds.specs import Value
 
 SAMPLE_AGENTS = ["direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]
 """What `ragrounds run` compares where nothing is named."""
@@ -60,6 +61,7 @@ def run_command(
     from ragrounds.evals.replay import FINAL, replay
     from ragrounds.evals.scoring import scorers_for
     from ragrounds.evals.tally import Tally
+    from ragrounds.models.opening import BASELINE
     from ragrounds.models.prices import read_prices
     from ragrounds.ui.progress import open_progress
     from ragrounds.ui.tables import print_comparison
@@ -67,9 +69,15 @@ def run_command(
     chosen = settings()
     shown, mode = _display(display), _mode(journal)
     loaded = select(load(benchmark, chosen.home), limit=limit, seed=seed, per_dataset=per_dataset)
-    name = _model(
-        model, base_url, loaded, chosen, temperature=temperature, top_p=top_p, max_tokens=max_tokens, timeout=timeout
-    )
+    url = base_url or chosen.base_url
+    name = model or chosen.model or (BASELINE if _is_sample(loaded) and not url else None)
+    defaults: dict[str, Value | None] = {
+        "base_url": url,
+        "temperature": temperature,
+        "top_p": top_p,
+        "max_tokens": max_tokens,
+        "timeout": timeout,
+    }
     agents = agent or (SAMPLE_AGENTS if _is_sample(loaded) else ["direct_cot"])
     with open_store(chosen) as store:
         strands = plan(
@@ -80,6 +88,7 @@ def run_command(
             corpus=corpus,
             home=chosen.home,
             prices=read_prices(chosen.home / "prices.toml"),
+            defaults=defaults,
             epochs=epochs,
             new=new,
             progress=lambda what, count: (
@@ -87,9 +96,7 @@ def run_command(
             ),
         )
         for strand in strands:
-            say(
-                f"{strand.run.id}: {strand.run.agent} on {strand.run.benchmark}, {strand.run.count:,} questions, {name}"
-            )
+            say(f"{strand.run.id}: {strand.run.count:,} questions of {strand.run.benchmark}, {_models(strand)}")
         tally, recorded = Tally(store, strands, FINAL), StoreJournal(store, mode)
 
         async def go() -> None:
@@ -117,30 +124,13 @@ def run_command(
         print_json(comparison)
     else:
         print_comparison(comparison)
-        _after(loaded, name, comparison)
+        _after(loaded, comparison)
     if any(row.statuses.get("failed") for row in comparison.rows):
         raise typer.Exit(3)
 
 
-def _model(given: str | None, base_url: str | None, loaded: Benchmark, chosen: Settings, **sampling: Any) -> str:
-    from ragrounds.errors import UserError
-    from ragrounds.models.opening import BASELINE
-    from ragrounds.specs import parse
-
-    text, url = given or chosen.model, base_url or chosen.base_url
-    if text is None:
-        if _is_sample(loaded) and url is None:
-            text = BASELINE
-        else:
-            raise UserError(
-                "No model was named. Give one with --model, such as openai:gpt-4o-mini, or openai:NAME with --base-url "
-                f"for a server of your own; {BASELINE} is the built-in baseline."
-            )
-    spec = parse(text)
-    changes = {key: value for key, value in {**sampling, "base_url": url}.items() if value is not None}
-    if spec.name.startswith("baseline:"):
-        changes.clear()
-    return str(spec.having(**{key: value for key, value in changes.items() if key not in spec.parameters}))
+def _models(strand: Strand) -> str:
+    return ", ".join(sorted({model.spec for model in strand.models.values()}))
 
 
 def _is_sample(loaded: Benchmark) -> bool:
@@ -163,12 +153,12 @@ def _one_of(option: str, text: str, known: tuple[str, ...]) -> str:
     return text
 
 
-def _after(loaded: Benchmark, model: str, comparison: Comparison) -> None:
+def _after(loaded: Benchmark, comparison: Comparison) -> None:
     """What the figures mean and what to try next, on stderr."""
     from ragrounds.cli.common import say
 
     first, last = comparison.rows[0].run, comparison.rows[-1].run
-    if model.startswith("baseline:"):
+    if any(model.startswith("baseline:") for row in comparison.rows for model in row.models.values()):
         say(
             "\nThe answers come from a built-in extractive baseline, not from a language model: it picks what the\n"
             "passages support by word overlap. The figures show that the pipeline works and what retrieval brings to\n"

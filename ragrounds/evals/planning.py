@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -17,10 +18,11 @@ from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.replay import Strand
 from ragrounds.evals.store.store import Store, new_run_id, now
 from ragrounds.graphs import catalogue
-from ragrounds.models.opening import open_model
+from ragrounds.models.opening import BASELINE, open_model, with_defaults
 from ragrounds.models.prices import Price
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Run
+from ragrounds.specs import Value
 from ragrounds.tools.opening import Progress, open_searcher
 
 
@@ -29,15 +31,17 @@ def plan(
     benchmark: Benchmark,
     agents: Sequence[str],
     *,
-    model: str,
+    model: str | None,
     corpus: str | None,
     home: Path,
     prices: Mapping[str, Price],
+    defaults: Mapping[str, Value | None] = MappingProxyType({}),
     epochs: int = 1,
     new: bool = False,
     progress: Progress | None = None,
 ) -> list[Strand]:
-    """One strand an agent. A run of the same fingerprint is gone on with, unless `new`.
+    """One strand an agent. A run of the same fingerprint is gone on with, unless `new`. `defaults` are parameters for
+    every model that leaves them open.
 
     Nothing is sent to a model and nothing is written before every agent is found to be in order.
 
@@ -51,7 +55,7 @@ def plan(
     ready = [
         (
             agent,
-            _models(agent, model, models, prices),
+            _models(agent, model, models, prices, defaults),
             _searcher(agent, corpus or _own_corpus(benchmark), home, searchers, progress),
         )
         for agent in opened
@@ -128,8 +132,20 @@ def _check_distinct(agents: Sequence[Agent]) -> None:
         seen.add(agent.spec)
 
 
-def _models(agent: Agent, default: str, opened: dict[str, Model], prices: Mapping[str, Price]) -> dict[str, Model]:
-    roles = {"model": default, **agent.card.models}
+def _models(
+    agent: Agent,
+    default: str | None,
+    opened: dict[str, Model],
+    prices: Mapping[str, Price],
+    defaults: Mapping[str, Value | None],
+) -> dict[str, Model]:
+    named = agent.card.models if default is None else {"model": default, **agent.card.models}
+    if "model" not in named:
+        raise UserError(
+            f"No model was named for {agent.spec!r}. Give one with --model, such as openai:gpt-4o-mini, or openai:NAME "
+            f"with --base-url for a server of your own; {BASELINE} is the built-in baseline."
+        )
+    roles = {role: with_defaults(text, defaults) for role, text in named.items()}
     for text in roles.values():
         if text not in opened:
             opened[text] = open_model(text, prices)

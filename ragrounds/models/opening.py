@@ -8,7 +8,7 @@ from ragrounds.contracts import Model
 from ragrounds.errors import UserError, nearest
 from ragrounds.models.options import read_options
 from ragrounds.models.prices import Price
-from ragrounds.specs import Spec, parse
+from ragrounds.specs import Spec, Value, parse
 
 BASELINE = "baseline:extractive"
 
@@ -38,3 +38,18 @@ def open_model(text: str | Spec, prices: Mapping[str, Price] | None = None) -> M
     from ragrounds.models.langchain_models import open_langchain_model
 
     return open_langchain_model(options, price)
+
+
+def with_defaults(text: str, defaults: Mapping[str, Value | None]) -> str:
+    """A model's text with what it leaves open filled in. The baseline takes nothing; a `base_url` is for ``openai:``
+    alone, whose protocol other servers speak."""
+    spec = parse(text)
+    provider = spec.name.partition(":")[0]
+    if provider == "baseline":
+        return text
+    filled = {
+        key: value
+        for key, value in defaults.items()
+        if value is not None and key not in spec.parameters and (key != "base_url" or provider == "openai")
+    }
+    return str(spec.having(**filled))

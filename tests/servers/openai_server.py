@@ -79,6 +79,7 @@ class Server:
                 "answered_twice": sorted(key for key, count in self.answered.items() if count > 1),
                 "violations": self.recorded.violations if self.recorded else [],
                 "checked": dict(self.recorded.checked) if self.recorded else {},
+                "documents": dict(self.recorded.held) if self.recorded else {},
                 "keys_seen": sorted(self.keys_seen),
             }
         )

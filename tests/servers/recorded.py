@@ -38,6 +38,8 @@ class Recorded:
         self.passages = _passages(options.corpus) if options.corpus else None
         self.violations: list[str] = []
         self.checked: Counter[str] = Counter()
+        self.held: Counter[str] = Counter()
+        """Documents in all prompts of a setting."""
 
     def replies(self, setting: str, prompt: str) -> list[str]:
         documents, mark, block = prompt.rpartition("### Question\n")
@@ -47,6 +49,7 @@ class Recorded:
         elif documents.strip():
             self.violations.append(f"a prompt without retrieval holds documents: {documents[:80]!r}")
         self.checked[setting] += 1
+        self.held[setting] += documents.count("\nDocument [")
         found = self.replies_by_block.get((setting, block))
         if not mark or found is None:
             self.violations.append(f"no recorded reply for {block[:200]!r}")
@@ -56,8 +59,10 @@ class Recorded:
     def _check(self, documents: str) -> None:
         parts = _DOCUMENT.split(documents.partition("### Documents\n")[2])
         numbers, texts = parts[1::2], [text.strip() for text in parts[2::2]]
-        if numbers != [str(number) for number in range(self.documents)]:
-            self.violations.append(f"expected {self.documents} numbered documents, got {numbers}")
+        if numbers != [str(number) for number in range(len(numbers))] or len(numbers) > self.documents:
+            self.violations.append(f"expected up to {self.documents} documents numbered from 0, got {numbers}")
+        if not numbers and "(none found)" not in documents:
+            self.violations.append(f"a prompt with retrieval holds no documents: {documents[:80]!r}")
         if self.passages is not None:
             strange = [text for text in texts if text not in self.passages]
             if strange:
