@@ -16,7 +16,15 @@ def test_choices_and_long_answers(tmp_path):
     benchmark = load(
         write(
             tmp_path,
-            {"id": 1, "question": "Which?", "options": ["x", "y"], "answer": "y", "group": "g", "source": "here"},
+            {
+                "id": 1,
+                "question": "Which?",
+                "options": ["x", "y"],
+                "answer": "y",
+                "group": "g",
+                "source": "here",
+                "metadata": {"year": "2001"},
+            },
             "",
             {"id": "b", "question": "Why?", "facts": [["because", "since"]], "answer": "", "language": "zh"},
         ),
@@ -25,7 +33,7 @@ def test_choices_and_long_answers(tmp_path):
     first, second = benchmark.questions
     assert (first.id, first.benchmark, first.options) == ("mine/1", "jsonl/mine", {"A": "x", "B": "y"})
     assert benchmark.golds["mine/1"].answer == "B"
-    assert first.metadata == {"source": "here"}
+    assert first.metadata == {"year": "2001"}  # named as such; a stray field could give the answer away
     assert (second.kind, second.language) == ("long", "zh")
     assert benchmark.golds["mine/b"].facts == (("because", "since"),)
     assert benchmark.card.task == "mixed"

@@ -3,7 +3,8 @@
 Fields: ``id``, ``question``, ``answer``; for a choice ``options`` (a label → text object, or a list, which gets the
 letters A, B, …); all else is optional: ``type`` (``choice`` or ``long``, by default whichever the options say),
 ``group``, ``cluster``, ``language``, ``split``, ``documents`` (ids of the gold documents), ``facts`` (for each required
-fact, its accepted wordings). Other fields of text are kept as metadata.
+fact, its accepted wordings), ``metadata`` (texts by name). Other fields are left out, since graphs see the metadata and
+an explanation or a source would give the answer away.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class _Line(Struct):
     split: str = "test"
     documents: list[str | int] = field(default_factory=list)
     facts: list[list[str]] = field(default_factory=list)
+    metadata: dict[str, str] = field(default_factory=dict)
 
 
 def items(source: Source) -> Iterator[Item]:
@@ -55,7 +57,7 @@ def from_records(records: Iterable[tuple[str, Any]], path: Path, benchmark: str)
     """
     for place, value in records:
         line = convert(value, _Line, path, place)
-        yield _item(line, _metadata(value), path, place, benchmark)
+        yield _item(line, path, place, benchmark)
 
 
 def labelled(options: dict[str, str] | list[str]) -> dict[str, str]:
@@ -74,7 +76,7 @@ def label_of(answer: str, options: dict[str, str]) -> str:
     return same[0] if len(same) == 1 else answer
 
 
-def _item(line: _Line, metadata: dict[str, str], path: Path, place: str, benchmark: str) -> Item:
+def _item(line: _Line, path: Path, place: str, benchmark: str) -> Item:
     kind = line.type or ("choice" if line.options else "long")
     options = labelled(line.options) if kind == "choice" else {}
     if kind == "choice" and not line.answer:
@@ -95,7 +97,7 @@ def _item(line: _Line, metadata: dict[str, str], path: Path, place: str, benchma
         group=line.group,
         cluster=line.cluster,
         language=line.language,
-        metadata=metadata,
+        metadata=line.metadata,
     )
     gold = Gold(
         question_id=question.id,
@@ -104,11 +106,6 @@ def _item(line: _Line, metadata: dict[str, str], path: Path, place: str, benchma
         facts=tuple(tuple(wordings) for wordings in line.facts),
     )
     return Item(question, gold)
-
-
-def _metadata(value: dict[str, Any]) -> dict[str, str]:
-    known = set(_Line.__struct_fields__)
-    return {key: text for key, text in value.items() if key not in known and isinstance(text, str)}
 
 
 FAMILY = Family(items=items, file="a JSON Lines file", open=True)

@@ -1,0 +1,75 @@
+"""ChemProt (BioCreative VI, Krallinger et al. 2017): relations of chemicals and proteins in abstracts.
+
+The organisers' three tab-separated files of a split stand in one folder: ``…_abstracts….tsv`` (PMID, title, abstract),
+``…_entities….tsv`` (PMID, entity id, type, start, end, text) and ``…_gold_standard….tsv`` (PMID, group, Arg1:id,
+Arg2:id). One question an abstract; the five groups that the task evaluates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.families.triplets import Triplet, extraction
+from ragrounds.evals.benchmarks.reading import broken, read_text
+from ragrounds.evals.benchmarks.source import Family, Source
+
+GROUPS = {
+    "CPR:3": "upregulator",
+    "CPR:4": "downregulator",
+    "CPR:5": "agonist",
+    "CPR:6": "antagonist",
+    "CPR:9": "substrate",
+}
+"""Evaluated groups of relations; the first entity is the chemical."""
+
+
+def items(source: Source) -> Iterator[Item]:
+    """The abstracts of the split (parameter ``split``, by default ``test``).
+
+    Raises:
+        UserError: a file is missing or broken.
+    """
+    split = source.text("split", "test")
+    names: dict[tuple[str, str], str] = {}
+    for _, fields in _rows(source.path, split, "entities", 6):
+        names[fields[0], fields[1]] = fields[5]
+    triplets: dict[str, list[Triplet]] = {}
+    gold = _file(source.path, split, "gold_standard")
+    for place, (pmid, group, first, second, *_) in _rows(source.path, split, "gold_standard", 4):
+        one, other = (names.get((pmid, argument.partition(":")[2])) for argument in (first, second))
+        if one is None or other is None:
+            raise broken(gold, "a relation names an entity that the abstract does not have", place)
+        if group in GROUPS:
+            triplets.setdefault(pmid, []).append((one, GROUPS[group], other))
+    for _, (pmid, title, abstract, *_) in _rows(source.path, split, "abstracts", 3):
+        text = f"{title}\n{abstract}"
+        yield extraction(f"chemprot/{pmid}", "chemprot", text, GROUPS.values(), triplets.get(pmid, ()), split=split)
+
+
+def _file(folder: Path, split: str, kind: str) -> Path:
+    wanted = {"test": ("test",), "train": ("training", "train"), "dev": ("development", "dev")}.get(split, (split,))
+    found = sorted(path for path in folder.glob(f"*_{kind}*.tsv") if any(f"_{name}_" in path.name for name in wanted))
+    if not found:
+        raise broken(folder, f"the folder holds no file *_{wanted[0]}_{kind}*.tsv")
+    return found[0]
+
+
+def _rows(folder: Path, split: str, kind: str, least: int) -> Iterator[tuple[str, list[str]]]:
+    path = _file(folder, split, kind)
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        fields = line.rstrip("\r").split("\t")
+        if not line.strip():
+            continue
+        if len(fields) < least:
+            raise broken(path, f"expected {least} fields between tabs, got {len(fields)}", f"line {number}")
+        yield f"line {number}", fields
+
+
+FAMILY = Family(
+    items=items,
+    file="the folder of one split's three .tsv files",
+    needs=("*.tsv",),
+    parameters=("split",),
+)

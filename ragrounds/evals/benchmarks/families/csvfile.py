@@ -1,0 +1,86 @@
+"""A CSV file of the user's own, with a mapping from its columns: ``csv[id=ID,question=Stem,options=A;B;C;D]:FILE``.
+
+A parameter names the column that a field stands in; a field without a parameter is looked for under its own name. For
+a choice, `options` lists the columns of the options, separated by ``;``; each column's name is the option's label
+unless `labels` gives others. Without an ``id`` column rows are numbered from 1. Tabs separate where the file's name
+ends in ``.tsv``. `metadata` lists columns to keep with the question, where graphs see them; others are left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from ragrounds.errors import nearest
+from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.families.jsonl import from_records
+from ragrounds.evals.benchmarks.reading import LONGEST_TEXT, broken, read_text, shown
+from ragrounds.evals.benchmarks.source import Family, Source
+
+_TEXT = ("id", "question", "answer", "group", "cluster", "language", "split")
+_LISTS = ("options", "metadata")
+
+
+def items(source: Source) -> Iterator[Item]:
+    """The rows as questions; a column that no field takes becomes metadata.
+
+    Raises:
+        UserError: a broken file, or a mapping that names a column the file does not have.
+    """
+    path = source.path
+    stem = source.dataset or path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".tsv")
+    text = read_text(path)
+    tabs = path.name.removesuffix(".gz").endswith(".tsv")
+    csv.field_size_limit(100 * LONGEST_TEXT)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if tabs else ",", strict=True)
+    try:
+        columns = list(reader.fieldnames or ())
+        if len(set(columns)) != len(columns):
+            raise broken(path, "two columns have the same name", "line 1")
+        mapping = _mapping(source, columns)
+        rows = [(f"line {reader.line_num}", row) for row in reader]
+    except csv.Error as error:
+        raise broken(path, f"this is not CSV ({error})", f"line {reader.line_num}") from None
+    records = [(place, _record(row, mapping, number, place, source)) for number, (place, row) in enumerate(rows, 1)]
+    return from_records(records, path, f"csv/{stem}")
+
+
+def _mapping(source: Source, columns: list[str]) -> dict[str, list[str]]:
+    """Columns by field; the options may have several."""
+    mapping: dict[str, list[str]] = {}
+    for field in (*_TEXT, *_LISTS):
+        named = source.text(field)
+        wanted = [name.strip() for name in named.split(";")] if field in _LISTS and named else [named or field]
+        for column in wanted:
+            if column not in columns and (named or field == "question"):
+                has = ", ".join(shown(name) for name in columns[:20])
+                what = f"there is no column {shown(column)} for {field}.{nearest(column, columns)} It has {has}"
+                raise broken(source.path, what, "line 1")
+        mapping[field] = [column for column in wanted if column in columns]
+    return mapping
+
+
+def _record(
+    row: dict[str | Any, str | Any], mapping: dict[str, list[str]], number: int, place: str, source: Source
+) -> dict[str, Any]:
+    if None in row or None in row.values():
+        raise broken(source.path, "it has another number of fields than the heading", place)
+    record: dict[str, Any] = {"id": number}
+    for field in _TEXT:
+        for column in mapping[field]:
+            if row[column] or field in ("id", "question", "answer"):
+                record[field] = row[column]
+    options = mapping["options"]
+    if options:
+        labels = [label.strip() for label in source.text("labels").split(";")] if source.text("labels") else options
+        if len(labels) != len(options):
+            raise broken(source.path, f"{len(labels)} labels are given for {len(options)} options", "the mapping")
+        # An empty option is one that this question does not have.
+        record["options"] = {label: row[column] for label, column in zip(labels, options, strict=True) if row[column]}
+    record["metadata"] = {column: row[column] for column in mapping["metadata"]}
+    return record
+
+
+FAMILY = Family(items=items, file="a CSV or TSV file with a heading", parameters=(*_TEXT, *_LISTS, "labels"), open=True)

@@ -1,0 +1,94 @@
+"""DDI 2013 (Herrero-Zazo et al. 2013): drug-drug interactions in DrugBank texts and Medline abstracts, as JSON
+Lines, one document a line: {id, split, sentences: [{id, text, entities: [{id, text}], pairs: [{e1, e2, ddi, type}]}]}.
+
+One question a document. An interaction has no direction. One pair of the training part is marked as an interaction
+without a type; it is left out, as a triplet needs one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct, field
+
+from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.families.triplets import Triplet, extraction
+from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl, shown
+from ragrounds.evals.benchmarks.source import Family, Source
+
+FILE = "ddi2013.jsonl"
+TYPES = ("mechanism", "effect", "advise", "int")
+"""The corpus's four types of interaction; ``int`` is one that the text states without more."""
+
+
+class _Entity(Struct):
+    id: str
+    text: str
+
+
+class _Pair(Struct):
+    e1: str
+    e2: str
+    ddi: Literal["true", "false"]
+    type: str | None = None
+
+
+class _Sentence(Struct):
+    text: str
+    entities: list[_Entity] = field(default_factory=list)
+    pairs: list[_Pair] = field(default_factory=list)
+
+
+class Document(Struct):
+    """A line of the file."""
+
+    id: str
+    split: str
+    sentences: list[_Sentence]
+
+
+def items(source: Source) -> Iterator[Item]:
+    """The documents of ``ddi/train``, of ``ddi/test`` (the task's own test part), of ``ddi/ner`` (documents of the
+    drug-name task, which have no positive pairs), or all.
+
+    Raises:
+        UserError: a broken line.
+    """
+    path = source.file(FILE)
+    for place, value in read_jsonl(path):
+        document = convert(value, Document, path, place)
+        part = _part(document.split)
+        if not part:
+            raise broken(path, f"the split {shown(document.split)} is not known", place)
+        triplets = list(interactions(document, path, place))
+        if source.dataset in ("", part):
+            text = " ".join(sentence.text.strip() for sentence in document.sentences)
+            yield extraction(f"{part}/{document.id}", f"ddi/{part}", text, TYPES, triplets, split=part, symmetric=True)
+
+
+def interactions(document: Document, path: Path, place: str) -> Iterator[Triplet]:
+    """The typed positive pairs of a document; the same two names may be stated more than once.
+
+    Raises:
+        UserError: a pair names an entity that its sentence does not have.
+    """
+    for sentence in document.sentences:
+        names = {entity.id: entity.text for entity in sentence.entities}
+        for pair in sentence.pairs:
+            if pair.e1 not in names or pair.e2 not in names:
+                raise broken(path, "a pair names an entity that its sentence does not have", place)
+            if pair.ddi == "true" and pair.type in TYPES:
+                yield names[pair.e1], pair.type, names[pair.e2]
+
+
+def _part(split: str) -> str:
+    if split.startswith("Train"):
+        return "train"
+    if "DDI Extraction" in split:
+        return "test"
+    return "ner" if "DrugNER" in split else ""
+
+
+FAMILY = Family(items=items, file=FILE, needs=(FILE,))

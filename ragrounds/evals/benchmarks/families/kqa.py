@@ -1,0 +1,66 @@
+"""K-QA (Manes et al. 2024): 201 patients' questions with physicians' answers, each split into statements that a good
+answer must have and statements that are nice to have.
+
+The statements are for a judge: entailed or contradicted by an answer, never searched for as words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl
+from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.records import Gold, Question
+
+FILE = "questions_w_answers.jsonl"
+_NICE = "nice to have"
+STATEMENTS = "statements"
+"""The value of a question's metadata ``facts`` where its gold facts are statements for a judge."""
+
+
+class _Line(Struct):
+    Question: str
+    Free_form_answer: str
+    Must_have: list[str]
+    Nice_to_have: list[str]
+    ICD_10_diag: str | None = None
+
+
+def items(source: Source) -> Iterator[Item]:
+    """The questions with answers, numbered from 0 in the file's order (they have no ids).
+
+    Raises:
+        UserError: a broken line.
+    """
+    path = source.file(FILE, f"dataset/{FILE}")
+    for number, (place, value) in enumerate(read_jsonl(path)):
+        line = convert(value, _Line, path, place)
+        if not line.Must_have:
+            raise broken(path, "it has no must-have statement", place)
+        question = Question(
+            id=f"kqa/{number}",
+            benchmark="kqa",
+            text=line.Question,
+            kind="long",
+            group=line.ICD_10_diag or "",
+            metadata={"facts": STATEMENTS},
+        )
+        facts: list[tuple[str, ...]] = [(statement,) for statement in line.Must_have]
+        facts += [(statement, _NICE) for statement in line.Nice_to_have]
+        yield Item(question, Gold(question_id=question.id, answer=line.Free_form_answer, facts=tuple(facts)))
+
+
+def must_have(gold: Gold) -> tuple[str, ...]:
+    """Statements that a good answer must entail."""
+    return tuple(fact[0] for fact in gold.facts if fact[1:] != (_NICE,))
+
+
+def nice_to_have(gold: Gold) -> tuple[str, ...]:
+    """Statements that an answer may leave out but must not contradict."""
+    return tuple(fact[0] for fact in gold.facts if fact[1:] == (_NICE,))
+
+
+FAMILY = Family(items=items, file=FILE, needs=(FILE,))

@@ -1,0 +1,73 @@
+"""MRAG-Bench (Li and Zhu 2026), thirteen datasets. The paper's own files are not public; each dataset is read from
+its original's form, and its card says what differs.
+
+| dataset | read from |
+|---|---|
+| mmlu, medqa, medmcqa, pubmedqa, bioasq | MIRAGE's benchmark.json |
+| tcm, multimedqa, clfqa | JSON Lines in this project's own form |
+| chemprot, ddi, cmeie | the organisers' files |
+| adint, drkg | tab-separated triplets |
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.cards import family_cards
+from ragrounds.evals.benchmarks.families import chemprot, cmeie, ddi, jsonl, link, mirage
+from ragrounds.evals.benchmarks.source import Family, Source
+
+_READ: Mapping[str, Callable[[Source], Iterator[Item]]] = MappingProxyType(
+    {
+        **dict.fromkeys(("mmlu", "medqa", "medmcqa", "pubmedqa", "bioasq"), mirage.items),
+        **dict.fromkeys(("tcm", "multimedqa", "clfqa"), jsonl.items),
+        "chemprot": chemprot.items,
+        "ddi": ddi.items,
+        "cmeie": cmeie.items,
+        "adint": link.items,
+        "drkg": link.items,
+    }
+)
+_DRAWN = ("medmcqa", "cmeie", "adint", "drkg")
+"""Datasets that the paper drew a sample of; a sample of the same size is drawn by `seed`."""
+
+
+def items(source: Source) -> Iterator[Item]:
+    """The questions of one dataset under MRAG's name for it.
+
+    Raises:
+        UserError: no dataset is named, or its file is broken.
+    """
+    name = source.dataset
+    if not name:
+        raise UserError(f"Name a dataset of MRAG: `mrag/NAME:PATH`, where NAME is one of {', '.join(_READ)}.")
+    inner = name if _READ[name] in (mirage.items, jsonl.items, link.items) else ""
+    read = list(_READ[name](Source(source.path, inner, {k: v for k, v in source.parameters.items() if k != "seed"})))
+    if name in _DRAWN:
+        size = next(card.size for card in family_cards("mrag") if card.name == f"mrag/{name}")
+        seed = source.number("seed", 0)
+        drawn = sorted(read, key=lambda item: _lot(seed, item.question.id))[:size]
+        kept = {item.question.id for item in drawn}
+        read = [item for item in read if item.question.id in kept]
+    for item in read:
+        id = f"{name}/{item.question.id.partition('/')[2]}"
+        question = msgspec.structs.replace(item.question, id=id, benchmark=f"mrag/{name}")
+        yield Item(question, msgspec.structs.replace(item.gold, question_id=id))
+
+
+def _lot(seed: int, id: str) -> bytes:
+    return hashlib.sha256(f"{seed}\n{id}".encode()).digest()
+
+
+FAMILY = Family(
+    items=items,
+    file="the dataset's own file or folder",
+    needs=("*.json", "*.jsonl", "*.tsv", "*.txt"),
+    parameters=("seed", "split", "options"),
+)

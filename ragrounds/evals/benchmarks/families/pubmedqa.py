@@ -1,0 +1,66 @@
+"""PubMedQA, labelled set (Jin et al. 2019): the authors' ``ori_pqal.json``, 1,000 questions with yes/no/maybe.
+
+``test_ground_truth.json``, which stands beside it, fixes the 500 test questions; the other 500 are the paper's
+cross-validation part. As in MIRAGE the abstract is not given: it is the gold document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.reading import broken, convert, read_json, shape, shown
+from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.records import Gold, Question
+
+FILE = "ori_pqal.json"
+_TEST = "test_ground_truth.json"
+OPTIONS = {"A": "yes", "B": "no", "C": "maybe"}
+"""In MIRAGE's order."""
+_LETTER = {text: letter for letter, text in OPTIONS.items()}
+
+
+class _Entry(Struct):
+    QUESTION: str
+    final_decision: Literal["yes", "no", "maybe"]
+    CONTEXTS: list[str] = field(default_factory=list)
+    YEAR: str | None = None
+
+
+def items(source: Source) -> Iterator[Item]:
+    """The test questions (``pubmedqa/test``), those for cross-validation (``pubmedqa/cv``), or all.
+
+    Raises:
+        UserError: a broken file, or test labels that do not fit the questions.
+    """
+    path = source.file(FILE, f"data/{FILE}")
+    entries = shape(read_json(path), dict[str, dict[str, Any]], path)
+    test_path = path.with_name(_TEST)
+    labels = shape(read_json(test_path), dict[str, str], test_path)
+    for pmid, label in labels.items():
+        if pmid not in entries:
+            raise broken(test_path, f"{path.name} has no such question", f"record {shown(pmid)}")
+        if entries[pmid].get("final_decision") != label:
+            raise broken(test_path, f"the label differs from the one in {path.name}", f"record {shown(pmid)}")
+    for pmid, value in entries.items():
+        item = _item(pmid, convert(value, _Entry, path, f"record {shown(pmid)}"), pmid in labels)
+        if source.dataset in ("", item.question.benchmark.rpartition("/")[2]):
+            yield item
+
+
+def _item(pmid: str, entry: _Entry, test: bool) -> Item:
+    question = Question(
+        id=f"pubmedqa/{pmid}",
+        benchmark=f"pubmedqa/{'test' if test else 'cv'}",
+        text=entry.QUESTION,
+        split="test" if test else "cv",
+        options=OPTIONS,
+        metadata={"year": entry.YEAR} if entry.YEAR else {},
+    )
+    return Item(question, Gold(question_id=question.id, answer=_LETTER[entry.final_decision], documents=(pmid,)))
+
+
+FAMILY = Family(items=items, file=f"{FILE} with {_TEST} beside it", needs=(FILE, _TEST))

@@ -1,0 +1,83 @@
+"""R2MED (Li et al. 2025): eight retrieval sets whose queries need reasoning to be matched with their documents.
+
+A dataset is a folder with ``query.jsonl`` {id, text, answer, body_system}, ``corpus.jsonl`` {id, text} and
+``qrels.jsonl`` {q_id, p_id, score}. As questions they ask for the answer behind the query; graded retrieval is scored
+by `ragrounds retrieve`, which reads the same folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.cards import family_cards
+from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl
+from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.records import Gold, Question
+
+_QUERIES, _JUDGED = "query.jsonl", "qrels.jsonl"
+
+
+class _Query(Struct):
+    id: str | int
+    text: str
+    answer: str = ""
+    body_system: str | None = None
+
+
+class _Judgement(Struct):
+    q_id: str | int
+    p_id: str | int
+    score: float = 1
+
+
+def items(source: Source) -> Iterator[Item]:
+    """The queries of one dataset's folder, or of every dataset's folder below the path.
+
+    Raises:
+        UserError: a broken file, or no dataset there.
+    """
+    folder = source.path if source.path.is_dir() else source.path.parent
+    if (folder / _QUERIES).is_file():
+        yield from _dataset(folder, source.dataset or folder.name.casefold())
+        return
+    known = {card.name.partition("/")[2] for card in family_cards("r2med") if "/" in card.name}
+    wanted = [source.dataset] if source.dataset else sorted(known)
+    below = {path.name.casefold(): path for path in folder.iterdir()} if folder.is_dir() else {}
+    found = [name for name in wanted if (below.get(name, folder) / _QUERIES).is_file()]
+    if not found:
+        raise broken(source.path, f"it holds no {_QUERIES}, and no folder of a dataset that does")
+    for name in found:
+        yield from _dataset(below[name], name)
+
+
+def _dataset(folder: Path, name: str) -> Iterator[Item]:
+    relevant: dict[str, list[str]] = {}
+    judged = folder / _JUDGED
+    for place, value in read_jsonl(judged):
+        judgement = convert(value, _Judgement, judged, place)
+        if judgement.score > 0:
+            relevant.setdefault(str(judgement.q_id), []).append(str(judgement.p_id))
+    path = folder / _QUERIES
+    for place, value in read_jsonl(path):
+        query = convert(value, _Query, path, place)
+        question = Question(
+            id=f"{name}/{query.id}",
+            benchmark=f"r2med/{name}",
+            text=query.text,
+            kind="long",
+            group=query.body_system or "",
+        )
+        documents = tuple(relevant.get(str(query.id), ()))
+        yield Item(question, Gold(question_id=question.id, answer=query.answer, documents=documents))
+
+
+FAMILY = Family(
+    items=items,
+    file="a dataset's folder with query.jsonl, corpus.jsonl and qrels.jsonl, or the folder above",
+    needs=("*.jsonl", "*/*.jsonl"),
+    open=True,
+)

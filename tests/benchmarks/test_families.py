@@ -1,0 +1,237 @@
+"""The other families on small files of their form."""
+
+import json
+
+import pytest
+
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks import all_cards, known, load, register
+from ragrounds.evals.benchmarks.families import FAMILIES
+from ragrounds.evals.benchmarks.families.kqa import must_have, nice_to_have
+
+
+def lines(path, *values):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values), encoding="utf-8")
+    return path
+
+
+def test_pubmedqa_splits(tmp_path):
+    entry = {"QUESTION": "Does it?", "CONTEXTS": ["x"], "final_decision": "maybe", "YEAR": "2011"}
+    (tmp_path / "ori_pqal.json").write_text(json.dumps({"1": entry, "2": entry}))
+    (tmp_path / "test_ground_truth.json").write_text('{"2": "maybe"}')
+    benchmark = load(f"pubmedqa:{tmp_path}", tmp_path)
+    assert benchmark.counts == {"pubmedqa/cv": 1, "pubmedqa/test": 1}
+    assert benchmark.golds["pubmedqa/2"].answer == "C"
+    assert [question.id for question in load(f"pubmedqa/test:{tmp_path}", tmp_path).questions] == ["pubmedqa/2"]
+    (tmp_path / "test_ground_truth.json").write_text('{"2": "yes"}')
+    with pytest.raises(UserError, match=r"test_ground_truth.json: record '2': the label differs"):
+        load(f"pubmedqa:{tmp_path}", tmp_path)
+
+
+def test_kqa_statements_stay_apart(tmp_path):
+    line = {"Question": "Why?", "Free_form_answer": "So.", "Must_have": ["a", "b"], "Nice_to_have": ["c"]}
+    benchmark = load(f"kqa:{lines(tmp_path / 'questions_w_answers.jsonl', line)}", tmp_path)
+    gold = benchmark.golds["kqa/0"]
+    assert must_have(gold) == ("a", "b")
+    assert nice_to_have(gold) == ("c",)
+
+
+@pytest.fixture
+def r2med(tmp_path):
+    folder = tmp_path / "R2MED" / "Biology"
+    lines(folder / "query.jsonl", {"id": "0", "text": "Why?", "answer": "So.", "body_system": "Skin"})
+    lines(folder / "corpus.jsonl", {"id": "d1", "text": "…"})
+    lines(folder / "qrels.jsonl", {"q_id": "0", "p_id": "d1", "score": 1}, {"q_id": "0", "p_id": "d2", "score": 0})
+    return folder
+
+
+def test_r2med_one_folder_or_all(r2med, tmp_path):
+    for reference in (f"r2med:{r2med}", f"r2med:{r2med.parent}", f"r2med/biology:{r2med.parent}"):
+        benchmark = load(reference, tmp_path)
+        assert benchmark.datasets == ("r2med/biology",)
+        assert benchmark.golds["biology/0"].documents == ("d1",)
+        assert benchmark.questions[0].group == "Skin"
+    with pytest.raises(UserError, match=r"holds no query\.jsonl"):
+        load(f"r2med:{tmp_path}", tmp_path)
+
+
+def test_a_folder_is_registered_with_what_it_needs(r2med, tmp_path):
+    (r2med / "notes.txt").write_text("mine")
+    register("r2med/biology", r2med, tmp_path / "home")
+    assert len(load("r2med/biology", tmp_path / "home")) == 1
+    assert not list((tmp_path / "home").rglob("notes.txt"))
+    register("r2med/biology", r2med, tmp_path / "home")
+    register("r2med", r2med.parent, tmp_path / "home")
+    assert load("r2med/biology", tmp_path / "home").path.endswith("r2med--biology")
+
+
+def test_beir(tmp_path):
+    folder = tmp_path / "mini"
+    lines(folder / "queries.jsonl", {"_id": "1", "text": "a"}, {"_id": "2", "text": "b"})
+    (folder / "qrels").mkdir()
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n2\td7\t1\n2\td8\t0\n")
+    benchmark = load(f"beir:{folder}", tmp_path)
+    assert benchmark.name == "beir/mini"
+    assert [benchmark.golds[question.id].documents for question in benchmark.questions] == [("d7",)]
+    (folder / "qrels" / "test.tsv").write_text("9\td7\t1\n")
+    with pytest.raises(UserError, match=r"test\.tsv: query '9': queries\.jsonl has no such query"):
+        load(f"beir:{folder}", tmp_path)
+    with pytest.raises(UserError, match=r"dev\.tsv: there is no such file"):
+        load(f"beir[split=dev]:{folder}", tmp_path)
+
+
+def test_csv_with_a_mapping(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text('Key,Stem,w,x,y,Right,Area\n7,"Which, then?",one,two,,x,heart\n', encoding="utf-8")
+    reference = f"csv[id=Key,question=Stem,options=w;x;y,labels=A;B;C,answer=Right,group=Area]:{path}".replace(
+        "w;x;y", '"w;x;y"'
+    ).replace("A;B;C", '"A;B;C"')
+    with pytest.raises(UserError, match="'x' is not among the options"):
+        load(reference, tmp_path)
+    path.write_text('Key,Stem,w,x,y,Right,Area\n7,"Which, then?",one,two,,B,heart\n', encoding="utf-8")
+    benchmark = load(reference, tmp_path)
+    question = benchmark.questions[0]
+    assert (question.id, question.text, question.group) == ("mine/7", "Which, then?", "heart")
+    assert question.options == {"A": "one", "B": "two"}
+    assert question.metadata == {}
+    assert benchmark.golds["mine/7"].answer == "B"
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "said"),
+    [
+        ("Stem,answer\na,b\n", "csv[question=Stam]", "no column 'Stam' for question. Did you mean 'Stem'"),
+        ("Stem,answer\na,b\n", "csv", "no column 'question'"),
+        ("question,answer\na\n", "csv", "line 2: it has another number of fields"),
+        ("question,question\na,b\n", "csv", "two columns have the same name"),
+        ('question,answer\n"a,b\n', "csv", "this is not CSV"),
+        ("question,answer\na,b\n", "csv[qestion=x]", "no parameter 'qestion'. Did you mean 'question'"),
+    ],
+)
+def test_a_broken_csv(tmp_path, text, reference, said):
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    with pytest.raises(UserError, match=said):
+        load(f"{reference}:{path}", tmp_path)
+
+
+def test_csv_long_answers_are_numbered(tmp_path):
+    path = tmp_path / "mine.tsv"
+    path.write_text("question\tanswer\nWhy?\tSo.\nHow?\tThus.\n")
+    assert [question.id for question in load(f"csv:{path}", tmp_path).questions] == ["mine/1", "mine/2"]
+
+
+def test_ogcarebench(tmp_path):
+    path = tmp_path / "questions.csv"
+    path.write_text('Title,pmc_id,Classification,question,answer\nA rare case,PMC1,Treatment,"What, next?",Drug\n')
+    benchmark = load(f"ogcarebench:{path}", tmp_path)
+    question = benchmark.questions[0]
+    assert (question.group, question.metadata, question.cluster) == ("Treatment", {}, "ogcarebench/PMC1")
+    assert benchmark.golds["ogcarebench/1"].documents == ("PMC1",)
+    rows = [{"pmc_id": 5, "question": "What?", "answer": "That."}]
+    path = tmp_path / "questions.json"
+    path.write_text(json.dumps(rows))
+    assert load(f"ogcarebench:{path}", tmp_path).golds["ogcarebench/1"].documents == ("5",)
+
+
+def test_ddi(tmp_path):
+    sentence = {
+        "id": "s",
+        "text": "A raises B {0}.",
+        "entities": [{"id": "e0", "text": "A"}, {"id": "e1", "text": "B"}],
+        "pairs": [{"e1": "e0", "e2": "e1", "ddi": "true", "type": "effect"}],
+    }
+    untyped = {**sentence, "pairs": [{"e1": "e0", "e2": "e1", "ddi": "true"}]}
+    document = {"id": "d", "split": "Train/DrugBank", "sentences": [sentence, sentence, untyped]}
+    benchmark = load(f"ddi:{lines(tmp_path / 'ddi2013.jsonl', document)}", tmp_path)
+    question = benchmark.questions[0]
+    assert (question.id, question.kind) == ("train/d", "extraction")
+    assert "A raises B {0}." in question.text
+    assert json.loads(benchmark.golds["train/d"].answer) == [["A", "effect", "B"]]
+
+
+def test_chemprot(tmp_path):
+    (tmp_path / "chemprot_test_abstracts_gs.tsv").write_text("1\tTitle\tAbstract.\n")
+    (tmp_path / "chemprot_test_entities_gs.tsv").write_text(
+        "1\tT1\tCHEMICAL\t0\t1\taspirin\n1\tT2\tGENE-Y\t2\t3\tCOX-1\n"
+    )
+    gold = tmp_path / "chemprot_test_gold_standard.tsv"
+    gold.write_text("1\tCPR:4\tArg1:T1\tArg2:T2\n1\tCPR:10\tArg1:T1\tArg2:T2\n")
+    benchmark = load(f"chemprot:{tmp_path}", tmp_path)
+    assert json.loads(benchmark.golds["chemprot/1"].answer) == [["aspirin", "downregulator", "COX-1"]]
+    gold.write_text("1\tCPR:4\tArg1:T1\tArg2:T9\n")
+    with pytest.raises(UserError, match="line 1: a relation names an entity"):
+        load(f"chemprot:{tmp_path}", tmp_path)
+
+
+def test_cmeie(tmp_path):
+    line = {
+        "text": "头痛的治疗",
+        "spo_list": [{"subject": "头痛", "predicate": "药物治疗", "object": {"@value": "甲"}}],
+    }
+    benchmark = load(f"cmeie:{lines(tmp_path / 'x.jsonl', line)}", tmp_path)
+    assert benchmark.questions[0].language == "zh"
+    assert json.loads(benchmark.golds["cmeie/1"].answer) == [["头痛", "药物治疗", "甲"]]
+
+
+GRAPH = "a\tis\tb\na\thas\tb\na\tuses\tc\nc\tmakes\ta\n"
+
+
+def test_a_link_question_has_one_right_answer(tmp_path):
+    path = tmp_path / "graph.txt"
+    path.write_text(GRAPH)
+    benchmark = load(f"link[options=4]:{path}", tmp_path)
+    for question in benchmark.questions[:2]:
+        right = benchmark.golds[question.id].answer
+        assert {"is", "has"} & set(question.options.values()) == {question.options[right]}
+        assert len(question.options) == 3
+        assert not question.group
+    assert benchmark.questions[0].cluster == benchmark.questions[1].cluster
+    again = load(f"link[options=4]:{path}", tmp_path)
+    other = load(f"link[options=4,seed=1]:{path}", tmp_path)
+    assert again.version == benchmark.version
+    assert [question.id for question in other.questions] == [question.id for question in benchmark.questions]
+
+
+@pytest.mark.parametrize(("reference", "said"), [("link[options=1]", "2 options or more"), ("link[seed=x]", "whole")])
+def test_bad_parameters_of_a_link_benchmark(tmp_path, reference, said):
+    path = tmp_path / "graph.txt"
+    path.write_text(GRAPH)
+    with pytest.raises(UserError, match=said):
+        load(f"{reference}:{path}", tmp_path)
+
+
+def test_cmedteb_rerank(tmp_path):
+    path = lines(
+        tmp_path / "rerank.jsonl", {"query": "问", "pos": ["对"], "neg": ["错", "误"]}, {"query": "问", "pos": ["对"]}
+    )
+    benchmark = load(f"cmedteb/rerank:{path}", tmp_path)
+    assert len(benchmark) == 1
+    question = benchmark.questions[0]
+    assert question.options[benchmark.golds[question.id].answer] == "对"
+
+
+def test_mrag_names(tmp_path):
+    path = lines(
+        tmp_path / "tcm.jsonl", {"id": 1, "question": "问？", "options": ["甲", "乙"], "answer": "B", "language": "zh"}
+    )
+    benchmark = load(f"mrag/tcm:{path}", tmp_path)
+    assert benchmark.questions[0].id == "tcm/1"
+    assert benchmark.questions[0].benchmark == "mrag/tcm"
+    with pytest.raises(UserError, match="Name a dataset of MRAG"):
+        load(f"mrag:{path}", tmp_path)
+
+
+def test_every_card_belongs_to_a_family_and_names_are_unique():
+    names = [card.name for card in all_cards()]
+    assert len(set(names)) == len(names)
+    assert {name.partition("/")[0] for name in names} <= set(FAMILIES)
+    assert set(FAMILIES) <= set(known())
+
+
+def test_the_sample_is_shipped(tmp_path):
+    benchmark = load("sample", tmp_path)
+    assert len(benchmark) >= 60
+    assert {question.kind for question in benchmark.questions} == {"choice", "long"}
+    assert all(benchmark.golds[q.id].facts for q in benchmark.questions if q.kind == "long")
