@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from ragrounds.evals.retrieval.comparing import Comparison
-    from ragrounds.evals.retrieval.running import Retrieved
+    from ragrounds.evals.retrieval.running import Keep, Retrieved
 
 
 def retrieve(
@@ -35,6 +35,16 @@ def retrieve(
     ] = None,
     qrels: Annotated[Path | None, typer.Option(help="Judgements for --run, where there is no --benchmark.")] = None,
     write_runs: Annotated[Path | None, typer.Option(help="Folder for TREC run files of the searches.")] = None,
+    guard: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON Lines {query, documents}: what a query may not find. Shown beside the unguarded results."
+        ),
+    ] = None,
+    guard_near: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Leave out passages that hold this share of the query's own wording."),
+    ] = None,
     per_query: Annotated[bool, typer.Option(help="Also give every query's values.")] = False,
     resamples: Annotated[int, typer.Option(min=100, help="Of the bootstrap and the randomisation test.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Of the same.")] = 0,
@@ -44,9 +54,12 @@ def retrieve(
 
     nDCG@10 and the others are trec_eval's values over every judged query; a query without results counts 0.
     """
+    from itertools import product
+
     from ragrounds.cli.retrieval_report import show
     from ragrounds.errors import UserError
     from ragrounds.evals.retrieval.comparing import compare
+    from ragrounds.evals.retrieval.guarding import guarding
     from ragrounds.evals.retrieval.measures import USUAL, canonical, deepest, means
     from ragrounds.evals.retrieval.measures import measure as measured
     from ragrounds.evals.retrieval.sets import query_set
@@ -62,9 +75,10 @@ def retrieve(
     entries: list[dict[str, Any]] = []
     values: dict[str, dict[str, dict[str, float]]] = {}
     if asked is not None and (retriever or not run):
-        for spec in retriever or ["bm25"]:
-            found = _search(spec, asked.queries, asked.corpus, depth)
-            label = _unused(found.retriever, values)
+        keep = guarding(asked.queries, guard, guard_near)
+        for spec, kept in product(retriever or ["bm25"], [None, keep] if keep else [None]):
+            found = _search(spec, asked.queries, asked.corpus, depth, kept)
+            label = _unused(f"{found.retriever} guarded" if kept else found.retriever, values)
             values[label] = measured(judgements, found.scores, names)
             entries.append(_entry(label, values[label], means(values[label]), found, judgements))
             if write_runs:
@@ -86,7 +100,7 @@ def retrieve(
     show(entries, comparisons, names, as_json=json)
 
 
-def _search(spec: str, queries: dict[str, str], corpus: str, depth: int) -> Retrieved:
+def _search(spec: str, queries: dict[str, str], corpus: str, depth: int, keep: Keep | None) -> Retrieved:
     import asyncio
 
     from ragrounds.cli.counting import counting
@@ -96,7 +110,9 @@ def _search(spec: str, queries: dict[str, str], corpus: str, depth: int) -> Retr
 
     with counting() as told:
         searcher = open_searcher(spec, corpus, read_settings().home, progress=told)
-        return asyncio.run(run_queries(searcher, queries, depth, progress=lambda done: told("searching", done)))
+        return asyncio.run(
+            run_queries(searcher, queries, depth, keep=keep, progress=lambda done: told("searching", done))
+        )
 
 
 def _entry(
@@ -113,6 +129,7 @@ def _entry(
             "queries_per_second": found.queries_per_second,
             "p95_seconds": found.p95,
             "queries_without_results": sum(not documents for documents in found.run.values()),
+            "left_out": found.left_out,
         }
         if found.size is not None:
             entry["index_bytes"] = found.size

@@ -17,14 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ragrounds.errors import StopRun, UserError
-from ragrounds.records import Passage
+from ragrounds.tools.chunking import Chunker
 from ragrounds.tools.collection import Manifest, write_whole
 from ragrounds.tools.corpora import Bad, Source, passages
 from ragrounds.tools.storing import START, PassageStore, PassageWriter, hashed, sync
 
 STRIDE = 20_000
 
-Chunker = Callable[[Passage], list[Passage]]
 Progress = Callable[[int], None]
 
 
@@ -93,7 +92,11 @@ def _collect(
     try:
         for passage, after in passages(source, bad=bad, start=place.at):
             if not seen.take(passage.id):
-                wrong = Bad(str(source.files[after[0]]), after[1], f"the id {passage.id!r} was given before")
+                wrong = Bad(
+                    str(source.files[min(after[0], len(source.files) - 1)]),
+                    after[1],
+                    f"the id {passage.id!r} was given before",
+                )
                 if bad is None:
                     raise UserError(f"Cannot read {wrong}. Ids must differ; pass over the later ones with --skip-bad.")
                 bad.append(wrong)

@@ -7,6 +7,7 @@ A corpus is named ``sample`` (the one shipped with the package) or ``family:PATH
 | ``beir`` | a folder with ``corpus.jsonl``, or the file | ``_id``, ``title``, ``text`` (Thakur et al. 2021) |
 | ``r2med`` | a folder with ``corpus.jsonl``, or the file | ``id``, ``text`` (R2MED's release) |
 | ``medrag`` | a folder of ``*.jsonl`` files, or one | ``id``, ``title``, ``content`` (Xiong et al. 2024) |
+| ``files`` | a folder of documents, or one | :mod:`ragrounds.tools.documents`: text, Markdown, HTML, PDF, NXML |
 | ``jsonl`` | one file, or a folder of ``*.jsonl`` | any of these, and ``document`` for a part of a longer text |
 
 Each file may end in ``.gz`` or ``.zst``. Reading is a stream: one line is in memory at a time.
@@ -28,7 +29,7 @@ import msgspec
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.records import Passage
 
-FAMILIES = ("beir", "r2med", "medrag", "jsonl")
+FAMILIES = ("beir", "r2med", "medrag", "jsonl", "files")
 SAMPLE = "sample"
 _ENDINGS = ("", ".gz", ".zst")
 
@@ -39,6 +40,8 @@ class Source:
 
     name: str
     files: tuple[Path, ...]
+    root: Path | None = None
+    """Where the files are documents: the folder that their ids are relative to; ``None``: they are JSON Lines."""
 
     def stamp(self) -> str:
         """Paths, sizes and times of the files: equal stamps are taken for equal content without reading it."""
@@ -51,10 +54,12 @@ class Bad(msgspec.Struct, frozen=True):
 
     file: str
     line: int
+    """From 1; 0: the file as a whole."""
     reason: str
 
     def __str__(self) -> str:
-        return f"line {self.line} of {self.file}: {self.reason}"
+        place = f"line {self.line} of {self.file}" if self.line else self.file
+        return f"{place}: {self.reason}"
 
 
 class _Row(msgspec.Struct):
@@ -91,10 +96,29 @@ def source(corpus: str) -> Source:
         raise UserError(f"There is no {str(path)!r} to read as a {family} corpus.{nearest(path.name, beside)}")
     files = (path,) if path.is_file() else _files_in(path, family)
     if not files:
-        wanted = "corpus.jsonl" if family in ("beir", "r2med") else "*.jsonl"
-        raise UserError(f"The folder {str(path)!r} holds no {wanted} (or .gz, .zst): expected a {family} corpus.")
+        wanted = _WANTED.get(family, "*.jsonl (or .gz, .zst)")
+        raise UserError(f"The folder {str(path)!r} holds no {wanted}: expected a {family} corpus.")
     stem = path if path.is_dir() else Path(path.name.split(".jsonl")[0])
-    return Source(stem.resolve().name, files)
+    return Source(stem.resolve().name, files, path if family == "files" else None)
+
+
+def guess(path: str) -> str:
+    """``family:PATH`` for a path that was given without its family, by what is there."""
+    if is_source(path) or ":" in path:
+        return path
+    there = Path(path).expanduser()
+    if there.is_file():
+        family = "jsonl" if any(there.name.endswith(f".jsonl{ending}") for ending in _ENDINGS) else "files"
+    elif _files_in(there, "beir"):
+        family = "beir"
+    else:
+        family = "jsonl" if _files_in(there, "jsonl") else "files"
+    return f"{family}:{path}"
+
+
+_WANTED = dict.fromkeys(("beir", "r2med"), "corpus.jsonl (or .gz, .zst)") | {
+    "files": "documents (.txt, .md, .html, .pdf, .nxml)"
+}
 
 
 def passages(
@@ -110,6 +134,9 @@ def passages(
     Raises:
         UserError: a line that cannot be read, with its number; a file that is not what its ending says.
     """
+    if origin.root is not None:
+        yield from _documents(origin, origin.root, bad, start[0])
+        return
     decode = msgspec.json.Decoder(_Row).decode
     for number, file in enumerate(origin.files):
         if number < start[0]:
@@ -129,6 +156,24 @@ def passages(
             yield passage, (number, count)
 
 
+def _documents(
+    origin: Source, root: Path, bad: list[Bad] | None, start: int
+) -> Iterator[tuple[Passage, tuple[int, int]]]:
+    """One passage a file; the place after it is the number of the next file."""
+    from ragrounds.tools.documents import read_document
+
+    for number, file in enumerate(origin.files[start:], start):
+        try:
+            passage = read_document(file, root)
+        except (ValueError, OSError, EOFError, zlib.error) as problem:
+            wrong = Bad(str(file), 0, str(problem))
+            if bad is None:
+                raise UserError(f"Cannot read {wrong}. Mend it, or pass over such files with --skip-bad.") from None
+            bad.append(wrong)
+            continue
+        yield passage, (number + 1, 0)
+
+
 def _passage(row: _Row) -> Passage:
     identity = row.beir_id if row.beir_id is not None else row.id
     if identity is None or identity == "":
@@ -144,6 +189,10 @@ def _files_in(folder: Path, family: str) -> tuple[Path, ...]:
     if family in ("beir", "r2med"):
         named = (folder / f"corpus.jsonl{ending}" for ending in _ENDINGS)
         return tuple(file for file in named if file.is_file())[:1]
+    if family == "files":
+        from ragrounds.tools.documents import is_document
+
+        return tuple(sorted(file for file in folder.rglob("*") if file.is_file() and is_document(file)))
     found = [file for ending in _ENDINGS for file in folder.rglob(f"*.jsonl{ending}") if file.is_file()]
     return tuple(sorted(found))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ragrounds.contracts import Searcher
@@ -21,8 +22,9 @@ def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: P
     """Open a retriever over a corpus; what it needs on disk is built once and kept under ``home/indexes``.
 
     Args:
-        retriever: A spec such as ``bm25`` or ``bm25[k1=1.2,b=0.75,analyser=plain]``.
-        corpus: ``sample``, a source to read such as ``beir:PATH``, or the name of an index built before.
+        retriever: A spec such as ``bm25``, ``bm25[k1=1.2,b=0.75,analyser=plain]`` or ``rrf[a=bm25,b=medcpt]``.
+        corpus: ``sample``, a source to read such as ``beir:PATH``, or the name of an index built before; several are
+            joined with ``+``.
         home: Where ragrounds keeps its files.
         progress: Told how far the building is, where something has to be built.
 
@@ -31,10 +33,25 @@ def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: P
         StopRun: the disk is full.
     """
     spec = parse(retriever) if isinstance(retriever, str) else retriever
-    maker = _MAKERS.get(spec.name)
-    if maker is None:
-        raise unknown("retriever", spec.name, _MAKERS, "ragrounds retrievers")
-    return maker(spec, open_collection(corpus, home, progress=progress), progress)
+    within = partial(open_searcher, corpus=corpus, home=home, progress=progress)
+    if spec.name in _WRAPPERS:
+        return _WRAPPERS[spec.name](spec, within)
+    if spec.name not in _ENGINES:
+        raise unknown("retriever", spec.name, [*_ENGINES, *_WRAPPERS], "ragrounds retrievers")
+    corpora = corpora_of(corpus)
+    opened = [_ENGINES[spec.name](spec, open_collection(one, home, progress=progress), progress) for one in corpora]
+    if len(opened) == 1:
+        return opened[0]
+    from ragrounds.tools.fusing import Merged
+
+    return Merged(opened)
+
+
+def corpora_of(corpus: str) -> list[str]:
+    """The corpora that ``one+two`` names. A path that has a ``+`` in it and exists is one corpus."""
+    if "+" not in corpus or (is_source(corpus) and Path(corpus.partition(":")[2]).expanduser().exists()):
+        return [corpus]
+    return [part for part in corpus.split("+") if part]
 
 
 def open_collection(corpus: str, home: Path, *, progress: Progress | None = None) -> Collection:
@@ -60,7 +77,7 @@ def _store(origin: Source, stamp: str, home: Path, progress: Progress | None) ->
     from ragrounds.tools.collecting import collect
 
     building = indexes(home) / f".building-{stamp}"
-    told = (lambda count: progress("reading", count)) if progress else None
+    told = partial(progress, "reading") if progress else None
     manifest = collect(building, origin, name=origin.name, progress=told)
     folder = indexes(home) / f"{_plain(origin.name)}@{manifest.version}"
     try:
@@ -79,8 +96,33 @@ def _bm25(spec: Spec, collection: Collection, progress: Progress | None) -> Sear
     from ragrounds.tools.bm25 import settings
     from ragrounds.tools.bm25_building import open_bm25
 
-    told = (lambda count: progress("indexing", count)) if progress else None
-    return open_bm25(collection, settings(spec), progress=told)
+    return open_bm25(collection, settings(spec), progress=partial(progress, "indexing") if progress else None)
 
 
-_MAKERS: dict[str, Callable[[Spec, Collection, Progress | None], Searcher]] = {"bm25": _bm25}
+Within = Callable[[Spec], Searcher]
+"""Opens another retriever over the same corpus."""
+
+
+def _fused(spec: Spec, within: Within) -> Searcher:
+    from ragrounds.tools.fusing import MEDRAG, Fused, members_of
+
+    chosen = MEDRAG[spec.name].having(**spec.parameters) if spec.name in MEDRAG else spec
+    return Fused(chosen, {name: within(member) for name, member in members_of(chosen).items()})
+
+
+def _maxp(spec: Spec, within: Within) -> Searcher:
+    from ragrounds.tools.maxp import MaxP, inner_of
+
+    return MaxP(spec, within(inner_of(spec)))
+
+
+_ENGINES: dict[str, Callable[[Spec, Collection, Progress | None], Searcher]] = {"bm25": _bm25}
+"""Retrievers that search one collection."""
+_WRAPPERS: dict[str, Callable[[Spec, Within], Searcher]] = {
+    "rrf": _fused,
+    "weighted": _fused,
+    "rrf2": _fused,
+    "rrf4": _fused,
+    "maxp": _maxp,
+}
+"""Retrievers made of others."""

@@ -67,38 +67,39 @@ class Shard:
         (MaxScore, Turtle and Flood 1995). This changes no result.
         """
         scores = np.zeros(self.count, dtype=np.float32)
-        touched: list[Ints] = []
+        leaders: Ints | None = None
         candidates: Ints | None = None
         left = sum(term.most for term in query)
-        for term in query:
+        for number, term in enumerate(query):
             passages, weights = self.column(term.term)
-            if len(passages) > self.count * _LONG:
-                least = max(least, _reached(scores, touched, k))
+            if number and len(passages) > self.count * _LONG:
+                if leaders is None:
+                    leaders = _leaders(scores, 8 * k)
+                least = max(least, _reached(scores[leaders], k))
                 bar = (least * (1 - _MARGIN) - left) if least > left else 0.0
                 if bar > 0:
                     candidates = _above(scores, bar, candidates)
             if candidates is not None and len(candidates) * _LOOK_UP < len(passages):
                 _add_some(scores, candidates, passages, weights, np.float32(term.weight))
             else:
-                scores[passages] += weights * np.float32(term.weight)
-                touched.append(passages)
+                np.add.at(scores, passages, weights * np.float32(term.weight))
             left -= term.most
         return top(scores, _above(scores, 0.0, candidates), k)
 
 
-def _reached(scores: Floats, touched: list[Ints], k: int) -> float:
-    """A score that `k` passages reach already: the k-th best among those of the rarest terms that are enough."""
-    some: list[Ints] = []
-    count = 0
-    for passages in touched:
-        if count >= 16 * k and count + len(passages) > 20_000:
-            break
-        some.append(passages)
-        count += len(passages)
-    if count < k:
-        return 0.0
-    found = scores[np.unique(np.concatenate(some))]
-    return float(np.partition(found, len(found) - k)[-k]) if len(found) >= k else 0.0
+def _leaders(scores: Floats, count: int) -> Ints:
+    """The passages with the best scores so far: among them the k-th best is a score that `k` passages reach."""
+    found = _above(scores, 0.0, None)
+    if len(found) <= count:
+        return found
+    values = scores[found]
+    leaders: Ints = found[values >= np.partition(values, len(values) - count)[-count]]
+    return leaders
+
+
+def _reached(scores: Floats, k: int) -> float:
+    """The k-th best of some scores, 0 where they are fewer."""
+    return float(np.partition(scores, len(scores) - k)[-k]) if len(scores) >= k else 0.0
 
 
 def _above(scores: Floats, bar: float, among: Ints | None) -> Ints:

@@ -129,3 +129,17 @@ async def test_queries_can_be_rewritten_and_results_left_out():
     assert found.run == {"q": [("d1", 6.0)]}
     assert set(asked) == {("q", "x and more")}
     assert found.left_out == 4
+
+
+def test_the_guard_is_shown_beside(folder, tmp_path):
+    (tmp_path / "guard.jsonl").write_text('{"query": "q1", "documents": ["d3"]}\n')
+    both = json.loads(_run("--benchmark", f"beir:{folder}", "--guard", tmp_path / "guard.jsonl", "--json").stdout)
+    plain, guarded = both["runs"]
+    assert guarded["retriever"] == plain["retriever"] + " guarded"
+    assert (plain["left_out"], guarded["left_out"]) == (0, 1)
+    assert guarded["MRR@10"] > plain["MRR@10"]
+    near = json.loads(_run("--benchmark", f"beir:{folder}", "--guard-near", "1.0", "--json").stdout)
+    assert near["runs"][1]["left_out"] == 1  # the query "statins" stands whole in d2
+    (tmp_path / "guard.jsonl").write_text('{"query": "q9", "documents": ["d3"]}\n')
+    with pytest.raises(UserError, match="'q9'"):
+        _run("--benchmark", f"beir:{folder}", "--guard", tmp_path / "guard.jsonl")

@@ -1,0 +1,192 @@
+"""`ragrounds index`: corpora stored, versioned and made searchable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+index_app = typer.Typer(
+    help="Build, list, show and remove indexes.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
+)
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@index_app.command("build")
+def build(
+    name: Annotated[str, typer.Argument(help="What the index is called afterwards.")],
+    source: Annotated[
+        str,
+        typer.Option("--from", help="A file or folder, or family:PATH with one of beir, r2med, medrag, jsonl, files."),
+    ],
+    chunker: Annotated[
+        str,
+        typer.Option(
+            help="How documents are cut: none, recursive[size=1000,overlap=200], tokens[size=512,stride=128] or "
+            "headings[short=200,most=1000]."
+        ),
+    ] = "none",
+    retriever: Annotated[
+        list[str] | None, typer.Option(help="Retrievers to build for now; others are built when first used.")
+    ] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Pass over what cannot be read, and list it.")] = False,
+    json: _Json = False,
+) -> None:
+    """Read a corpus, cut it into passages, and make it searchable.
+
+    A build that was interrupted goes on where it stood when the same command is given again.
+    """
+    from ragrounds.cli.common import print_json, say
+    from ragrounds.cli.counting import counting
+    from ragrounds.settings import read_settings
+    from ragrounds.tools.chunking import chunker as make_chunker
+    from ragrounds.tools.chunking import complete
+    from ragrounds.tools.collecting import collect
+    from ragrounds.tools.collection import folder_of
+    from ragrounds.tools.corpora import Bad, guess
+    from ragrounds.tools.corpora import source as find
+    from ragrounds.tools.opening import open_searcher
+    from ragrounds.ui.text import one_line
+
+    home = read_settings().home
+    chosen = complete(chunker)
+    folder = folder_of(name, home)
+    bad: list[Bad] = []
+    with counting() as told:
+        manifest = collect(
+            folder,
+            find(guess(source)),
+            name=name,
+            chunker=str(chosen),
+            chunk=make_chunker(chosen),
+            bad=bad if skip_bad else None,
+            progress=lambda count: told("reading", count),
+        )
+        searchers = [open_searcher(spec, name, home, progress=told) for spec in retriever or ["bm25"]]
+    for wrong in bad[:20]:
+        say(one_line(f"passed over {wrong}", 300))
+    if len(bad) > 20:
+        say(f"passed over {len(bad) - 20:,} more")
+    result = _described(folder)
+    if json:
+        print_json({**result, "passed_over": [str(wrong) for wrong in bad]})
+        return
+    say(f"{manifest.passages:,} passages of {manifest.documents:,} documents, version {manifest.version}")
+    for searcher in searchers:
+        say(f"searchable with {searcher.spec}")
+
+
+@index_app.command("ls")
+def ls(json: _Json = False) -> None:
+    """List all indexes."""
+    from ragrounds.cli.common import print_json
+    from ragrounds.settings import read_settings
+    from ragrounds.tools.collection import indexes, names
+
+    home = read_settings().home
+    found = [_described(indexes(home) / name) for name in names(home)]
+    if json:
+        print_json(found)
+        return
+    _table(
+        ["index", "passages", "version", "chunker", "engines", "MB"],
+        [
+            [
+                entry["name"],
+                "half-built" if entry["passages"] is None else f"{entry['passages']:,}",
+                entry.get("version") or "",
+                entry.get("chunker") or "",
+                str(len(entry["engines"])),
+                f"{entry['bytes'] / 1e6:,.1f}",
+            ]
+            for entry in found
+        ],
+    )
+
+
+@index_app.command("show")
+def show(
+    name: Annotated[str, typer.Argument(help="An index, as `ragrounds index ls` lists it.")], json: _Json = False
+) -> None:
+    """Show what an index was made from, and how."""
+    from ragrounds.cli.common import print_json
+    from ragrounds.settings import read_settings
+    from ragrounds.ui.text import safe
+
+    entry = _described(_existing(name, read_settings().home))
+    if json:
+        print_json(entry)
+        return
+    for key, value in entry.items():
+        if key == "engines":
+            for engine in value:
+                typer.echo(f"{'engine':12} {safe(engine['index'])}  {engine['bytes'] / 1e6:,.1f} MB")
+        else:
+            typer.echo(f"{key:12} {safe(str(value))}")
+
+
+@index_app.command("rm")
+def rm(
+    name: Annotated[str, typer.Argument(help="An index, as `ragrounds index ls` lists it.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove an index: its passages and its engines. What it was made from stays."""
+    import shutil
+
+    from ragrounds.cli.common import say
+    from ragrounds.settings import read_settings
+    from ragrounds.tools.collecting import only_here
+    from ragrounds.ui.text import safe
+
+    folder = _existing(name, read_settings().home)
+    if not yes:
+        typer.confirm(f"Remove the index {safe(name)} ({_described(folder)['bytes'] / 1e6:,.1f} MB)?", abort=True)
+    with only_here(folder):
+        shutil.rmtree(folder)
+    say(f"removed {safe(name)}")
+
+
+def _existing(name: str, home: Path) -> Path:
+    from ragrounds.errors import unknown
+    from ragrounds.tools.collection import indexes, names
+
+    if name not in names(home):
+        raise unknown("index", name, names(home), "ragrounds index ls")
+    return indexes(home) / name
+
+
+def _described(folder: Path) -> dict[str, Any]:
+    """What is known of an index, whole or half-built."""
+    import msgspec
+
+    from ragrounds.tools.collection import read_manifest
+
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    entry: dict[str, Any] = {"name": folder.name, "passages": None}
+    if (folder / "manifest.json").is_file():
+        entry |= msgspec.to_builtins(read_manifest(folder)) | {"name": folder.name}
+    engines = []
+    for path in sorted(folder.glob("*/engine.json")):
+        held = msgspec.json.decode(path.read_bytes())
+        whole = sum(file.stat().st_size for file in path.parent.rglob("*") if file.is_file())
+        engines.append({"index": str(held.get("index", "?")), "bytes": whole})
+    return entry | {"engines": engines, "bytes": size}
+
+
+def _table(headings: list[str], rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from ragrounds.ui.text import one_line
+
+    table = Table()
+    for number, heading in enumerate(headings):
+        table.add_column(heading, overflow="fold", justify="right" if number in (1, 4, 5) else "left")
+    for row in rows:
+        table.add_row(*(Text(one_line(cell, 200)) for cell in row))
+    Console().print(table)

@@ -1,0 +1,169 @@
+"""Several rankings made into one.
+
+* ``rrf[a=bm25,b=medcpt]`` — reciprocal rank fusion (Cormack, Clarke and Büttcher 2009): a passage's score is the sum of
+  ``1 / (constant + rank)`` over the retrievers that found it, ranks from 1. ``constant`` is 60; each retriever is asked
+  for ``depth`` passages, or ``k`` where that is more. ``a_weight=2`` weights a member.
+* ``weighted[a=bm25,b=medcpt,a_weight=0.3,b_weight=0.7]`` — weighted sum of scores, each retriever's scaled to 0…1 over
+  what it found (min-max); a passage that it did not find gets 0 from it.
+* ``rrf2``, ``rrf4`` — MedRAG's (Xiong et al. 2024): BM25 + MedCPT, and those with Contriever and SPECTER; constant 100,
+  ``max(2k, 100)`` passages from each.
+
+Several corpora are named ``one+two``. Each retriever's hits in them are put together by raw score before any fusion,
+as MedRAG does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ragrounds.contracts import Searcher
+from ragrounds.errors import UserError
+from ragrounds.records import Passage
+from ragrounds.specs import Spec, Value
+
+CONSTANT = 60
+DEPTH = 100
+MEDRAG = {
+    "rrf2": Spec("rrf", {"bm25": "bm25", "medcpt": "medcpt", "constant": 100, "double": True}),
+    "rrf4": Spec(
+        "rrf",
+        {
+            "bm25": "bm25",
+            "medcpt": "medcpt",
+            "contriever": "contriever",
+            "specter": "specter",
+            "constant": 100,
+            "double": True,
+        },
+    ),
+}
+"""MedRAG's presets: `double` asks each retriever for ``max(2k, depth)``."""
+
+Key = tuple[str, str]
+"""What makes a passage the same for two retrievers: its corpus and its id."""
+
+
+def reciprocal(
+    rankings: Sequence[Sequence[Key]], weights: Sequence[float], constant: float = CONSTANT
+) -> list[tuple[Key, float]]:
+    """Fuse rankings by reciprocal ranks; best first, ties to the one that an earlier ranking has earlier."""
+    scores: dict[Key, float] = {}
+    for ranking, weight in zip(rankings, weights, strict=True):
+        for rank, key in enumerate(ranking, 1):
+            scores[key] = scores.get(key, 0.0) + weight / (constant + rank)
+    return sorted(scores.items(), key=lambda item: -item[1])
+
+
+def weighted(rankings: Sequence[Mapping[Key, float]], weights: Sequence[float]) -> list[tuple[Key, float]]:
+    """Fuse by a weighted sum of scores scaled to 0…1; a ranking whose scores are all equal gives each of them 1."""
+    scores: dict[Key, float] = {}
+    for ranking, weight in zip(rankings, weights, strict=True):
+        low, high = min(ranking.values(), default=0.0), max(ranking.values(), default=0.0)
+        for key, score in ranking.items():
+            scaled = (score - low) / (high - low) if high > low else 1.0
+            scores[key] = scores.get(key, 0.0) + weight * scaled
+    return sorted(scores.items(), key=lambda item: -item[1])
+
+
+class Fused:
+    """Several retrievers over one corpus, or over the same corpora."""
+
+    def __init__(self, spec: Spec, members: Mapping[str, Searcher]) -> None:
+        if len({member.corpus for member in members.values()}) > 1:
+            raise UserError(f"Cannot fuse {str(spec)!r}: its retrievers search different corpora.")
+        self._given = {key: value for key, value in spec.parameters.items() if key not in members}
+        self._by_score = spec.name == "weighted"
+        self._members = dict(members)
+        self._weights = [_positive(spec, f"{name}_weight", 1.0) for name in members]
+        self._constant = _positive(spec, "constant", CONSTANT)
+        self._depth = int(_positive(spec, "depth", DEPTH))
+        self._double = spec.parameters.get("double") is True
+        named: dict[str, Value] = {name: _value(member.spec) for name, member in members.items()}
+        self._spec = str(Spec(spec.name, {**self._given, **named}))
+
+    @property
+    def spec(self) -> str:
+        return self._spec
+
+    @property
+    def corpus(self) -> str:
+        return next(iter(self._members.values())).corpus
+
+    async def search(self, query: str, k: int) -> list[Passage]:
+        """The `k` best passages of the fused ranking."""
+        depth = max(2 * k if self._double else k, self._depth)
+        found = await asyncio.gather(*(member.search(query, depth) for member in self._members.values()))
+        passages = {_key(passage): passage for hits in reversed(found) for passage in reversed(hits)}
+        if self._by_score:
+            fused = weighted([{_key(hit): hit.score for hit in hits} for hits in found], self._weights)
+        else:
+            fused = reciprocal([[_key(hit) for hit in hits] for hits in found], self._weights, self._constant)
+        return [
+            msgspec.structs.replace(passages[key], score=score, rank=rank, retriever=self._spec)
+            for rank, (key, score) in enumerate(fused[:k], 1)
+        ]
+
+
+class Merged:
+    """One retriever over several corpora, their hits put together by raw score."""
+
+    def __init__(self, members: Sequence[Searcher]) -> None:
+        self._members = list(members)
+
+    @property
+    def spec(self) -> str:
+        return self._members[0].spec
+
+    @property
+    def corpus(self) -> str:
+        return "+".join(member.corpus for member in self._members)
+
+    async def search(self, query: str, k: int) -> list[Passage]:
+        """The `k` best passages of all corpora; ties go to the corpus named first."""
+        found = await asyncio.gather(*(member.search(query, k) for member in self._members))
+        best = sorted((hit for hits in found for hit in hits), key=lambda hit: -hit.score)[:k]
+        return [msgspec.structs.replace(hit, rank=rank) for rank, hit in enumerate(best, 1)]
+
+
+def members_of(spec: Spec) -> dict[str, Spec]:
+    """The retrievers that a fusion is made of: every parameter that is not one of its own.
+
+    Raises:
+        UserError: fewer than two.
+    """
+    members: dict[str, Spec] = {}
+    for key, value in spec.parameters.items():
+        if key in ("constant", "depth", "double") or key.endswith("_weight"):
+            continue
+        if isinstance(value, bool | int | float):
+            raise UserError(
+                f"{spec.name} has no parameter {key!r}; it takes retrievers, their weights, constant, depth."
+            )
+        members[key] = value if isinstance(value, Spec) else Spec(value)
+    for key in spec.parameters:
+        if key.endswith("_weight") and key.removesuffix("_weight") not in members:
+            raise UserError(f"{str(spec)!r} weights {key.removesuffix('_weight')!r}, which is none of its retrievers.")
+    if len(members) < 2:
+        raise UserError(f"{spec.name} needs two retrievers or more: {spec.name}[a=bm25,b=medcpt], say.")
+    return members
+
+
+def _positive(spec: Spec, key: str, default: float) -> float:
+    value = spec.parameters.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise UserError(f"Cannot use {key}={value!r} in {spec.name}: expected a number above 0.")
+    return float(value)
+
+
+def _key(passage: Passage) -> Key:
+    return passage.corpus, passage.id
+
+
+def _value(text: str) -> Value:
+    from ragrounds.specs import parse
+
+    spec = parse(text)
+    return spec if spec.parameters else spec.name

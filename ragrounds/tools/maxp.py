@@ -1,0 +1,77 @@
+"""Two-level MaxP: long queries over chunked documents (OGCaReBench).
+
+``maxp[of=bm25,query=tokens[size=512,stride=128]]``: the query is cut too, each piece is searched for, and a document's
+score is the best that any of its chunks has for any piece. The result has one passage a document, its best chunk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from ragrounds.contracts import Searcher
+from ragrounds.errors import UserError, nearest
+from ragrounds.records import Passage
+from ragrounds.specs import Spec, Value, parse
+from ragrounds.tools.chunking import complete, splitter
+
+DEPTH = 1000
+"""Chunks fetched for each piece of a query."""
+_QUERY = Spec("tokens")
+
+
+class MaxP:
+    """Scores documents by their best chunk for the best piece of the query."""
+
+    def __init__(self, spec: Spec, inner: Searcher) -> None:
+        cutter = spec.parameters.get("query", _QUERY)
+        if isinstance(cutter, bool | int | float):
+            raise UserError(
+                f"Cannot cut queries with {cutter!r}: expected a chunker, such as {str(complete(_QUERY))!r}."
+            )
+        chosen = complete(cutter)
+        depth = spec.parameters.get("depth", DEPTH)
+        if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+            raise UserError(f"Cannot use depth={depth!r} in maxp: expected a whole number above 0.")
+        self._inner = inner
+        self._split = splitter(chosen)
+        self._depth = depth
+        of = parse(inner.spec)
+        named: dict[str, Value] = {"of": of if of.parameters else of.name, "query": chosen, "depth": depth}
+        self._spec = str(Spec("maxp", named))
+
+    @property
+    def spec(self) -> str:
+        return self._spec
+
+    @property
+    def corpus(self) -> str:
+        return self._inner.corpus
+
+    async def search(self, query: str, k: int) -> list[Passage]:
+        """One passage for each of the `k` best documents; ties go to the document found for an earlier piece."""
+        pieces = [piece for piece in self._split(query) if piece.strip()]
+        found = await asyncio.gather(*(self._inner.search(piece, max(k, self._depth)) for piece in pieces))
+        best: dict[str, Passage] = {}
+        for hit in (hit for hits in found for hit in hits):
+            if hit.document not in best or hit.score > best[hit.document].score:
+                best[hit.document] = hit
+        ordered = sorted(best.values(), key=lambda hit: -hit.score)[:k]
+        return [msgspec.structs.replace(hit, rank=rank, retriever=self._spec) for rank, hit in enumerate(ordered, 1)]
+
+
+def inner_of(spec: Spec) -> Spec:
+    """The retriever inside ``maxp[of=…]``, and inside the other wrappers that take one.
+
+    Raises:
+        UserError: it is not given, or there are parameters that are not known.
+    """
+    known = ("of", "query", "depth")
+    for key in spec.parameters:
+        if key not in known:
+            raise UserError(f"maxp has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}.")
+    inner = spec.parameters.get("of", "bm25")
+    if isinstance(inner, bool | int | float):
+        raise UserError(f"maxp needs a retriever: maxp[of=bm25], not of={inner!r}.")
+    return inner if isinstance(inner, Spec) else Spec(inner)

@@ -1,0 +1,157 @@
+"""Fusion, merged corpora, MaxP and the leak guard, against plain readings of their definitions."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragrounds.errors import UserError
+from ragrounds.records import Passage
+from ragrounds.specs import parse
+from ragrounds.tools.fusing import Fused, reciprocal, weighted
+from ragrounds.tools.guarding import Guard, Guarded, overlap
+from ragrounds.tools.maxp import MaxP
+from ragrounds.tools.opening import corpora_of, open_searcher
+
+_keys = st.sampled_from([("c", letter) for letter in "abcdefgh"])
+_ranking = st.lists(_keys, unique=True, max_size=8)
+
+
+@given(rankings=st.lists(_ranking, min_size=1, max_size=4), constant=st.sampled_from([1.0, 60.0, 100.0]))
+def test_reciprocal_ranks(rankings, constant):
+    fused = reciprocal(rankings, [1.0] * len(rankings), constant)
+    expected = {
+        key: sum(1 / (constant + ranking.index(key) + 1) for ranking in rankings if key in ranking)
+        for ranking in rankings
+        for key in ranking
+    }
+    assert dict(fused) == pytest.approx(expected)
+    scores = [score for _, score in fused]
+    assert scores == sorted(scores, reverse=True)
+
+
+@given(_ranking)
+def test_fusing_a_ranking_with_itself_changes_nothing(ranking):
+    assert [key for key, _ in reciprocal([ranking, ranking], [1.0, 1.0])] == ranking
+
+
+def test_weighted_scores_are_scaled():
+    fused = weighted([{("c", "a"): 10.0, ("c", "b"): 20.0}, {("c", "a"): -1.0}], [1.0, 0.5])
+    assert fused == [(("c", "b"), 1.0), (("c", "a"), 0.5)]
+    assert weighted([{}, {}], [1.0, 1.0]) == []
+
+
+class _Fixed:
+    """A searcher with fixed results."""
+
+    def __init__(self, name, hits, corpus="c@1"):
+        self.spec = name
+        self.corpus = corpus
+        self.asked = []
+        self._hits = hits
+
+    async def search(self, query, k):
+        self.asked.append((query, k))
+        hits = self._hits(query) if callable(self._hits) else self._hits
+        return [
+            Passage(id=i, document=i.split("_")[0], title="", text=f"text {i}", corpus=self.corpus, score=score, rank=n)
+            for n, (i, score) in enumerate(hits, 1)
+        ][:k]
+
+
+async def test_fused_searchers():
+    one = _Fixed("one", [("a", 9.0), ("b", 8.0)])
+    two = _Fixed("two[x=1]", [("b", 0.5), ("d", 0.4)])
+    fused = Fused(parse("rrf[p=one,q=two]"), {"p": one, "q": two})
+    found = await fused.search("why", 2)
+    assert [(p.id, p.rank, p.score) for p in found] == [("b", 1, pytest.approx(1 / 62 + 1 / 61)), ("a", 2, 1 / 61)]
+    assert fused.spec == "rrf[p=one,q=two[x=1]]"
+    assert {p.retriever for p in found} == {fused.spec}
+    assert one.asked == [("why", 100)]
+    doubled = Fused(parse("rrf[p=one,q=two,double=true,constant=100]"), {"p": one, "q": two})
+    await doubled.search("why", 80)
+    assert one.asked[-1] == ("why", 160)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("rrf[a=bm25]", "two retrievers"),
+        ("rrf[a=bm25,b=bm25,constant=-1]", "above 0"),
+        ("rrf[a=bm25,b=bm25,c=3]", "no parameter 'c'"),
+        ("rrf[a=bm25,b=bm25,c_weight=3]", "none of its retrievers"),
+        ("maxp[of=bm25,max=3]", "no parameter 'max'"),
+        ("maxp[of=bm25,query=headings]", "without headings"),
+    ],
+)
+def test_combinations_that_make_no_sense(spec, reason, beir, tmp_path):
+    with pytest.raises(UserError, match=reason):
+        open_searcher(spec, beir([("a", "", "x")]), tmp_path)
+
+
+async def test_corpora_are_merged_by_raw_score(beir, tmp_path):
+    one = beir([("a", "", "asthma asthma"), ("b", "", "gout and more words")], "one")
+    two = beir([("a", "", "asthma in a longer text of several words"), ("c", "", "none")], "two")
+    apart = [await open_searcher("bm25", corpus, tmp_path).search("asthma", 5) for corpus in (one, two)]
+    together = await open_searcher("bm25", f"{one}+{two}", tmp_path).search("asthma", 5)
+    expected = sorted((hit for hits in apart for hit in hits), key=lambda hit: -hit.score)
+    assert [(p.corpus, p.id, p.score) for p in together] == [(p.corpus, p.id, p.score) for p in expected]
+    assert [p.rank for p in together] == [1, 2]
+    fused = await open_searcher("rrf[a=bm25,b=bm25[b=0]]", f"{one}+{two}", tmp_path).search("asthma", 5)
+    assert len({(p.corpus, p.id) for p in fused}) == 2
+
+
+def test_a_plus_in_a_path_is_no_join(tmp_path):
+    folder = tmp_path / "a+b"
+    folder.mkdir()
+    assert corpora_of(f"beir:{folder}") == [f"beir:{folder}"]
+    assert corpora_of("x+y") == ["x", "y"]
+
+
+@given(
+    table=st.dictionaries(
+        st.sampled_from(["p0", "p1", "p2"]),
+        st.dictionaries(st.sampled_from([f"d{d}_{c}" for d in range(4) for c in range(3)]), st.integers(1, 99)),
+        min_size=3,
+    ),
+    k=st.integers(1, 5),
+)
+async def test_maxp_is_the_best_chunk_for_the_best_piece(table, k):
+    def hits(query):
+        return sorted(((i, float(score)) for i, score in table[query.strip()].items()), key=lambda hit: -hit[1])
+
+    inner = _Fixed("inner", hits)
+    searcher = MaxP(parse("maxp[of=inner,query=tokens[size=2,stride=2]]"), inner)
+    found = await searcher.search("p0 p1 p2", k)
+    best = {}
+    for scores in table.values():
+        for chunk, score in scores.items():
+            best[chunk.split("_")[0]] = max(best.get(chunk.split("_")[0], 0), score)
+    assert sorted((p.score for p in found), reverse=True) == [p.score for p in found]
+    assert {p.document: p.score for p in found}.items() <= best.items()
+    assert [p.score for p in found] == sorted(best.values(), reverse=True)[:k]
+
+
+def test_overlap_of_wording():
+    question = "Does aspirin prevent heart attacks in healthy adults over seventy?"
+    assert overlap(question, f"Title. {question.upper()} Yes.") == 1.0
+    assert overlap(question, "Aspirin and heart attacks in adults") == 0.0
+    assert overlap("", "anything") == 0.0
+    assert overlap("gout", "about gout") == 1.0
+
+
+async def test_the_guard_leaves_out_and_fills_up():
+    inner = _Fixed("inner", [(f"d{n}", 10.0 - n) for n in range(9)])
+    searcher = Guarded(inner, Guard(documents=frozenset({"d0", "d2"})))
+    found = await searcher.search("q", 3)
+    assert [(p.id, p.rank) for p in found] == [("d1", 1), ("d3", 2), ("d4", 3)]
+    assert [p.id for p in await searcher.search("q", 99)] == ["d1", "d3", "d4", "d5", "d6", "d7", "d8"]
+    near = Guarded(inner, Guard(question="text d1", share=1.0))
+    assert "d1" not in [p.id for p in await near.search("q", 9)]
+
+
+async def test_a_chunked_corpus_is_scored_by_document(tmp_path):
+    (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": "x_1", "text": "asthma", "document": "x"}) + "\n")
+    found = await open_searcher("maxp[of=bm25]", f"beir:{tmp_path}", tmp_path).search("asthma", 3)
+    assert [(p.id, p.document) for p in found] == [("x_1", "x")]

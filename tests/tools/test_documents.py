@@ -1,0 +1,117 @@
+"""Documents of other kinds: text, Markdown, HTML, NXML, PDF."""
+
+import gzip
+
+import pytest
+
+from ragrounds.errors import UserError
+from ragrounds.tools.chunking import chunker
+from ragrounds.tools.corpora import guess, passages, source
+
+_NXML = """<?xml version="1.0"?>
+<!DOCTYPE article PUBLIC "-//NLM//DTD JATS//EN" "JATS-archivearticle1.dtd">
+<article><front><article-meta><title-group><article-title>Croup in <italic>children</italic></article-title>
+</title-group><abstract><p>Barking cough.</p></abstract></article-meta></front>
+<body><sec><title>Etiology</title><p>Mostly viral <xref>[1]</xref>, often <b>parainfluenza</b>.</p>
+<sec><title>Rare</title><p># not a heading</p></sec></sec>
+<sec><title>Treatment</title><list><list-item><p>Dexamethasone</p></list-item></list>
+<fig><caption><p>Figure text</p></caption></fig></sec></body></article>"""
+
+
+def _read(folder, **options):
+    return [passage for passage, _ in passages(source(f"files:{folder}"), **options)]
+
+
+def test_text_markdown_and_packed_files(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.txt").write_text("plain # text")
+    (tmp_path / "b.md").write_text("# The title\n\n## Part\n\nBody.")
+    (tmp_path / "sub/c.txt.gz").write_bytes(gzip.compress(b"packed"))
+    (tmp_path / "image.png").write_bytes(b"x")
+    found = _read(tmp_path)
+    assert [(p.id, p.title, p.text) for p in found] == [
+        ("a.txt", "a", "plain # text"),
+        ("b.md", "The title", "## Part\n\nBody."),
+        ("sub/c.txt.gz", "c", "packed"),
+    ]
+
+
+def test_nxml_keeps_sections_and_leaves_out_figures_and_references(tmp_path):
+    pytest.importorskip("defusedxml")
+    (tmp_path / "PMC1.nxml").write_text(_NXML)
+    [document] = _read(tmp_path)
+    assert document.title == "Croup in children"
+    assert document.text == (
+        "Barking cough.\n\n# Etiology\n\nMostly viral , often parainfluenza.\n\n## Rare\n\n\\# not a heading\n\n"
+        "# Treatment\n\nDexamethasone"
+    )
+    titles = [chunk.title for chunk in chunker("headings")(document)]
+    assert titles == ["Croup in children"] + [
+        f"Croup in children -- {path}" for path in ("Etiology", "Etiology -- Rare", "Treatment")
+    ]
+
+
+def test_an_xml_bomb_is_refused(tmp_path):
+    pytest.importorskip("defusedxml")
+    bomb = '<!DOCTYPE a [<!ENTITY x "xxxxxxxxxx"><!ENTITY y "&x;&x;&x;">]><article><body><p>&y;</p></body></article>'
+    (tmp_path / "b.nxml").write_text(bomb)
+    with pytest.raises(UserError, match=r"b\.nxml"):
+        _read(tmp_path)
+    bad = []
+    assert _read(tmp_path, bad=bad) == []
+    assert len(bad) == 1
+
+
+def test_html_gives_text_without_scripts(tmp_path):
+    pytest.importorskip("bs4")
+    page = (
+        "<html><head><title>Page</title><script>evil()</script></head><body><h1>Head</h1><p>One <b>bold</b> &lt;i&gt;</p>"
+        "<ul><li>item</li></ul><style>p{}</style></body></html>"
+    )
+    (tmp_path / "p.html").write_text(page)
+    [document] = _read(tmp_path)
+    assert (document.title, document.text) == ("Page", "# Head\n\nOne bold <i>\n\nitem")
+
+
+def test_a_broken_pdf_is_told(tmp_path):
+    pytest.importorskip("llama_index.readers.file")
+    (tmp_path / "x.pdf").write_bytes(b"not a pdf")
+    with pytest.raises(UserError, match=r"x\.pdf.*PDF"):
+        _read(tmp_path)
+
+
+def test_a_pdf_gives_its_text(tmp_path):
+    pytest.importorskip("llama_index.readers.file")
+    stream = b"BT /F1 12 Tf 20 100 Td (Measles spreads by air) Tj ET"
+    parts = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 200] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    content, places = b"%PDF-1.4\n", []
+    for number, part in enumerate(parts, 1):
+        places.append(len(content))
+        content += b"%d 0 obj\n%s\nendobj\n" % (number, part)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    end = len(content)
+    content += (
+        b"xref\n0 6\n0000000000 65535 f \n" + table + b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % end
+    )
+    (tmp_path / "m.pdf").write_bytes(content)
+    [document] = _read(tmp_path)
+    assert "Measles spreads by air" in document.text
+
+
+def test_families_are_guessed(tmp_path):
+    for name in ("beir", "docs", "chunks"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "beir/corpus.jsonl").write_text("")
+    (tmp_path / "docs/a.md").write_text("")
+    (tmp_path / "chunks/a.jsonl").write_text("")
+    assert guess(str(tmp_path / "beir")).startswith("beir:")
+    assert guess(str(tmp_path / "docs")).startswith("files:")
+    assert guess(str(tmp_path / "chunks")).startswith("jsonl:")
+    assert guess(str(tmp_path / "chunks/a.jsonl")).startswith("jsonl:")
+    assert guess("medrag:x") == "medrag:x"

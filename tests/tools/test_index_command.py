@@ -1,0 +1,82 @@
+"""`ragrounds index`: build, list, show, remove."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from ragrounds.cli.index import index_app
+from ragrounds.errors import UserError
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGROUNDS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("RAGROUNDS_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def call(*arguments, **options):
+        return CliRunner().invoke(
+            index_app, [str(argument) for argument in arguments], catch_exceptions=False, **options
+        )
+
+    return call
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.md").write_text("# Croup\n\nBarking cough.\n\n# Treatment\n\n" + "Dexamethasone helps. " * 60)
+    (folder / "b.txt").write_text("Gout\x1b[31m and [bold]uric acid[/bold]")
+    return folder
+
+
+def test_build_list_show_remove(run, corpus, tmp_path):
+    built = run(
+        "build", "mine", "--from", corpus, "--chunker", "headings", "--retriever", "bm25[analyser=plain]", "--json"
+    )
+    found = json.loads(built.stdout)
+    assert (found["documents"], found["chunker"]) == (2, "headings[most=1000,short=200]")
+    assert found["passages"] > 2
+    assert [engine["index"] for engine in found["engines"]] == ["bm25[analyser=plain,b=0.4,k1=0.9]"]
+    again = json.loads(run("build", "mine", "--from", corpus, "--chunker", "headings", "--json").stdout)
+    assert again["version"] == found["version"]
+    other = json.loads(run("build", "other", "--from", corpus, "--json").stdout)
+    assert other["version"] != found["version"]
+    assert "mine" in run("ls").stdout
+    assert [entry["name"] for entry in json.loads(run("ls", "--json").stdout)] == ["mine", "other"]
+    assert json.loads(run("show", "mine", "--json").stdout)["source"].endswith("b.txt")
+    assert "headings[most=1000,short=200]" in run("show", "mine").stdout
+    assert run("rm", "mine", input="n\n").exit_code == 1
+    assert run("rm", "mine", "--yes").exit_code == 0
+    assert [entry["name"] for entry in json.loads(run("ls", "--json").stdout)] == ["other"]
+    assert (corpus / "a.md").exists()
+
+
+def test_bad_lines_are_counted_and_listed(run, tmp_path):
+    file = tmp_path / "c.jsonl"
+    file.write_text('{"id": "1", "text": "x"}\n{broken\n{"id": "1", "text": "again"}\n{"id": "2", "text": "y"}\n')
+    with pytest.raises(UserError, match="line 2"):
+        run("build", "c", "--from", file)
+    half = json.loads(run("ls", "--json").stdout)
+    assert [(entry["name"], entry["passages"]) for entry in half] == [("c", None)]
+    assert "half-built" in run("ls").stdout
+    found = json.loads(run("build", "c", "--from", file, "--skip-bad", "--json").stdout)
+    assert (found["passages"], found["skipped"]) == (2, 2)
+    assert [line.split(":")[0].split(" of ")[0] for line in found["passed_over"]] == ["line 2", "line 3"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["build", "../x", "--from", "sample"], "cannot name an index"),
+        (["build", "x", "--from", "/nowhere"], "no '/nowhere'"),
+        (["build", "x", "--from", "sample", "--chunker", "wordz"], "chunker"),
+        (["show", "nothing"], "index ls"),
+        (["rm", "../../etc", "--yes"], "index ls"),
+    ],
+)
+def test_what_cannot_be_done_is_told(run, arguments, reason):
+    with pytest.raises(UserError, match=reason):
+        run(*arguments)
