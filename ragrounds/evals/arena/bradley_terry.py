@@ -40,15 +40,16 @@ class Fit:
         return ratings
 
 
-def fit(points: Floats) -> Fit:
+def fit(points: Floats, *, prior: bool = False) -> Fit:
     """Fit tables of points (…, K, K): ``points[i, j]`` of i against j, a tie as half a point each.
 
-    Points may be weighted, so they need not be whole; none may be negative.
+    Points may be weighted, so they need not be whole; none may be negative. `prior` adds the imaginary ties everywhere.
     """
     tables = points.reshape(-1, *points.shape[-2:])
     exists = np.asarray(reachable(tables).all(axis=(-1, -2)))
     strengths = np.empty(tables.shape[:-1])
-    for mask, ties in ((exists, 0.0), (~exists, 1.0)):
+    plain = exists & (not prior)
+    for mask, ties in ((plain, 0.0), (~plain, 1.0)):
         if mask.any():
             strengths[mask] = _newton(tables[mask], ties)
     return Fit(strengths.reshape(points.shape[:-1]), exists.reshape(points.shape[:-2]))
