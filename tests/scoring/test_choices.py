@@ -155,7 +155,10 @@ def test_numbered_options():
 
 def test_scorers_for():
     assert [made.protocol for made in scorers_for(question())] == ["mirage", "strict", "robust"]
-    assert [made.protocol for made in scorers_for(question({}, kind="long"))] == ["facts"]
+    assert [made.protocol for made in scorers_for(question({}, kind="long"))] == ["facts", "rouge-l"]
+    assert [made.protocol for made in scorers_for(question({}, kind="extraction"))] == ["triplets"]
+    asked = question({}, kind="long", metadata={"facts": "statements"})
+    assert [made.protocol for made in scorers_for(asked)] == ["rouge-l"]
 
 
 def test_an_unknown_protocol():

@@ -27,6 +27,8 @@ class Facts(Struct, frozen=True):
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """The prediction is ``found/all``; the reason names the facts that are missing, by their first wording."""
+        if question.metadata.get("facts") == "statements":
+            gold = Gold(question_id=gold.question_id, answer=gold.answer)  # for a judge, not for a search
         read = no_text(attempt)
         found = [contains(attempt.text, wordings) for wordings in gold.facts]
         missing = [wordings[0] for wordings, there in zip(gold.facts, found, strict=True) if not there]
@@ -41,7 +43,7 @@ class Facts(Struct, frozen=True):
             value=value,
             reading=read.reading,
             prediction=f"{sum(found)}/{len(found)}" if found else "",
-            reason=reason if found else "the question lists no facts",
+            reason=reason if found else "the question lists no facts as wordings",
         )
 
 

@@ -9,9 +9,12 @@ from ragrounds.contracts import Scorer
 from ragrounds.errors import unknown
 from ragrounds.evals.scoring.choices import MIRAGE, ROBUST, STRICT
 from ragrounds.evals.scoring.facts import FACTS
+from ragrounds.evals.scoring.overlap import ROUGE_L
+from ragrounds.evals.scoring.triplets import TRIPLETS
 from ragrounds.records import Question
 
-SCORERS: Mapping[str, Scorer] = MappingProxyType({made.protocol: made for made in (MIRAGE, STRICT, ROBUST, FACTS)})
+_ALL: tuple[Scorer, ...] = (MIRAGE, STRICT, ROBUST, FACTS, ROUGE_L, TRIPLETS)
+SCORERS: Mapping[str, Scorer] = MappingProxyType({made.protocol: made for made in _ALL})
 
 
 def scorer(protocol: str) -> Scorer:
@@ -32,4 +35,7 @@ def scorers_for(question: Question) -> tuple[Scorer, ...]:
         # The published patterns know letters only; options with numbers are for the robust reader.
         lettered = all(len(label) == 1 and label.isalpha() for label in question.options)
         return (MIRAGE, STRICT, ROBUST) if lettered else (ROBUST,)
-    return (FACTS,)
+    if question.kind == "extraction":
+        return (TRIPLETS,)
+    # Statements for a judge (K-QA) are sentences: looking for them as words would find none.
+    return (ROUGE_L,) if question.metadata.get("facts") == "statements" else (FACTS, ROUGE_L)
