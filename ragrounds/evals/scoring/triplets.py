@@ -31,9 +31,13 @@ _KEYS = (
     ("relation", "predicate", "type", "relation_type", "r", "关系"),
     ("tail", "object", "entity2", "second", "second_entity", "t", "客体", "尾实体"),
 )
-_LINE = re.compile(
-    r"^[\s\-*•\d.)]{0,9}[(\[<（]?([^()|,，;\[\]<>]{1,300})[|,，;]([^|,，;]{1,200})[|,，;]([^|,，;]{1,300})$"
+_LINES = (
+    re.compile(
+        r"^[\s\-*•\d.]{0,9}[(<（]([^,，;；()]{1,300})[,，;；]([^,，;；]{1,200})[,，;；]([^,，;；]{1,300})[)>）]\W{0,3}$"
+    ),
+    re.compile(r"^[\s\-*•\d.]{0,9}\|?([^|]{1,300})\|([^|]{1,200})\|([^|]{1,300})\|?\s{0,9}$"),
 )
+"""A triplet a line, in brackets or between bars; a sentence with two commas is none."""
 
 
 class Counts(Struct, frozen=True):
@@ -116,10 +120,13 @@ def parse(text: str) -> list[Triplet] | None:
             best = end, found
     if best is not None:
         return best[1]
-    lines = [
-        match.groups() for line in text.splitlines()[:_MOST_TRIPLETS] if (match := _LINE.match(line.strip(" )）]>。.")))
-    ]
-    return [(one.strip(), relation.strip(), other.strip()) for one, relation, other in lines] or None
+    found = []
+    for line in text.splitlines()[:_MOST_TRIPLETS]:
+        match = next((match for pattern in _LINES if (match := pattern.match(line))), None)
+        if match:
+            one, relation, other = (part.strip() for part in match.groups())
+            found.append((one, relation, other))
+    return found or None
 
 
 def compare(found: Iterable[Triplet], wanted: Iterable[Triplet], *, symmetric: bool = False) -> Counts:
