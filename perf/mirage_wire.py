@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from ragrounds.evals.session import SearchRequest
+from ragrounds.contracts import SearchRequest
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.tree import calls
 from ragrounds.records import Run

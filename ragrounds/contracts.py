@@ -63,6 +63,22 @@ class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is a new occurrence and so a new call."""
 
 
+class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A search as the journal records it."""
+
+    corpus: str
+    query: str
+    k: int
+    mean: tuple[str, ...] = ()
+    """Texts whose vectors' mean is searched for in place of the query, by a retriever that can."""
+
+
+class SearchResult(Struct, frozen=True):
+    """What a search returned, best first."""
+
+    passages: tuple[Passage, ...]
+
+
 @runtime_checkable
 class Model(Protocol):
     """A chat model. `spec` is its canonical text, with every parameter that can change a reply: its identity."""

@@ -58,6 +58,29 @@ def cli(home: Path, tmp_path: Path) -> Cli:
     return run
 
 
+@pytest.fixture
+def command(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Cli:
+    """Run the command line inside this process: quicker than `cli`, for what needs no process of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        from ragrounds.cli import main
+
+        code: object = 0
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["ragrounds", *arguments])
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            try:
+                main()
+            except SystemExit as ended:
+                code = ended.code or 0
+        told = capfd.readouterr()
+        return subprocess.CompletedProcess(arguments, int(str(code)), told.out, told.err)
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[Running]:
     """A model server without recorded replies, for the whole test session."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-import click
 import typer
 
 from ragrounds import __version__
@@ -53,23 +52,16 @@ app.command("agents")(agents_command)
 
 
 def main() -> None:
-    """The console script."""
+    """The console script. Typer itself ends usage errors with 2 and Ctrl-C with 130."""
     try:
-        code = app(standalone_mode=False)
+        app()
     except UserError as error:
         _say(str(error))
-        code = 130 if type(error).__name__ == "Interrupted" else 2
-    except click.ClickException as error:
-        error.show(sys.stderr)
-        code = 2
-    except (KeyboardInterrupt, click.Abort):
-        _say("Interrupted. What is done is kept; the same command goes on from there.")
-        code = 130
+        sys.exit(130 if type(error).__name__ == "Interrupted" else 2)
     except BrokenPipeError:
         # The reader of our output left (`| head`): no reason to complain.
         sys.stderr.close()
-        code = 141
-    sys.exit(code if isinstance(code, int) else 0)
+        sys.exit(141)
 
 
 def _say(message: str) -> None:

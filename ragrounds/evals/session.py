@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 from langgraph.config import get_config
-from msgspec import Struct
 
 from ragrounds.agents.agent import Limits
 from ragrounds.contracts import (
@@ -30,6 +29,8 @@ from ragrounds.contracts import (
     Prompts,
     Request,
     Searcher,
+    SearchRequest,
+    SearchResult,
     Tool,
 )
 from ragrounds.errors import UserError
@@ -68,22 +69,6 @@ class AttemptEnded(Exception):
         super().__init__(reason)
         self.status: Status = status
         self.reason = reason
-
-
-class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A search as the journal records it."""
-
-    corpus: str
-    query: str
-    k: int
-    mean: tuple[str, ...] = ()
-    """Texts whose vectors' mean is searched for in place of the query, by a retriever that can."""
-
-
-class SearchResult(Struct, frozen=True):
-    """What a search returned, best first."""
-
-    passages: tuple[Passage, ...]
 
 
 @dataclass(eq=False)

@@ -6,9 +6,11 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from ragrounds.evals.replay import Finished, Strand
-from ragrounds.evals.store.store import Store
+if TYPE_CHECKING:
+    from ragrounds.evals.replay import Finished, Strand
+    from ragrounds.evals.store.store import Store
 
 OUTCOMES = ("answered", "abstained", "refused", "unparsable", "failed", "capped", "not_run")
 """How an attempt can count, in the order that tables show: a protocol's reading where the attempt was completed, its

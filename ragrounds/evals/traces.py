@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ragrounds.contracts import Request
+from ragrounds.contracts import Request, SearchRequest, SearchResult
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.session import SearchRequest, SearchResult
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.tree import steps
 from ragrounds.records import Attempt, Call, Gold, Noted, Passage, Question, Reply, Run, Score
@@ -61,7 +60,7 @@ def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:
         TracedStep(
             node=step.node,
             seconds=step.seconds,
-            calls=tuple(_call(store, call) for call in step.calls),
+            calls=tuple(traced_call(store, call) for call in step.calls),
             notes=step.notes,
             changes=step.changes,
             error=step.error,
@@ -71,7 +70,8 @@ def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:
     return Trace(run, question, golds[question.id], attempt, scores, traced)
 
 
-def _call(store: Store, call: Call) -> TracedCall:
+def traced_call(store: Store, call: Call) -> TracedCall:
+    """A call with what the journal holds of it."""
     if not call.key:
         return TracedCall(call)
     if call.kind == "search":

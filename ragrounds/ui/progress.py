@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import Literal, Protocol, TextIO
+from typing import TYPE_CHECKING, Literal, Protocol, TextIO
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,9 +13,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ragrounds.evals.replay import Finished
 from ragrounds.evals.tally import OUTCOMES, RunTally, Tally
 from ragrounds.ui.figures import dollars, duration, percent, tokens
+
+if TYPE_CHECKING:
+    from ragrounds.evals.replay import Finished
 
 Display = Literal["full", "plain", "json", "none"]
 _PLAIN_EVERY = 10.0

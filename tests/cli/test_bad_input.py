@@ -1,0 +1,144 @@
+"""Bad input ends in one clear line on stderr, exit code 2, nothing on stdout, no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+from tests.servers.process import Running
+
+
+def check(done: object, *said: str) -> None:
+    stderr = done.stderr.strip().splitlines()  # type: ignore[attr-defined]
+    assert done.returncode == 2, stderr  # type: ignore[attr-defined]
+    assert done.stdout == ""  # type: ignore[attr-defined]
+    assert not any("Traceback" in line for line in stderr)
+    told = [line for line in stderr if line.startswith("ragrounds: ")]
+    assert len(told) == 1, stderr
+    for part in said:
+        assert part in told[0]
+
+
+def write(path: Path, content: object) -> Path:
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+GOOD = {"mmlu": {"anatomy-000": {"question": "Which?", "options": {"A": "this", "B": "that"}, "answer": "A"}}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--benchmark", "mirag:x.json"], ["Unknown benchmark 'mirag'", "'mirage'"]),
+        (["--benchmark", "mirage:missing.json"], ["missing.json"]),
+        (["--benchmark", "mirage"], ["ragrounds data add"]),
+        (["--agent", "vanila_rag"], ["Unknown agent", "'vanilla_rag'"]),
+        (["--agent", "vanilla_rag[top=3]"], ["no parameter 'top'", "'top_k'"]),
+        (["--agent", "vanilla_rag[top_k=0]"], ["top_k", "at least 1"]),
+        (["--agent", "direct", "--agent", "direct"], ["named twice"]),
+        (["--agent", "direct["], ["Cannot read the spec"]),
+        (["--model", "gpt-4o"], ["names no provider", "openai:gpt-4o-mini"]),
+        (["--model", "openai:gpt-4o-mini"], ["OPENAI_API_KEY"]),
+        (["--model", "openai:x[temprature=0]"], ["temprature", "'temperature'"]),
+        (["--model", "nobody:x"], ["nobody"]),
+        (["--display", "fancy"], ["--display 'fancy'"]),
+        (["--journal", "replai"], ["'replay'"]),
+        (["--journal", "replay"], ["Replay: this call is not in the journal"]),
+        (["--corpus", "beir:nowhere"], ["nowhere"]),
+        (["--agent", "vanilla_rag[retriever=bm52]"], ["bm52"]),
+    ],
+)
+def test_one_clear_line(command: Cli, arguments: list[str], said: list[str]) -> None:
+    check(
+        command("run", "--display", "none", *arguments) if "--display" not in arguments else command("run", *arguments),
+        *said,
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (json.dumps(GOOD)[:-20], ["b.json"]),
+        ("", ["b.json"]),
+        (
+            {"mmlu": {"anatomy-000": {"question": "Which?", "options": {"A": "this", "B": "that"}, "answer": "C"}}},
+            ["'C'"],
+        ),
+        ({"mmlu": {"anatomy-000": {"question": "Which?", "options": {"A": "this", "B": "that"}}}}, ["answer"]),
+        ('{"mmlu": {"a-1": {"question": "x", "options": {"A": "1", "B": "2"}, "answer": "A"}, "a-1": {}}}', ["a-1"]),
+    ],
+)
+def test_a_broken_benchmark_names_file_and_record(
+    command: Cli, tmp_path: Path, content: object, said: list[str]
+) -> None:
+    path = write(tmp_path / "b.json", content)
+    check(command("run", "--benchmark", f"mirage:{path}", "--model", "baseline:extractive", "--agent", "direct"), *said)
+
+
+def test_an_agent_that_searches_needs_a_corpus(command: Cli, tmp_path: Path) -> None:
+    path = write(tmp_path / "b.json", GOOD)
+    done = command("run", "--benchmark", f"mirage:{path}", "--model", "baseline:extractive", "--agent", "vanilla_rag")
+    check(done, "--corpus")
+
+
+def test_a_real_benchmark_needs_a_model(command: Cli, tmp_path: Path) -> None:
+    check(command("run", "--benchmark", f"mirage:{write(tmp_path / 'b.json', GOOD)}"), "--model")
+
+
+def test_a_closed_port_is_told_once(command: Cli) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/v1"
+    check(command("run", "--model", "openai:m", "--base-url", url, "--agent", "direct", "--display", "none"), url)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_home(command: Cli, tmp_path: Path) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    check(command("run", "--display", "none", RAGROUNDS_HOME=str(locked)), str(locked))
+
+
+def test_a_home_that_is_a_file(command: Cli, tmp_path: Path) -> None:
+    check(command("run", "--display", "none", RAGROUNDS_HOME=str(write(tmp_path / "file", "x"))), "RAGROUNDS_HOME")
+
+
+def test_a_store_that_is_not_one(command: Cli, home: Path) -> None:
+    home.mkdir()
+    write(home / "store.sqlite", "this is not a database, but it is long enough to be read as one" * 20)
+    check(command("run", "--display", "none"), "store.sqlite")
+
+
+def test_a_misspelt_setting(command: Cli, tmp_path: Path) -> None:
+    check(command("run", "--display", "none", RAGROUNDS_HOEM="/x"), "RAGROUNDS_HOEM", "RAGROUNDS_HOME")
+    file = write(tmp_path / "settings.toml", "concurency = 3\n")
+    check(command("run", "--display", "none", RAGROUNDS_CONFIG=str(file)), "concurency", "concurrency")
+
+
+@pytest.mark.parametrize("name", ["show", "compare", "score"])
+def test_an_unknown_run(command: Cli, name: str) -> None:
+    extra = ["q"] if name == "show" else []
+    check(command(name, "nothing", *extra), "There is no run 'nothing'")
+
+
+@pytest.mark.parametrize(("fault", "said"), [("401", "refused the key"), ("404", "does not know the model")])
+def test_a_wrong_key_or_model_stops_the_run_with_one_line(command: Cli, server: Running, fault: str, said: str) -> None:
+    key = "sk-secret-0123456789abcdef"
+    options = ["--model", f"openai:fault-{fault}-always", "--base-url", server.url, "--agent", "direct"]
+    done = command("run", *options, "--display", "none", OPENAI_API_KEY=key)
+    check(done, said)
+    assert key not in done.stderr
+
+
+def test_usage_errors_are_two_as_well(command: Cli) -> None:
+    done = command("run", "--no-such-option")
+    assert done.returncode == 2
+    assert "--no-such-option" in done.stderr
+    assert done.stdout == ""
