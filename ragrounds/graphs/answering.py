@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError
+from ragrounds.graphs.reasoning import ending
 from ragrounds.records import Message, Question
 
+CONCLUDE = ("choice/conclude",)
 PROMPTS = tuple(f"{kind}/{form}" for kind in ("choice", "long") for form in ("direct", "cot", "rag", "rag_direct"))
 
 
@@ -29,6 +31,33 @@ def answer_prompt(context: Context, documents: str | None = None) -> tuple[Messa
         form = "rag" if prompting == "cot" else "rag_direct"
         values["documents"] = documents
     return context.prompts.render(f"{_kind(question)}/{form}", question.language, **values)
+
+
+def refine_prompt(context: Context, first: str, documents: str | None = None) -> tuple[Message, ...]:
+    """The prompt that asks to go over a first answer, with or without documents."""
+    question = context.question
+    values = {**_values(question), "first": first}
+    if documents is not None:
+        values["documents"] = documents
+    form = "refine" if documents is None else "refine_rag"
+    return context.prompts.render(f"{_kind(question)}/{form}", question.language, **values)
+
+
+def conclude_prompt(context: Context, reasoning: str, conclusion: str) -> tuple[Message, ...]:
+    """The prompt that maps a conclusion, reached without sight of the options, to one of them."""
+    question = context.question
+    values = {**_values(question), "conclusion": conclusion}
+
+    def prompt(shown: str) -> tuple[Message, ...]:
+        return context.prompts.render("choice/conclude", question.language, reasoning=shown, **values)
+
+    return prompt(ending(context, reasoning, context.room(prompt(""))))
+
+
+def choose_prompt(context: Context) -> tuple[Message, ...]:
+    """The turn that asks, at the end of a conversation without options, for one of them."""
+    question = context.question
+    return context.prompts.render("choice/choose", question.language, **_values(question))
 
 
 def _kind(question: Question) -> str:

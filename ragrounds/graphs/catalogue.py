@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
@@ -36,8 +37,23 @@ def prompts_of(name: str) -> tuple[str, ...]:
 
 
 def digest(name: str) -> str:
-    """Hash of the graph's source: a part of a run's fingerprint, so that an edited graph is another run."""
-    return hashlib.sha256(inspect.getsource(_module(name)).encode()).hexdigest()[:16]
+    """Hash of the sources of the graph and of the graphs and helpers it imports: a part of a run's fingerprint, so
+    that an edited graph is another run."""
+    sources: dict[str, str] = {}
+    _collect(_module(name), sources)
+    return hashlib.sha256("\0".join(sources[key] for key in sorted(sources)).encode()).hexdigest()[:16]
+
+
+def _collect(module: ModuleType, sources: dict[str, str]) -> None:
+    if module.__name__ in sources:
+        return
+    sources[module.__name__] = source = inspect.getsource(module)
+    package = __name__.rpartition(".")[0]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(package):
+            whole = [f"{package}.{alias.name}" for alias in node.names] if node.module == package else [node.module]
+            for full in whole:
+                _collect(importlib.import_module(full), sources)
 
 
 def _module(name: str) -> ModuleType:

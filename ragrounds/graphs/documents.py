@@ -20,7 +20,11 @@ def written(passages: Sequence[Passage]) -> str:
 
 
 def fitted(
-    context: Context, passages: Sequence[Passage], prompt: Callable[[str], Sequence[Message]]
+    context: Context,
+    passages: Sequence[Passage],
+    prompt: Callable[[str], Sequence[Message]],
+    *,
+    role: str = "answering",
 ) -> tuple[Passage, ...]:
     """Those of `passages`, best first, that fit the model's window beside the rest of `prompt`.
 
@@ -28,7 +32,7 @@ def fitted(
     of the agent, is an upper bound of its own (MIRAGE Section 4.1 gives one for each model). Neither known: nothing is
     cut. What was cut is noted in the trace.
     """
-    room = context.room(prompt(""))
+    room = context.room(prompt(""), role=role)
     bound = context.parameters.get("context_tokens")
     if isinstance(bound, int) and bound > 0:
         room = bound if room is None else min(room, bound)
@@ -37,10 +41,10 @@ def fitted(
     kept: list[Passage] = []
     for number, passage in enumerate(passages):
         # Two more for the blank line between documents.
-        size = context.count(_one(number, passage)) + 2
+        size = context.count(_one(number, passage), role=role) + 2
         if size > room:
-            frame = context.count(_one(number, replace(passage, text=""))) + 2
-            rest = context.cut(passage.text, room - frame) if room > frame else ""
+            frame = context.count(_one(number, replace(passage, text="")), role=role) + 2
+            rest = context.cut(passage.text, room - frame, role=role) if room > frame else ""
             if rest:
                 kept.append(replace(passage, text=rest))
             dropped = len(passages) - len(kept)
@@ -51,6 +55,13 @@ def fitted(
         room -= size
         kept.append(passage)
     return tuple(kept)
+
+
+def beginnings(passages: Sequence[Passage], characters: int) -> tuple[Passage, ...]:
+    """Each passage with at most `characters` of its text (Search-o1 takes 3,000); 0: all of it."""
+    if not characters:
+        return tuple(passages)
+    return tuple(replace(passage, text=passage.text[:characters]) for passage in passages)
 
 
 def ordered(passages: Sequence[Passage], order: str, seed: str) -> tuple[Passage, ...]:

@@ -1,6 +1,8 @@
 """`vanilla_rag`: retrieve k passages for the question, cut them to the window, answer (MedRAG, MIRAGE Section 3.2).
 
-The options are seen by `answer` alone; `retrieve` searches for the question's stem (question-only retrieval).
+With ``query_generation=hyde`` (or another way) the graph of that name stands before the retriever. The options are seen
+by `answer` alone; `retrieve` searches for the question's stem, or for what was generated from it (question-only
+retrieval).
 """
 
 from __future__ import annotations
@@ -9,28 +11,45 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from ragrounds.contracts import Context
-from ragrounds.graphs.answering import PROMPTS as PROMPTS
+from ragrounds.graphs import query_generation
+from ragrounds.graphs.answering import PROMPTS as ANSWERING
 from ragrounds.graphs.answering import answer_prompt
 from ragrounds.graphs.documents import fitted, ordered, written
-from ragrounds.graphs.parameters import whole
-from ragrounds.graphs.state import State
+from ragrounds.graphs.parameters import whole, word
+from ragrounds.graphs.state import State as Shared
 from ragrounds.records import Query
+
+PROMPTS = (*ANSWERING, *query_generation.PROMPTS)
+
+
+class State(Shared, total=False):
+    query: str | None
+    """What is searched for, where it was generated."""
+    dense: list[str]
 
 
 def build() -> StateGraph[State, Context, State, State]:
-    """START → retrieve → answer → END."""
+    """START → (query_generation →) retrieve → answer → END."""
     graph = StateGraph(State, context_schema=Context)
+    graph.add_node("query_generation", query_generation.build().compile())
     graph.add_node("retrieve", retrieve)
     graph.add_node("answer", answer)
-    graph.add_edge(START, "retrieve")
+    graph.add_conditional_edges(START, _first, ["query_generation", "retrieve"])
+    graph.add_edge("query_generation", "retrieve")
     graph.add_edge("retrieve", "answer")
     graph.add_edge("answer", END)
     return graph
 
 
+def _first(state: State, runtime: Runtime[Context]) -> str:
+    return "retrieve" if word(runtime.context, "query_generation", "none") == "none" else "query_generation"
+
+
 async def retrieve(state: State, runtime: Runtime[Context]) -> State:
     context = runtime.context
-    found = await context.search(Query.of(context.stem), whole(context, "top_k", 32))
+    generated = state.get("query")
+    query = Query.of(context.stem) if generated is None else Query(generated, tuple(state.get("dense", [])))
+    found = await context.search(query, whole(context, "top_k", 32))
     return {"passages": [passage.id for passage in found]}
 
 
@@ -38,6 +57,6 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
     context = runtime.context
     found = [context.passage(id) for id in state.get("passages", [])]
     kept = fitted(context, found, lambda documents: answer_prompt(context, documents))
-    shown = ordered(kept, str(context.parameters.get("order", "best_first")), context.seed)
+    shown = ordered(kept, word(context, "order", "best_first"), context.seed)
     reply = await context.ask(answer_prompt(context, written(shown)))
     return {"answer": reply.text}

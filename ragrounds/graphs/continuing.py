@@ -1,0 +1,76 @@
+"""Going on with a text that a model began and a search interrupted: Search-o1 and Search-R1.
+
+Two ways, whichever the model's server can (`Context.continues`): by *prefix* the whole text so far stands at the
+beginning of the assistant's turn and the model writes on from its last character; by *turns* what the model wrote is an
+assistant's turn and what the search found is the user's next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypedDict
+
+from ragrounds.contracts import Context
+from ragrounds.records import Message, Reply
+
+
+class Part(TypedDict, total=False):
+    """A piece of the text so far."""
+
+    by: Literal["model", "search"]
+    text: str
+    passages: list[str]
+    """Ids of passages that stand here in full; a graph writes them out anew for each prompt."""
+
+
+Write = Callable[[Part], str]
+"""How a graph writes a part into the text."""
+
+
+def resumed(
+    context: Context, prompt: Sequence[Message], parts: Sequence[Part], write: Write
+) -> tuple[tuple[Message, ...], str]:
+    """Messages and prefix with which the model goes on after `parts`."""
+    if not parts:
+        return tuple(prompt), ""
+    if context.continues == "prefix":
+        return tuple(prompt), whole_text(parts, write)
+    turns: list[Message] = list(prompt)
+    for part in parts:
+        text = write(part)
+        if part["by"] == "model":
+            # Servers refuse an assistant's turn without any text.
+            turns.append(Message("assistant", text if text.strip() else "…"))
+        else:
+            turns.append(Message("user", context.prompts.text("continuing/go_on", context.stem.language, found=text)))
+    return tuple(turns), ""
+
+
+def whole_text(parts: Sequence[Part], write: Write) -> str:
+    """All parts as one text."""
+    return "".join(write(part) for part in parts)
+
+
+def put_back(reply: Reply, pairs: Mapping[str, str]) -> str:
+    """The reply's text with the stop string that ended it, which most servers leave out.
+
+    Args:
+        reply: What the model wrote.
+        pairs: Stop string → the string that opens what it closes. Where the server does not name the stop string, an
+            opened and unclosed one tells which it was. A model that opens a tag and ends by itself looks the same to
+            such a server; its tag is then closed too. A text that was cut by its length is left as it is.
+    """
+    text = reply.text
+    if reply.stopped_at in pairs:
+        return text if text.endswith(reply.stopped_at) else text + reply.stopped_at
+    if reply.finish == "stop":
+        opened = {close: text.rfind(begin) for close, begin in pairs.items() if text.rfind(begin) > text.rfind(close)}
+        if opened:
+            return text + max(opened, key=lambda close: opened[close])
+    return text
+
+
+def full(context: Context, messages: Sequence[Message], prefix: str) -> bool:
+    """Whether the model's window has no room left for another chunk."""
+    room = context.room((*messages, Message("assistant", prefix)) if prefix else messages)
+    return room is not None and room <= 0

@@ -1,0 +1,74 @@
+"""`cot_refine`: answer by chain of thought, then refine that answer (MRAG, Appendix C.4, after Self-Refine).
+
+`reason` makes exactly the call of `direct` with ``prompting=cot``, so both share one entry of the journal. `refine`
+reads the question, that first answer and, with ``retrieval=true``, documents. The options are seen by `reason` and
+`refine`; `retrieve` searches for the question's stem and runs before them, so that nothing of the first answer, which
+knows the options, can reach a search.
+"""
+
+from __future__ import annotations
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from ragrounds.contracts import Context
+from ragrounds.graphs.answering import PROMPTS as ANSWERING
+from ragrounds.graphs.answering import answer_prompt, refine_prompt
+from ragrounds.graphs.documents import fitted, ordered, written
+from ragrounds.graphs.parameters import switch, whole, word
+from ragrounds.graphs.reasoning import ending
+from ragrounds.graphs.state import State as Shared
+from ragrounds.records import Message, Query
+
+PROMPTS = (*ANSWERING, *(f"{kind}/{form}" for kind in ("choice", "long") for form in ("refine", "refine_rag")))
+
+
+class State(Shared, total=False):
+    first: str
+    """R0, the answer by chain of thought."""
+
+
+def build() -> StateGraph[State, Context, State, State]:
+    """START → (retrieve →) reason → refine → END."""
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("retrieve", retrieve)
+    graph.add_node("reason", reason)
+    graph.add_node("refine", refine)
+    graph.add_conditional_edges(START, _first, ["retrieve", "reason"])
+    graph.add_edge("retrieve", "reason")
+    graph.add_edge("reason", "refine")
+    graph.add_edge("refine", END)
+    return graph
+
+
+def _first(state: State, runtime: Runtime[Context]) -> str:
+    return "retrieve" if switch(runtime.context, "retrieval", False) else "reason"
+
+
+async def retrieve(state: State, runtime: Runtime[Context]) -> State:
+    context = runtime.context
+    found = await context.search(Query.of(context.stem), whole(context, "top_k", 8))
+    return {"passages": [passage.id for passage in found]}
+
+
+async def reason(state: State, runtime: Runtime[Context]) -> State:
+    reply = await runtime.context.ask(answer_prompt(runtime.context))
+    return {"first": reply.text}
+
+
+async def refine(state: State, runtime: Runtime[Context]) -> State:
+    context = runtime.context
+    room = context.room(refine_prompt(context, "", None if "passages" not in state else ""))
+    # At most half of what is free, so that documents have their place too.
+    first = ending(context, state.get("first", ""), None if room is None else room // 2) or "(empty)"
+    documents = None
+    if "passages" in state:
+        found = [context.passage(id) for id in state["passages"]]
+
+        def prompt(documents: str) -> tuple[Message, ...]:
+            return refine_prompt(context, first, documents)
+
+        shown = ordered(fitted(context, found, prompt), word(context, "order", "best_first"), context.seed)
+        documents = written(shown)
+    reply = await context.ask(refine_prompt(context, first, documents))
+    return {"answer": reply.text}

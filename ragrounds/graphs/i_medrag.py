@@ -1,0 +1,142 @@
+"""`i_medrag`: rounds of follow-up questions, each answered by `vanilla_rag` (i-MedRAG: Xiong et al., 2024, Section 2).
+
+Each round the model, given the question and the answers so far, writes `queries` follow-up questions; each is answered
+by plain MedRAG without options, and question and answer join what is known. A round whose questions cannot be read does
+not count, but no more than three of those are allowed. Then the answer is given.
+
+`ask_further` writes queries and sees the stem alone; the graphs that answer them get a question without options;
+`answer` sees the options. Follow-up questions are looked up one after another, which keeps the order of calls fixed.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from typing import Annotated, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from msgspec.structs import replace
+
+from ragrounds.contracts import Context
+from ragrounds.graphs import vanilla_rag
+from ragrounds.graphs.answering import answer_prompt
+from ragrounds.graphs.parameters import whole
+from ragrounds.graphs.queries import folded, written_query
+from ragrounds.graphs.reasoning import ending, without_thought
+from ragrounds.graphs.state import State as Shared
+from ragrounds.records import Message
+
+PROMPTS = (*vanilla_rag.PROMPTS, "i_medrag/ask_further")
+SPARE = 3
+"""Rounds that may be lost to questions that cannot be read."""
+
+_NUMBERED = re.compile(r"^\s*(?:\d+\s*[.)、:]|[-*•]|(?:question|query|q)\s*\d+\s*[.):])\s*(.+?)\s*$", re.I | re.M)
+
+
+class Known(TypedDict):
+    """A follow-up question and its answer."""
+
+    question: str
+    answer: str
+
+
+class State(Shared, total=False):
+    known: Annotated[list[Known], operator.add]
+    further: list[str]
+    """This round's follow-up questions."""
+    rounds: int
+    iterations: int
+
+
+def build() -> StateGraph[State, Context, State, State]:
+    """START → ask_further ⇄ look_up, then answer → END."""
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("ask_further", ask_further)
+    graph.add_node("look_up", look_up)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "ask_further")
+    graph.add_conditional_edges("ask_further", _after_asking, ["look_up", "ask_further", "answer"])
+    graph.add_conditional_edges("look_up", _after_looking, ["ask_further", "answer"])
+    graph.add_edge("answer", END)
+    return graph
+
+
+def _over(state: State, context: Context) -> bool:
+    rounds = whole(context, "rounds", 4)
+    return state.get("rounds", 0) >= rounds or state["iterations"] >= rounds + SPARE
+
+
+def _after_asking(state: State, runtime: Runtime[Context]) -> str:
+    if state["further"]:
+        return "look_up"
+    return "answer" if _over(state, runtime.context) else "ask_further"
+
+
+def _after_looking(state: State, runtime: Runtime[Context]) -> str:
+    return "answer" if _over(state, runtime.context) else "ask_further"
+
+
+async def ask_further(state: State, runtime: Runtime[Context]) -> State:
+    context, stem = runtime.context, runtime.context.stem
+    number, iteration = whole(context, "queries", 3), state.get("iterations", 0) + 1
+
+    def prompt(known: str) -> tuple[Message, ...]:
+        return context.prompts.render(
+            "i_medrag/ask_further", stem.language, question=stem.text, known=known, number=str(number)
+        )
+
+    known = ending(context, _written(state), context.room(prompt(""), role="querying"), role="querying")
+    reply = await context.ask(prompt(known), role="querying")
+    asked = {folded(entry["question"]) for entry in state.get("known", [])}
+    further: list[str] = []
+    for text in read_questions(without_thought(reply.text)):
+        if folded(text) in asked:
+            context.note("repeated_query", text[:200])
+        elif len(further) < number:
+            further.append(written_query(context, text).text)
+            asked.add(folded(text))
+    if not further:
+        context.note("no_queries", f"iteration {iteration} gave no new question that could be read")
+    return {"further": further, "iterations": iteration}
+
+
+async def look_up(state: State, runtime: Runtime[Context]) -> State:
+    context = runtime.context
+    graph = vanilla_rag.build().compile()
+    names = ("top_k", "order", "context_tokens")
+    given = {name: context.parameters[name] for name in names if name in context.parameters}
+    known: list[Known] = []
+    for text in state["further"]:
+        inner = context.asking(replace(context.stem, text=text), role="reading", prompting="direct", **given)
+        found = await graph.ainvoke({}, context=inner)
+        known.append({"question": text, "answer": without_thought(found["answer"])})
+    return {"known": known, "rounds": state.get("rounds", 0) + 1}
+
+
+async def answer(state: State, runtime: Runtime[Context]) -> State:
+    context = runtime.context
+    room = context.room(answer_prompt(context, ""))
+    reply = await context.ask(answer_prompt(context, ending(context, _written(state), room)))
+    return {"answer": reply.text}
+
+
+def read_questions(text: str) -> list[str]:
+    """The questions in a model's reply: a JSON object's ``queries``, a JSON list, or else a numbered list's lines."""
+    for begin, end in (("{", "}"), ("[", "]")):
+        start, stop = text.find(begin), text.rfind(end)
+        if 0 <= start < stop:
+            try:
+                read = json.loads(text[start : stop + 1], strict=False)
+            except (ValueError, RecursionError):
+                continue
+            listed = read.get("queries") if isinstance(read, dict) else read
+            if isinstance(listed, list):
+                return [item.strip() for item in listed if isinstance(item, str) and item.strip()]
+    return _NUMBERED.findall(text)
+
+
+def _written(state: State) -> str:
+    entries = state.get("known", [])
+    return "\n\n".join(f"Query: {entry['question']}\nAnswer: {entry['answer']}" for entry in entries) or "(none yet)"

@@ -1,0 +1,30 @@
+"""`native_search`: the provider searches the web by its own means (OGCaReBench's GPT-4o-search baseline).
+
+What it searched for and read is the provider's secret: one call, no passages, not repeatable from a corpus. The
+provider sees the options together with the question, so on multiple choice this is not question-only retrieval; the
+agent's file says so.
+"""
+
+from __future__ import annotations
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from ragrounds.contracts import Context
+from ragrounds.graphs.answering import PROMPTS as PROMPTS
+from ragrounds.graphs.answering import answer_prompt
+from ragrounds.graphs.state import State
+
+
+def build() -> StateGraph[State, Context, State, State]:
+    """START → answer → END."""
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "answer")
+    graph.add_edge("answer", END)
+    return graph
+
+
+async def answer(state: State, runtime: Runtime[Context]) -> State:
+    reply = await runtime.context.ask(answer_prompt(runtime.context), web_search=True)
+    return {"answer": reply.text}

@@ -1,0 +1,31 @@
+"""`oracle`: the gold documents as context: what a perfect retriever would bring (OGCaReBench's oracle setting).
+
+The ids of the gold documents, never the gold answer, reach this graph through `Context.gold_passages`, which refuses
+every agent whose file does not say ``oracle = true``. A gold document that the corpus lacks is noted. The options are
+seen by `answer` alone.
+"""
+
+from __future__ import annotations
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from ragrounds.contracts import Context
+from ragrounds.graphs.answering import PROMPTS as PROMPTS
+from ragrounds.graphs.state import State
+from ragrounds.graphs.vanilla_rag import answer
+
+
+def build() -> StateGraph[State, Context, State, State]:
+    """START → gold → answer → END."""
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("gold", gold)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "gold")
+    graph.add_edge("gold", "answer")
+    graph.add_edge("answer", END)
+    return graph
+
+
+async def gold(state: State, runtime: Runtime[Context]) -> State:
+    return {"passages": [passage.id for passage in runtime.context.gold_passages()]}

@@ -1,0 +1,112 @@
+"""`query_generation`: write a text first and search with it (R2MED, Tables 3 and 4).
+
+* ``hyde``: a hypothetical document, zero-shot (Gao et al., 2022).
+* ``query2doc``: the same after two fixed examples (Wang et al., 2023).
+* ``lamer``: the same after the ten passages that the question itself finds, 512 words of each (Shen et al., 2023). The
+  paper takes them by BM25; here it is the agent's own retriever, which is BM25 unless it says otherwise.
+* ``answer[agent=search_o1]``: the final answer of any agent, its reasoning left out, with HyDE's combination.
+
+One text a query (the first HyDE took eight). The graph stands in front of any retriever: it reads nothing but the
+question's stem and writes `query` and `dense`. The options are seen by no node of it, and an agent that answers here is
+given a question without options.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from msgspec.structs import replace
+
+from ragrounds.contracts import Context
+from ragrounds.errors import UserError, nearest
+from ragrounds.graphs.combining import RULES, combined
+from ragrounds.graphs.documents import fitted, written
+from ragrounds.graphs.parameters import word
+from ragrounds.graphs.reasoning import without_thought
+from ragrounds.records import Message, Query
+from ragrounds.specs import Spec, parse
+
+PROMPTS = ("query_generation/hyde", "query_generation/query2doc", "query_generation/lamer")
+CANDIDATES, WORDS = 10, 512
+
+
+class State(TypedDict, total=False):
+    candidates: list[str]
+    """Ids of the passages that LameR shows."""
+    document: str
+    """What was generated."""
+    query: str | None
+    """What lexical retrievers search for."""
+    dense: list[str]
+    """Texts whose vectors' mean dense retrievers search for."""
+
+
+def build() -> StateGraph[State, Context, State, State]:
+    """START → (candidates →) generate → combine → END."""
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("candidates", candidates)
+    graph.add_node("generate", generate)
+    graph.add_node("combine", combine)
+    graph.add_conditional_edges(START, _first, ["candidates", "generate"])
+    graph.add_edge("candidates", "generate")
+    graph.add_edge("generate", "combine")
+    graph.add_edge("combine", END)
+    return graph
+
+
+def way(context: Context) -> Spec:
+    """The agent's way of generation.
+
+    Raises:
+        UserError: there is none of that name, or `answer` names no agent.
+    """
+    given = parse(word(context, "query_generation", "hyde"))
+    if given.name not in RULES:
+        raise UserError(
+            f"Unknown query_generation {given.name!r}.{nearest(given.name, RULES)} Known: {', '.join(RULES)}."
+        )
+    if given.name == "answer" and "agent" not in given.parameters:
+        raise UserError("query_generation=answer needs an agent, such as answer[agent=search_o1].")
+    return given
+
+
+def _first(state: State, runtime: Runtime[Context]) -> str:
+    return "candidates" if way(runtime.context).name == "lamer" else "generate"
+
+
+async def candidates(state: State, runtime: Runtime[Context]) -> State:
+    found = await runtime.context.search(Query.of(runtime.context.stem), CANDIDATES)
+    return {"candidates": [passage.id for passage in found]}
+
+
+async def generate(state: State, runtime: Runtime[Context]) -> State:
+    context, chosen = runtime.context, way(runtime.context)
+    if chosen.name == "answer":
+        return {"document": without_thought(await context.answer_of(str(chosen.parameters["agent"])))}
+    values = {"question": context.stem.text}
+
+    def prompt(documents: str) -> tuple[Message, ...]:
+        shown = {"documents": documents} if chosen.name == "lamer" else {}
+        return context.prompts.render(f"query_generation/{chosen.name}", context.stem.language, **values, **shown)
+
+    found = [context.passage(id) for id in state.get("candidates", [])]
+    short = [replace(passage, text=_first_words(passage.text)) for passage in found]
+    kept = fitted(context, short, prompt, role="querying") if short else ()
+    reply = await context.ask(prompt(written(kept)), role="querying")
+    return {"document": without_thought(reply.text)}
+
+
+async def combine(state: State, runtime: Runtime[Context]) -> State:
+    context, document = runtime.context, state.get("document", "")
+    if not document:
+        context.note("nothing_generated", "the question itself is searched for")
+        return {"query": context.stem.text, "dense": []}
+    query = combined(way(context).name, context.stem.text, document)
+    return {"query": query.text, "dense": list(query.dense)}
+
+
+def _first_words(text: str) -> str:
+    words = text.split(maxsplit=WORDS)
+    return " ".join(words[:WORDS])

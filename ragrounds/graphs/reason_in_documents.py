@@ -1,0 +1,92 @@
+"""`reason_in_documents`: search, read what was found in the light of the reasoning so far, keep what helps (Search-o1).
+
+A graph of its own that any graph can take in as a node: it reads `query` and `reasoning` and writes `passages` and
+`information`. Nothing here sees the options: the reader gets the reasoning, the query and the documents.
+
+Two differences from the published code. The marker before the information is found anywhere in a line, in any case and
+with or without emphasis; the original loses what does not begin on a new line. And where nothing was found the reader
+is not asked.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from ragrounds.contracts import Context
+from ragrounds.graphs.documents import beginnings, fitted, written
+from ragrounds.graphs.parameters import whole
+from ragrounds.graphs.queries import written_query
+from ragrounds.graphs.reasoning import ending, without_thought
+from ragrounds.records import Message
+
+PROMPTS = ("reason_in_documents/read", "reason_in_documents/nothing")
+
+_MARKER = re.compile(r"\**\s*final\s+information\s*\**\s*[:：]?\s*\**", re.IGNORECASE)
+
+
+class State(TypedDict, total=False):
+    query: str | None
+    reasoning: str
+    """What the reader is told of the reasoning so far."""
+    passages: list[str]
+    reading: str
+    """What the reader wrote, all of it."""
+    information: str
+    """What is worth keeping of it."""
+
+
+def build() -> StateGraph[State, Context, State, State]:
+    """START → search → read → distil → END."""
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("search", search)
+    graph.add_node("read", read)
+    graph.add_node("distil", distil)
+    graph.add_edge(START, "search")
+    graph.add_edge("search", "read")
+    graph.add_edge("read", "distil")
+    graph.add_edge("distil", END)
+    return graph
+
+
+async def search(state: State, runtime: Runtime[Context]) -> State:
+    context = runtime.context
+    found = await context.search(written_query(context, state.get("query") or ""), whole(context, "top_k", 10))
+    return {"passages": [passage.id for passage in found]}
+
+
+async def read(state: State, runtime: Runtime[Context]) -> State:
+    context, language = runtime.context, runtime.context.stem.language
+    found = [context.passage(id) for id in state.get("passages", [])]
+    if not found:
+        context.note("nothing_found", "the search found nothing; the reader was not asked")
+        return {"reading": ""}
+    query = written_query(context, state.get("query") or "").text
+
+    def prompt(documents: str, reasoning: str) -> tuple[Message, ...]:
+        return context.prompts.render(
+            "reason_in_documents/read", language, reasoning=reasoning, query=query, documents=documents
+        )
+
+    room = context.room(prompt("", ""), role="reading")
+    before = (
+        ending(context, state.get("reasoning", ""), None if room is None else room // 2, role="reading") or "(none)"
+    )
+    short = beginnings(found, whole(context, "document_characters", 3000, least=0))
+    kept = fitted(context, short, lambda documents: prompt(documents, before), role="reading")
+    reply = await context.ask(prompt(written(kept), before), role="reading")
+    return {"reading": reply.text}
+
+
+async def distil(state: State, runtime: Runtime[Context]) -> State:
+    context = runtime.context
+    text = without_thought(state.get("reading", ""))
+    marked = _MARKER.split(text)[-1].strip() if _MARKER.search(text) else ""
+    if not marked:
+        if state.get("passages"):
+            context.note("no_information", "the reader gave no final information")
+        marked = context.prompts.text("reason_in_documents/nothing", context.stem.language)
+    return {"information": marked}

@@ -1,0 +1,68 @@
+"""A model's reasoning as text: its steps shortened, its conclusion found, its end kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ragrounds.contracts import Context
+
+_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_STEP = re.compile(r"\n\s*\n")
+_ALL = 5
+"""Up to so many steps nothing is left out."""
+_LAST = 4
+
+
+def shortened(text: str, marks: Sequence[str]) -> str:
+    """The reasoning as the reader of documents is given it (Search-o1): numbered steps, with gaps.
+
+    Up to five steps are all kept; of more, the first, the last four and every one that holds one of `marks` (a query
+    or a result). Each gap is an ellipsis.
+    """
+    steps = [step.strip() for step in _STEP.split(text) if step.strip()]
+    lines: list[str] = []
+    for number, step in enumerate(steps, 1):
+        last = number > len(steps) - _LAST
+        if len(steps) <= _ALL or number == 1 or last or any(mark in step for mark in marks):
+            lines.append(f"Step {number}: {step}")
+        elif lines[-1] != "...":
+            lines.append("...")
+    return "\n\n".join(lines)
+
+
+def boxed(text: str) -> str | None:
+    r"""What stands in the last ``\boxed{…}``, braces inside it included; ``None``: there is none, or it is empty."""
+    start = text.rfind("\\boxed{")
+    if start < 0:
+        return None
+    depth, begin = 0, start + len("\\boxed{")
+    for place in range(begin, len(text)):
+        if text[place] == "{":
+            depth += 1
+        elif text[place] == "}":
+            if depth == 0:
+                return text[begin:place].strip() or None
+            depth -= 1
+    return None
+
+
+def without_thought(text: str) -> str:
+    """The text without its ``<think>`` parts, one that is never closed included."""
+    return _THOUGHT.sub("", text).strip()
+
+
+def ending(context: Context, text: str, tokens: int | None, *, role: str = "answering") -> str:
+    """The end of `text` that has at most `tokens` tokens: what is concluded stands last. ``None``: all of it."""
+    if tokens is None:
+        return text
+    size = context.count(text, role=role)
+    if size <= tokens:
+        return text
+    context.note("reasoning_cut", f"of {size} tokens of earlier reasoning only the last {max(tokens, 0)} were shown")
+    while text and size > tokens:
+        # Characters a token vary, so the cut is made in rounds.
+        keep = min(len(text) - 1, len(text) * max(tokens, 0) // size)
+        text = text[len(text) - keep :] if keep else ""
+        size = context.count(text, role=role) if text else 0
+    return text

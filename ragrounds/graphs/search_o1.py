@@ -1,0 +1,165 @@
+r"""`search_o1`: one train of reasoning that searches whenever it is unsure (Search-o1: Li et al., 2025, Section 3).
+
+The model writes a query between two tokens and stops; what was found is put between two others and the model goes on.
+With ``reading=true`` the documents are first read by `reason_in_documents` and only what helps is inserted; without it
+the passages themselves are. The strategy's own limits (`search_limit`, `turns`) never end an attempt: over the search
+limit a notice stands in place of the result, after the last turn the answer is generated directly.
+
+`reason` writes queries, so it sees the question's stem alone. `answer`, the only node that sees the options, maps the
+boxed conclusion to one of them. This is the one point where the graph asks once more than the paper, whose questions
+carry their options from the start. A long question's answer is the content of the last ``\boxed{}``.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Annotated
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from ragrounds.contracts import Context
+from ragrounds.graphs import reason_in_documents
+from ragrounds.graphs.answering import CONCLUDE, answer_prompt, conclude_prompt
+from ragrounds.graphs.answering import PROMPTS as ANSWERING
+from ragrounds.graphs.continuing import Part, full, put_back, resumed, whole_text
+from ragrounds.graphs.documents import beginnings, written
+from ragrounds.graphs.parameters import switch, whole
+from ragrounds.graphs.queries import repeated
+from ragrounds.graphs.reasoning import boxed, shortened
+from ragrounds.graphs.state import State as Shared
+
+PROMPTS = (
+    *ANSWERING,
+    *CONCLUDE,
+    *reason_in_documents.PROMPTS,
+    "continuing/go_on",
+    "search_o1/reason",
+    "search_o1/no_more_searches",
+    "search_o1/searched_before",
+)
+ASK, ASKED = "<|begin_search_query|>", "<|end_search_query|>"
+TOLD, END_TOLD = "<|begin_search_result|>", "<|end_search_result|>"
+
+
+class State(Shared, total=False):
+    parts: Annotated[list[Part], operator.add]
+    """The text so far."""
+    turns: int
+    query: str | None
+    """What the last chunk asks to search for; ``None``: nothing, the reasoning is finished."""
+    searched: Annotated[list[str], operator.add]
+    reasoning: str
+    information: str
+
+
+def build() -> StateGraph[State, Context, State, State]:
+    """START → reason ⇄ (reason_in_documents | search → insert | remind | deny), reason → answer → END."""
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("reason", reason)
+    graph.add_node("reason_in_documents", reason_in_documents.build().compile())
+    graph.add_node("search", reason_in_documents.search)
+    graph.add_node("insert", insert)
+    graph.add_node("remind", remind)
+    graph.add_node("deny", deny)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "reason")
+    ways = ["reason_in_documents", "search", "remind", "deny", "answer"]
+    graph.add_conditional_edges("reason", _next, ways)
+    graph.add_edge("reason_in_documents", "insert")
+    graph.add_edge("search", "insert")
+    for node in ("insert", "remind", "deny"):
+        graph.add_edge(node, "reason")
+    graph.add_edge("answer", END)
+    return graph
+
+
+def _next(state: State, runtime: Runtime[Context]) -> str:
+    context, query = runtime.context, state.get("query")
+    if query is None or state["turns"] >= whole(context, "turns", 15):
+        return "answer"
+    if repeated(query, state.get("searched", [])):
+        return "remind"
+    if len(state.get("searched", [])) >= whole(context, "search_limit", 10, least=0):
+        return "deny"
+    return "reason_in_documents" if switch(context, "reading", True) else "search"
+
+
+async def reason(state: State, runtime: Runtime[Context]) -> State:
+    context, parts = runtime.context, state.get("parts", [])
+    stem, turn = context.stem, state.get("turns", 0) + 1
+    limit = whole(context, "search_limit", 10, least=0)
+    prompt = context.prompts.render("search_o1/reason", stem.language, question=stem.text, limit=str(limit))
+    messages, prefix = resumed(context, prompt, parts, lambda part: _written(context, part))
+    if full(context, messages, prefix):
+        context.note("window_full", f"the model's window was full before turn {turn}")
+        return {"turns": turn, "query": None}
+    reply = await context.ask(messages, prefix=prefix, stop=(ASKED,))
+    text = put_back(reply, {ASKED: ASK})
+    query = _query(context, text)
+    if query is not None and turn >= whole(context, "turns", 15):
+        context.note("turn_limit", f"turn {turn} was the last and asked for another search")
+    new: list[Part] = [{"by": "model", "text": text}]
+    so_far = whole_text([*parts, *new], lambda part: _written(context, part))
+    return {"parts": new, "turns": turn, "query": query, "reasoning": shortened(so_far, (ASK, TOLD))}
+
+
+def _query(context: Context, text: str) -> str | None:
+    """The last query of a chunk, which must end the chunk."""
+    body = text.rstrip()
+    if not body.endswith(ASKED):
+        return None
+    before, opened, query = body[: -len(ASKED)].rpartition(ASK)
+    if not opened or ASKED in query:
+        context.note("malformed_query", "the chunk ended a query that it had not begun; the reasoning ends here")
+        return None
+    if ASK in before:
+        context.note("extra_query", "the chunk held more than one query; the last one counts")
+    return query.strip()
+
+
+async def insert(state: State, runtime: Runtime[Context]) -> State:
+    part: Part = {"by": "search"}
+    if switch(runtime.context, "reading", True):
+        part["text"] = state.get("information", "")
+    else:
+        part["passages"] = state.get("passages", [])
+    return {"parts": [part], "searched": [state.get("query") or ""]}
+
+
+async def remind(state: State, runtime: Runtime[Context]) -> State:
+    """A query that was searched before is not searched again and does not count against the limit."""
+    context = runtime.context
+    context.note("repeated_query", state.get("query") or "")
+    text = context.prompts.text("search_o1/searched_before", context.stem.language)
+    return {"parts": [{"by": "search", "text": text}]}
+
+
+async def deny(state: State, runtime: Runtime[Context]) -> State:
+    context = runtime.context
+    context.note("search_limit", f"all {len(state.get('searched', []))} searches were used: {state.get('query')}")
+    text = context.prompts.text("search_o1/no_more_searches", context.stem.language)
+    return {"parts": [{"by": "search", "text": text}]}
+
+
+async def answer(state: State, runtime: Runtime[Context]) -> State:
+    context, parts = runtime.context, state.get("parts", [])
+    conclusion = boxed("".join(part["text"] for part in parts if part["by"] == "model"))
+    if conclusion is None:
+        context.note("no_answer", "the reasoning reached no boxed answer; it is generated directly instead")
+        return {"answer": (await context.ask(answer_prompt(context))).text}
+    if not context.question.options:
+        return {"answer": conclusion}
+    reply = await context.ask(conclude_prompt(context, state.get("reasoning", ""), conclusion))
+    return {"answer": reply.text}
+
+
+def _written(context: Context, part: Part) -> str:
+    if part["by"] == "model":
+        return part["text"]
+    if "passages" in part:
+        found = [context.passage(id) for id in part["passages"]]
+        text = written(beginnings(found, whole(context, "document_characters", 3000, least=0)))
+    else:
+        text = part["text"]
+    return f"\n\n{TOLD}{text}{END_TOLD}\n\n"

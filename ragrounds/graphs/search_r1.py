@@ -1,0 +1,120 @@
+"""`search_r1`: reason, search and answer in tags (Search-R1: Jin et al., 2025, Section 3).
+
+The model thinks in ``<think>``, searches in ``<search>``, is told in ``<information>`` and ends in ``<answer>``. After
+`turns` turns one more follows in which nothing is searched. What is neither a search nor an answer gets a fixed
+correction, which costs a turn.
+
+`act` writes queries, so it sees the question's stem alone; `answer`, the only node that sees the options, maps what
+stands in ``<answer>`` to one of them (one call more than the paper, whose questions have no options). A long question's
+answer is what stands in the tag, or the last chunk where there is none.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import Annotated
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from ragrounds.contracts import Context
+from ragrounds.graphs.answering import CONCLUDE, conclude_prompt
+from ragrounds.graphs.continuing import Part, full, put_back, resumed, whole_text
+from ragrounds.graphs.documents import written
+from ragrounds.graphs.parameters import whole
+from ragrounds.graphs.queries import written_query
+from ragrounds.graphs.state import State as Shared
+
+PROMPTS = (*CONCLUDE, "continuing/go_on", "search_r1/act", "search_r1/correction")
+
+_ACTION = re.compile(r"<(search|answer)>(.*?)</\1>", re.DOTALL)
+_STOPS = {"</search>": "<search>", "</answer>": "<answer>"}
+
+
+class State(Shared, total=False):
+    parts: Annotated[list[Part], operator.add]
+    turns: int
+    action: str
+    """``search``, ``answer``, ``invalid``, or ``none`` where the window is full."""
+    content: str
+    """What stands in the action's tag."""
+
+
+def build() -> StateGraph[State, Context, State, State]:
+    """START → act ⇄ (search | correct), act → answer → END."""
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("act", act)
+    graph.add_node("search", search)
+    graph.add_node("correct", correct)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "act")
+    graph.add_conditional_edges("act", _next, ["search", "correct", "answer"])
+    graph.add_edge("search", "act")
+    graph.add_edge("correct", "act")
+    graph.add_edge("answer", END)
+    return graph
+
+
+def _next(state: State, runtime: Runtime[Context]) -> str:
+    # The turn after the last one has search off: whatever it wrote, the answer follows.
+    if state["action"] in ("answer", "none") or state["turns"] > whole(runtime.context, "turns", 4):
+        return "answer"
+    return "search" if state["action"] == "search" else "correct"
+
+
+async def act(state: State, runtime: Runtime[Context]) -> State:
+    context, turn = runtime.context, state.get("turns", 0) + 1
+    prompt = context.prompts.render("search_r1/act", context.stem.language, question=context.stem.text)
+    messages, prefix = resumed(context, prompt, state.get("parts", []), lambda part: _written(context, part))
+    if full(context, messages, prefix):
+        context.note("window_full", f"the model's window was full before turn {turn}")
+        return {"turns": turn, "action": "none", "content": ""}
+    reply = await context.ask(messages, prefix=prefix, stop=tuple(_STOPS))
+    text = put_back(reply, _STOPS)
+    found = _ACTION.search(text)
+    action, content = (found[1], found[2].strip()) if found else ("invalid", "")
+    if found and text[found.end() :].strip():
+        context.note("extra_text", "what followed the first action was left out")
+    if action != "answer" and turn > whole(context, "turns", 4):
+        context.note("turn_limit", f"turn {turn}, the last one, gave no answer")
+    return {
+        "parts": [{"by": "model", "text": text[: found.end()] if found else text}],
+        "turns": turn,
+        "action": action,
+        "content": content,
+    }
+
+
+async def search(state: State, runtime: Runtime[Context]) -> State:
+    context = runtime.context
+    found = await context.search(written_query(context, state["content"]), whole(context, "top_k", 3))
+    return {"parts": [{"by": "search", "passages": [passage.id for passage in found]}]}
+
+
+async def correct(state: State, runtime: Runtime[Context]) -> State:
+    context = runtime.context
+    context.note("invalid_action", "the chunk neither searched nor answered")
+    return {"parts": [{"by": "search", "text": context.prompts.text("search_r1/correction", context.stem.language)}]}
+
+
+async def answer(state: State, runtime: Runtime[Context]) -> State:
+    context, parts = runtime.context, state.get("parts", [])
+    given = state["content"] if state["action"] == "answer" else ""
+    if not given:
+        context.note("no_answer", "no answer stands in its tag")
+    if not context.question.options:
+        last = next((part["text"] for part in reversed(parts) if part["by"] == "model"), "")
+        return {"answer": given or last}
+    text = whole_text(parts, lambda part: _written(context, part))
+    reply = await context.ask(conclude_prompt(context, text or "(none)", given or "(none)"))
+    return {"answer": reply.text}
+
+
+def _written(context: Context, part: Part) -> str:
+    if part["by"] == "model":
+        return part["text"]
+    if "passages" not in part:
+        return f"\n{part['text']}\n"
+    documents = written([context.passage(id) for id in part["passages"]])
+    return f"\n\n<information>{context.cut(documents, whole(context, 'observation_tokens', 500))}</information>\n\n"

@@ -1,0 +1,165 @@
+"""`tool_agent`: a plain tool-calling loop over the search tool (ReAct: Yao et al., 2023), as it is built today.
+
+The model asks for the tool by the provider's own tool calls; results come back as the tool's turns; a turn without a
+call ends the loop. `search_limit` and `turns` are the strategy's own: over the first a notice stands in place of the
+result, after the second the answer is asked for without tools.
+
+`think` writes queries, so it sees the question's stem alone. `answer`, the only node that sees the options, goes on
+with the same conversation and asks for one of them; a long question's answer is the last turn's text.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from typing import Annotated, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from ragrounds.contracts import Context, Tool
+from ragrounds.graphs.answering import PROMPTS as ANSWERING
+from ragrounds.graphs.answering import answer_prompt, choose_prompt
+from ragrounds.graphs.documents import beginnings, written
+from ragrounds.graphs.parameters import whole
+from ragrounds.graphs.queries import written_query
+from ragrounds.graphs.state import State as Shared
+from ragrounds.records import Message, ToolCall
+
+PROMPTS = (
+    *ANSWERING,
+    "choice/choose",
+    "tool_agent/think",
+    "tool_agent/answer_now",
+    "tool_agent/no_more_searches",
+    "tool_agent/not_understood",
+)
+SEARCH = Tool("search", "Search the corpus for passages about a query.", "query", "What to search for, in a few words.")
+
+
+class Wish(TypedDict):
+    """A call that the model asked for; ids are numbered here, so that a repeated run sends the same messages."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Turn(TypedDict, total=False):
+    """What the model said and asked for, or what one call brought: passages or a notice."""
+
+    said: str
+    wishes: list[Wish]
+    answers: str
+    passages: list[str]
+    notice: str
+
+
+class State(Shared, total=False):
+    conversation: Annotated[list[Turn], operator.add]
+    turns: int
+    searches: int
+    full: bool
+
+
+def build() -> StateGraph[State, Context, State, State]:
+    """START → think ⇄ search, think → answer → END."""
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("think", think)
+    graph.add_node("search", search)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "think")
+    graph.add_conditional_edges("think", _next, ["search", "answer"])
+    graph.add_edge("search", "think")
+    graph.add_edge("answer", END)
+    return graph
+
+
+def _next(state: State, runtime: Runtime[Context]) -> str:
+    if state.get("full") or not state["conversation"][-1].get("wishes"):
+        return "answer"
+    return "answer" if state["turns"] >= whole(runtime.context, "turns", 10) else "search"
+
+
+async def think(state: State, runtime: Runtime[Context]) -> State:
+    context, turn = runtime.context, state.get("turns", 0) + 1
+    messages = _messages(context, state)
+    if context.room(messages) == 0:
+        context.note("window_full", f"the model's window was full before turn {turn}")
+        return {"turns": turn, "full": True}
+    reply = await context.ask(messages, tools=(SEARCH,))
+    wishes: list[Wish] = [
+        {"id": f"call_{turn}_{number}", "name": call.name, "arguments": call.arguments}
+        for number, call in enumerate(reply.calls, 1)
+    ]
+    if wishes and turn >= whole(context, "turns", 10):
+        context.note("turn_limit", f"turn {turn} was the last and asked for another search")
+    return {"conversation": [{"said": reply.text, "wishes": wishes}], "turns": turn}
+
+
+async def search(state: State, runtime: Runtime[Context]) -> State:
+    context, done = runtime.context, state.get("searches", 0)
+    turns: list[Turn] = []
+    for wish in state["conversation"][-1]["wishes"]:
+        query = _query(wish)
+        if query is None:
+            context.note("malformed_call", f"{wish['name']}({wish['arguments']})"[:200])
+            notice = context.prompts.text("tool_agent/not_understood", context.stem.language)
+            turns.append({"answers": wish["id"], "notice": notice})
+        elif done >= whole(context, "search_limit", 10, least=0):
+            context.note("search_limit", f"all {done} searches were used: {query[:200]}")
+            notice = context.prompts.text("tool_agent/no_more_searches", context.stem.language)
+            turns.append({"answers": wish["id"], "notice": notice})
+        else:
+            found = await context.search(written_query(context, query), whole(context, "top_k", 5))
+            turns.append({"answers": wish["id"], "passages": [passage.id for passage in found]})
+            done += 1
+    return {"conversation": turns, "searches": done}
+
+
+def _query(wish: Wish) -> str | None:
+    """The query of a call to the search tool; ``None``: it is another tool, or its arguments are not as told."""
+    if wish["name"] != SEARCH.name:
+        return None
+    try:
+        given = json.loads(wish["arguments"], strict=False)
+    except (ValueError, RecursionError):
+        return None
+    query = given.get(SEARCH.argument) if isinstance(given, dict) else None
+    return query if isinstance(query, str) and query.strip() else None
+
+
+async def answer(state: State, runtime: Runtime[Context]) -> State:
+    context = runtime.context
+    last = state["conversation"][-1] if state.get("conversation") else Turn()
+    unheard = {**state, "conversation": state.get("conversation", [])[:-1]} if last.get("wishes") else state
+    messages = _messages(context, unheard)
+    if context.question.options:
+        messages = (*messages, *choose_prompt(context))
+    elif last.get("said", "").strip() and not last.get("wishes"):
+        return {"answer": last["said"]}
+    else:
+        context.note("no_answer", "the loop ended without an answer; it is asked for without tools")
+        messages = (*messages, *context.prompts.render("tool_agent/answer_now", context.stem.language))
+    if context.room(messages) == 0:
+        context.note("conversation_left_out", "the conversation does not fit the window; the answer is given directly")
+        messages = answer_prompt(context)
+    return {"answer": (await context.ask(messages)).text}
+
+
+def _messages(context: Context, state: State) -> tuple[Message, ...]:
+    messages = list(context.prompts.render("tool_agent/think", context.stem.language, question=context.stem.text))
+    for turn in state.get("conversation", []):
+        if "answers" in turn:
+            messages.append(Message("tool", _result(context, turn), answers=turn["answers"]))
+        else:
+            calls = tuple(ToolCall(wish["id"], wish["name"], wish["arguments"]) for wish in turn["wishes"])
+            messages.append(Message("assistant", turn["said"] or ("" if calls else "…"), calls=calls))
+    return tuple(messages)
+
+
+def _result(context: Context, turn: Turn) -> str:
+    if "passages" not in turn:
+        return turn["notice"]
+    found = [context.passage(id) for id in turn["passages"]]
+    return written(beginnings(found, whole(context, "document_characters", 3000, least=0)))

@@ -1,0 +1,173 @@
+"""A scripted model, a small shelf of passages, and `play`: one question through the real replay, journal and store."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from ragrounds.agents.agent import open_agent
+from ragrounds.contracts import Request
+from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.replay import Strand, replay
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.tree import path
+from ragrounds.models.faults import CallFailed
+from ragrounds.records import Attempt, Called, Fault, Gold, Noted, Passage, Question, Reply, Run, Usage
+
+OPTIONS = {"A": "Warfarin zqa", "B": "Heparin zqb", "C": "Aspirin zqc"}
+"""Each holds a word that stands nowhere else: wherever it turns up, the options were shown."""
+CHOICE = Question(id="q/1", benchmark="test/choice", text="Which drug is given first?", options=OPTIONS)
+LONG = Question(id="q/2", benchmark="test/long", text="What is given first, and why?", kind="long")
+ANSWER = '{"step_by_step_thinking": "…", "answer_choice": "B"}'
+Script = Sequence[str | Reply] | Callable[[Request], str | Reply]
+
+
+class Scripted:
+    """A model (contract: Model) whose replies are a list, used up one by one, or a function of the request."""
+
+    spec = "scripted:model"
+
+    def __init__(self, script: Script, *, window: int | None = None, continues: str = "prefix") -> None:
+        self.script = script if callable(script) else list(script)
+        self.window = window
+        self.continues = continues
+        self.requests: list[Request] = []
+
+    def count(self, text: str) -> int:
+        return len(text.split())
+
+    def cut(self, text: str, tokens: int, /) -> str:
+        words = re.findall(r"\s*\S+", text)
+        return "".join(words[: max(0, tokens)])
+
+    def price(self, reply: Reply) -> float | None:
+        return 0.001
+
+    async def complete(self, request: Request, faults: list[Fault]) -> Reply:
+        self.requests.append(request)
+        if callable(self.script):
+            said = self.script(request)
+        elif self.script:
+            said = self.script.pop(0)
+        else:
+            raise CallFailed("script", "the script has no reply left")
+        usage = Usage(input=10, output=5)
+        return said if isinstance(said, Reply) else Reply(text=said, usage=usage)
+
+    async def close(self) -> None: ...
+
+
+@dataclass
+class Shelf:
+    """A searcher (contract: Searcher) that finds its first k passages for any query, or nothing for `barren` ones."""
+
+    passages: list[Passage] = field(default_factory=lambda: [passage(number) for number in range(1, 6)])
+    barren: tuple[str, ...] = ()
+    spec: str = "shelf"
+    corpus: str = "shelf@1"
+    queries: list[str] = field(default_factory=list)
+
+    async def search(self, query: str, k: int) -> list[Passage]:
+        self.queries.append(query)
+        return [] if query in self.barren else self.passages[:k]
+
+    def document(self, id: str) -> list[Passage]:
+        return [passage for passage in self.passages if passage.document == id]
+
+
+def passage(number: int, text: str = "") -> Passage:
+    text = text or f"Text of passage {number}."
+    return Passage(
+        id=f"p{number}", document=f"d{number}", title=f"Title {number}", text=text, corpus="shelf@1", rank=number
+    )
+
+
+@dataclass
+class Played:
+    """What one attempt did."""
+
+    attempt: Attempt
+    model: Scripted
+    reader: Scripted | None
+    shelf: Shelf
+    made: int
+    reused: int
+
+    @property
+    def nodes(self) -> list[str]:
+        return path(self.attempt.events)
+
+    @property
+    def notes(self) -> list[str]:
+        return [event.what for event in self.attempt.events if isinstance(event, Noted)]
+
+    @property
+    def calls(self) -> list[str]:
+        """Kind, role and node of every call: ``model answering@reason``."""
+        return [
+            f"{event.call.kind} {event.call.role}@{event.call.node}"
+            for event in self.attempt.events
+            if isinstance(event, Called)
+        ]
+
+    def shown(self, number: int) -> str:
+        """All that the model was sent in its request `number`, from 0."""
+        return text_of(self.model.requests[number])
+
+
+def text_of(request: Request) -> str:
+    return "\n".join(message.content for message in request.messages) + request.prefix
+
+
+async def play(
+    agents: str | Sequence[str],
+    script: Script,
+    question: Question = CHOICE,
+    *,
+    reader: Script | None = None,
+    window: int | None = None,
+    continues: str = "prefix",
+    shelf: Shelf | None = None,
+    gold: Iterable[str] = (),
+) -> Played:
+    """Run `question` through each agent in turn (one journal for all) and give what the last one did."""
+    shelf = shelf or Shelf()
+    model = Scripted(script, window=window, continues=continues)
+    reading = Scripted(reader, window=window) if reader is not None else None
+    if reading:
+        reading.spec = "scripted:reader"
+    models = {"model": model, **({"reader": reading} if reading else {})}
+    golds = {question.id: Gold(question_id=question.id, answer="SECRET-GOLD", documents=tuple(gold))}
+    found: list[Attempt] = []
+    with tempfile.TemporaryDirectory() as home, Store(Path(home)) as store:
+        journal = StoreJournal(store)
+        for number, text in enumerate([agents] if isinstance(agents, str) else agents):
+            agent = open_agent(text)
+            run = Run(
+                id=f"run{number}",
+                agent=agent.spec,
+                benchmark=question.benchmark,
+                questions="hash",
+                count=1,
+                epochs=1,
+                fingerprint=str(number),
+                identity={},
+                created=0.0,
+            )
+            store.add_run(run, [question], golds)
+            strand = Strand(run, agent, models, shelf if agent.card.searches else None)
+            await replay(store, journal, [strand], [question], golds, lambda question: ())
+            found = list(store.attempts(run))
+            assert len(found) == 1, "every attempt ends with exactly one status"
+        made, reused = journal.made, journal.reused
+        journal.close()
+    return Played(found[0], model, reading, shelf, made, reused)
+
+
+def without_times(attempt: Attempt) -> Attempt:
+    return replace(attempt, seconds=0.0, at=0.0, events=())
