@@ -93,3 +93,48 @@ scores = sa.Table(
     sa.Column("reason", sa.Text, nullable=False),
     sqlite_with_rowid=False,
 )
+
+arenas = sa.Table(
+    "arenas",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("fingerprint", sa.Text, nullable=False, unique=True),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+
+judgements = sa.Table(
+    "judgements",
+    metadata,
+    sa.Column("arena", sa.Integer, sa.ForeignKey("arenas.number", ondelete="CASCADE"), primary_key=True),
+    sa.Column("judge", sa.Integer, primary_key=True, comment="place among the arena's judges"),
+    sa.Column("question_id", sa.Text, primary_key=True),
+    sa.Column("first", sa.Integer, primary_key=True, comment="system shown first: place among the arena's systems"),
+    sa.Column("second", sa.Integer, primary_key=True),
+    sa.Column("part", sa.Integer, primary_key=True, comment="which of the arena's calls for a pair"),
+    sa.Column("number", sa.Integer, nullable=False, comment="the match's place in the order of play"),
+    sa.Column("outcomes", sa.Text, nullable=False, comment="a letter an axis: 1 2 = ? (unparsable) ! (call failed)"),
+    sa.Column("how", sa.Text, nullable=False, comment="asked, empty or identical"),
+    sa.Column("input", sa.Integer),
+    sa.Column("output", sa.Integer),
+    sa.Column("spent", sa.Float),
+    sa.Column("cold", sa.Float),
+    sa.Column("body", sa.LargeBinary, nullable=False, comment="reasons and calls"),
+    sqlite_with_rowid=False,
+)
+
+votes = sa.Table(
+    "votes",
+    metadata,
+    sa.Column("arena", sa.Integer, sa.ForeignKey("arenas.number", ondelete="CASCADE"), primary_key=True),
+    sa.Column("voter", sa.Text, primary_key=True),
+    sa.Column("question_id", sa.Text, primary_key=True),
+    sa.Column("first", sa.Integer, primary_key=True, comment="the smaller place among the arena's systems"),
+    sa.Column("second", sa.Integer, primary_key=True),
+    sa.Column("axis", sa.Text, primary_key=True),
+    sa.Column("outcome", sa.Text, nullable=False, comment="first, second, tie or skip"),
+    sa.Column("at", sa.Float, nullable=False),
+    comment="Human votes, cast in the terminal or read from a file.",
+    sqlite_with_rowid=False,
+)

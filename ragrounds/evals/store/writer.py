@@ -21,8 +21,9 @@ Row = tuple[sa.Table, Mapping[str, Any]]
 Prepare = Callable[[], list[Row]]
 _GATHER = 0.004
 """Seconds that a commit waits for company."""
-_REPLACED = frozenset({"attempts", "scores"})
-"""Tables whose rows may be written again (an attempt that failed and is tried again, a new scoring)."""
+_REPLACED = frozenset({"attempts", "scores", "judgements", "votes"})
+"""Tables whose rows may be written again (an attempt or a judge call that failed and is tried again, a new scoring, a
+changed vote)."""
 
 
 class _Item:
