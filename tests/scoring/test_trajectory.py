@@ -1,0 +1,103 @@
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from making import attempt, gold, question
+
+from ragrounds.errors import UserError
+from ragrounds.evals.scoring.trajectory import Expected, Trajectory, follows, read_expected
+from ragrounds.records import Call, Called, Entered
+
+
+def call(number, kind="search", actor="bm25[k1=0.9]"):
+    return Called(
+        step=1, call=Call(key=f"k{number}", kind=kind, role="querying", node="search", actor=actor, at=0, seconds=0)
+    )
+
+
+EVENTS = (
+    Entered(step=0, node="plan", at=0),
+    Entered(step=1, node="search", at=0),
+    call(1),
+    call(2),
+    call(3, "tool", "calculator"),
+    call(4, "model", "openai:x"),
+    Entered(step=2, node="answer", at=0),
+)
+QUERIES = {"k1": "Vitamin  C", "k2": "scurvy"}
+
+
+def score(expected, query=lambda call: QUERIES.get(call.key), **more):
+    scorer = Trajectory({"*": expected}, query)
+    return scorer.score(attempt("B", events=EVENTS, **more), question(), gold())
+
+
+@pytest.mark.parametrize(
+    ("expected", "value"),
+    [
+        (Expected(nodes=("plan", "answer")), 1.0),
+        (Expected(nodes=("answer", "plan")), 0.0),
+        (Expected(nodes=("plan", "search", "answer"), mode="exact"), 1.0),
+        (Expected(tools=("bm25", "bm25", "calculator"), mode="exact"), 1.0),
+        (Expected(tools=("calculator", "bm25"), mode="any_order"), 1.0),
+        (Expected(tools=("calculator", "bm25"), mode="unordered"), 0.0),
+        (Expected(tools=("bm25", "bm25", "calculator", "web"), mode="subset"), 1.0),
+        (Expected(tools=("bm25", "calculator"), mode="subset"), 0.0),
+        (Expected(queries=("vitamin c", "Scurvy"), mode="exact"), 1.0),
+        (Expected(nodes=("plan",), queries=("rickets",)), 0.0),
+        (Expected(tools=(), mode="exact"), 0.0),
+        (Expected(), 1.0),
+    ],
+)
+def test_parts_and_modes(expected, value):
+    made = score(expected)
+    assert made.value == value
+    assert bool(made.reason) == (value == 0.0)
+    assert made.prediction == "plan → search → answer"
+
+
+def test_queries_that_are_not_known_do_not_match():
+    assert score(Expected(queries=("x",)), lambda call: None).reason == "queries: some are not in the journal"
+
+
+def test_nothing_expected_is_missing():
+    made = Trajectory({"other": Expected()}).score(attempt("B", events=EVENTS), question(), gold())
+    assert made.value is None
+    assert score(Expected(), status="not_run").value is None
+
+
+STEPS = st.lists(st.sampled_from("abc"), max_size=4)
+
+
+@given(STEPS, STEPS)
+def test_the_modes_imply_each_other(actual, expected):
+    exact, ordered = follows(actual, expected, "exact"), follows(actual, expected, "in_order")
+    some, same = follows(actual, expected, "any_order"), follows(actual, expected, "unordered")
+    assert ordered or not exact
+    assert some or not ordered
+    assert same == (some and follows(actual, expected, "subset"))
+    assert some == any(follows(actual, order, "in_order") for order in permutations(expected))
+
+
+def test_a_file_of_expectations(tmp_path):
+    file = tmp_path / "expected.jsonl"
+    file.write_text('{"question": "x/1", "nodes": ["plan"], "mode": "exact"}\n{"tools": ["bm25"]}\n')
+    found = read_expected(file)
+    assert found["x/1"].mode == "exact"
+    assert found["*"].tools == ("bm25",)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"nodes": ["a"]}\n{"nodes": ["b"]}', "line 2: the question '\\*' stands twice"),
+        ('{"node": ["a"]}', "line 1: .*`node`"),
+        ('{"mode": "loose"}', "line 1: Invalid enum value 'loose' at mode"),
+    ],
+)
+def test_a_broken_file_of_expectations(tmp_path, text, said):
+    file = tmp_path / "expected.jsonl"
+    file.write_text(text)
+    with pytest.raises(UserError, match=said):
+        read_expected(file)
