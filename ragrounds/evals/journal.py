@@ -16,7 +16,7 @@ from msgspec import Struct
 from ragrounds.contracts import Entry
 from ragrounds.errors import StopRun
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.packing import pack, unpack
+from ragrounds.evals.store.packing import pack, storable, unpack
 from ragrounds.evals.store.store import Store, blob_rows, now
 from ragrounds.evals.store.writer import Row
 
@@ -64,7 +64,7 @@ class StoreJournal:
         self._flying[entry.key] = flying
         try:
             at, start = now(), time.perf_counter()
-            response = await make()
+            response = storable(await make())
             seconds = time.perf_counter() - start
             await self._store.writer.write(lambda: _rows(entry, response, at, seconds))
             self.made += 1
@@ -112,5 +112,7 @@ def _rows(entry: Entry, response: Struct, at: float, seconds: float) -> list[Row
 
 
 def _described(entry: Entry) -> str:
-    text = repr(entry.request)
-    return f"{entry.kind} by {entry.actor}: {text[:300]}{'…' if len(text) > 300 else ''}"
+    messages = getattr(entry.request, "messages", None)
+    text = messages[-1].content if messages else getattr(entry.request, "query", repr(entry.request))
+    flat = " ".join(str(text).split())
+    return f"{entry.kind} by {entry.actor}: {flat if len(flat) <= 400 else '…' + flat[-400:]}"

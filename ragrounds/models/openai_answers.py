@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import json
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from msgspec import Struct
 from ragrounds.errors import StopRun
 from ragrounds.models.faults import CallFailed, Transient, redacted
 from ragrounds.records import Reply, Usage
+from ragrounds.texts import wellformed_all
 
 if TYPE_CHECKING:
     import openai
@@ -68,8 +70,8 @@ def read_reply(body: bytes, content_type: str) -> Reply:
     if "json" not in content_type and not body.lstrip().startswith(b"{"):
         raise Transient("malformed", f"expected JSON, got {content_type or 'no content type'}: {_start(body)}", 200)
     try:
-        completion = _decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        completion = _decoded(body)
+    except (msgspec.DecodeError, ValueError) as error:
         raise Transient("malformed", f"not a chat completion ({error}): {_start(body)}", 200) from error
     if completion.choices is None:
         what = completion.error if completion.error is not None else "no 'choices'"
@@ -91,6 +93,16 @@ def read_reply(body: bytes, content_type: str) -> Reply:
         # vLLM names the stop string that it cut off.
         stopped_at=choice.stop_reason if isinstance(choice.stop_reason, str) else "",
     )
+
+
+def _decoded(body: bytes) -> _Completion:
+    try:
+        return _decoder.decode(body)
+    except msgspec.DecodeError:
+        # Models write lone surrogates as JSON escapes, which only the standard library reads.
+        if b"\\ud" not in body.lower():
+            raise
+        return msgspec.convert(wellformed_all(json.loads(body)), _Completion)
 
 
 def read_error(error: openai.APIStatusError, model: str, base_url: str | None, key: str) -> Reply:

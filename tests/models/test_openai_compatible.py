@@ -10,6 +10,7 @@ import pytest
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun, UserError
 from ragrounds.models.faults import CallFailed
+from ragrounds.models.openai_answers import read_reply
 from ragrounds.models.opening import open_model
 from ragrounds.records import Fault, Message, Reply, Usage
 from tests.servers.process import Running
@@ -63,7 +64,13 @@ async def test_a_retry_after_beyond_the_patience_ends_the_call_at_once(server: R
 
 @pytest.mark.parametrize(
     ("fault", "kind"),
-    [("500", "server"), ("429", "rate_limit"), ("malformed", "malformed"), ("html", "malformed"), ("cut", "connection")],
+    [
+        ("500", "server"),
+        ("429", "rate_limit"),
+        ("malformed", "malformed"),
+        ("html", "malformed"),
+        ("cut", "connection"),
+    ],
 )
 async def test_a_lasting_fault_fails_the_call(server: Running, fault: str, kind: str) -> None:
     faults: list[Fault] = []
@@ -81,7 +88,9 @@ async def test_a_server_that_never_finishes_is_a_timeout(server: Running, fault:
     assert failed.value.kind == "timeout"
 
 
-@pytest.mark.parametrize(("fault", "said"), [("401", "refused the key"), ("404", "does not know"), ("429-quota", "credit")])
+@pytest.mark.parametrize(
+    ("fault", "said"), [("401", "refused the key"), ("404", "does not know"), ("429-quota", "credit")]
+)
 async def test_what_no_try_can_mend_stops_the_run(server: Running, fault: str, said: str) -> None:
     faults: list[Fault] = []
     with pytest.raises(StopRun, match=said):
@@ -116,6 +125,11 @@ async def test_a_response_without_choices_is_final(server: Running) -> None:
     faults: list[Fault] = []
     reply = await ask(server, "fault-empty-always", faults)
     assert (reply.text, reply.finish, faults) == ("", "none", [])
+
+
+def test_a_lone_surrogate_in_a_reply_is_replaced() -> None:
+    body = b'{"choices": [{"message": {"content": "x\\ud800y \\ud83d\\ude00"}}]}'
+    assert read_reply(body, "application/json").text == "x\ufffdy \U0001f600"
 
 
 async def test_null_content_is_an_empty_text_and_missing_usage_is_unknown(server: Running) -> None:

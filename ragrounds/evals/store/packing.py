@@ -11,9 +11,12 @@ from typing import Any, TypeVar
 import msgspec
 import zstandard
 
+from ragrounds.texts import wellformed_all
+
 LONG = 600
 """Characters from which a text is stored apart. Below that a row of its own costs more than it saves."""
 
+S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 Fetch = Callable[[Iterable[bytes]], Mapping[bytes, bytes]]
 _REF = 1
@@ -27,16 +30,21 @@ def pack(record: Any) -> tuple[bytes, dict[bytes, bytes]]:
     return compress(body), apart
 
 
+def storable(record: S) -> S:
+    """`record` with lone surrogates replaced, where it has any: no encoder takes them."""
+    try:
+        msgspec.msgpack.encode(record)
+    except UnicodeEncodeError:
+        return msgspec.convert(wellformed_all(msgspec.to_builtins(record)), type(record))
+    return record
+
+
 def unpack(data: bytes, kind: type[T], fetch: Fetch) -> T:
     """The record again; `fetch` gives the compressed texts of some hashes."""
     plain = msgspec.msgpack.decode(decompress(data))
     wanted: set[bytes] = set()
     _collect(plain, wanted)
-    found = (
-        {hash: decompress(text).decode("utf-8", "surrogatepass") for hash, text in fetch(wanted).items()}
-        if wanted
-        else {}
-    )
+    found = {hash: decompress(text).decode() for hash, text in fetch(wanted).items()} if wanted else {}
     return (
         msgspec.convert(_with_long(plain, found), kind, strict=False)
         if wanted
@@ -77,7 +85,7 @@ def _without_long(value: Any, apart: dict[bytes, bytes]) -> Any:
 @functools.lru_cache(maxsize=2048)
 def _apart(text: str) -> tuple[bytes, bytes]:
     # The same passages come again and again: they are hashed and compressed once.
-    raw = text.encode("utf-8", "surrogatepass")
+    raw = text.encode()
     return hashlib.sha256(raw).digest()[:16], compress(raw)
 
 

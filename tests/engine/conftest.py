@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragrounds.agents.agent import open_agent
+from ragrounds.contracts import Model, Searcher
+from ragrounds.evals.journal import Mode, StoreJournal
+from ragrounds.evals.replay import Strand, replay
+from ragrounds.evals.scoring import scorers_for
+from ragrounds.evals.store.store import Store, now
+from ragrounds.records import Attempt, Gold, Question, Run
+from tests.engine.doubles import ScriptedModel, ScriptedSearcher
+
+Replay = Callable[..., Any]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store") as opened:
+        yield opened
+
+
+def strand(
+    store: Store,
+    agent: str,
+    questions: Sequence[Question],
+    golds: Mapping[str, Gold],
+    model: Model | None = None,
+    searcher: Searcher | None = None,
+    epochs: int = 1,
+) -> Strand:
+    """A strand whose run is in the store; the same agent on the same questions gets the same run."""
+    opened = open_agent(agent)
+    set_ = hashlib.sha256("".join(question.id + question.text for question in questions).encode()).hexdigest()
+    print_ = hashlib.sha256(f"{opened.spec}{set_}{epochs}".encode()).hexdigest()
+    run = store.latest(print_)
+    if run is None:
+        run = Run(
+            id=f"{opened.name}-{print_[:6]}",
+            agent=opened.spec,
+            benchmark="t",
+            questions=set_,
+            count=len(questions),
+            epochs=epochs,
+            fingerprint=print_,
+            identity={},
+            created=now(),
+        )
+        store.add_run(run, questions, golds)
+    return Strand(run, opened, {"model": model or ScriptedModel()}, searcher or ScriptedSearcher())
+
+
+async def replayed(
+    store: Store,
+    strands: Sequence[Strand],
+    questions: Sequence[Question],
+    golds: Mapping[str, Gold],
+    mode: Mode = "reuse",
+    **options: Any,
+) -> StoreJournal:
+    """Replay and give the journal, for its counts."""
+    journal = StoreJournal(store, mode)
+    try:
+        await replay(store, journal, strands, questions, golds, scorers_for, **options)
+    finally:
+        journal.close()
+    return journal
+
+
+def attempts(store: Store, run: Run) -> dict[str, Attempt]:
+    return {attempt.question_id: attempt for attempt in store.attempts(run)}

@@ -1,0 +1,78 @@
+"""Stand-ins for models and searchers, where a test needs to say what they do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragrounds.contracts import Request
+from ragrounds.records import Fault, Gold, Passage, Question, Reply, Usage
+
+Say = Callable[[Request], Reply | Exception]
+
+
+def always(text: str) -> Say:
+    return lambda request: Reply(text=text, usage=Usage(10, 5))
+
+
+@dataclass
+class ScriptedModel:
+    """Answers what `say` says, and remembers what it was asked."""
+
+    say: Say = field(default=always('{"answer_choice": "A"}'))
+    spec: str = "test:scripted"
+    window: int | None = None
+    cost: float | None = 0.001
+    delay: float = 0.0
+    asked: list[Request] = field(default_factory=list)
+
+    def count(self, text: str) -> int:
+        return len(text.split())
+
+    def cut(self, text: str, tokens: int, /) -> str:
+        return " ".join(text.split()[:tokens])
+
+    def price(self, reply: Reply) -> float | None:
+        return self.cost
+
+    async def complete(self, request: Request, faults: list[Fault]) -> Reply:
+        self.asked.append(request)
+        await asyncio.sleep(self.delay)
+        said = self.say(request)
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass
+class ScriptedSearcher:
+    """Finds the same passages for every query, and remembers the queries."""
+
+    texts: Sequence[str] = ("Aspirin inhibits platelets.", "Heparin inhibits thrombin.")
+    spec: str = "scripted"
+    corpus: str = "test@1"
+    asked: list[tuple[str, int]] = field(default_factory=list)
+
+    async def search(self, query: str, k: int) -> list[Passage]:
+        self.asked.append((query, k))
+        return [
+            Passage(
+                id=f"p{i}", document=f"d{i}", title=f"Title {i}", text=text, corpus=self.corpus, score=1 / i, rank=i
+            )
+            for i, text in enumerate(self.texts[:k], 1)
+        ]
+
+
+def questions(count: int, **fields: Any) -> tuple[list[Question], dict[str, Gold]]:
+    """`count` four-option questions whose gold is A."""
+    options = {"A": "one", "B": "two", "C": "three", "D": "four"}
+    made = [
+        Question(id=f"t/{i}", benchmark="t", text=f"Question number {i}?", options=options, **fields)
+        for i in range(count)
+    ]
+    return made, {question.id: Gold(question_id=question.id, answer="A") for question in made}

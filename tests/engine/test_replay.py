@@ -1,0 +1,284 @@
+"""Replay, journal and store: nothing lost, nothing paid twice, everything kept."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ragrounds.errors import StopRun, UserError
+from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.replay import Finished
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.traces import trace
+from ragrounds.evals.tree import calls, path, steps
+from ragrounds.models.faults import CallFailed
+from ragrounds.records import Fault, Noted, Reply, Usage
+from tests.engine.conftest import attempts, replayed, strand
+from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
+
+
+async def test_every_question_is_answered_once_scored_and_traced(store: Store) -> None:
+    asked, golds = questions(20)
+    model, searcher = ScriptedModel(), ScriptedSearcher()
+    one = strand(store, "vanilla_rag[top_k=2]", asked, golds, model, searcher)
+    journal = await replayed(store, [one], asked, golds)
+    kept = attempts(store, one.run)
+    assert set(kept) == set(golds)
+    assert {attempt.status for attempt in kept.values()} == {"completed"}
+    assert (len(model.asked), len(searcher.asked), journal.made) == (20, 20, 40)
+    assert {score.value for score in store.scores(one.run, "strict")} == {1.0}
+    first = kept["t/0"]
+    assert path(first.events) == ["retrieve", "answer"]
+    assert [call.kind for call in calls(first.events)] == ["search", "model"]
+    assert first.usage == Usage(10, 5)
+    assert first.spent == first.cold == pytest.approx(0.001)
+    traced = trace(store, one.run, "t/0")
+    assert traced.steps[0].calls[0].searched is not None
+    assert traced.steps[0].calls[0].searched.query == asked[0].text
+    asked_of_model = traced.steps[1].calls[0].asked
+    assert asked_of_model is not None
+    assert asked_of_model.messages == model.asked[0].messages
+    assert "Aspirin inhibits platelets." in asked_of_model.messages[-1].content
+
+
+async def test_options_are_hidden_from_the_search(store: Store) -> None:
+    asked, golds = questions(3)
+    searcher = ScriptedSearcher()
+    await replayed(store, [strand(store, "vanilla_rag", asked, golds, None, searcher)], asked, golds)
+    assert sorted(searcher.asked) == sorted((question.text, 32) for question in asked)
+
+
+async def test_the_same_run_again_does_nothing(store: Store) -> None:
+    asked, golds = questions(5)
+    model = ScriptedModel()
+    for _ in range(2):
+        await replayed(store, [strand(store, "direct", asked, golds, model)], asked, golds)
+    assert len(model.asked) == 5
+    assert len(store.runs()) == 1
+
+
+async def test_equal_calls_of_two_agents_are_made_once_and_priced_twice(store: Store) -> None:
+    asked, golds = questions(10)
+    model = ScriptedModel(delay=0.01)
+    twins = [strand(store, text, asked, golds, model) for text in ("direct", "direct[limits.calls=5]")]
+    journal = await replayed(store, twins, asked, golds)
+    assert (len(model.asked), journal.made, journal.reused) == (10, 10, 10)
+    spent = [sum(attempt.spent or 0 for attempt in attempts(store, twin.run).values()) for twin in twins]
+    cold = [sum(attempt.cold or 0 for attempt in attempts(store, twin.run).values()) for twin in twins]
+    assert sum(spent) == pytest.approx(0.01)
+    assert cold == [pytest.approx(0.01)] * 2
+
+
+async def test_epochs_are_calls_of_their_own(store: Store) -> None:
+    asked, golds = questions(4)
+    model = ScriptedModel()
+    one = strand(store, "direct", asked, golds, model, epochs=3)
+    await replayed(store, [one], asked, golds)
+    assert len(model.asked) == 12
+    assert len(store.done(one.run)) == 12
+
+
+async def test_replay_mode_answers_from_the_journal_or_stops(store: Store) -> None:
+    asked, golds = questions(4)
+    await replayed(store, [strand(store, "direct", asked[:3], golds, ScriptedModel())], asked[:3], golds)
+    silent = ScriptedModel(say=lambda request: AssertionError("nothing may be called"))
+    again = strand(store, "direct[limits.calls=9]", asked[:3], golds, silent)
+    journal = await replayed(store, [again], asked[:3], golds, mode="replay")
+    assert (journal.made, journal.reused, silent.asked) == (0, 3, [])
+    with pytest.raises(StopRun, match=r"not in the journal.*Question number 3"):
+        await replayed(store, [strand(store, "direct", asked, golds, silent)], asked, golds, mode="replay")
+
+
+async def test_a_failed_attempt_is_kept_scored_as_wrong_and_tried_again(store: Store) -> None:
+    asked, golds = questions(4)
+    fault = Fault(kind="server", message="broken", status=500, waited=0.1)
+
+    def flaky(request: object) -> Reply | Exception:
+        if "number 2" in str(request):
+            return CallFailed("server", "broken (gave up after 1 try)", [fault])
+        return Reply(text='{"answer_choice": "A"}', usage=Usage(10, 5))
+
+    one = strand(store, "direct", asked, golds, ScriptedModel(say=flaky))
+    await replayed(store, [one], asked, golds)
+    failed = attempts(store, one.run)["t/2"]
+    assert (failed.status, failed.reason) == ("failed", "server: broken (gave up after 1 try)")
+    assert next(calls(failed.events)).faults == (fault,)
+    values = {score.question_id: score.value for score in store.scores(one.run, "mirage")}
+    assert values == {"t/0": 1.0, "t/1": 1.0, "t/2": 0.0, "t/3": 1.0}
+    model = ScriptedModel()
+    await replayed(store, [replace(one, models={"model": model})], asked, golds)
+    assert len(model.asked) == 1
+    assert attempts(store, one.run)["t/2"].status == "completed"
+    assert {score.value for score in store.scores(one.run, "mirage")} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [(Reply(text="", finish="content_filter"), "refused"), (Reply(text="", finish="none"), "failed")],
+)
+async def test_final_replies_without_an_answer_are_paid_once(store: Store, reply: Reply, status: str) -> None:
+    asked, golds = questions(2)
+    model = ScriptedModel(say=lambda request: reply)
+    one = strand(store, "direct", asked, golds, model)
+    for _ in range(2):
+        await replayed(store, [one], asked, golds)
+    assert {attempt.status for attempt in attempts(store, one.run).values()} == {status}
+    assert len(model.asked) == 2
+
+
+async def test_a_cap_ends_the_attempt_with_what_it_had(store: Store) -> None:
+    asked, golds = questions(1)
+    one = strand(store, "vanilla_rag[limits.calls=1]", asked, golds)
+    await replayed(store, [one], asked, golds)
+    capped = attempts(store, one.run)["t/0"]
+    assert (capped.status, capped.text) == ("capped", "")
+    assert "cap of 1 calls" in capped.reason
+
+
+async def test_what_stops_a_run_keeps_what_was_done(store: Store) -> None:
+    asked, golds = questions(10)
+
+    def later(request: object) -> Reply | Exception:
+        return StopRun("no credit") if "number 5" in str(request) else Reply(text="A", usage=Usage(1, 1))
+
+    one = strand(store, "direct", asked, golds, ScriptedModel(say=later))
+    with pytest.raises(StopRun, match="no credit"):
+        await replayed(store, [one], asked, golds, concurrency=1)
+    assert len(store.done(one.run)) == 5
+
+
+async def test_a_graph_with_a_fault_in_it_fails_its_attempt_alone(store: Store) -> None:
+    asked, golds = questions(3)
+    broken = ScriptedModel(say=lambda request: ZeroDivisionError("a bug") if "1?" in str(request) else Reply(text="A"))
+    one = strand(store, "direct", asked, golds, broken)
+    await replayed(store, [one], asked, golds)
+    failed = attempts(store, one.run)["t/1"]
+    assert (failed.status, failed.reason) == ("failed", "ZeroDivisionError: a bug")
+    assert any(isinstance(event, Noted) and "Traceback" in event.text for event in failed.events)
+    assert attempts(store, one.run)["t/2"].status == "completed"
+
+
+async def test_unknown_usage_and_price_stay_unknown(store: Store) -> None:
+    asked, golds = questions(1)
+    one = strand(store, "direct", asked, golds, ScriptedModel(say=lambda request: Reply(text="A"), cost=None))
+    await replayed(store, [one], asked, golds)
+    kept = attempts(store, one.run)["t/0"]
+    assert (kept.usage, kept.spent, kept.cold) == (None, None, None)
+
+
+async def test_hostile_text_comes_back_as_it_was(store: Store) -> None:
+    text = "\x1b[31m[bold]$question ${x} {y} </answer> <|end_search_result|> \u202e \x00" + "long " * 400
+    asked, golds = questions(1)
+    model = ScriptedModel(say=always(text))
+    one = strand(store, "vanilla_rag", asked, golds, model, ScriptedSearcher(texts=[text]))
+    await replayed(store, [one], asked, golds)
+    assert attempts(store, one.run)["t/0"].text == text
+    assert text in model.asked[0].messages[-1].content
+    assert trace(store, one.run, "t/0").steps[0].calls[0].passages[0].text == text
+
+
+async def test_lone_surrogates_are_replaced_before_anything_uses_them(store: Store) -> None:
+    asked, golds = questions(1)
+    model = ScriptedModel(say=always("an \ud800 answer"))
+    one = strand(store, "vanilla_rag", asked, golds, model, ScriptedSearcher(texts=["a \udfff passage"]))
+    await replayed(store, [one], asked, golds)
+    assert attempts(store, one.run)["t/0"].text == "an \ufffd answer"
+    assert "a \ufffd passage" in model.asked[0].messages[-1].content
+
+
+async def test_long_texts_are_stored_once(store: Store) -> None:
+    asked, golds = questions(30)
+    passages = [f"{i} " + "the same long passage " * 60 for i in range(5)]
+    one = strand(store, "vanilla_rag[top_k=5]", asked, golds, None, ScriptedSearcher(texts=passages))
+    await replayed(store, [one], asked, golds)
+    with store.engine.connect() as connection:
+        blobs = connection.execute(sa.select(sa.func.count()).select_from(schema.blobs)).scalar()
+    assert blobs == 5 + 30  # the passages once, and each question's prompt
+
+
+async def test_a_full_disk_stops_the_run_with_the_place(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, golds = questions(3)
+    one = strand(store, "direct", asked, golds)
+    with store.engine.begin() as connection:
+        pages = connection.execute(sa.text("PRAGMA page_count")).scalar()
+    sa.event.listen(store.engine, "connect", lambda c, _: c.execute(f"PRAGMA max_page_count={pages}"))
+    big = ScriptedModel(say=lambda request: Reply(text=os.urandom(200_000).hex()))
+    with pytest.raises(StopRun, match=r"Cannot write to the store .*full"):
+        await replayed(store, [replace(one, models={"model": big})], asked, golds)
+
+
+def test_a_newer_store_is_refused(tmp_path: Path) -> None:
+    with Store(tmp_path) as made, made.engine.begin() as connection:
+        connection.execute(sa.update(schema.meta).values(value=str(schema.VERSION + 1)))
+    with pytest.raises(UserError, match="this ragrounds knows up to"):
+        Store(tmp_path)
+
+
+async def test_a_cancelled_call_leaves_the_others_their_own(store: Store) -> None:
+    from ragrounds.contracts import Entry, Request
+
+    journal = StoreJournal(store)
+    entry = Entry(key="ab" * 32, kind="model", actor="m", request=Request(messages=()))
+    made: list[str] = []
+
+    async def slow() -> Reply:
+        made.append("slow")
+        await asyncio.sleep(5)
+        return Reply(text="slow")
+
+    async def quick() -> Reply:
+        made.append("quick")
+        return Reply(text="quick")
+
+    first = asyncio.create_task(journal.once(entry, slow, Reply))
+    await asyncio.sleep(0.01)
+    second = asyncio.create_task(journal.once(entry, quick, Reply))
+    await asyncio.sleep(0.01)
+    first.cancel()
+    reply, _ = await second
+    assert (reply.text, made) == ("quick", ["slow", "quick"])
+    journal.close()
+
+
+async def test_the_listener_hears_of_each_attempt_with_its_scores(store: Store) -> None:
+    asked, golds = questions(3)
+    heard: list[Finished] = []
+    one = strand(store, "direct", asked, golds)
+    await replayed(store, [one], asked, golds, listener=heard.append)
+    assert sorted(finished.attempt.question_id for finished in heard) == sorted(golds)
+    assert all(finished.scores for finished in heard)
+
+
+def test_steps_keep_what_happened_outside_of_nodes_and_what_never_ended() -> None:
+    from ragrounds.records import Entered
+
+    built = steps([Noted(step=-1, what="x", text="y"), Entered(step=0, node="n", at=1.0)])
+    assert [(step.node, step.seconds) for step in built] == [("", None), ("n", None)]
+
+
+async def test_no_trace_is_uploaded_whatever_the_environment_says(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hits: list[bytes] = []
+
+    async def hit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        hits.append(await reader.read(100))
+        writer.close()
+
+    listening = await asyncio.start_server(hit, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    for name in ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2"):
+        monkeypatch.setenv(name, "true")
+    monkeypatch.setenv("LANGSMITH_ENDPOINT", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("LANGSMITH_API_KEY", "lsv2_test_0123456789")
+    asked, golds = questions(3)
+    await replayed(store, [strand(store, "direct", asked, golds)], asked, golds)
+    await asyncio.sleep(1.5)
+    listening.close()
+    assert hits == []
