@@ -282,7 +282,13 @@ class Session:
             return -1, ""
         node = str(meta.get("langgraph_node", ""))
         namespace = str(meta.get("langgraph_checkpoint_ns", ""))
-        return self.entered(namespace.rpartition(":")[2], node), node
+        step = -1
+        # A call may come before the event that its node began; those around it are entered first.
+        for part in namespace.split("|"):
+            name, colon, task = part.partition(":")
+            if colon:
+                step = self.entered(task, name)
+        return step, node
 
     def _model(self, role: str) -> Model:
         return self.models.get("reader" if role == "reading" else "model") or self.models["model"]

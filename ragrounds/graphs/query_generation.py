@@ -32,20 +32,27 @@ PROMPTS = ("query_generation/hyde", "query_generation/query2doc", "query_generat
 CANDIDATES, WORDS = 10, 512
 
 
-class State(TypedDict, total=False):
-    candidates: list[str]
-    """Ids of the passages that LameR shows."""
-    document: str
-    """What was generated."""
+class Made(TypedDict, total=False):
+    """What a graph that holds this one gets."""
+
     query: str | None
     """What lexical retrievers search for."""
     dense: list[str]
     """Texts whose vectors' mean dense retrievers search for."""
 
 
-def build() -> StateGraph[State, Context, State, State]:
+class State(Made, total=False):
+    candidates: list[str]
+    """Ids of the passages that LameR shows."""
+    document: str
+    """What was generated."""
+    answer: str
+    """The same, where this graph is an agent of its own (R2MED, Figure 5, judges it)."""
+
+
+def build() -> StateGraph[State, Context, State, Made]:
     """START → (candidates →) generate → combine → END."""
-    graph = StateGraph(State, context_schema=Context)
+    graph = StateGraph(State, context_schema=Context, output_schema=Made)
     graph.add_node("candidates", candidates)
     graph.add_node("generate", generate)
     graph.add_node("combine", combine)
@@ -102,9 +109,9 @@ async def combine(state: State, runtime: Runtime[Context]) -> State:
     context, document = runtime.context, state.get("document", "")
     if not document:
         context.note("nothing_generated", "the question itself is searched for")
-        return {"query": context.stem.text, "dense": []}
+        return {"query": context.stem.text, "dense": [], "answer": ""}
     query = combined(way(context).name, context.stem.text, document)
-    return {"query": query.text, "dense": list(query.dense)}
+    return {"query": query.text, "dense": list(query.dense), "answer": document}
 
 
 def _first_words(text: str) -> str:

@@ -1,0 +1,97 @@
+"""Whatever the model emits, every attempt ends within its limits with exactly one status."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragrounds.agents.agent import open_agent
+from ragrounds.graphs.search_o1 import ASK, ASKED, END_TOLD, TOLD
+from ragrounds.records import Called, Reply, ToolCall
+from tests.graphs.playing import CHOICE, LONG, play
+
+PIECES = [
+    ASK, ASKED, TOLD, END_TOLD, "<search>", "</search>", "<answer>", "</answer>", "<think>", "</think>",
+    "<information>", r"\boxed{", "}", "{", "[", "]", '"queries": ', '["a", "b"]', "Final information:", "**Final",
+    "query", "A", "\n\n", " ", "1. What?\n", "\x00", "$question", "…", "答案", "\ud83d", "{'answer_choice': 'A'}",
+]  # fmt: skip
+TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=8)), max_size=10).map("".join)
+CALLS = st.lists(
+    st.builds(
+        ToolCall,
+        st.text(max_size=3),
+        st.sampled_from(["search", "rm", ""]),
+        st.one_of(st.text(max_size=5), st.text(max_size=5).map(lambda text: json.dumps({"query": text}))),
+    ),
+    max_size=3,
+).map(tuple)
+REPLIES = st.builds(
+    Reply,
+    text=TEXTS,
+    finish=st.sampled_from(["stop", "length", "tool_calls"]),
+    stopped_at=st.sampled_from(["", ASKED, "</search>", "</answer>", "other"]),
+    calls=CALLS,
+)
+MOST = {
+    "direct": (1, 0), "direct_cot": (1, 0), "vanilla_rag[query_generation=lamer]": (2, 2), "cot_refine_rag": (2, 1),
+    # 15 turns, 10 readings, 1 answer
+    "search_o1": (26, 10), "search_o1[reading=false,turns=4,search_limit=2]": (5, 2),
+    "search_r1": (6, 4), "i_medrag": (7 + 12 + 1, 12), "tool_agent": (11, 10), "oracle": (1, 0),
+}  # fmt: skip
+"""Agent → the most model calls and searches that its limits allow."""
+
+
+@pytest.mark.parametrize("agent", MOST)
+@given(
+    replies=st.lists(REPLIES, min_size=1, max_size=6),
+    question=st.sampled_from([CHOICE, LONG]),
+    window=st.sampled_from([None, 300, 3000]),
+    continues=st.sampled_from(["prefix", "turns"]),
+    language=st.sampled_from(["en", "zh"]),
+)
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+async def test_every_attempt_ends_within_its_limits(agent, replies, question, window, continues, language):
+    from msgspec.structs import replace
+
+    said = iter(range(10_000))
+
+    def script(request):
+        return replies[next(said) % len(replies)]
+
+    asked = replace(question, language=language)
+    played = await play(agent, script, asked, window=window, continues=continues, gold=["d1"])
+    assert played.attempt.status == "completed", played.attempt.reason
+    calls = [event.call for event in played.attempt.events if isinstance(event, Called)]
+    models, searches = MOST[agent]
+    assert sum(call.kind == "model" for call in calls) <= models
+    assert sum(call.kind == "search" for call in calls) <= searches
+    assert open_agent(agent).card.graph
+
+
+@pytest.mark.parametrize("cap", ["calls=1", "tokens=15", "cost=0.001"])
+@pytest.mark.parametrize("agent", ["search_o1", "search_r1", "i_medrag", "tool_agent", "cot_refine"])
+async def test_caps_end_any_strategy_with_what_it_had(agent, cap):
+    def script(request):
+        if request.tools:
+            return Reply(text="look", calls=(ToolCall("1", "search", '{"query": "a"}'),))
+        return f'<search>a</search> {{"queries": ["a"]}} {ASK}a{ASKED}'
+
+    limit = f"limits.{cap}"
+    played = await play(f"{agent}[{limit}]", _counted(script))
+    assert played.attempt.status == "capped"
+    assert played.attempt.text
+    assert cap.split("=")[0][:4] in played.attempt.reason or "$" in played.attempt.reason
+
+
+def _counted(script):
+    from msgspec.structs import replace
+
+    from ragrounds.records import Usage
+
+    def say(request):
+        said = script(request)
+        reply = said if isinstance(said, Reply) else Reply(text=said)
+        return replace(reply, usage=Usage(input=10, output=5))
+
+    return say
