@@ -1,0 +1,147 @@
+"""The field of an arena: systems, the questions that all of them answered, and the answers. Nothing is generated."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from ragrounds.errors import UserError
+from ragrounds.evals.arena.arena import Part, System
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Attempt, Gold, Question, Run, Score
+
+REFERENCE = "reference"
+"""The name of the benchmark's own answers as a system."""
+_MARKER = re.compile(r"^\s*(?:[#*]+\s*)?(?:Answer|答案|回答)\s*[:：]\s*\**\s*$", re.MULTILINE | re.IGNORECASE)
+
+
+class Field(Struct, frozen=True, kw_only=True):
+    """Who plays, and on what."""
+
+    systems: tuple[System, ...]
+    questions: tuple[Question, ...]
+    answers: tuple[dict[str, str], ...]
+    """For each system: question id → text; empty where it gave none (it loses to any answer)."""
+    golds: dict[str, Gold]
+    scores: tuple[dict[str, dict[str, float]], ...] = ()
+    """For each system: protocol → question id → exact score."""
+    left_out: int = 0
+    """Questions that some system has not been asked yet."""
+    benchmark: str = ""
+
+    @property
+    def version(self) -> str:
+        """Hash of questions and answers."""
+        digest = hashlib.sha256()
+        for question in self.questions:
+            texts = [answers[question.id] for answers in self.answers]
+            digest.update(msgspec.json.encode([question.id, question.text, question.language, texts]) + b"\n")
+        return digest.hexdigest()
+
+    @property
+    def empty(self) -> tuple[int, ...]:
+        """For each system: questions without an answer."""
+        return tuple(sum(not text.strip() for text in answers.values()) for answers in self.answers)
+
+
+def gather(
+    store: Store, references: Sequence[str], *, reference: bool = False, epoch: int = 0, part: Part = "whole"
+) -> Field:
+    """The field of the runs `references`; `reference` adds the benchmark's own answers as a system.
+
+    Raises:
+        UserError: fewer than two systems, the same run twice, questions that differ, or none of them long.
+    """
+    runs = [store.run(text) for text in references]
+    for run in runs:
+        if sum(other.id == run.id for other in runs) > 1:
+            raise UserError(f"The run {run.id} is named twice. A system cannot play against itself.")
+    if len(runs) + reference < 2:
+        raise UserError(f"An arena needs two systems or more; {len(runs) + reference} was given. See `ragrounds runs`.")
+    questions, golds = _common(store, runs)
+    attempts = [
+        {attempt.question_id: attempt for attempt in store.attempts(run) if attempt.epoch == epoch} for run in runs
+    ]
+    ready = [
+        question
+        for question in questions
+        if all(question.id in answered and answered[question.id].status != "not_run" for answered in attempts)
+    ]
+    if not ready:
+        raise UserError(
+            f"No question of {', '.join(run.id for run in runs)} is answered by all of them (epoch {epoch})."
+        )
+    answers = [{q.id: _text(answered[q.id], part) for q in ready} for answered in attempts]
+    systems = [System(name=_name(run, runs), run=run.id, model=_model(run)) for run in runs]
+    scores = [_scores(store.scores(run), epoch) for run in runs]
+    if reference:
+        ready = [question for question in ready if golds[question.id].answer.strip()]
+        if not ready:
+            raise UserError("The benchmark has no reference answers: leave --reference out.")
+        systems.append(System(name=REFERENCE))
+        answers.append({question.id: golds[question.id].answer for question in ready})
+        scores.append({})
+    kept = {question.id for question in ready}
+    return Field(
+        systems=tuple(systems),
+        questions=tuple(ready),
+        answers=tuple({id: text for id, text in texts.items() if id in kept} for texts in answers),
+        golds={id: gold for id, gold in golds.items() if id in kept},
+        scores=tuple(scores),
+        left_out=len(questions) - len(ready),
+        benchmark=", ".join(dict.fromkeys(run.benchmark for run in runs)),
+    )
+
+
+def _common(store: Store, runs: Sequence[Run]) -> tuple[list[Question], dict[str, Gold]]:
+    """Long-form questions that all runs share, in the first run's order."""
+    sets = [store.questions(run) for run in runs]
+    if not sets:
+        raise UserError("An arena needs one stored run or more beside the reference answers.")
+    found, golds = sets[0]
+    for run, (others, _) in zip(runs[1:], sets[1:], strict=True):
+        texts = {question.id: question.text for question in others}
+        differing = next((q.id for q in found if q.id in texts and texts[q.id] != q.text), None)
+        if differing is not None:
+            raise UserError(
+                f"{runs[0].id} and {run.id} answered different questions under the id {differing!r}: they cannot meet."
+            )
+        found = [question for question in found if question.id in texts]
+    if not found:
+        raise UserError(f"The runs {', '.join(run.id for run in runs)} share no question.")
+    long = [question for question in found if question.kind == "long"]
+    if not long:
+        raise UserError(
+            "The arena compares long answers, and these runs have only questions of other kinds. For multiple choice "
+            "use `ragrounds compare`."
+        )
+    return long, golds
+
+
+def _name(run: Run, runs: Sequence[Run]) -> str:
+    """The agent's text where that is enough, otherwise the run's id."""
+    alike = sum(other.agent == run.agent for other in runs) > 1
+    return run.id if alike or run.agent == REFERENCE else run.agent
+
+
+def _model(run: Run) -> str:
+    models: Mapping[str, str] = run.identity.get("models") or {}
+    return str(models.get("model", ""))
+
+
+def _text(attempt: Attempt, part: Part) -> str:
+    if part == "whole":
+        return attempt.text
+    return _MARKER.split(attempt.text)[-1].strip()
+
+
+def _scores(scores: Sequence[Score], epoch: int) -> dict[str, dict[str, float]]:
+    table: dict[str, dict[str, float]] = {}
+    for score in scores:
+        if score.epoch == epoch and score.value is not None:
+            table.setdefault(score.protocol, {})[score.question_id] = score.value
+    return table

@@ -1,0 +1,213 @@
+"""Arenas, judgements and votes in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+
+from ragrounds.errors import UserError, nearest
+from ragrounds.evals.arena.arena import Arena
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.database import insert_new, upsert, writing_failed
+from ragrounds.evals.store.packing import compress, decompress, pack, unpack
+from ragrounds.evals.store.store import Store, blob_rows, now
+from ragrounds.evals.store.writer import Row
+from ragrounds.records import Call, Usage
+
+HUMAN_OUTCOMES = ("first", "second", "tie", "skip")
+
+
+class Judged(Struct, frozen=True, kw_only=True):
+    """What one judge said of one pair in one order, in one call (or its repetitions)."""
+
+    judge: int
+    question_id: str
+    first: int
+    second: int
+    part: int
+    number: int
+    """The match's place in the order of play, from 0."""
+    outcomes: str
+    """A letter for each axis of the part: ``1`` the first is better, ``2`` the second, ``=`` tie, ``?`` unparsable,
+    ``!`` the call failed."""
+    how: str = "asked"
+    """``asked``; ``empty``: one answer or both were empty; ``identical``: both were the same text. The last two need
+    no judge."""
+    usage: Usage | None = None
+    spent: float | None = 0.0
+    cold: float | None = 0.0
+
+    @property
+    def key(self) -> tuple[int, str, int, int, int]:
+        """What is judged only once."""
+        return self.judge, self.question_id, self.first, self.second, self.part
+
+
+class Detail(Struct, frozen=True):
+    """What stands behind a judgement."""
+
+    reasons: dict[str, str]
+    calls: tuple[Call, ...]
+    extra: tuple[str, ...] = ()
+
+
+class Vote(Struct, frozen=True, kw_only=True):
+    """A person's verdict on a pair; `first` is the smaller place among the systems."""
+
+    voter: str
+    question_id: str
+    first: int
+    second: int
+    axis: str
+    outcome: str
+
+
+class ArenaKeeper:
+    """Reads and writes of one store's arenas."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        # A store that an earlier version made has no such tables yet.
+        schema.metadata.create_all(store.engine, [schema.arenas, schema.judgements, schema.votes], checkfirst=True)
+
+    def add(self, arena: Arena) -> int:
+        """The arena's number; it is written where it is new."""
+        row = {
+            "id": arena.id,
+            "fingerprint": arena.fingerprint,
+            "created": now(),
+            "body": compress(msgspec.msgpack.encode(arena)),
+        }
+        try:
+            with self._store.engine.begin() as connection:
+                known = sa.select(schema.arenas.c.number).where(schema.arenas.c.fingerprint == arena.fingerprint)
+                number = connection.execute(known).scalar()
+                if number is None:
+                    connection.execute(sa.insert(schema.arenas), row)
+                    number = connection.execute(known).scalar_one()
+        except sa.exc.SQLAlchemyError as error:
+            raise writing_failed(self._store.engine, error) from error
+        return int(number)
+
+    def arenas(self) -> list[Arena]:
+        """All arenas, oldest first."""
+        with self._store.engine.connect() as connection:
+            rows = connection.execute(sa.select(schema.arenas.c.body).order_by(schema.arenas.c.number)).all()
+        return [msgspec.msgpack.decode(decompress(row.body), type=Arena) for row in rows]
+
+    def arena(self, reference: str = "") -> Arena:
+        """An arena by its id or the beginning of it; the newest where nothing is named.
+
+        Raises:
+            UserError: none, or several.
+        """
+        known = self.arenas()
+        if not known:
+            raise UserError("There is no arena yet. Play one first: `ragrounds arena play RUN RUN --judge MODEL`.")
+        if not reference:
+            return known[-1]
+        found = [arena for arena in known if arena.id.startswith(reference)]
+        if len(found) != 1:
+            names = [arena.id for arena in known]
+            what = "is the beginning of several arenas" if found else "names no arena"
+            raise UserError(f"{reference!r} {what}.{nearest(reference, names)} Known: {', '.join(names)}.")
+        return found[0]
+
+    def rows(self, number: int, judged: Judged, detail: Detail) -> list[Row]:
+        """The rows of a judgement."""
+        body, apart = pack(detail)
+        row = {
+            "arena": number,
+            "judge": judged.judge,
+            "question_id": judged.question_id,
+            "first": judged.first,
+            "second": judged.second,
+            "part": judged.part,
+            "number": judged.number,
+            "outcomes": judged.outcomes,
+            "how": judged.how,
+            "input": judged.usage.input if judged.usage else None,
+            "output": judged.usage.output if judged.usage else None,
+            "spent": judged.spent,
+            "cold": judged.cold,
+            "body": body,
+        }
+        return [*blob_rows(apart), (schema.judgements, row)]
+
+    async def write(self, number: int, judged: Judged, detail: Detail) -> None:
+        """Return when the judgement is on the disk."""
+        await self._store.writer.write(lambda: self.rows(number, judged, detail))
+
+    def add_judgements(self, number: int, judged: Sequence[tuple[Judged, Detail]]) -> None:
+        """Write many at once."""
+        rows = [row for one, detail in judged for row in self.rows(number, one, detail)]
+        self._write([row for table, row in rows if table is schema.blobs], schema.blobs, replace=False)
+        self._write([row for table, row in rows if table is schema.judgements], schema.judgements)
+
+    def judgements(self, number: int) -> list[Judged]:
+        """All judgements of an arena in the order of play, without what stands behind them."""
+        table = schema.judgements
+        columns = [column for column in table.c if column.name not in ("body", "arena")]
+        statement = sa.select(*columns).where(table.c.arena == number).order_by(table.c.number, table.c.judge)
+        with self._store.engine.connect() as connection:
+            return [_judged(row) for row in connection.execute(statement)]
+
+    def details(self, number: int) -> Iterator[tuple[Judged, Detail]]:
+        """All judgements with what stands behind them."""
+        table = schema.judgements
+        statement = sa.select(table).where(table.c.arena == number).order_by(table.c.number, table.c.judge)
+        with self._store.engine.connect() as connection:
+            rows = connection.execute(statement).all()
+        for row in rows:
+            yield _judged(row), unpack(row.body, Detail, self._store.blobs)
+
+    def add_votes(self, number: int, votes: Sequence[Vote]) -> None:
+        """Write votes; a later vote of the same person on the same pair and axis replaces the earlier one."""
+        rows = {
+            (vote.voter, vote.question_id, vote.first, vote.second, vote.axis): {
+                "arena": number,
+                **msgspec.structs.asdict(vote),
+                "at": now(),
+            }
+            for vote in votes
+        }
+        self._write(list(rows.values()), schema.votes)
+
+    def votes(self, number: int) -> list[Vote]:
+        """All votes of an arena."""
+        table = schema.votes
+        columns = [column for column in table.c if column.name not in ("arena", "at")]
+        order = (table.c.voter, table.c.question_id, table.c.first, table.c.second, table.c.axis)
+        statement = sa.select(*columns).where(table.c.arena == number).order_by(*order)
+        with self._store.engine.connect() as connection:
+            return [Vote(**row._asdict()) for row in connection.execute(statement)]
+
+    def _write(self, rows: list[dict[str, Any]] | list[Any], table: sa.Table, replace: bool = True) -> None:
+        if not rows:
+            return
+        statement = (upsert if replace else insert_new)(self._store.engine, table)
+        try:
+            with self._store.engine.begin() as connection:
+                connection.execute(statement, rows)
+        except sa.exc.SQLAlchemyError as error:
+            raise writing_failed(self._store.engine, error) from error
+
+
+def _judged(row: Any) -> Judged:
+    return Judged(
+        judge=row.judge,
+        question_id=row.question_id,
+        first=row.first,
+        second=row.second,
+        part=row.part,
+        number=row.number,
+        outcomes=row.outcomes,
+        how=row.how,
+        usage=None if row.input is None or row.output is None else Usage(row.input, row.output),
+        spent=row.spent,
+        cold=row.cold,
+    )

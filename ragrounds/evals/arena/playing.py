@@ -1,0 +1,234 @@
+"""Playing an arena: the schedule chooses, judges are asked, every verdict is on the disk before the next choice.
+
+Going on after a crash is playing again from the start: the schedule is a pure function of seed and results, and what
+was judged before is not asked again, whether the judgement was written or only the call (the journal has it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from ragrounds.contracts import Journal, Model, Prompts
+from ragrounds.errors import StopRun, UserError
+from ragrounds.evals.arena.arena import Arena
+from ragrounds.evals.arena.field import Field
+from ragrounds.evals.arena.keeping import ArenaKeeper, Detail, Judged
+from ragrounds.evals.arena.outcomes import Played, combine
+from ragrounds.evals.arena.pairs import all_pairs, question_orders
+from ragrounds.evals.arena.schedules import Schedule, Standing
+from ragrounds.evals.judging.asking import FAILED, ask
+from ragrounds.evals.judging.pairs import show_pair
+from ragrounds.records import Question, Reply, Usage
+
+_ANSWER = 1024
+"""Tokens of a judge's window that are left for its reply."""
+
+
+class Finished(Struct, frozen=True):
+    """What the display is told after each match."""
+
+    match: Played
+    judged: tuple[Judged, ...]
+
+
+Listener = Callable[[Finished], None]
+
+
+class Player:
+    """Plays one arena."""
+
+    def __init__(
+        self,
+        arena: Arena,
+        field: Field,
+        judges: Sequence[Model],
+        keeper: ArenaKeeper,
+        journal: Journal,
+        prompts: Prompts,
+        *,
+        concurrency: int = 16,
+        max_cost: float | None = None,
+        listener: Listener = lambda finished: None,
+    ) -> None:
+        if max_cost is not None:
+            _check_prices(judges)
+        self._arena, self._field, self._judges = arena, field, tuple(judges)
+        self._keeper, self._journal, self._prompts = keeper, journal, prompts
+        self._listener = listener
+        self._max_cost = max_cost
+        self._slots = asyncio.Semaphore(max(1, concurrency))
+        self._at_once = max(1, concurrency)
+        self._number = keeper.add(arena)
+        before = keeper.judgements(self._number)
+        self._known = {one.key: one for one in before if "!" not in one.outcomes}
+        self.spent = sum(one.spent or 0.0 for one in before)
+        """Dollars paid for this arena so far; calls without a known price are not in it."""
+        size, axes = len(arena.systems), len(arena.axes)
+        self._wins = np.zeros((axes, size, size))
+        self._ties = np.zeros((axes, size, size))
+        self._played = np.zeros(size * (size - 1) // 2, dtype=np.int64)
+
+    async def play(self, schedule: Schedule) -> str:
+        """Play until the schedule or the budget ends; says which.
+
+        Raises:
+            StopRun: the judge cannot be asked (wrong key, server gone, store full); what is done is kept.
+        """
+        orders = question_orders(len(self._arena.systems), len(self._field.questions), self._arena.seed)
+        number = 0
+        while True:
+            standing = Standing(self._wins, self._ties, self._played)
+            batch = schedule.batch(standing)
+            if not batch:
+                return schedule.reason(standing)
+            waiting: list[tuple[int, int, Question]] = []
+            for pair in batch:
+                waiting.append((number, pair, self._field.questions[orders[pair, self._played[pair]]]))
+                self._played[pair] += 1
+                number += 1
+            left = await self._all(waiting)
+            if left:
+                return f"the budget of ${self._max_cost:g} is spent; {left:,} matches of the schedule were not played"
+
+    async def _all(self, waiting: Iterable[tuple[int, int, Question]]) -> int:
+        """Play these matches; says how many the budget left over."""
+        queue = list(reversed(list(waiting)))
+        ends: list[UserError] = []
+
+        async def work() -> None:
+            while queue and not ends and not self._over():
+                try:
+                    await self._match(*queue.pop())
+                except UserError as error:
+                    ends.append(error)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._at_once):
+                group.create_task(work())
+        if ends:
+            raise ends[0]
+        return len(queue)
+
+    def _over(self) -> bool:
+        return self._max_cost is not None and self.spent >= self._max_cost
+
+    async def _match(self, number: int, pair: int, question: Question) -> None:
+        first, second = (int(members[pair]) for members in all_pairs(len(self._arena.systems)))
+        # Which order is asked first is drawn; where only one is asked, this is the draw that matters.
+        swap = np.random.default_rng([self._arena.seed, 3, number]).integers(2) == 1
+        ways = [(second, first), (first, second)] if swap else [(first, second), (second, first)]
+        if self._arena.orders == "one":
+            ways = ways[:1]
+        judged = await asyncio.gather(
+            *(
+                self._one(number, judge, question, way, part)
+                for judge in range(len(self._judges))
+                for way in ways
+                for part in range(len(self._arena.parts))
+            )
+        )
+        match = combine(self._arena, judged)[0]
+        for axis in range(len(self._arena.axes)):
+            outcome = match.panel(axis)
+            if outcome == "tie":
+                self._ties[axis, first, second] += 1
+                self._ties[axis, second, first] += 1
+            elif outcome is not None:
+                winner, loser = (first, second) if outcome == "first" else (second, first)
+                self._wins[axis, winner, loser] += 1
+        self._listener(Finished(match, tuple(judged)))
+
+    async def _one(self, number: int, judge: int, question: Question, way: tuple[int, int], part: int) -> Judged:
+        known = self._known.get((judge, question.id, *way, part))
+        if known is not None:
+            return known
+        texts = tuple(self._field.answers[system][question.id].strip() for system in way)
+        axes = self._arena.parts[part]
+        blank = Judged(
+            judge=judge,
+            question_id=question.id,
+            first=way[0],
+            second=way[1],
+            part=part,
+            number=number,
+            outcomes="",
+            usage=Usage(),
+        )
+        plain = _without_judge(texts[0], texts[1])
+        if plain is not None:
+            how, letter = plain
+            judged = msgspec.structs.replace(blank, outcomes=letter * len(axes), how=how)
+            detail = Detail({}, ())
+        else:
+            judged, detail = await self._asked(blank, question, (texts[0], texts[1]))
+        await self._keeper.write(self._number, judged, detail)
+        return judged
+
+    async def _asked(self, blank: Judged, question: Question, texts: tuple[str, str]) -> tuple[Judged, Detail]:
+        model, axes = self._judges[blank.judge], self._arena.parts[blank.part]
+        fitted = _fitted(model, question.text, texts)
+        low, high = sorted((blank.first, blank.second))
+        shown = show_pair(
+            self._prompts,
+            question.text,
+            fitted,
+            {axis.name: axis.text(question.language) for axis in axes},
+            f"{self._arena.seed} {question.id} {low} {high}",
+            question.language,
+        )
+        async with self._slots:
+            found = await ask(model, self._journal, shown.messages, shown.contract, tries=self._arena.tries)
+        letters = {"first": "1", "second": "2", "tie": "="}
+        outcomes = "".join(
+            letters[shown.outcome(found.values[axis.name])]
+            if axis.name in found.values
+            else "!"
+            if found.reasons.get(axis.name) == FAILED
+            else "?"
+            for axis in axes
+        )
+        self.spent += found.spent or 0.0
+        judged = msgspec.structs.replace(
+            blank,
+            outcomes=outcomes,
+            how="asked" if fitted == texts else "cut",
+            usage=found.usage,
+            spent=found.spent,
+            cold=found.cold,
+        )
+        return judged, Detail(found.reasons, found.calls, found.extra)
+
+
+def _without_judge(first: str, second: str) -> tuple[str, str] | None:
+    """How it is decided and the letter, where no judge is needed: an empty answer loses, equal texts tie."""
+    if not first or not second:
+        return "empty", "=" if first == second else "1" if first else "2"
+    return ("identical", "=") if first == second else None
+
+
+def _fitted(model: Model, question: str, texts: tuple[str, str]) -> tuple[str, str]:
+    """The answers, each cut to half of the room in the judge's window where they do not fit."""
+    if model.window is None:
+        return texts
+    room = model.window - 2 * _ANSWER - model.count(question)
+    if room <= 0:
+        raise StopRun(
+            f"The judge {model.spec} has a window of {model.window} tokens, too few for a question with two answers."
+        )
+    if sum(model.count(text) for text in texts) <= room:
+        return texts
+    return model.cut(texts[0], room // 2), model.cut(texts[1], room // 2)
+
+
+def _check_prices(judges: Sequence[Model]) -> None:
+    for judge in judges:
+        if judge.price(Reply(text="", usage=Usage(1, 1))) is None:
+            raise UserError(
+                f"A limit on cost needs a price for the judge {judge.spec}, and none is known. Give one: "
+                "MODEL[price_input=…,price_output=…] in dollars per million tokens, or leave --max-cost out."
+            )

@@ -1,0 +1,191 @@
+import asyncio
+import json
+
+import pytest
+
+from ragrounds.errors import StopRun, UserError
+from ragrounds.evals.arena.outcomes import combine, matches_of
+from ragrounds.evals.arena.rating import rate
+from ragrounds.models.faults import CallFailed
+from tests.arena.staging import Stage, add_run, by_strength, shown, stage
+from tests.judging.doubles import Scripted
+
+
+@pytest.fixture
+def store(tmp_path):
+    with stage(tmp_path) as opened:
+        yield opened
+
+
+def played(staged):
+    return combine(staged.arena, staged.judgements)
+
+
+async def test_full_asks_both_orders_of_every_pair_on_every_question(store):
+    judge = Scripted(by_strength)
+    staged = Stage(store, [judge])
+    assert "every question" in await staged.play()
+    assert len(judge.requests) == 3 * 12 * 2
+    matches = played(staged)
+    assert len(matches) == 36
+    assert {match.panel(0) for match in matches} == {"first"}
+    assert rate(matches_of(staged.arena, matches, 0), replicates=50).order == ("strong", "middle", "weak")
+    assert len(staged.heard) == 36
+
+
+async def test_the_judge_is_blind(store):
+    judge = Scripted(by_strength)
+    await Stage(store, [judge]).play()
+    for request in judge.requests:
+        system, user = (message.content for message in request.messages)
+        assert not any(word in system for word in ("strong", "middle", "weak", "openai"))
+        assert "openai" not in user
+    orders = [tuple(label for label, _ in shown(request.messages[1].content)) for request in judge.requests]
+    assert set(orders) == {("A", "B"), ("B", "A")}
+
+
+async def test_a_judge_that_always_prefers_the_first_makes_only_ties(store):
+    staged = Stage(store, [Scripted(lambda prompt, occurrence: _say(shown(prompt)[0][0]))])
+    await staged.play()
+    assert {match.panel(0) for match in played(staged)} == {"tie"}
+
+
+def _say(word):
+    return json.dumps({"usefulness": word, "knowledge": word})
+
+
+async def test_one_order_is_drawn_by_seed(store):
+    staged = Stage(store, [Scripted(lambda prompt, occurrence: _say(shown(prompt)[0][0]))], orders="one")
+    await staged.play()
+    matches = played(staged)
+    assert len(staged.judgements) == 36
+    assert {match.panel(0) for match in matches} == {"first", "second"}
+
+
+async def test_one_call_for_each_axis_as_published(store):
+    judge = Scripted(by_strength)
+    staged = Stage(store, [judge], calls="apart")
+    await staged.play()
+    assert len(judge.requests) == 3 * 12 * 2 * 2
+    assert all(
+        ("usefulness:" in request.messages[0].content) != ("knowledge:" in request.messages[0].content)
+        for request in judge.requests
+    )
+    assert {match.judges[0] for match in played(staged)} == {("first", "first")}
+
+
+async def test_an_empty_answer_loses_and_equal_answers_tie_without_a_judge(tmp_path):
+    with stage(tmp_path, 3) as store:
+        add_run(store, "silent", ["", "", "middle says 2. strength=2"])
+        judge = Scripted(by_strength)
+        staged = Stage(store, [judge], runs=("middle", "silent"))
+        await staged.play()
+        assert judge.requests == []
+        ways = sorted((one.how, one.outcomes) for one in staged.judgements)
+        assert ways[:4] == [("empty", "11"), ("empty", "11"), ("empty", "22"), ("empty", "22")]
+        assert ways[4:] == [("identical", "=="), ("identical", "==")]
+        assert [match.panel(0) for match in played(staged)].count("first") == 2
+
+
+async def test_playing_again_asks_nothing(store):
+    judge = Scripted(by_strength)
+    await Stage(store, [judge], schedule="adaptive").play()
+    asked = len(judge.requests)
+    again = Stage(store, [judge], schedule="adaptive")
+    await again.play()
+    assert len(judge.requests) == asked
+    assert sum(one.spent for one in again.judgements) == pytest.approx(0.001 * asked)
+
+
+async def test_a_failed_call_is_missing_and_asked_again_next_time(store):
+    broken = True
+    judge = Scripted(lambda prompt, o: CallFailed if broken and "case 3" in prompt else by_strength(prompt))
+    staged = Stage(store, [judge])
+    await staged.play()
+    missing = [match for match in played(staged) if match.panel(0) is None]
+    assert len(missing) == 3
+    broken = False
+    await Stage(store, [judge]).play()
+    assert all(match.panel(0) for match in played(staged))
+    assert len(staged.judgements) == 72
+
+
+async def test_an_unparsable_verdict_is_missing_on_its_axis_alone(store):
+    judge = Scripted(lambda prompt, occurrence: json.dumps({"usefulness": shown(prompt)[0][0], "knowledge": "both"}))
+    staged = Stage(store, [judge], tries=2)
+    await staged.play()
+    assert {match.judges[0] for match in played(staged)} == {("tie", None)}
+    assert len(judge.requests) == 36 * 2 * 2
+
+
+async def test_several_judges_decide_by_majority(store):
+    def against(prompt, occurrence):
+        return by_strength(prompt.replace("strength=3", "strength=0"))
+
+    staged = Stage(store, [Scripted(by_strength, "one"), Scripted(by_strength, "two"), Scripted(against, "three")])
+    await staged.play()
+    assert {match.panel(0) for match in played(staged)} == {"first"}
+    assert {match.judges[2][0] for match in played(staged)} == {"first", "second"}
+
+
+async def test_the_budget_stops_the_schedule_and_says_so(store):
+    judge = Scripted(by_strength, price=0.01)
+    staged = Stage(store, [judge])
+    said = await staged.play(max_cost=0.2, concurrency=1)
+    assert "$0.2" in said
+    assert "26 matches" in said
+    assert len(judge.requests) == 20
+    # Going on with the same budget asks nothing; with a larger one, the rest.
+    await Stage(store, [judge]).play(max_cost=0.2, concurrency=1)
+    assert len(judge.requests) == 20
+    assert "every question" in await Stage(store, [judge]).play(max_cost=5.0)
+    assert len(judge.requests) == 72
+
+
+async def test_a_budget_needs_a_price(store):
+    with pytest.raises(UserError, match="price_input"):
+        await Stage(store, [Scripted(by_strength, price=None)]).play(max_cost=1.0)
+
+
+async def test_a_judge_that_cannot_be_asked_ends_the_arena_and_keeps_what_is_done(store):
+    def gone(prompt, occurrence):
+        if len(judge.requests) > 10:
+            raise StopRun("the key is wrong")
+        return by_strength(prompt)
+
+    judge = Scripted(gone)
+    staged = Stage(store, [judge])
+    with pytest.raises(StopRun, match="the key is wrong"):
+        await staged.play(concurrency=1)
+    assert len(staged.judgements) >= 9
+
+
+async def test_cut_off_in_the_middle_it_ends_as_if_nothing_had_happened(store, tmp_path):
+    calls = []
+
+    def slow(prompt, occurrence):
+        calls.append(prompt)
+        if len(calls) == 15:
+            task.cancel()
+        return by_strength(prompt)
+
+    staged = Stage(store, [Scripted(slow)], schedule="published", least=8)
+    task = asyncio.ensure_future(staged.play(concurrency=4))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await Stage(store, [Scripted(by_strength)], schedule="published", least=8).play()
+    with stage(tmp_path / "other") as other:
+        whole = Stage(other, [Scripted(by_strength)], schedule="published", least=8)
+        await whole.play()
+        assert played(staged) == played(whole)
+
+
+async def test_answers_that_do_not_fit_the_judge_are_cut_and_told(store):
+    judge = Scripted(lambda prompt, occurrence: _say("tie"))
+    judge.window = 2060
+    staged = Stage(store, [judge])
+    await staged.play()
+    assert {one.how for one in staged.judgements} == {"cut"}
+    judge.window = 100
+    with pytest.raises(StopRun, match="window"):
+        await Stage(store, [judge], seed=2).play()
