@@ -3,10 +3,10 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from making import attempt, gold, question
 
 from ragrounds.errors import UserError
 from ragrounds.evals.scoring import SCORERS, scorer, scorers_for
+from tests.scoring.making import attempt, gold, question
 
 
 def said(answer):

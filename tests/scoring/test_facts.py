@@ -1,8 +1,8 @@
 import pytest
-from making import attempt, gold, question
 
 from ragrounds.evals.scoring import scorer
 from ragrounds.evals.scoring.facts import contains
+from tests.scoring.making import attempt, gold, question
 
 
 def score(text, facts, status="completed"):

@@ -3,10 +3,10 @@ from difflib import SequenceMatcher
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from making import attempt, gold, question
 
 from ragrounds.evals.scoring import scorer
 from ragrounds.evals.scoring.overlap import _longest_common, rouge_l, words
+from tests.scoring.making import attempt, gold, question
 
 
 def plain_longest_common(one, other):

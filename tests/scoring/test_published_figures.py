@@ -5,10 +5,10 @@ import json
 from collections import Counter
 
 import pytest
-from making import attempt
 
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.scoring import scorer
+from tests.scoring.making import attempt
 
 DATASETS = ("mmlu", "medqa", "medmcqa", "pubmedqa", "bioasq")
 

@@ -3,11 +3,11 @@ from itertools import permutations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from making import attempt, gold, question
 
 from ragrounds.errors import UserError
 from ragrounds.evals.scoring.trajectory import Expected, Trajectory, follows, read_expected
 from ragrounds.records import Call, Called, Entered
+from tests.scoring.making import attempt, gold, question
 
 
 def call(number, kind="search", actor="bm25[k1=0.9]"):

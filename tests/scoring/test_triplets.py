@@ -3,12 +3,12 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from making import attempt, gold, question
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from ragrounds.evals.scoring import scorer
 from ragrounds.evals.scoring.triplets import Counts, compare, micro_f1, parse, partial
+from tests.scoring.making import attempt, gold, question
 
 GOLD = [["aspirin", "effect", "warfarin"], ["digoxin", "mechanism", "quinidine"]]
 
