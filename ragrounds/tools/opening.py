@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from ragrounds.contracts import Searcher
-from ragrounds.errors import unknown
+from ragrounds.errors import UserError, unknown
 from ragrounds.specs import Spec, parse
+from ragrounds.tools.cards import card_encoding, cards
 from ragrounds.tools.collection import Collection, indexes, named, write_whole
 from ragrounds.tools.corpora import Source, is_source, source
 
@@ -36,10 +37,12 @@ def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: P
     within = partial(open_searcher, corpus=corpus, home=home, progress=progress)
     if spec.name in _WRAPPERS:
         return _WRAPPERS[spec.name](spec, within)
-    if spec.name not in _ENGINES:
-        raise unknown("retriever", spec.name, [*_ENGINES, *_WRAPPERS], "ragrounds retrievers")
-    corpora = corpora_of(corpus)
-    opened = [_ENGINES[spec.name](spec, open_collection(one, home, progress=progress), progress) for one in corpora]
+    if spec.name in _EXTERNAL:
+        return _EXTERNAL[spec.name](spec, corpus)
+    engine = _ENGINES.get(spec.name) or (_card if spec.name in cards() else None)
+    if engine is None:
+        raise unknown("retriever", spec.name, [*_ENGINES, *_WRAPPERS, *_EXTERNAL, *cards()], "ragrounds retrievers")
+    opened = [engine(spec, open_collection(one, home, progress=progress), progress) for one in corpora_of(corpus)]
     if len(opened) == 1:
         return opened[0]
     from ragrounds.tools.fusing import Merged
@@ -99,6 +102,31 @@ def _bm25(spec: Spec, collection: Collection, progress: Progress | None) -> Sear
     return open_bm25(collection, settings(spec), progress=partial(progress, "indexing") if progress else None)
 
 
+def _dense(spec: Spec, collection: Collection, progress: Progress | None) -> Searcher:
+    from ragrounds.tools.dense import open_dense
+
+    return open_dense(collection, spec, progress=partial(progress, "embedding") if progress else None)
+
+
+def _card(spec: Spec, collection: Collection, progress: Progress | None) -> Searcher:
+    from ragrounds.tools.dense import open_dense
+
+    told = partial(progress, "embedding") if progress else None
+    return open_dense(collection, spec, card_encoding(spec), progress=told)
+
+
+def _langchain(spec: Spec, corpus: str) -> Searcher:
+    from ragrounds.tools.external import LangChainSearcher
+
+    return LangChainSearcher(spec, corpus)
+
+
+def _llamaindex(spec: Spec, corpus: str) -> Searcher:
+    from ragrounds.tools.external import LlamaIndexSearcher
+
+    return LlamaIndexSearcher(spec, corpus)
+
+
 Within = Callable[[Spec], Searcher]
 """Opens another retriever over the same corpus."""
 
@@ -116,7 +144,20 @@ def _maxp(spec: Spec, within: Within) -> Searcher:
     return MaxP(spec, within(inner_of(spec)))
 
 
-_ENGINES: dict[str, Callable[[Spec, Collection, Progress | None], Searcher]] = {"bm25": _bm25}
+def _reranked(spec: Spec, within: Within) -> Searcher:
+    from ragrounds.tools.reranking import Reranked, scorer_of, top_of
+
+    top_of(spec)  # what is wrong with the spec is said before anything is built or loaded
+    inner = spec.parameters.get("of", "bm25")
+    if isinstance(inner, bool | int | float):
+        raise UserError(f"rerank needs a retriever: rerank[of=bm25,…], not of={inner!r}.")
+    return Reranked(spec, within(inner if isinstance(inner, Spec) else Spec(inner)), scorer_of(spec))
+
+
+_ENGINES: dict[str, Callable[[Spec, Collection, Progress | None], Searcher]] = {
+    "bm25": _bm25,
+    "dense": _dense,
+}
 """Retrievers that search one collection."""
 _WRAPPERS: dict[str, Callable[[Spec, Within], Searcher]] = {
     "rrf": _fused,
@@ -124,5 +165,8 @@ _WRAPPERS: dict[str, Callable[[Spec, Within], Searcher]] = {
     "rrf2": _fused,
     "rrf4": _fused,
     "maxp": _maxp,
+    "rerank": _reranked,
 }
 """Retrievers made of others."""
+_EXTERNAL: dict[str, Callable[[Spec, str], Searcher]] = {"langchain": _langchain, "llamaindex": _llamaindex}
+"""A user's own, which bring their corpus."""

@@ -7,6 +7,7 @@ of BM25, and its values come from the whole index and not from the shard.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,12 @@ from ragrounds.tools.storing import mapped
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 
+_NARROW = 0.5
+"""Passages are left out once the terms that are left can add no more than this share of what the best have."""
+_AGAIN = 0.7
+"""They are gone through again when what is left has fallen to this share."""
+_SAMPLE = 16
+"""One score in so many is looked at to see where the best begin."""
 _LOOK_UP = 40
 """Finding one passage in a list by bisection costs about as much as adding this many entries of the list."""
 _LONG = 0.02
@@ -69,32 +76,44 @@ class Shard:
         scores = np.zeros(self.count, dtype=np.float32)
         leaders: Ints | None = None
         candidates: Ints | None = None
-        left = sum(term.most for term in query)
-        for number, term in enumerate(query):
+        total = left = sum(term.most for term in query)
+        checked = math.inf
+        for term in query:
             passages, weights = self.column(term.term)
-            if number and len(passages) > self.count * _LONG:
+            if (
+                left < _NARROW * max(least, total - left)
+                and left < _AGAIN * checked
+                and len(passages) > self.count * _LONG
+            ):
                 if leaders is None:
                     leaders = _leaders(scores, 8 * k)
                 least = max(least, _reached(scores[leaders], k))
-                bar = (least * (1 - _MARGIN) - left) if least > left else 0.0
-                if bar > 0:
-                    candidates = _above(scores, bar, candidates)
+                if left < _NARROW * least:
+                    candidates = _above(scores, least * (1 - _MARGIN) - left, candidates)
+                    checked = left
             if candidates is not None and len(candidates) * _LOOK_UP < len(passages):
                 _add_some(scores, candidates, passages, weights, np.float32(term.weight))
             else:
                 np.add.at(scores, passages, weights * np.float32(term.weight))
             left -= term.most
+        if candidates is None:
+            reached = max(least, _reached(scores[_leaders(scores, 8 * k)], k))
+            candidates = _above(scores, reached * (1 - _MARGIN), None)
         return top(scores, _above(scores, 0.0, candidates), k)
 
 
 def _leaders(scores: Floats, count: int) -> Ints:
-    """The passages with the best scores so far: among them the k-th best is a score that `k` passages reach."""
-    found = _above(scores, 0.0, None)
-    if len(found) <= count:
-        return found
-    values = scores[found]
-    leaders: Ints = found[values >= np.partition(values, len(values) - count)[-count]]
-    return leaders
+    """About `count` passages with the best scores so far: among them the k-th best is a score that k passages reach.
+
+    Where to draw the line is seen in a sample, so that the many others are never listed.
+    """
+    sample = scores[::_SAMPLE]
+    rank = count // _SAMPLE
+    if 0 < rank < len(sample):
+        found = _above(scores, float(np.partition(sample, len(sample) - rank)[-rank]), None)
+        if len(found) >= count // 4:
+            return found
+    return _above(scores, 0.0, None)
 
 
 def _reached(scores: Floats, k: int) -> float:

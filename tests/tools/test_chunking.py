@@ -61,7 +61,8 @@ def test_no_document_is_lost(text):
 
 def test_statpearls_titles_and_joined_paragraphs():
     long = "x" * 300
-    text = f"Lead.\n\n# Etiology\n\nShort one.\n\nShort two.\n\n{long}\n\n{long}\n\n## Viral\n\nOf viruses.\n# Treatment\nRest."
+    text = f"Lead.\n\n# Etiology\n\nShort one.\n\nShort two.\n\n{long}\n\n{long}\n\n"
+    text += "## Viral\n\nOf viruses.\n# Treatment\nRest."
     assert list(paragraphs("Croup", text, short=200, most=1000)) == [
         ("Croup", "Lead."),
         ("Croup -- Etiology", f"Short one. Short two. {long}"),

@@ -65,7 +65,8 @@ def test_an_xml_bomb_is_refused(tmp_path):
 def test_html_gives_text_without_scripts(tmp_path):
     pytest.importorskip("bs4")
     page = (
-        "<html><head><title>Page</title><script>evil()</script></head><body><h1>Head</h1><p>One <b>bold</b> &lt;i&gt;</p>"
+        "<html><head><title>Page</title><script>evil()</script></head><body><h1>Head</h1>"
+        "<p>One <b>bold</b> &lt;i&gt;</p>"
         "<ul><li>item</li></ul><style>p{}</style></body></html>"
     )
     (tmp_path / "p.html").write_text(page)
@@ -86,7 +87,8 @@ def test_a_pdf_gives_its_text(tmp_path):
     parts = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 200] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 200] /Contents 4 0 R "
+        b"/Resources << /Font << /F1 5 0 R >> >> >>",
         b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
     ]

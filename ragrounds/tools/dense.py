@@ -1,0 +1,235 @@
+"""Dense retrieval over a collection: vectors made once, kept on disk, searched by FAISS or Chroma.
+
+``dense[model=PATH_OR_ID,store=chroma]``, with the parameters of :class:`.embedding.Encoding`, or a card's
+name with what is to be different: ``medcpt[store=faiss,model=/copies/MedCPT-Query-Encoder]``. ``store`` is ``chroma``
+(the default: in this process), ``faiss`` (exact), or the URL of a Chroma server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from ragrounds.errors import UserError, nearest
+from ragrounds.records import Passage
+from ragrounds.specs import Spec, Value
+from ragrounds.tools.collecting import disk, only_here
+from ragrounds.tools.collection import Collection, write_whole
+from ragrounds.tools.embedding import Embedder, Encoding, Vectors, open_embedder
+from ragrounds.tools.storing import mapped, sync
+from ragrounds.tools.vector_stores import Chroma, Flat, VectorStore, embedded, served
+
+FORMAT = 1
+_BATCH = 256
+_QUERY_ONLY = {"query_prefix": "", "query_length": 0, "base_url": ""}
+
+Progress = Callable[[int], None]
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What whole vectors say of themselves: ``engine.json``."""
+
+    format: int
+    index: str
+    version: str
+    """Version of the corpus."""
+    passages: int
+    dimensions: int
+
+
+def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, str]:
+    """Read a ``dense[…]`` spec, or a card's with changes: the encoding and the store.
+
+    Raises:
+        UserError: an unknown parameter, a wrong value, or no model.
+    """
+    given = dict(spec.parameters)
+    store = given.pop("store", "chroma")
+    known = Encoding.__struct_fields__
+    for key in given:
+        if key not in known:
+            raise UserError(
+                f"{spec.name} has no parameter {key!r}.{nearest(key, known)} It takes store, {', '.join(known)}."
+            )
+    if card is not None and "model" in given and "document_model" not in given and card.document_model:
+        raise UserError(f"{spec.name} has two encoders: give document_model=… together with model=….")
+    base = {} if card is None else msgspec.structs.asdict(card)
+    if not {"model"} & (base | given).keys():
+        raise UserError(
+            f"{str(spec)!r} names no model: dense[model=PATH_OR_ID], say, or a card of `ragrounds retrievers`."
+        )
+    try:
+        encoding = msgspec.convert({**base, **given}, Encoding)
+    except msgspec.ValidationError as problem:
+        raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
+    if not isinstance(store, str) or (store not in ("chroma", "faiss") and "://" not in store):
+        raise UserError(f"Unknown store {store!r}: expected chroma, faiss, or the URL of a Chroma server.")
+    return encoding, store
+
+
+def open_dense(
+    collection: Collection, spec: Spec, card: Encoding | None = None, *, progress: Progress | None = None
+) -> Dense:
+    """Open dense retrieval over a collection; vectors are made where they are not there, and a build that was
+    interrupted goes on.
+
+    Raises:
+        UserError: the model or the store cannot be had; vectors that do not fit the collection.
+        StopRun: the disk is full.
+    """
+    encoding, store = encoding_of(spec, card)
+    documents = _text(msgspec.structs.replace(encoding, **_QUERY_ONLY))
+    key = hashlib.blake2b(documents.encode(), digest_size=6).hexdigest()
+    folder = collection.folder / f"dense-{key}"
+    embedder = open_embedder(encoding)
+    if not (folder / "engine.json").is_file():
+        folder.mkdir(exist_ok=True)
+        with only_here(folder):
+            try:
+                _build(collection, folder, documents, embedder, progress)
+            except OSError as problem:
+                raise disk(folder, problem) from None
+    statistics = msgspec.json.decode((folder / "engine.json").read_bytes(), type=Statistics)
+    found = (statistics.format, statistics.index, statistics.version)
+    expected = (FORMAT, documents, collection.manifest.version)
+    if found != expected:
+        raise UserError(
+            f"The vectors in {str(folder)!r} do not fit: they are {found}, expected {expected} (format, encoding, "
+            "corpus version). Remove that folder, and they are made again."
+        )
+    vectors: Vectors = mapped(folder / "vectors.f32", np.float32).reshape(statistics.passages, statistics.dimensions)
+    named = f"ragrounds-{collection.manifest.version}-{key}"
+    return Dense(
+        collection,
+        folder,
+        _canonical(spec, store),
+        encoding,
+        embedder,
+        _store(store, folder, named, vectors, encoding, progress),
+    )
+
+
+def _store(
+    store: str, folder: Path, name: str, vectors: Vectors, encoding: Encoding, progress: Progress | None
+) -> VectorStore:
+    if store == "faiss":
+        return Flat(vectors, encoding.metric)
+    client = embedded(folder / "chroma") if store == "chroma" else served(store)
+    return Chroma(client, name, vectors, encoding.metric, progress)
+
+
+def _canonical(spec: Spec, store: str) -> str:
+    parameters: dict[str, Value] = {**spec.parameters, "store": "chroma" if "://" in store else store}
+    return str(Spec(spec.name, parameters))
+
+
+def _text(encoding: Encoding) -> str:
+    return msgspec.json.encode(msgspec.structs.asdict(encoding)).decode()
+
+
+def _build(collection: Collection, folder: Path, documents: str, embedder: Embedder, progress: Progress | None) -> None:
+    """Make the vectors of all passages. The file grows a batch at a time: its length is the place to go on from."""
+    path = folder / "vectors.f32"
+    total = len(collection.store)
+    first = _vectors(embedder, collection, 0, min(_BATCH, total))
+    row = first.shape[1] * 4
+    done = path.stat().st_size // row if path.is_file() else 0
+    path.touch()
+    with path.open("r+b") as file:
+        file.truncate(done * row)
+        file.seek(done * row)
+        while done < total:
+            end = min(done + _BATCH, total)
+            vectors = first[done:end] if end <= len(first) else _vectors(embedder, collection, done, end)
+            file.write(vectors.tobytes())
+            sync(file)
+            done = end
+            if progress:
+                progress(done)
+    statistics = Statistics(
+        format=FORMAT,
+        index=documents,
+        version=collection.manifest.version,
+        passages=total,
+        dimensions=first.shape[1],
+    )
+    write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(statistics), indent=2))
+
+
+def _vectors(embedder: Embedder, collection: Collection, start: int, end: int) -> Vectors:
+    rows = [collection.store.raw(position) for position in range(start, end)]
+    vectors = embedder.documents([(title, text) for _, _, title, text in rows])
+    if len(vectors) != len(rows):
+        raise UserError(f"The embedding model gave {len(vectors)} vectors for {len(rows)} texts.")
+    return vectors
+
+
+class Dense:
+    """Searches one collection by vectors; see :class:`ragrounds.contracts.Searcher`."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        folder: Path,
+        spec: str,
+        encoding: Encoding,
+        embedder: Embedder,
+        store: VectorStore,
+    ) -> None:
+        self._collection = collection
+        self._folder = folder
+        self._spec = spec
+        self._encoding = encoding
+        self._embedder = embedder
+        self._store = store
+        self._encoding_now = threading.Lock()  # encoders use all the cores they are given: one query at a time
+
+    @property
+    def spec(self) -> str:
+        return self._spec
+
+    @property
+    def corpus(self) -> str:
+        return self._collection.corpus
+
+    @property
+    def size(self) -> int:
+        """Bytes of the vectors and of an embedded store, the passages apart."""
+        return sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
+
+    async def search(self, query: str, k: int) -> list[Passage]:
+        """The `k` nearest passages, best first. An empty query finds nothing."""
+        return await asyncio.to_thread(self.find, query, k)
+
+    def find(self, query: str, k: int) -> list[Passage]:
+        """:meth:`search`, in this thread.
+
+        Raises:
+            UserError: `k` is below 1.
+        """
+        if k < 1:
+            raise UserError(f"Cannot search for {k} passages: expected 1 or more.")
+        if not query.strip():
+            return []
+        with self._encoding_now:
+            vector = self._embedder.queries([query])[0]
+        return self.near(vector, k)
+
+    def near(self, vector: Vectors, k: int) -> list[Passage]:
+        """The passages nearest to a vector of the same encoding: HyDE searches with the mean of several."""
+        found = []
+        for rank, (position, score) in enumerate(self._store.nearest(vector, k), 1):
+            passage = self._collection.store.passage(position, self.corpus)
+            found.append(msgspec.structs.replace(passage, score=score, rank=rank, retriever=self._spec))
+        return found
+
+    def vectors(self, texts: list[str]) -> Vectors:
+        """Vectors of queries."""
+        with self._encoding_now:
+            return self._embedder.queries(texts)

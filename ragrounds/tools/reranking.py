@@ -1,0 +1,129 @@
+"""Reranking: ``rerank[of=bm25,model=monobert,top=100]`` puts the first `top` passages into a cross-encoder's order.
+
+The passages behind the first `top` follow in the order they had. `model` is a card, a Hugging Face id, or a folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from ragrounds.contracts import Searcher
+from ragrounds.errors import UserError, nearest
+from ragrounds.records import Passage
+from ragrounds.specs import Spec, Value, parse
+from ragrounds.tools.cards import cards
+from ragrounds.tools.embedding import joined
+
+TOP = 100
+_BATCH = 32
+
+
+class PairScorer(Protocol):
+    """Judges how relevant texts are to a query; a higher score is better."""
+
+    def __call__(self, query: str, texts: list[str]) -> list[float]: ...
+
+
+class Reranked:
+    """A searcher whose first passages are put into a cross-encoder's order."""
+
+    def __init__(self, spec: Spec, inner: Searcher, scorer: PairScorer) -> None:
+        self._inner = inner
+        self._scorer = scorer
+        self._top = top_of(spec)
+        of = parse(inner.spec)
+        named: dict[str, Value] = {**spec.parameters, "of": of if of.parameters else of.name, "top": self._top}
+        self._spec = str(Spec("rerank", named))
+        self._one = threading.Lock()
+
+    @property
+    def spec(self) -> str:
+        return self._spec
+
+    @property
+    def corpus(self) -> str:
+        return self._inner.corpus
+
+    async def search(self, query: str, k: int) -> list[Passage]:
+        """The `k` best passages. Scores are the cross-encoder's; those behind the first `top`, which it did not see,
+        carry scores below its lowest, in their order."""
+        found = await self._inner.search(query, max(k, self._top))
+        first, rest = found[: self._top], found[self._top :]
+        if not first:
+            return []
+        scores = await asyncio.to_thread(self._scores, query, first)
+        ordered = sorted(zip(first, scores, strict=True), key=lambda hit: (-hit[1], hit[0].rank))
+        lowest = ordered[-1][1]
+        hits = ordered + [(passage, lowest - number) for number, passage in enumerate(rest, 1)]
+        return [
+            msgspec.structs.replace(passage, score=score, rank=rank, retriever=self._spec)
+            for rank, (passage, score) in enumerate(hits[:k], 1)
+        ]
+
+    def _scores(self, query: str, passages: list[Passage]) -> list[float]:
+        with self._one:
+            return self._scorer(query, [joined(passage.title, passage.text, "sentence") for passage in passages])
+
+
+class CrossEncoderScorer:
+    """sentence-transformers' cross-encoder. Of a model with two outputs (MonoBERT) the second, relevant, counts."""
+
+    def __init__(self, model: str, length: int) -> None:
+        from ragrounds.tools.embedding_local import weights_missing
+
+        os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+        try:
+            from sentence_transformers import CrossEncoder
+        except ImportError:
+            raise UserError(f"The reranker {model!r} needs sentence-transformers: install ragrounds[local].") from None
+        where = str(Path(model).expanduser()) if Path(model).expanduser().exists() else model
+        try:
+            self._model = CrossEncoder(where, max_length=length or None)
+        except Exception as problem:  # the hub, the network and the file formats each have errors of their own
+            raise weights_missing(model, problem) from None
+
+    def __call__(self, query: str, texts: list[str]) -> list[float]:
+        import numpy as np
+
+        pairs = [(query, text) for text in texts]
+        scores = np.asarray(self._model.predict(pairs, batch_size=_BATCH, show_progress_bar=False), dtype=np.float64)
+        if scores.ndim == 2:
+            scores = scores[:, -1] - scores[:, 0] if scores.shape[1] > 1 else scores[:, 0]
+        return [float(score) for score in scores]
+
+
+def top_of(spec: Spec) -> int:
+    """How many passages are reranked.
+
+    Raises:
+        UserError: not a whole number above 0, or parameters that are not known.
+    """
+    known = ("of", "model", "top", "length")
+    for key in spec.parameters:
+        if key not in known:
+            raise UserError(f"rerank has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}.")
+    top = spec.parameters.get("top", TOP)
+    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
+        raise UserError(f"Cannot rerank top={top!r} passages: expected a whole number above 0.")
+    return top
+
+
+def scorer_of(spec: Spec) -> PairScorer:
+    """Load the cross-encoder that a ``rerank[…]`` spec names.
+
+    Raises:
+        UserError: it names none, or it cannot be had.
+    """
+    model, length = spec.parameters.get("model"), spec.parameters.get("length", 512)
+    if not isinstance(model, str) or isinstance(length, bool) or not isinstance(length, int):
+        raise UserError(f"{str(spec)!r} names no model: rerank[of=bm25,model=monobert], say, or a folder.")
+    card = cards().get(model)
+    if card is not None and card.kind != "reranker":
+        raise UserError(f"{model!r} is no reranker: see `ragrounds retrievers`.")
+    return CrossEncoderScorer(card.encoding.model if card else model, length)
