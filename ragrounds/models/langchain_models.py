@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,15 +12,18 @@ from ragrounds.contracts import Request
 from ragrounds.errors import StopRun, UserError
 from ragrounds.models import tokens
 from ragrounds.models.faults import CallFailed, Transient, redacted
+from ragrounds.models.langchain_messages import messages_of, read_message
 from ragrounds.models.openai_answers import retry_after
+from ragrounds.models.openai_requests import tool_of
 from ragrounds.models.options import ModelOptions
 from ragrounds.models.prices import Price, listed_price, listed_window
 from ragrounds.models.retrying import patiently
-from ragrounds.records import Fault, Reply, Usage
+from ragrounds.records import Fault, Reply
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage
+    from langchain_core.runnables import Runnable
 
 _PASSING = ("RateLimit", "Overloaded", "InternalServer", "ServiceUnavailable", "Timeout", "Connect", "ServerError")
 
@@ -72,12 +76,33 @@ class LangChainModel:
         timeout = self._options.serving.timeout
         try:
             async with asyncio.timeout(timeout):
-                message = await self._chat.ainvoke([(m.role, m.content) for m in request.messages], **settings)
+                message = await self._asked(request).ainvoke(messages_of(request.messages), **settings)
+        except StopRun:
+            raise
         except TimeoutError as error:
             raise Transient("timeout", f"no complete answer within {timeout:g} s") from error
         except Exception as error:
             raise _meaning(error, self._options.model) from error
         return read_message(message)
+
+    def _asked(self, request: Request) -> Runnable[Any, AIMessage]:
+        tools: list[dict[str, Any]] = [tool_of(tool) for tool in request.tools]
+        if request.web_search:
+            own = _WEB_SEARCH.get(self._options.provider)
+            if own is None:
+                raise StopRun(
+                    f"No web search of {self._options.provider!r} is known here. Providers that have one: openai, "
+                    f"{', '.join(_WEB_SEARCH)}."
+                )
+            tools.append(own)
+        return self._chat.bind_tools(tools) if tools else self._chat
+
+
+_WEB_SEARCH: Mapping[str, dict[str, Any]] = {
+    "anthropic": {"type": "web_search_20250305", "name": "web_search"},
+    "google_genai": {"google_search": {}},
+}
+"""Provider → how its own web search is asked for."""
 
 
 def open_langchain_model(options: ModelOptions, price: Price | None = None) -> LangChainModel:
@@ -99,29 +124,6 @@ def open_langchain_model(options: ModelOptions, price: Price | None = None) -> L
         # Each provider's class has its own errors for a missing key or a parameter it does not take.
         raise UserError(f"Cannot open {options.identity}: {redacted(str(error))}") from error
     return LangChainModel(chat, options, price)
-
-
-def read_message(message: AIMessage) -> Reply:
-    """LangChain's reply as ours. Thinking blocks go to `reasoning`, text blocks to `text`."""
-    meta = message.response_metadata
-    finish = str(meta.get("finish_reason") or meta.get("stop_reason") or "stop").lower()
-    reasoning = [str(block.get("reasoning", "")) for block in message.content_blocks if block["type"] == "reasoning"]
-    given = message.usage_metadata
-    usage = None
-    if given is not None:
-        usage = Usage(
-            input=given["input_tokens"],
-            output=given["output_tokens"],
-            cached=given.get("input_token_details", {}).get("cache_read", 0) or 0,
-            reasoning=given.get("output_token_details", {}).get("reasoning", 0) or 0,
-        )
-    return Reply(
-        text=str(message.text),
-        finish={"end_turn": "stop", "max_tokens": "length", "safety": "content_filter"}.get(finish, finish),
-        usage=usage,
-        model=str(meta.get("model_name") or ""),
-        reasoning="\n".join(reasoning),
-    )
 
 
 def _meaning(error: Exception, model: str) -> Exception:

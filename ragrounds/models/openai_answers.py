@@ -13,22 +13,35 @@ from msgspec import Struct
 
 from ragrounds.errors import StopRun
 from ragrounds.models.faults import CallFailed, Transient, redacted
-from ragrounds.records import Reply, Usage
+from ragrounds.records import Reply, ToolCall, Usage
 from ragrounds.texts import wellformed_all
 
 if TYPE_CHECKING:
     import openai
 
 
+class _Function(Struct):
+    name: str = ""
+    arguments: str | None = None
+
+
+class _ToolCall(Struct):
+    id: str | None = None
+    function: _Function | None = None
+
+
 class _Message(Struct):
     content: str | None = None
+    tool_calls: list[_ToolCall] | None = None
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
 
 
 class _Choice(Struct):
-    message: _Message
+    message: _Message | None = None
+    text: str | None = None
+    """In place of `message`, from the completions API."""
     finish_reason: str | None = None
     stop_reason: str | int | None = None
 
@@ -80,7 +93,9 @@ def read_reply(body: bytes, content_type: str) -> Reply:
     if not completion.choices:
         return Reply(text="", finish="none", usage=usage, model=model)
     choice = completion.choices[0]
-    message = choice.message
+    message = _Message(content=choice.text) if choice.message is None else choice.message
+    if choice.message is None and choice.text is None:
+        raise Transient("malformed", f"not a chat completion (a choice without a message): {_start(body)}", 200)
     finish = choice.finish_reason or "stop"
     if message.refusal and not message.content:
         return Reply(text=message.refusal, finish="content_filter", usage=usage, model=model)
@@ -92,6 +107,11 @@ def read_reply(body: bytes, content_type: str) -> Reply:
         reasoning=message.reasoning_content or message.reasoning or "",
         # vLLM names the stop string that it cut off.
         stopped_at=choice.stop_reason if isinstance(choice.stop_reason, str) else "",
+        calls=tuple(
+            ToolCall(call.id or "", call.function.name, call.function.arguments or "")
+            for call in message.tool_calls or ()
+            if call.function is not None
+        ),
     )
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from ragrounds.contracts import Request
+from ragrounds.contracts import Continuation, Request
 from ragrounds.errors import StopRun, UserError
 from ragrounds.models import tokens
+from ragrounds.models.cards import cards
 from ragrounds.models.faults import Transient, redacted
 from ragrounds.models.openai_answers import read_error, read_reply
+from ragrounds.models.openai_requests import body_of
 from ragrounds.models.options import ModelOptions
 from ragrounds.models.prices import Price, listed_price, listed_window
 from ragrounds.models.retrying import patiently
@@ -35,10 +35,9 @@ class OpenAICompatible:
         self._base_url = options.serving.base_url
         self._key = _key(self._base_url)
         self._price = options.serving.price or price
-        self._window = options.serving.window
+        self._window = options.serving.window or (cards()[options.card].window if options.card else None)
         if self._window is None and self._base_url is None:
             self._window = listed_window("openai", options.model)
-        self._sampling = msgspec.to_builtins(options.sampling)
         self._client: openai.AsyncOpenAI | None = None
         self._answered = False
 
@@ -49,6 +48,11 @@ class OpenAICompatible:
     @property
     def window(self) -> int | None:
         return self._window
+
+    @property
+    def continues(self) -> Continuation:
+        """How the model goes on with a text of its own."""
+        return self._options.continues
 
     @property
     def name(self) -> str:
@@ -87,9 +91,8 @@ class OpenAICompatible:
             async with asyncio.timeout(timeout):
                 # The client's typed method walks every message through its schema first (1 ms a call); the body here
                 # is plain already, and the answer is decoded here anyway.
-                raw = await self._connected().post(
-                    "/chat/completions", cast_to=httpx2.Response, body=self._body(request)
-                )
+                path, body = body_of(self._options, request)
+                raw = await self._connected().post(path, cast_to=httpx2.Response, body=body)
                 content, kind = raw.content, raw.headers.get("content-type", "")
         except TimeoutError as error:
             raise Transient("timeout", f"no complete answer within {timeout:g} s") from error
@@ -100,21 +103,6 @@ class OpenAICompatible:
             return read_error(error, self._options.model, self._base_url, self._key)
         self._answered = True
         return read_reply(content, kind)
-
-    def _body(self, request: Request) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": self._options.model,
-            "messages": [{"role": m.role, "content": m.content} for m in request.messages],
-            **self._sampling,
-        }
-        if request.max_tokens is not None:
-            body["max_tokens"] = min(request.max_tokens, body.get("max_tokens", request.max_tokens))
-        if self._base_url is None and "max_tokens" in body:
-            # OpenAI's reasoning models refuse the older name, which other servers need.
-            body["max_completion_tokens"] = body.pop("max_tokens")
-        if request.stop:
-            body["stop"] = list(request.stop)
-        return body
 
     def _connected(self) -> openai.AsyncOpenAI:
         if self._client is None:

@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ragrounds.contracts import Continuation
 from ragrounds.errors import UserError, nearest
+from ragrounds.models.cards import card_name
 from ragrounds.models.prices import Price
 from ragrounds.models.retrying import Patience
 from ragrounds.specs import Spec, Value
@@ -50,6 +52,15 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Price(input=self.price_input, output=self.price_output)
 
 
+class Form(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the model is spoken to. This changes what it is sent, so it is a part of its identity."""
+
+    card: str | None = None
+    """A card of ``cards.toml``; by default the one that fits the model's name. ``none``: chat turns."""
+    continues: Continuation | None = None
+    """How it goes on with a text of its own: ``prefix`` where the server can (vLLM; any card), else ``turns``."""
+
+
 class ModelOptions(Struct, frozen=True):
     """A model's spec, taken apart."""
 
@@ -57,11 +68,26 @@ class ModelOptions(Struct, frozen=True):
     model: str
     sampling: Sampling
     serving: Serving
+    form: Form = Form()
+
+    @property
+    def card(self) -> str | None:
+        """The name of the model's card, where it has one."""
+        return card_name(self.model, self.form.card)
+
+    @property
+    def continues(self) -> Continuation:
+        """How the model goes on with a text of its own."""
+        return self.form.continues or ("prefix" if self.card else "turns")
 
     @property
     def identity(self) -> str:
         """Canonical text of all that determines a reply: name, sampling, and the server (or its alias)."""
         parameters: dict[str, Value] = dict(msgspec.to_builtins(self.sampling))
+        if self.card:
+            parameters["card"] = self.card
+        if self.form.continues:
+            parameters["continues"] = self.form.continues
         server = self.serving.alias or self.serving.base_url
         if server:
             parameters["server"] = server.rstrip("/")
@@ -70,6 +96,7 @@ class ModelOptions(Struct, frozen=True):
 
 _SAMPLING = {field.name for field in msgspec.structs.fields(Sampling)}
 _SERVING = {field.name for field in msgspec.structs.fields(Serving)}
+_FORM = {field.name for field in msgspec.structs.fields(Form)}
 
 
 def read_options(spec: Spec) -> ModelOptions:
@@ -84,7 +111,7 @@ def read_options(spec: Spec) -> ModelOptions:
             f"The model {spec.name!r} names no provider. Expected provider:model, such as openai:gpt-4o-mini, "
             "or baseline:extractive for the built-in baseline."
         )
-    known = _SAMPLING | _SERVING
+    known = _SAMPLING | _SERVING | _FORM
     for key in spec.parameters:
         if key not in known:
             raise UserError(
@@ -95,6 +122,7 @@ def read_options(spec: Spec) -> ModelOptions:
         model,
         _read(Sampling, {k: v for k, v in spec.parameters.items() if k in _SAMPLING}, spec),
         _read(Serving, {k: v for k, v in spec.parameters.items() if k in _SERVING}, spec),
+        _read(Form, {k: v for k, v in spec.parameters.items() if k in _FORM}, spec),
     )
 
 

@@ -24,6 +24,8 @@ OPTIONS = {"A": "Warfarin zqa", "B": "Heparin zqb", "C": "Aspirin zqc"}
 CHOICE = Question(id="q/1", benchmark="test/choice", text="Which drug is given first?", options=OPTIONS)
 LONG = Question(id="q/2", benchmark="test/long", text="What is given first, and why?", kind="long")
 ANSWER = '{"step_by_step_thinking": "…", "answer_choice": "B"}'
+_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""A store in memory, where there is such a folder: hundreds of small ones are opened."""
 Script = Sequence[str | Reply] | Callable[[Request], str | Reply]
 
 
@@ -144,7 +146,7 @@ async def play(
     models = {"model": model, **({"reader": reading} if reading else {})}
     golds = {question.id: Gold(question_id=question.id, answer="SECRET-GOLD", documents=tuple(gold))}
     found: list[Attempt] = []
-    with tempfile.TemporaryDirectory() as home, Store(Path(home)) as store:
+    with tempfile.TemporaryDirectory(dir=_MEMORY) as home, Store(Path(home)) as store:
         journal = StoreJournal(store)
         for number, text in enumerate([agents] if isinstance(agents, str) else agents):
             agent = open_agent(text)

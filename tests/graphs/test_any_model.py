@@ -14,7 +14,8 @@ from tests.graphs.playing import CHOICE, LONG, play
 PIECES = [
     ASK, ASKED, TOLD, END_TOLD, "<search>", "</search>", "<answer>", "</answer>", "<think>", "</think>",
     "<information>", r"\boxed{", "}", "{", "[", "]", '"queries": ', '["a", "b"]', "Final information:", "**Final",
-    "query", "A", "\n\n", " ", "1. What?\n", "\x00", "$question", "…", "答案", "\ud83d", "{'answer_choice': 'A'}",
+    "query", "A", "\n\n", " ", "1. What?\n", "\x00", "$question", "…", "答案",
+    '{"queries": ["\\ud83d"]}', "{'answer_choice': 'A'}",
 ]  # fmt: skip
 TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=8)), max_size=10).map("".join)
 CALLS = st.lists(
@@ -22,7 +23,11 @@ CALLS = st.lists(
         ToolCall,
         st.text(max_size=3),
         st.sampled_from(["search", "rm", ""]),
-        st.one_of(st.text(max_size=5), st.text(max_size=5).map(lambda text: json.dumps({"query": text}))),
+        st.one_of(
+            st.text(max_size=5),
+            st.text(max_size=5).map(lambda text: json.dumps({"query": text})),
+            st.just('{"query": "\\ud83d"}'),
+        ),
     ),
     max_size=3,
 ).map(tuple)
