@@ -137,6 +137,10 @@ class Bm25:
             return self.find(query, k)
         return await asyncio.to_thread(self.find, query, k)
 
+    def document(self, id: str) -> list[Passage]:
+        """The passages of a document; see :class:`ragrounds.contracts.Library`."""
+        return self._collection.document(id)
+
     def find(self, query: str, k: int) -> list[Passage]:
         """:meth:`search`, in this thread."""
         found = []

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from ragrounds.errors import UserError, unknown
+from ragrounds.records import Passage
 from ragrounds.tools.storing import PassageStore
 
 FORMAT = 1
@@ -53,6 +54,24 @@ class Collection:
     def corpus(self) -> str:
         """Name and version, as passages and runs carry them."""
         return f"{self.manifest.name}@{self.manifest.version}"
+
+    def document(self, id: str) -> list[Passage]:
+        """The passages of a document in its own order; empty where the corpus does not hold it.
+
+        A document's passages stand together; the first has the document's id, or that with the chunker's ``_0``.
+        """
+        start = self.store.find(id)
+        if start is None:
+            start = self.store.find(f"{id}_0")
+        if start is None:
+            return []
+        found = [self.store.passage(start, self.corpus)]
+        for position in range(start + 1, len(self.store)):
+            passage = self.store.passage(position, self.corpus)
+            if passage.document != found[0].document:
+                break
+            found.append(passage)
+        return found
 
 
 def indexes(home: Path) -> Path:
