@@ -2,28 +2,140 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import typer
+
+if TYPE_CHECKING:
+    from ragrounds.evals.claims import Judged
+    from ragrounds.evals.comparison import Comparison
+    from ragrounds.ui.sheets import Sheet
 
 
 def compare_command(
     runs: list[str] = typer.Argument(help="Runs: an id, the beginning of one, or an agent's text."),
     protocol: list[str] = typer.Option([], help="A protocol (repeatable). [default: mirage, strict, facts]"),
-    common: bool = typer.Option(False, "--common", help="Compare on the questions that all runs have."),
+    common: bool = typer.Option(False, "--common", help="Compare on what all runs have, where they differ."),
+    group_by: list[str] = typer.Option(
+        [], help="Also tables by subject, dataset, kind, language, split or a field of metadata (repeatable)."
+    ),
+    cost: str = typer.Option("auto", help="What the frontier counts: cold, spent, tokens, calls, seconds or auto."),
     seed: int = typer.Option(0, help="Seed of the bootstrap."),
+    claims: list[str] = typer.Option(
+        [], "--assert", help="A claim to judge: exit code 1 where it fails, 2 where it cannot be told (repeatable)."
+    ),
+    svg: Path = typer.Option(None, help="Write the cost-accuracy frontier to this file as SVG."),
     as_json: bool = typer.Option(False, "--json", help="Everything as JSON, under every protocol."),
+    as_csv: bool = typer.Option(False, "--csv", help="Every figure as a row of one CSV table."),
+    as_latex: bool = typer.Option(False, "--latex", help="The tables as LaTeX."),
+    as_markdown: bool = typer.Option(False, "--markdown", help="The tables as Markdown."),
 ) -> None:
-    """Accuracy with intervals, outcomes, tokens, spent and cold cost, seconds; paired differences with their tests.
+    """Accuracy with intervals, outcomes, tokens, spent and cold cost, seconds; paired differences with their tests;
+    the cost-accuracy frontier.
 
-    Example: ragrounds compare direct_cot 'vanilla_rag[top_k=8]' --json
+    Runs whose questions, epochs or protocols differ are refused, or compared on what they share with --common.
+
+    Examples:
+
+      ragrounds compare direct_cot 'vanilla_rag[top_k=8]' --group-by subject
+
+      ragrounds compare search_o1 vanilla_rag --assert 'accuracy(search_o1) - accuracy(vanilla_rag) > 0.02 @ 95%'
     """
-    from ragrounds.cli.common import open_store, print_json, settings
+    from ragrounds.cli.common import open_store, settings
+    from ragrounds.errors import UserError
+    from ragrounds.evals.claims import judge_claims
     from ragrounds.evals.comparison import compare
-    from ragrounds.ui.tables import print_comparison
+    from ragrounds.evals.frontier import measure_named
 
+    measure = measure_named(cost)
+    formats = {"--json": as_json, "--csv": as_csv, "--latex": as_latex, "--markdown": as_markdown}
+    asked = [name for name, given in formats.items() if given]
+    if len(asked) > 1:
+        raise UserError(f"{' and '.join(asked)} were given; choose one format for standard output.")
     with open_store(settings()) as store:
         found = [store.run(reference) for reference in runs]
-        comparison = compare(store, found, protocols=protocol, common=common, seed=seed)
-    if as_json:
-        print_json(comparison)
+        comparison = compare(
+            store, found, protocols=protocol, common=common, seed=seed, cost=measure, group_by=group_by
+        )
+        judged = judge_claims(
+            store, found, claims, protocol=protocol[0] if protocol else None, common=common, seed=seed
+        ) if claims else []  # fmt: skip
+    if svg:
+        _draw(comparison, protocol, svg)
+    _print(comparison, protocol, asked[0] if asked else "", judged)
+    _settle(judged, quiet=as_json)
+
+
+def _print(comparison: Comparison, protocols: list[str], form: str, judged: list[Judged]) -> None:
+    from ragrounds.cli.common import print_json
+    from ragrounds.ui.markup import latex, markdown
+    from ragrounds.ui.sheets import sheets
+    from ragrounds.ui.tables import print_comparison
+    from ragrounds.ui.tidy import as_csv
+
+    if form == "--json":
+        import msgspec
+
+        print_json({**msgspec.structs.asdict(comparison), "claims": judged} if judged else comparison)
+    elif form == "--csv":
+        typer.echo(as_csv(comparison, protocols), nl=False)
+    elif form:
+        write = latex if form == "--latex" else markdown
+        typer.echo(write([*sheets(comparison, protocols), *_cost_sheets(comparison, protocols)]), nl=False)
     else:
-        print_comparison(comparison, protocol)
+        print_comparison(comparison, protocols, frontier=True)
+
+
+def _cost_sheets(comparison: Comparison, protocols: list[str]) -> list[Sheet]:
+    from ragrounds.ui.frontier_sheet import frontier_sheets
+    from ragrounds.ui.sheets import distinct_tables, numbered
+
+    numbers = numbered(comparison)
+    return [
+        sheet
+        for table, _ in distinct_tables(comparison, protocols)
+        if table.frontier is not None and len(comparison.rows) > 1
+        for sheet in frontier_sheets(table.frontier, table.protocol, numbers)
+    ]
+
+
+def _draw(comparison: Comparison, protocols: list[str], path: Path) -> None:
+    from ragrounds.cli.common import say
+    from ragrounds.errors import UserError
+    from ragrounds.ui.frontier_svg import frontier_svg
+    from ragrounds.ui.sheets import distinct_tables, numbered
+
+    for table, _ in distinct_tables(comparison, protocols):
+        if table.frontier is not None:
+            try:
+                path.write_text(frontier_svg(table.frontier, table.protocol, numbered(comparison)), encoding="utf-8")
+            except OSError as error:
+                raise UserError(f"Cannot write {path}: {error.strerror}.") from error
+            say(f"{path}: the frontier under {table.protocol}")
+            return
+    raise UserError(
+        "There is no frontier to draw: no run has a known cost above 0. Give prices in prices.toml, or choose what to "
+        "count with --cost tokens, calls or seconds."
+    )
+
+
+def _settle(judged: list[Judged], quiet: bool) -> None:
+    """Say how the claims stand, and exit by it."""
+    from ragrounds.cli.common import say
+    from ragrounds.evals.expressions import together
+    from ragrounds.ui.text import safe
+
+    if not judged:
+        return
+    for claim in [] if quiet else judged:
+        say(f"\n{claim.decision}: {safe(claim.claim)}   (accuracy by {claim.protocol})")
+        for one in claim.conditions:
+            level = f"{100 * one.level:g} % interval" if one.level else "bootstrap 95 %, not asked for"
+            if one.value is not None and one.low is not None and one.high is not None:
+                say(f"  left - right = {one.value:.6g}, {level} {one.low:.6g} to {one.high:.6g}, n = {one.questions:,}")
+            if one.reason:
+                say(f"  {one.reason}")
+    decision = together([claim.decision for claim in judged])
+    if decision != "holds":
+        raise typer.Exit(1 if decision == "fails" else 2)

@@ -1,6 +1,7 @@
 """Setting runs against each other: accuracy with intervals, outcomes, tokens, two ledgers, paired tests.
 
-A pure function of the store. Each protocol has its own tables; two protocols are never averaged or compared.
+A pure function of the store. Each protocol has its own tables; two protocols are never averaged or compared. What runs
+may be compared on is decided in `ragrounds.evals.comparability`.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError
-from ragrounds.evals.figures import Figure, Paired, figure, paired, protocol_values
+from ragrounds.evals.comparability import SHOWN, Ground, common_ground
+from ragrounds.evals.figures import Figure, Paired, figure, paired
+from ragrounds.evals.frontier import Frontier, Measure, frontier
+from ragrounds.evals.grouping import GroupTable, group_table
 from ragrounds.evals.statistics import holm
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.tally import outcome
-from ragrounds.records import Attempt, Question, Run, Usage
+from ragrounds.records import Question, Run, Usage
 
-SHOWN = ("mirage", "strict", "facts")
-"""Protocols that tables show where none is named; the others stand in ``--json`` or are named with ``--protocol``."""
+__all__ = ["SHOWN", "Comparison", "Line", "Pair", "ProtocolTable", "Row", "compare"]
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -72,6 +74,9 @@ class ProtocolTable(Struct, frozen=True, kw_only=True):
     protocol: str
     lines: tuple[Line, ...]
     pairs: tuple[Pair, ...]
+    frontier: Frontier | None = None
+    """``None`` where no run has a known cost."""
+    groups: tuple[GroupTable, ...] = ()
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -79,77 +84,60 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     benchmark: str
     questions: int
+    epochs: int
     rows: tuple[Row, ...]
     tables: tuple[ProtocolTable, ...]
     notes: tuple[str, ...] = ()
 
 
 def compare(
-    store: Store, runs: Sequence[Run], *, protocols: Sequence[str] = (), common: bool = False, seed: int = 0
+    store: Store,
+    runs: Sequence[Run],
+    *,
+    protocols: Sequence[str] = (),
+    common: bool = False,
+    seed: int = 0,
+    cost: Measure | None = None,
+    group_by: Sequence[str] = (),
 ) -> Comparison:
     """Compare runs, under the protocols named (by default all that they were scored by).
 
+    Args:
+        store: where they are.
+        runs: each once.
+        protocols: by default all that the runs have in common.
+        common: compare on what all runs share, instead of refusing where they differ.
+        seed: of every bootstrap.
+        cost: what the frontier counts; by default dollars from cold where they are known, else tokens.
+        group_by: properties of questions to make tables by.
+
     Raises:
-        UserError: no runs, or runs on different questions and `common` is not set; a protocol that nothing was scored
-            by.
+        UserError: runs on different questions, epochs or protocols and `common` is not set; a protocol that nothing
+            was scored by; an unknown property.
     """
-    if not runs:
-        raise UserError("No run was named.")
-    questions, notes = _questions(store, runs, common)
-    outlines = {run.id: store.outlines(run) for run in runs}
-    ids = {question.id for question in questions}
-    rows = tuple(_row(run, [a for a in outlines[run.id] if a.question_id in ids], len(questions)) for run in runs)
+    ground = common_ground(store, runs, protocols, common)
+    rows = tuple(_row(run, ground) for run in runs)
+    notes = list(ground.notes)
     notes += [
         f"{row.run} has {row.statuses['not_run']:,} attempts still to be made; they count as not correct."
         for row in rows
         if row.statuses.get("not_run")
     ]
+    tables = tuple(_table(protocol, runs, ground, seed, cost, group_by, notes) for protocol in ground.protocols)
     return Comparison(
         benchmark=runs[0].benchmark,
-        questions=len(questions),
+        questions=len(ground.questions),
+        epochs=ground.epochs,
         rows=rows,
-        tables=tuple(
-            _table(store, protocol, runs, questions, outlines, seed) for protocol in _protocols(store, runs, protocols)
-        ),
+        tables=tables,
         notes=tuple(notes),
     )
 
 
-def _questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[list[Question], list[str]]:
-    sets = {run.questions: run for run in runs}
-    first, _ = store.questions(runs[0])
-    if len(sets) == 1:
-        return first, []
-    if not common:
-        told = "; ".join(f"{run.id}: {run.count:,} questions of {run.benchmark}" for run in runs)
-        raise UserError(
-            f"These runs answer different questions ({told}). Compare runs on the same questions, or set --common to "
-            "compare on those that all of them have."
-        )
-    shared = set.intersection(*({question.id for question in store.questions(run)[0]} for run in sets.values()))
-    kept = [question for question in first if question.id in shared]
-    if not kept:
-        raise UserError("These runs have no question in common.")
-    return kept, [f"Compared on the {len(kept):,} questions that all runs have."]
-
-
-def _protocols(store: Store, runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
-    present = list(dict.fromkeys(score.protocol for score in store.scores(runs[0])))
-    order = [name for name in SHOWN if name in present] + sorted(name for name in present if name not in SHOWN)
-    if not wanted:
-        return order
-    for name in wanted:
-        if name not in present:
-            raise UserError(
-                f"{runs[0].id} has no scores under {name!r}, only {', '.join(order) or 'none'}. "
-                f"`ragrounds score {runs[0].id} --protocol {name}` makes them."
-            )
-    return list(wanted)
-
-
-def _row(run: Run, outlines: Sequence[Attempt], count: int) -> Row:
-    statuses = Counter(attempt.status for attempt in outlines)
-    missing = count * run.epochs - len(outlines)
+def _row(run: Run, ground: Ground) -> Row:
+    outlines = ground.outlines[run.id]
+    statuses: Counter[str] = Counter(attempt.status for attempt in outlines)
+    missing = len(ground.questions) * ground.epochs - len(outlines)
     if missing:
         statuses["not_run"] += missing
     usages = [attempt.usage for attempt in outlines if attempt.status != "not_run"]
@@ -159,8 +147,8 @@ def _row(run: Run, outlines: Sequence[Attempt], count: int) -> Row:
         agent=run.agent,
         origin=run.origin,
         models=dict(run.identity.get("models", {})),
-        questions=count,
-        epochs=run.epochs,
+        questions=len(ground.questions),
+        epochs=ground.epochs,
         statuses=dict(statuses),
         usage=None if None in usages else sum((usage for usage in usages if usage is not None), Usage()),
         spent=_sum([attempt.spent for attempt in made]),
@@ -175,26 +163,32 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 
 def _table(
-    store: Store,
     protocol: str,
     runs: Sequence[Run],
-    questions: Sequence[Question],
-    outlines: Mapping[str, Sequence[Attempt]],
+    ground: Ground,
     seed: int,
+    cost: Measure | None,
+    group_by: Sequence[str],
+    notes: list[str],
 ) -> ProtocolTable:
-    scores = {run.id: store.scores(run, protocol) for run in runs}
-    scored = {score.question_id for run in runs for score in scores[run.id]}
-    asked = [question for question in questions if question.id in scored]
-    values = {run.id: protocol_values(asked, scores[run.id], run.epochs) for run in runs}
-    lines = []
+    epochs = ground.epochs
+    asked = ground.asked(protocol)
+    lines, opened, values = [], {}, {}
     for run in runs:
-        status = {(attempt.question_id, attempt.epoch): attempt.status for attempt in outlines[run.id]}
-        read = {(score.question_id, score.epoch): score.reading for score in scores[run.id]}
+        status = {(attempt.question_id, attempt.epoch): attempt.status for attempt in ground.outlines[run.id]}
+        scores = ground.scores[run.id].get(protocol, [])
+        read = {(score.question_id, score.epoch): score.reading for score in scores}
+        values[run.id], unscored = ground.values(protocol, run, asked)
+        if unscored:
+            notes.append(
+                f"{run.id} has {unscored:,} answers without a score under {protocol}; they are in no mean. "
+                f"`ragrounds score {run.id}` scores them."
+            )
         readings = Counter(
             outcome(status.get(key, "not_run"), read.get(key, "none"))
-            for key in itertools.product((question.id for question in asked), range(run.epochs))
+            for key in itertools.product((question.id for question in asked), range(epochs))
         )
-        open_ = _open(asked, status, run.epochs)
+        opened[run.id] = open_ = _open(asked, status, epochs)
         datasets = {
             name: figure([q for q in asked if q.benchmark == name], values[run.id], open_, seed)
             for name in dict.fromkeys(question.benchmark for question in asked)
@@ -216,7 +210,22 @@ def _table(
         )
         for first, second, test in tests
     )
-    return ProtocolTable(protocol=protocol, lines=tuple(lines), pairs=pairs)
+    return ProtocolTable(
+        protocol=protocol,
+        lines=tuple(lines),
+        pairs=pairs,
+        frontier=frontier(
+            asked,
+            runs,
+            values,
+            {line.run: line.overall for line in lines},
+            ground.outlines,
+            epochs,
+            measure=cost,
+            seed=seed,
+        ),
+        groups=tuple(group_table(by, asked, values, opened, seed) for by in group_by),
+    )
 
 
 def _open(questions: Sequence[Question], status: Mapping[tuple[str, int], str], epochs: int) -> dict[str, float]:

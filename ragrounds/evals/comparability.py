@@ -1,0 +1,183 @@
+"""What runs may be compared on: the same questions, the same epochs, the same protocols; or a refusal with its reason.
+
+With `common`, the comparison is made on the part that all runs share, and a note says what that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from ragrounds.errors import UserError
+from ragrounds.evals.figures import protocol_values
+from ragrounds.evals.scoring import scorers_for
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Attempt, Gold, Question, Run, Score
+
+SHOWN = ("mirage", "strict", "facts")
+"""Protocols that tables show where none is named; the others stand in ``--json`` or are named with ``--protocol``."""
+
+
+class Ground(Struct, frozen=True, kw_only=True):
+    """What is compared, and everything that was read of it."""
+
+    questions: tuple[Question, ...]
+    epochs: int
+    protocols: tuple[str, ...]
+    outlines: dict[str, list[Attempt]]
+    """Run id → its attempts at these questions in these epochs, without texts."""
+    scores: dict[str, dict[str, list[Score]]]
+    """Run id → protocol → scores of these attempts."""
+    notes: tuple[str, ...]
+
+    def asked(self, protocol: str) -> list[Question]:
+        """The questions that a protocol is for: those that any run has a score for, and those that it would score,
+        whether an attempt was made or not. The denominator is every question."""
+        scored = {score.question_id for found in self.scores.values() for score in found.get(protocol, ())}
+        return [
+            question
+            for question in self.questions
+            if question.id in scored or protocol in {scorer.protocol for scorer in scorers_for(question)}
+        ]
+
+    def values(self, protocol: str, run: Run, asked: Sequence[Question]) -> tuple[dict[str, float | None], int]:
+        """Each question's mean score over epochs, and how many answers nobody scored. No score is not a wrong answer:
+        the value of such a question is missing, as where a judge failed."""
+        scores = self.scores[run.id].get(protocol, [])
+        values = protocol_values(asked, scores, self.epochs)
+        read = {(score.question_id, score.epoch) for score in scores}
+        unscored = [
+            attempt.question_id
+            for attempt in self.outlines[run.id]
+            if attempt.status == "completed"
+            and attempt.question_id in values
+            and (attempt.question_id, attempt.epoch) not in read
+        ]
+        return values | dict.fromkeys(unscored), len(unscored)
+
+
+def common_ground(store: Store, runs: Sequence[Run], wanted: Sequence[str], common: bool) -> Ground:
+    """Find what these runs can be compared on.
+
+    Raises:
+        UserError: no runs, one named twice, or runs whose questions, epochs or protocols differ, where `common` is not
+            set; a protocol that nothing was scored by.
+    """
+    if not runs:
+        raise UserError("No run was named. See `ragrounds runs ls`.")
+    for run in runs:
+        if [other.id for other in runs].count(run.id) > 1:
+            raise UserError(f"The run {run.id} is named twice; name each run once.")
+    questions, notes = _questions(store, runs, common)
+    epochs = _epochs(runs, common, notes)
+    ids = {question.id for question in questions}
+    outlines = {
+        run.id: [one for one in store.outlines(run) if one.question_id in ids and one.epoch < epochs] for run in runs
+    }
+    scores: dict[str, dict[str, list[Score]]] = {run.id: {} for run in runs}
+    for run in runs:
+        for score in store.scores(run):
+            if score.question_id in ids and score.epoch < epochs:
+                scores[run.id].setdefault(score.protocol, []).append(score)
+    return Ground(
+        questions=tuple(questions),
+        epochs=epochs,
+        protocols=tuple(_protocols(runs, wanted, outlines, scores, common, notes)),
+        outlines=outlines,
+        scores=scores,
+        notes=tuple(notes),
+    )
+
+
+def _questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[list[Question], list[str]]:
+    sets = {run.questions: run for run in runs}
+    first, golds = store.questions(runs[0])
+    if len(sets) == 1:
+        return first, []
+    if not common:
+        told = "; ".join(f"{run.id}: {run.count:,} questions of {run.benchmark}" for run in runs)
+        raise UserError(
+            f"These runs answer different questions ({told}). Compare runs on the same questions, or set --common to "
+            "compare on those that all of them have."
+        )
+    shared = {question.id: _content(question, golds[question.id]) for question in first}
+    changed: set[str] = set()
+    for run in sets.values():
+        others, other_golds = store.questions(run)
+        contents = {question.id: _content(question, other_golds[question.id]) for question in others}
+        changed |= {id for id in shared if id in contents and contents[id] != shared[id]}
+        shared = {id: content for id, content in shared.items() if contents.get(id) == content}
+    kept = [question for question in first if question.id in shared]
+    if not kept:
+        raise UserError("These runs have no question in common.")
+    notes = [f"Compared on the {len(kept):,} questions that all runs have."]
+    if changed:
+        notes.append(f"{len(changed):,} questions have the same id but another text or answer; they are left out.")
+    return kept, notes
+
+
+def _content(question: Question, gold: Gold) -> tuple[object, ...]:
+    """What must be equal for two answers to be answers to the same question."""
+    return question.text, tuple(question.options.items()), question.kind, gold.answer, gold.documents, gold.facts
+
+
+def _epochs(runs: Sequence[Run], common: bool, notes: list[str]) -> int:
+    least = min(run.epochs for run in runs)
+    if all(run.epochs == least for run in runs):
+        return least
+    if not common:
+        told = "; ".join(f"{run.id}: {run.epochs}" for run in runs)
+        raise UserError(
+            f"These runs ask every question a different number of times (epochs: {told}). Compare runs of the same "
+            f"epochs, or set --common to compare on the first {least} of each."
+        )
+    notes.append(f"Compared on the first {least} epochs of each run.")
+    return least
+
+
+def _protocols(
+    runs: Sequence[Run],
+    wanted: Sequence[str],
+    outlines: Mapping[str, Sequence[Attempt]],
+    scores: Mapping[str, Mapping[str, Sequence[Score]]],
+    common: bool,
+    notes: list[str],
+) -> list[str]:
+    present = list(dict.fromkeys(protocol for run in runs for protocol in scores[run.id]))
+    order = [name for name in SHOWN if name in present] + sorted(name for name in present if name not in SHOWN)
+    kept: list[str] = []
+    for name in wanted or order:
+        if name not in present:
+            raise UserError(
+                f"No run has scores under {name!r}, only {', '.join(order) or 'none'}. "
+                f"`ragrounds score {runs[0].id} --protocol {name}` makes them, where {name!r} fits the questions."
+            )
+        lacking = [run.id for run in runs if _lacks(name, run, outlines, scores)]
+        if lacking and (wanted or not common):
+            others = "" if wanted else ", or set --common to compare under the protocols that all runs have"
+            raise UserError(
+                f"These runs were scored by different protocols: {', '.join(lacking)} has no scores under {name!r}. "
+                f"`ragrounds score {lacking[0]}` makes them{others}."
+            )
+        if lacking:
+            notes.append(f"Not compared under {name}: {', '.join(lacking)} has no scores by it.")
+        else:
+            kept.append(name)
+    if order and not kept:
+        raise UserError("These runs have no protocol in common. `ragrounds score` scores them again, without a model.")
+    return kept
+
+
+def _lacks(
+    protocol: str,
+    run: Run,
+    outlines: Mapping[str, Sequence[Attempt]],
+    scores: Mapping[str, Mapping[str, Sequence[Score]]],
+) -> bool:
+    """Whether a run answered questions that others have scores for under a protocol, and has none itself. A run that
+    has not come to those questions yet lacks nothing: it counts as not correct there."""
+    if protocol in scores[run.id]:
+        return False
+    asked = {score.question_id for by_protocol in scores.values() for score in by_protocol.get(protocol, ())}
+    return any(attempt.status == "completed" and attempt.question_id in asked for attempt in outlines[run.id])

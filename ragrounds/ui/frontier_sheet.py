@@ -1,0 +1,85 @@
+"""The cost-accuracy frontier as sheets: where each run stands, and what one more correct answer costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ragrounds.evals.frontier import Frontier, Measure, Range
+from ragrounds.ui.figures import UNKNOWN, dollars, duration, percent, tokens
+from ragrounds.ui.sheets import Column, Sheet
+from ragrounds.ui.text import safe
+
+UNITS: dict[Measure, str] = {
+    "cold": "dollars from cold",
+    "spent": "dollars spent",
+    "tokens": "tokens",
+    "calls": "calls",
+    "seconds": "seconds",
+}
+
+
+def amount(value: float | None, measure: Measure) -> str:
+    """A cost in its unit."""
+    if value is None:
+        return UNKNOWN
+    if measure in ("cold", "spent"):
+        return dollars(value)
+    if measure == "seconds":
+        return duration(value)
+    return tokens(value) if value >= 1000 or measure == "tokens" else f"{value:.3g}"
+
+
+def frontier_sheets(frontier: Frontier, protocol: str, numbers: Mapping[str, str]) -> list[Sheet]:
+    """Every run by cost; then the prices between neighbours on the frontier."""
+    measure = frontier.measure
+    names = ("accuracy", "95 %", "cost", "95 %", "per correct", "95 %", "on frontier", "resamples")
+    rows = [
+        (
+            numbers[spot.run],
+            safe(spot.agent),
+            percent(spot.accuracy.value),
+            f"{percent(spot.accuracy.low, 1)}-{percent(spot.accuracy.high, 1)}",
+            amount(spot.cost.value, measure),
+            _between(spot.cost, measure),
+            amount(spot.per_correct.value, measure) if spot.per_correct.value is not None else "nothing right",
+            _between(spot.per_correct, measure) if spot.per_correct.value is not None else UNKNOWN,
+            "yes" if spot.on_frontier else "no",
+            f"{percent(spot.share, 0)} %",
+        )
+        for spot in frontier.spots
+    ]
+    made = [
+        Sheet(
+            key="frontier",
+            protocol=protocol,
+            title=f"cost and accuracy under {protocol} (cost: {UNITS[measure]} a question; resamples: share of "
+            "bootstrap resamples in which the run is on the frontier)",
+            columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
+            rows=tuple(rows),
+        )
+    ]
+    if frontier.exchanges:
+        made.append(
+            Sheet(
+                key="prices",
+                protocol=protocol,
+                title=f"price of one more correct answer under {protocol}, in {UNITS[measure]}",
+                columns=(Column("from - to", right=False), Column("price"), Column("95 %")),
+                rows=tuple(
+                    (
+                        f"#{numbers[exchange.cheaper]} to #{numbers[exchange.dearer]}",
+                        amount(exchange.price.value, measure),
+                        _between(exchange.price, measure),
+                    )
+                    for exchange in frontier.exchanges
+                ),
+            )
+        )
+    return made
+
+
+def _between(figure: Range, measure: Measure) -> str:
+    if figure.low is None:
+        return "no bound"
+    high = "no bound" if figure.high is None else amount(figure.high, measure)
+    return f"{amount(figure.low, measure)} to {high}"

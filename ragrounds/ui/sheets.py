@@ -1,0 +1,219 @@
+"""A comparison as sheets of text: what the terminal, Markdown, LaTeX and the report all draw."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from ragrounds.evals.comparison import SHOWN, Comparison, ProtocolTable, Row
+from ragrounds.evals.figures import Figure, Paired
+from ragrounds.evals.tally import OUTCOMES
+from ragrounds.ui.figures import UNKNOWN, dollars, duration, p_value, percent, points, tokens
+from ragrounds.ui.text import safe
+
+_ABOUT = {
+    "mirage": "as published: an answer that cannot be read counts as A",
+    "strict": "the published patterns without that: what cannot be read is wrong",
+    "robust": "lenient reading: repaired JSON, option text, full-width letters",
+    "facts": "share of the required facts that the answer holds",
+}
+
+
+class Column(Struct, frozen=True):
+    """A heading; figures stand to the right, words to the left."""
+
+    name: str
+    right: bool = True
+
+
+class Sheet(Struct, frozen=True, kw_only=True):
+    """A table of text. Nothing in it is markup."""
+
+    key: str
+    """What it is: ``accuracy``, ``outcomes``, ``pairs``, ``group``, ``frontier``, ``prices``."""
+    protocol: str = ""
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def numbered(comparison: Comparison) -> dict[str, str]:
+    """Run id → its number in the tables, from 1."""
+    return {row.run: str(number) for number, row in enumerate(comparison.rows, 1)}
+
+
+def distinct_tables(comparison: Comparison, protocols: Sequence[str] = ()) -> list[tuple[ProtocolTable, list[str]]]:
+    """The protocols to show, each with the others that give the very same figures and are not shown again."""
+    shown = [table for table in comparison.tables if table.protocol in (protocols or SHOWN)]
+    kept: list[tuple[ProtocolTable, list[str]]] = []
+    for table in shown:
+        for other, alike in kept:
+            if _same(table, other):
+                alike.append(table.protocol)
+                break
+        else:
+            kept.append((table, []))
+    return kept
+
+
+def sheets(comparison: Comparison, protocols: Sequence[str] = ()) -> list[Sheet]:
+    """Accuracy by protocol, outcomes and cost, paired differences, groups."""
+    numbers = numbered(comparison)
+    tables = distinct_tables(comparison, protocols)
+    made = [accuracy_sheet(table, numbers, alike) for table, alike in tables]
+    made.append(outcome_sheet(comparison, protocols))
+    made += [pair_sheet(table, numbers) for table, _ in tables if table.pairs]
+    return made + [sheet for table, _ in tables for sheet in group_sheets(table, numbers)]
+
+
+def accuracy_sheet(table: ProtocolTable, numbers: Mapping[str, str], alike: Sequence[str] = ()) -> Sheet:
+    """Every dataset, the average, its interval, and what the open attempts could still make of it."""
+    also = f" ({', '.join(alike)} gives the same figures)" if alike else ""
+    datasets = list(table.lines[0].datasets)
+    averages = ["average"] if len(datasets) > 1 else []
+    open_ = ["at best"] if any(_is_open(line.overall) for line in table.lines) else []
+    names = [*(name.rpartition("/")[2] for name in datasets), *averages, "95 %", "n", *open_]
+    rows = []
+    for line in table.lines:
+        whole = line.overall
+        cells = [with_error(line.datasets[name]) for name in datasets]
+        cells += [with_error(whole)] if averages else []
+        cells += [interval(whole), f"{whole.n:,}" + (f" ({whole.missing:,} missing)" if whole.missing else "")]
+        rows.append((numbers[line.run], safe(line.agent), *cells, *([percent(whole.best)] if open_ else [])))
+    return Sheet(
+        key="accuracy",
+        protocol=table.protocol,
+        title=f"{table.protocol}: {_ABOUT.get(table.protocol, 'score')}, percent{also}",
+        columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
+        rows=tuple(rows),
+    )
+
+
+def outcome_sheet(comparison: Comparison, protocols: Sequence[str] = ()) -> Sheet:
+    """How attempts ended, and what they took."""
+    readings = outcomes(comparison, protocols)
+    used = [name for name in OUTCOMES if any(counts[name] for counts in readings.values())]
+    names = [*(name.replace("_", " ") for name in used), "calls", "in", "out", "spent", "cold", "s"]
+    numbers = numbered(comparison)
+    return Sheet(
+        key="outcomes",
+        title="outcomes and cost (in, out: tokens; spent: really paid; cold: with an empty journal; "
+        "s: seconds a question)",
+        columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
+        rows=tuple(
+            (
+                numbers[row.run],
+                safe(row.agent),
+                *(f"{readings.get(row.run, Counter())[name]:,}" for name in used),
+                *_took(row),
+            )
+            for row in comparison.rows
+        ),
+    )
+
+
+def outcomes(comparison: Comparison, protocols: Sequence[str] = ()) -> dict[str, Counter[str]]:
+    """Run → outcomes over all its questions: choices by the strict protocol (the published one hides them), other
+    questions by their own."""
+    shown = [table for table in comparison.tables if table.protocol in (protocols or SHOWN)]
+    counted: dict[str, Counter[str]] = {}
+    for table in shown:
+        if table.protocol == "mirage" and any(other.protocol == "strict" for other in shown):
+            continue
+        for line in table.lines:
+            counted.setdefault(line.run, Counter()).update(line.readings)
+    return counted
+
+
+def pair_sheet(table: ProtocolTable, numbers: Mapping[str, str]) -> Sheet:
+    """Every pair of runs."""
+    corrected = len(table.pairs) > 1
+    binary = any(pair.tests.p_mcnemar is not None for pair in table.pairs)
+    tested = ["only 2nd right", "only 1st right", "McNemar p", *(["Holm p"] if corrected else []), "detectable"]
+    names = ["difference", "95 %", *(tested if binary else [])]
+    rows = []
+    for pair in table.pairs:
+        tests = pair.tests
+        cells = [points(tests.difference), spread(tests)]
+        if binary:
+            cells += [_count(tests.second_only), _count(tests.first_only), p_value(tests.p_mcnemar)]
+            cells += [p_value(pair.p_holm)] if corrected else []
+            cells.append(percent(tests.detectable, 1))
+        rows.append((f"#{numbers[pair.second]} - #{numbers[pair.first]}", *cells))
+    return Sheet(
+        key="pairs",
+        protocol=table.protocol,
+        title=f"paired differences under {table.protocol}, percentage points",
+        columns=(Column("2nd - 1st", right=False), *(Column(name) for name in names)),
+        rows=tuple(rows),
+    )
+
+
+def group_sheets(table: ProtocolTable, numbers: Mapping[str, str]) -> list[Sheet]:
+    """One sheet for each property the questions were grouped by; with two runs also their difference."""
+    made = []
+    for grouped in table.groups:
+        alone = len(table.lines) == 2
+        names = ["n", *(f"#{numbers[line.run]}" for line in table.lines)]
+        names += [f"#{numbers[table.lines[1].run]} - #{numbers[table.lines[0].run]}", "95 %", "Holm p"] if alone else []
+        rows = []
+        for group in grouped.groups:
+            cells = [with_error(group.figures[line.run]) for line in table.lines]
+            if alone:
+                pair = group.pairs[0]
+                cells += [points(pair.tests.difference), spread(pair.tests), p_value(pair.p_holm)]
+            rows.append((safe(group.name), f"{group.questions:,}", *cells))
+        made.append(
+            Sheet(
+                key="group",
+                protocol=table.protocol,
+                title=f"{table.protocol} by {safe(grouped.by)}, percent",
+                columns=(Column(safe(grouped.by), right=False), *(Column(name) for name in names)),
+                rows=tuple(rows),
+            )
+        )
+    return made
+
+
+def with_error(figure: Figure) -> str:
+    """A figure as papers print it."""
+    error = f" ±{percent(figure.error)}" if figure.error is not None else ""
+    return f"{percent(figure.value)}{error}"
+
+
+def interval(figure: Figure) -> str:
+    """From and to, in percent."""
+    return f"{percent(figure.low, 1)}-{percent(figure.high, 1)}" if figure.low is not None else UNKNOWN
+
+
+def spread(tests: Paired) -> str:
+    """The interval of a difference, in points."""
+    return f"{points(tests.low, 1)} to {points(tests.high, 1)}" if tests.low is not None else UNKNOWN
+
+
+def _took(row: Row) -> tuple[str, ...]:
+    return (
+        f"{row.calls:,}",
+        tokens(row.usage.input if row.usage else None),
+        tokens(row.usage.output if row.usage else None),
+        dollars(row.spent),
+        dollars(row.cold),
+        duration(row.seconds).removesuffix(" s"),
+    )
+
+
+def _same(one: ProtocolTable, other: ProtocolTable) -> bool:
+    def values(table: ProtocolTable) -> list[object]:
+        return [(line.run, line.datasets, line.overall) for line in table.lines]
+
+    return values(one) == values(other) and one.pairs == other.pairs
+
+
+def _is_open(figure: Figure) -> bool:
+    return figure.best is not None and figure.value is not None and figure.best > figure.value
+
+
+def _count(value: int | None) -> str:
+    return UNKNOWN if value is None else f"{value:,}"

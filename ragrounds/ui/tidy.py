@@ -1,0 +1,105 @@
+"""A comparison as one tidy CSV table: a figure a row, at full precision, empty where nothing is known."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+
+from ragrounds.evals.comparison import Comparison, ProtocolTable
+from ragrounds.evals.figures import Figure, Paired
+from ragrounds.evals.frontier import Frontier, Range
+
+COLUMNS = (
+    *("figure", "protocol", "run", "agent", "against", "part", "n", "missing", "value", "error", "low", "high", "best"),
+    *("first_only", "second_only", "p_mcnemar", "p_holm", "detectable", "measure", "on_frontier"),
+)
+"""`figure` says what a row is: ``accuracy``, ``difference`` (run minus against), ``outcome``, ``cost``,
+``cost per correct``, ``price`` (of one more correct answer, run against the cheaper), ``total``. `part` is the dataset,
+the group (``subject=Cardiology``), the outcome, or empty for the whole."""
+Row = dict[str, object]
+
+
+def as_csv(comparison: Comparison, protocols: Sequence[str] = ()) -> str:
+    """The whole comparison, under the protocols named or all."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    agents = {row.run: row.agent for row in comparison.rows}
+    for table in comparison.tables:
+        if protocols and table.protocol not in protocols:
+            continue
+        for row in _rows(table):
+            named = {**row, "protocol": table.protocol, "agent": agents[str(row["run"])]}
+            writer.writerow({name: "" if value is None else value for name, value in named.items()})
+    for row in _totals(comparison):
+        writer.writerow({name: "" if value is None else value for name, value in row.items()})
+    return out.getvalue()
+
+
+def _rows(table: ProtocolTable) -> Iterator[Row]:
+    for line in table.lines:
+        for dataset, figure in line.datasets.items():
+            yield _figure(line.run, dataset, figure)
+        yield _figure(line.run, "", line.overall)
+        for name, count in line.readings.items():
+            yield {"figure": "outcome", "run": line.run, "part": name, "value": count}
+    for pair in table.pairs:
+        yield _difference(pair.second, pair.first, "", pair.tests, pair.p_holm)
+    for grouped in table.groups:
+        for group in grouped.groups:
+            part = f"{grouped.by}={group.name}"
+            for run, figure in group.figures.items():
+                yield _figure(run, part, figure)
+            for inside in group.pairs:
+                yield _difference(inside.second, inside.first, part, inside.tests, inside.p_holm)
+    if table.frontier is not None:
+        yield from _costs(table.frontier)
+
+
+def _figure(run: str, part: str, figure: Figure) -> Row:
+    known = ("n", "missing", "value", "error", "low", "high", "best")
+    return {"figure": "accuracy", "run": run, "part": part, **{name: getattr(figure, name) for name in known}}
+
+
+def _difference(run: str, against: str, part: str, tests: Paired, p_holm: float | None) -> Row:
+    known = ("n", "low", "high", "first_only", "second_only", "p_mcnemar", "detectable")
+    return {
+        "figure": "difference",
+        "run": run,
+        "against": against,
+        "part": part,
+        "value": tests.difference,
+        **{name: getattr(tests, name) for name in known},
+        "p_holm": p_holm,
+    }
+
+
+def _costs(frontier: Frontier) -> Iterator[Row]:
+    for spot in frontier.spots:
+        yield {
+            **_range("cost", spot.run, spot.cost, frontier),
+            "on_frontier": "yes" if spot.on_frontier else "no",
+        }
+        yield _range("cost per correct", spot.run, spot.per_correct, frontier)
+    for exchange in frontier.exchanges:
+        yield {**_range("price", exchange.dearer, exchange.price, frontier), "against": exchange.cheaper}
+
+
+def _range(figure: str, run: str, found: Range, frontier: Frontier) -> Row:
+    shown = {"value": found.value, "low": found.low, "high": found.high}
+    return {"figure": figure, "run": run, "measure": frontier.measure, **shown}
+
+
+def _totals(comparison: Comparison) -> Iterator[Row]:
+    for row in comparison.rows:
+        totals = {
+            "calls": row.calls,
+            "input tokens": row.usage.input if row.usage else None,
+            "output tokens": row.usage.output if row.usage else None,
+            "spent": row.spent,
+            "cold": row.cold,
+            "seconds a question": row.seconds,
+        }
+        for measure, value in totals.items():
+            yield {"figure": "total", "run": row.run, "agent": row.agent, "measure": measure, "value": value}

@@ -1,0 +1,92 @@
+"""Stores with runs made up by hand, for the tests of comparisons and reports."""
+
+import msgspec
+
+from ragrounds.evals.benchmarks.benchmark import content_version
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Attempt, Gold, Question, Run, Score, Usage
+
+OPTIONS = {"A": "yes", "B": "no"}
+
+
+def questions(count=4, benchmark="x/one", **more):
+    """`count` choice questions, all with the answer A."""
+    return [
+        Question(id=f"{benchmark}/{index}", benchmark=benchmark, text=f"Question {index}?", options=OPTIONS, **more)
+        for index in range(count)
+    ]
+
+
+def add_run(
+    store: Store,
+    name,
+    asked,
+    right,
+    *,
+    epochs=1,
+    protocol="strict",
+    cold=0.01,
+    usage=None,
+    status=None,
+    readings=None,
+    origin="replayed",
+    texts=None,
+    events=None,
+    identity=None,
+    gold="A",
+):
+    """A run of the agent `name`: `right[question][epoch]`, or `right[question]` for one epoch, is the score; a value of
+    ``...`` is an attempt that was not made, ``None`` a score without a value, "unscored" an answer nobody scored."""
+    golds = {question.id: Gold(question_id=question.id, answer=gold) for question in asked}
+    run = Run(
+        id=f"{name}-run",
+        agent=name,
+        benchmark="x",
+        questions=content_version(asked, golds),
+        count=len(asked),
+        epochs=epochs,
+        fingerprint=f"print of {name}",
+        identity=identity or {"models": {"model": "test:model"}, "agent": name},
+        created=1.0,
+        origin=origin,
+    )
+    store.add_run(run, asked, golds)
+    attempts, scores = [], []
+    for place, (question, values) in enumerate(zip(asked, right, strict=True)):
+        for epoch, value in enumerate(values if isinstance(values, list | tuple) else [values]):
+            if value is ...:
+                continue
+            ended = (status or {}).get(place, "completed")
+            attempts.append(
+                Attempt(
+                    run=run.id,
+                    question_id=question.id,
+                    epoch=epoch,
+                    status=ended,
+                    text=(texts or {}).get(place, "The answer is A."),
+                    usage=Usage(100 * (place + 1), 10) if usage is None else usage,
+                    spent=cold,
+                    cold=cold if not isinstance(cold, list) else cold[place],
+                    seconds=0.5,
+                    calls=1,
+                    events=tuple((events or {}).get(place, ())),
+                )
+            )
+            if value == "unscored":
+                continue
+            scores.append(
+                Score(
+                    question_id=question.id,
+                    epoch=epoch,
+                    protocol=protocol,
+                    value=value,
+                    reading=(readings or {}).get(place, "answered"),
+                    prediction="A" if value else "B",
+                )
+            )
+    attempts = [
+        msgspec.structs.replace(attempt, spent=attempt.cold) if isinstance(cold, list) else attempt
+        for attempt in attempts
+    ]
+    store.add_attempts(run, attempts, scores)
+    return run

@@ -1,0 +1,204 @@
+"""Comparisons against figures worked out by hand, and what is refused."""
+
+import math
+
+import msgspec
+import pytest
+
+from ragrounds.errors import UserError
+from ragrounds.evals.comparison import compare
+from ragrounds.evals.statistics import detectable_difference
+from ragrounds.records import Score, Usage
+from tests.compare.making import add_run, questions
+
+
+def test_two_runs_by_hand(store):
+    asked = questions(10)
+    first = add_run(store, "one", asked, [1, 1, 1, 1, 0, 0, 0, 0, 0, 0], cold=0.02)
+    second = add_run(store, "two", asked, [1, 1, 1, 0, 1, 1, 1, 1, 0, 0], cold=0.05)
+    found = compare(store, [first, second])
+    table = found.tables[0]
+    assert [line.overall.value for line in table.lines] == [0.4, 0.7]
+    assert table.lines[0].overall.error == pytest.approx(math.sqrt(0.4 * 0.6 / 10))
+    tests = table.pairs[0].tests
+    assert tests.difference == pytest.approx(0.3)
+    assert (tests.first_only, tests.second_only) == (1, 4)
+    # Exact McNemar: 1 of 5 or further out, on both sides: 2 (C(5,0) + C(5,1)) / 2^5.
+    assert tests.p_mcnemar == pytest.approx(2 * 6 / 32)
+    assert tests.detectable == pytest.approx(detectable_difference(10, 0.5))
+    assert table.pairs[0].p_holm == pytest.approx(tests.p_mcnemar)
+    assert tests.low < 0.3 < tests.high
+    assert [row.cold for row in found.rows] == [pytest.approx(0.2), pytest.approx(0.5)]
+    assert found.rows[0].usage == Usage(sum(100 * (i + 1) for i in range(10)), 100)
+    assert found.rows[0].seconds == 0.5
+
+
+def test_datasets_are_averaged_without_weights(store):
+    asked = questions(2, "x/small") + questions(8, "x/large")
+    run = add_run(store, "one", asked, [1, 1, *[0] * 6, 1, 1])
+    line = compare(store, [run]).tables[0].lines[0]
+    assert {name: figure.value for name, figure in line.datasets.items()} == {"x/small": 1.0, "x/large": 0.25}
+    assert line.overall.value == pytest.approx((1.0 + 0.25) / 2)
+    assert line.overall.error == pytest.approx(math.sqrt(0.25 * 0.75 / 8) / 2)
+
+
+def test_every_question_counts_and_open_attempts_bound_the_accuracy(store):
+    asked = questions(4)
+    run = add_run(store, "one", asked, [1, 0, ..., 0], status={1: "failed"}, readings={1: "none"})
+    found = compare(store, [run])
+    line = found.tables[0].lines[0]
+    assert line.overall.value == 0.25
+    assert line.overall.best == 0.75
+    assert line.readings == {"answered": 2, "failed": 1, "not_run": 1}
+    assert found.rows[0].statuses == {"completed": 2, "failed": 1, "not_run": 1}
+    assert any("1 attempts still to be made" in note for note in found.notes)
+
+
+def test_a_missing_score_is_in_no_mean(store):
+    asked = questions(4)
+    run = add_run(store, "one", asked, [1, None, 0, "unscored"])
+    found = compare(store, [run])
+    figure = found.tables[0].lines[0].overall
+    assert (figure.value, figure.n, figure.missing) == (0.5, 2, 2)
+    assert found.tables[0].lines[0].readings == {"answered": 3, "unparsable": 1}
+    other = add_run(store, "two", asked, [1, 1, 1, 1])
+    found = compare(store, [run, other])
+    figure = found.tables[0].lines[0].overall
+    assert (figure.value, figure.n, figure.missing) == (0.5, 2, 2)
+    assert found.tables[0].pairs[0].tests.n == 2
+    assert any("1 answers without a score" in note for note in found.notes)
+
+
+def test_epochs_are_averaged_inside_a_question(store):
+    asked = questions(2)
+    run = add_run(store, "one", asked, [[1, 0], [1, 1]], epochs=2)
+    figure = compare(store, [run]).tables[0].lines[0].overall
+    assert (figure.value, figure.n) == (0.75, 2)
+    assert figure.error is None  # no p(1-p) of scores that are not right-or-wrong
+
+
+def test_holm_corrects_over_all_pairs(store):
+    asked = questions(12)
+    runs = [
+        add_run(store, "one", asked, [0] * 12),
+        add_run(store, "two", asked, [1] * 6 + [0] * 6),
+        add_run(store, "three", asked, [1] * 12),
+    ]
+    pairs = compare(store, runs).tables[0].pairs
+    raw = [pair.tests.p_mcnemar for pair in pairs]
+    assert raw == [pytest.approx(2 / 2**6), pytest.approx(2 / 2**12), pytest.approx(2 / 2**6)]
+    assert [pair.p_holm for pair in pairs] == [
+        pytest.approx(2 * 2 / 2**6),
+        pytest.approx(3 * 2 / 2**12),
+        pytest.approx(2 * 2 / 2**6),
+    ]
+
+
+def test_duplicates_are_one_question_to_the_test(store):
+    asked = [msgspec.structs.replace(question, cluster="same") for question in questions(6)]
+    first = add_run(store, "one", asked, [0] * 6)
+    second = add_run(store, "two", asked, [1] * 6)
+    tests = compare(store, [first, second]).tables[0].pairs[0].tests
+    assert tests.p_mcnemar == 1.0
+    assert tests.second_only == 6
+
+
+def test_unknown_cost_and_usage_stay_unknown(store):
+    asked = questions(2)
+    run = add_run(store, "one", asked, [1, 0], cold=[0.1, None], origin="imported")
+    row = compare(store, [run]).rows[0]
+    assert row.cold is None
+    assert row.seconds is None
+
+
+class TestRefusals:
+    def test_other_questions(self, store):
+        first = add_run(store, "one", questions(4), [1, 1, 0, 0])
+        second = add_run(store, "two", questions(6)[2:], [1, 0, 1, 1])
+        with pytest.raises(UserError, match=r"different questions.*--common"):
+            compare(store, [first, second])
+        found = compare(store, [first, second], common=True)
+        assert found.questions == 2
+        assert [line.overall.value for line in found.tables[0].lines] == [0.0, 0.5]
+        assert "2 questions that all runs have" in found.notes[0]
+
+    def test_the_same_id_with_other_content_is_not_common(self, store):
+        asked = questions(3)
+        changed = [msgspec.structs.replace(asked[0], text="Something else?"), *asked[1:]]
+        first = add_run(store, "one", asked, [1, 1, 0])
+        second = add_run(store, "two", changed, [1, 0, 1])
+        found = compare(store, [first, second], common=True)
+        assert found.questions == 2
+        assert any("another text or answer" in note for note in found.notes)
+
+    def test_nothing_in_common(self, store):
+        first = add_run(store, "one", questions(2), [1, 1])
+        second = add_run(store, "two", questions(2, "y/other"), [1, 1])
+        with pytest.raises(UserError, match="no question in common"):
+            compare(store, [first, second], common=True)
+
+    def test_other_epochs(self, store):
+        asked = questions(2)
+        first = add_run(store, "one", asked, [[1, 0], [0, 0]], epochs=2)
+        second = add_run(store, "two", asked, [1, 1])
+        with pytest.raises(UserError, match="epochs: one-run: 2; two-run: 1"):
+            compare(store, [first, second])
+        found = compare(store, [first, second], common=True)
+        assert found.epochs == 1
+        assert [line.overall.value for line in found.tables[0].lines] == [0.5, 1.0]
+        assert found.rows[0].calls == 2
+
+    def test_other_protocols(self, store):
+        asked = questions(2)
+        first = add_run(store, "one", asked, [1, 0], protocol="strict")
+        second = add_run(store, "two", asked, [1, 1], protocol="robust")
+        with pytest.raises(UserError, match="scored by different protocols: two-run"):
+            compare(store, [first, second])
+        with pytest.raises(UserError, match="no protocol in common"):
+            compare(store, [first, second], common=True)
+        store.add_scores(
+            first,
+            [
+                Score(question_id=q.id, epoch=0, protocol="robust", value=1.0, reading="answered")
+                for q in asked
+            ],
+        )  # fmt: skip
+        found = compare(store, [first, second], common=True)
+        assert [table.protocol for table in found.tables] == ["robust"]
+        with pytest.raises(UserError, match="no scores under 'strict'"):
+            compare(store, [first, second], protocols=["strict"])
+
+    def test_a_run_that_has_not_begun_lacks_no_protocol(self, store):
+        asked = questions(2)
+        first = add_run(store, "one", asked, [1, 0])
+        second = add_run(store, "two", asked, [..., ...])
+        assert [line.overall.value for line in compare(store, [first, second]).tables[0].lines] == [0.5, 0.0]
+
+    def test_a_run_twice_and_an_unknown_protocol(self, store):
+        run = add_run(store, "one", questions(2), [1, 0])
+        with pytest.raises(UserError, match="named twice"):
+            compare(store, [run, run])
+        with pytest.raises(UserError, match="'nonsense'"):
+            compare(store, [run], protocols=["nonsense"])
+        with pytest.raises(UserError, match="No run was named"):
+            compare(store, [])
+
+
+class TestGroups:
+    def test_by_subject(self, store):
+        asked = questions(3, "x/a", group="heart") + questions(2, "x/b", group="lung") + questions(1, "x/c")
+        first = add_run(store, "one", asked, [1, 0, 0, 1, 1, 0])
+        second = add_run(store, "two", asked, [1, 1, 1, 0, 1, 0])
+        table = compare(store, [first, second], group_by=["subject"]).tables[0].groups[0]
+        assert [(group.name, group.questions) for group in table.groups] == [("heart", 3), ("lung", 2), ("(none)", 1)]
+        assert table.groups[0].figures[first.id].value == pytest.approx(1 / 3)
+        assert table.groups[0].pairs[0].tests.difference == pytest.approx(2 / 3)
+
+    def test_by_metadata_and_what_is_unknown(self, store):
+        asked = questions(2, metadata={"year": "2020"})
+        run = add_run(store, "one", asked, [1, 0])
+        assert compare(store, [run], group_by=["year"]).tables[0].groups[0].groups[0].name == "2020"
+        with pytest.raises(UserError, match=r"'yaer'.*Did you mean 'year'"):
+            compare(store, [run], group_by=["yaer"])
+        with pytest.raises(UserError, match="None of these questions has a subject"):
+            compare(store, [run], group_by=["subject"])

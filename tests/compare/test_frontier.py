@@ -1,0 +1,146 @@
+"""The frontier: who is on it, what a right answer costs, what is not known."""
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from ragrounds.errors import UserError
+from ragrounds.evals.comparison import compare
+from ragrounds.evals.frontier import measure_named
+from ragrounds.evals.statistics.joint import joint_means
+from ragrounds.ui.frontier_axes import axes
+from ragrounds.ui.frontier_svg import frontier_svg
+from ragrounds.ui.frontier_text import draw
+from tests.compare.making import add_run, questions
+
+NUMBERS = {"cheap-run": "1", "good-run": "2", "bad-run": "3"}
+
+
+def three(store):
+    asked = questions(20)
+    return [
+        add_run(store, "cheap", asked, [1] * 8 + [0] * 12, cold=0.01),
+        add_run(store, "good", asked, [1] * 16 + [0] * 4, cold=0.05),
+        add_run(store, "bad", asked, [1] * 6 + [0] * 14, cold=0.04),
+    ]
+
+
+def test_frontier_by_hand(store):
+    found = compare(store, three(store)).tables[0].frontier
+    assert found.measure == "cold"
+    assert [(spot.agent, spot.on_frontier) for spot in found.spots] == [
+        ("cheap", True),
+        ("bad", False),
+        ("good", True),
+    ]
+    cheap, bad, good = found.spots
+    assert cheap.cost.value == pytest.approx(0.01)
+    assert cheap.per_correct.value == pytest.approx(20 * 0.01 / 8)
+    assert good.per_correct.value == pytest.approx(20 * 0.05 / 16)
+    assert good.per_correct.low < good.per_correct.value < good.per_correct.high
+    assert cheap.share == 1.0  # nothing is cheaper in any resample
+    assert bad.share < 0.5
+    (exchange,) = found.exchanges
+    # 0.80 dollars more for 8 more right answers.
+    assert exchange.price.value == pytest.approx((20 * 0.05 - 20 * 0.01) / 8)
+    assert exchange.price.low < exchange.price.value < exchange.price.high
+
+
+def test_a_price_without_a_gain_has_no_upper_bound(store):
+    asked = questions(20)
+    runs = [
+        add_run(store, "cheap", asked, [1, 0] * 10, cold=0.01),
+        add_run(store, "good", asked, [0, 1] * 9 + [1, 1], cold=0.02),
+    ]
+    (exchange,) = compare(store, runs).tables[0].frontier.exchanges
+    assert exchange.price.value == pytest.approx(0.2)
+    assert exchange.price.high is None
+
+
+def test_unknown_costs_are_left_out_and_never_zero(store):
+    asked = questions(4)
+    runs = [
+        add_run(store, "cheap", asked, [1, 0, 0, 0], cold=0.01),
+        add_run(store, "good", asked, [1, 1, 0, 0], cold=[0.1, None, 0.1, 0.1]),
+    ]
+    found = compare(store, runs, cost="cold").tables[0].frontier
+    assert [spot.agent for spot in found.spots] == ["cheap"]
+    assert found.left_out == ("good-run",)
+    # Tokens are known of both, so they are what is counted where nothing is named.
+    found = compare(store, runs).tables[0].frontier
+    assert found.measure == "tokens"
+    assert found.spots[0].cost.value == pytest.approx((110 + 210 + 310 + 410) / 4)
+
+
+def test_where_all_is_free_nothing_is_priced(store):
+    run = add_run(store, "cheap", questions(2), [1, 0], cold=0.0)
+    assert compare(store, [run]).tables[0].frontier.measure == "tokens"
+
+
+def test_attempts_not_made_cost_nothing_and_nothing_right_has_no_price(store):
+    run = add_run(store, "cheap", questions(2), [0, ...], cold=0.4)
+    (spot,) = compare(store, [run], cost="cold").tables[0].frontier.spots
+    assert spot.cost.value == pytest.approx(0.2)
+    assert spot.per_correct.value is None
+
+
+def test_measures_are_named():
+    assert measure_named("auto") is None
+    assert measure_named("calls") == "calls"
+    with pytest.raises(UserError, match=r"'token' is unknown\. Did you mean 'tokens'"):
+        measure_named("token")
+
+
+def test_joint_means_keep_pairs_strata_and_clusters_together():
+    strata = ["a"] * 4 + ["b"] * 2
+    one = [1.0, 0.0, 1.0, 0.0, 1.0, None]
+    other = [0.0, 1.0, 0.0, 1.0, 0.0, 5.0]
+    means, draws = joint_means([one, other], strata, ["", "", "", "", "s", "s"], resamples=500, seed=1)
+    assert means == pytest.approx([(0.5 + 1.0) / 2, (0.5 + 2.5) / 2])
+    # In stratum a the columns always add up to 1; stratum b has one cluster, so it never moves.
+    assert draws.sum(axis=1) == pytest.approx(np.full(500, (1.0 + 1.0 + 2.5) / 2))
+    assert np.std(draws[:, 0]) == pytest.approx(0.5 * 0.5 / 2, rel=0.15)
+
+
+def test_joint_means_refuses_columns_of_other_lengths():
+    with pytest.raises(ValueError, match="one entry a question"):
+        joint_means([[1.0]], ["a", "b"], ["", ""])
+
+
+@pytest.mark.parametrize("width", [20, 80, 200])
+def test_the_drawing_fits_and_shows_every_run(store, width):
+    found = compare(store, three(store)).tables[0].frontier
+    lines = draw(found, NUMBERS, width=width).plain.splitlines()
+    assert all(len(line) <= max(width, 60) for line in lines[1:-3])
+    inside = "".join(line[7:] for line in lines[1:-3])
+    assert all(number in inside for number in NUMBERS.values())
+
+
+def test_axes_hold_every_interval_and_are_logarithmic_only_where_costs_are_far_apart(store):
+    found = compare(store, three(store)).tables[0].frontier
+    cost, accuracy = axes(found)
+    assert not cost.logarithmic
+    assert accuracy.low <= min(spot.accuracy.low for spot in found.spots)
+    assert max(spot.accuracy.high for spot in found.spots) <= accuracy.high <= 1.0
+    asked = questions(2, "y/far")
+    far = [add_run(store, "p", asked, [1, 0], cold=0.001), add_run(store, "q", asked, [1, 1], cold=1.0)]
+    cost, _ = axes(compare(store, far).tables[0].frontier)
+    assert cost.logarithmic
+    assert cost.place(0.001) < cost.place(0.03) < cost.place(1.0) <= 1.0
+
+
+def test_the_svg_is_xml_with_bars_and_inert_names(store):
+    asked = questions(3)
+    runs = [
+        add_run(store, "<script>alert(1)</script>", asked, [1, 0, 0], cold=0.01),
+        add_run(store, "b", asked, [1, 1, 0], cold=0.02),
+    ]
+    found = compare(store, runs).tables[0].frontier
+    drawn = frontier_svg(found, "strict", {run.id: str(i) for i, run in enumerate(runs, 1)})
+    root = ET.fromstring(drawn)
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.tag == f"{space}svg"
+    assert not list(root.iter(f"{space}script"))
+    assert len([path for path in root.iter(f"{space}path") if path.get("class") == "bar"]) == 4
+    assert "<script>alert(1)</script>" in "".join(root.itertext())

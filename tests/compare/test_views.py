@@ -1,0 +1,102 @@
+"""Tables in the terminal, as Markdown, LaTeX and CSV: the same figures, and text that stays text."""
+
+import csv
+import io
+
+import pytest
+from rich.console import Console
+
+from ragrounds.evals.comparison import compare
+from ragrounds.ui.frontier_sheet import frontier_sheets
+from ragrounds.ui.markup import latex, markdown
+from ragrounds.ui.sheets import numbered, sheets
+from ragrounds.ui.tables import print_comparison
+from ragrounds.ui.tidy import as_csv
+from tests.compare.making import add_run, questions
+
+
+@pytest.fixture
+def comparison(store):
+    asked = questions(10, group="heart & lung")
+    runs = [
+        add_run(store, "one[a_b=1]", asked, [1] * 4 + [0] * 6, cold=0.02),
+        add_run(store, "two", asked, [1] * 7 + [0] * 3, cold=0.05),
+    ]
+    return compare(store, runs, group_by=["subject"])
+
+
+def printed(comparison, **more):
+    console = Console(width=200, file=io.StringIO(), record=True)
+    print_comparison(comparison, console=console, **more)
+    return console.export_text()
+
+
+def test_the_terminal_shows_every_table(comparison):
+    text = printed(comparison, frontier=True)
+    assert "40.00 ±15.49" in text
+    assert "+30.00" in text
+    assert "heart & lung" in text
+    assert "price of one more correct answer" in text
+    assert "$0.10" in text  # 10 × 0.03 more for 3 more right answers
+    assert "percent right" in text
+    assert "percent right" not in printed(comparison)
+
+
+def test_names_are_not_markup_anywhere(store):
+    runs = [
+        add_run(store, "[red]x[/red]\x1b[2J\u202e", questions(2), [1, 0]),
+        add_run(store, "<b>|*y_", questions(2), [1, 1]),
+    ]
+    found = compare(store, runs)
+    text = printed(found, frontier=True)
+    assert "[red]x[/red]" in text
+    assert "<U+001B>" in text
+    assert "\x1b[2J" not in text
+    assert "\u202e" not in text
+    assert "&lt;b&gt;\\|\\*y\\_" in markdown(sheets(found))
+    assert r"\textless{}b\textgreater{}|*y\_" in latex(sheets(found))
+
+
+def test_markdown_has_a_cell_for_every_column(comparison):
+    for block in markdown(sheets(comparison)).split("\n\n"):
+        lines = [line for line in block.splitlines() if line.startswith("|")]
+        assert len({line.replace("\\|", "").count("|") for line in lines}) <= 1
+    assert "| 1 | one\\[a\\_b=1\\] | 40.00 ±15.49 |" in markdown(sheets(comparison))
+
+
+def test_latex_is_escaped_and_balanced(comparison):
+    text = latex(sheets(comparison))
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == len(sheets(comparison))
+    assert r"40.00 $\pm$15.49" in text
+    assert r"one{[}a\_b=1{]}" in text
+    assert r"heart \& lung" in text
+    assert "16.8--68.7" in text  # Wilson's interval of 4 in 10, with an en dash
+
+
+def test_csv_is_tidy_and_exact(comparison):
+    rows = list(csv.DictReader(io.StringIO(as_csv(comparison))))
+    whole = [row for row in rows if row["figure"] == "accuracy" and row["part"] == ""]
+    lines = comparison.tables[0].lines
+    assert [float(row["value"]) for row in whole] == [line.overall.value for line in lines]
+    assert [float(row["low"]) for row in whole] == [line.overall.low for line in lines]
+    difference = next(row for row in rows if row["figure"] == "difference" and row["part"] == "")
+    assert (difference["run"], difference["against"]) == ("two-run", "one[a_b=1]-run")
+    assert float(difference["p_mcnemar"]) == comparison.tables[0].pairs[0].tests.p_mcnemar
+    assert {row["part"] for row in rows if row["figure"] == "accuracy"} == {"", "x/one", "subject=heart & lung"}
+    price = next(row for row in rows if row["figure"] == "price")
+    assert (price["run"], price["against"], price["measure"]) == ("two-run", "one[a_b=1]-run", "cold")
+
+
+def test_unknown_figures_are_dashes_and_empty_cells(store):
+    run = add_run(store, "one", questions(2), [1, 0], cold=None, origin="imported")
+    found = compare(store, [run])
+    assert "unknown" in printed(found)
+    rows = list(csv.DictReader(io.StringIO(as_csv(found))))
+    assert next(row for row in rows if row["measure"] == "cold")["value"] == ""
+
+
+def test_frontier_sheets_number_the_runs_as_the_tables_do(comparison):
+    table = comparison.tables[0]
+    spots, prices = frontier_sheets(table.frontier, table.protocol, numbered(comparison))
+    assert [row[:3] for row in spots.rows] == [("1", "one[a_b=1]", "40.00"), ("2", "two", "70.00")]
+    assert prices.rows[0][0] == "#1 to #2"
