@@ -14,6 +14,7 @@ from ragrounds.cli.run import run_command
 from ragrounds.cli.runs import runs_app
 from ragrounds.cli.scoring import score_command
 from ragrounds.cli.showing import show_command
+from ragrounds.cli.trace import trace_command
 from ragrounds.errors import UserError
 
 app = typer.Typer(
@@ -47,6 +48,7 @@ app.add_typer(import_app, name="import")
 app.command("compare")(compare_command)
 app.command("score")(score_command)
 app.command("show")(show_command)
+app.command("trace")(trace_command)
 app.add_typer(runs_app, name="runs")
 app.command("agents")(agents_command)
 

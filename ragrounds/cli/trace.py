@@ -1,0 +1,193 @@
+"""`ragrounds trace`: look at attempts, in a terminal or without one."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ragrounds.evals.store.outlines import Filter
+    from ragrounds.evals.store.pages import Pages
+    from ragrounds.evals.store.store import Store
+    from ragrounds.records import Run
+
+
+def trace_command(
+    runs: list[str] = typer.Argument(
+        None, help="Runs: an id, the beginning of one, or an agent's text. [default: those on the newest questions]"
+    ),
+    attempt: str | None = typer.Option(None, help="One attempt, RUN/QUESTION: vanilla_rag/sample/c01."),
+    epoch: int = typer.Option(0, min=0, help="Which epoch of --attempt."),
+    format: str | None = typer.Option(None, help="Print instead of opening the viewer: text, json or markdown."),
+    differing: bool = typer.Option(False, "--differing", help="Of two runs: the questions they differ on (printed)."),
+    find: str = typer.Option("", help="Only questions with this text."),
+    outcome: list[str] = typer.Option([], help="Only this outcome: answered, abstained, failed, … (repeatable)."),
+    mark: list[str] = typer.Option([], help="Only right, wrong or unscored ones (repeatable)."),
+    subject: list[str] = typer.Option([], help="Only this subject (repeatable)."),
+    sort: str = typer.Option("asked", help="asked, cost, calls, time, tokens, score or newest; highest first."),
+    ascending: bool = typer.Option(False, "--ascending", help="Lowest first."),
+    limit: int | None = typer.Option(None, min=1, help="Only so many rows (printed)."),
+    protocol: list[str] = typer.Option([], help="Protocols for the score, by preference. [default: strict, facts]"),
+    light: bool = typer.Option(False, "--light", help="Light colours."),
+) -> None:
+    """See every step of every answer: a viewer in the terminal; with --format, the same as text for pipes and CI.
+
+    It follows runs that are still going on, also from another process. `?` shows the keys.
+
+    Examples:
+
+      ragrounds trace
+
+      ragrounds trace direct 'vanilla_rag[top_k=8]' --mark wrong --sort cost
+
+      ragrounds trace --attempt 'vanilla_rag[top_k=8]/sample/c01' --format markdown
+    """
+    from ragrounds.cli.common import open_store, settings
+    from ragrounds.evals.store.pages import PREFERRED, Pages
+    from ragrounds.ui.trace.headless import FORMATS
+
+    if format is not None:
+        _one_of("--format", format, FORMATS)
+    if differing and format is None:
+        format = "text"
+    chosen = settings()
+    wanted, order = _filter(find, outcome, mark, subject), _sort(sort)
+    with open_store(chosen) as store:
+        named = _runs(store, runs or [], attempt)
+        pages = Pages(store, named, (*protocol, *(name for name in PREFERRED if name not in protocol)))
+        known = pages.subjects() if subject else ()
+        for name in subject:
+            _one_of("--subject", name, tuple(known))
+        if format is None:
+            _view(pages, wanted, order, light, attempt, epoch, chosen.home)
+        elif attempt is not None:
+            _print_attempt(store, pages, attempt, epoch, format)
+        elif differing:
+            _print_differing(pages, format)
+        else:
+            _print_list(pages, wanted, order, ascending, limit, format)
+
+
+def _runs(store: Store, references: Sequence[str], attempt: str | None) -> list[Run]:
+    from ragrounds.errors import UserError
+
+    if attempt is not None:
+        first = _attempt_of(store, attempt)[0]
+        return list({run.id: run for run in (first, *(store.run(name) for name in references))}.values())
+    if references:
+        return list({run.id: run for run in (store.run(name) for name in references)}.values())
+    known = store.runs()
+    if not known:
+        raise UserError(f"There are no runs yet in {store.place}. `ragrounds run` makes some.")
+    return [run for run in known if run.questions == known[-1].questions]
+
+
+def _attempt_of(store: Store, text: str) -> tuple[Run, str]:
+    """RUN/QUESTION; both may hold slashes, so the first run that there is counts."""
+    from ragrounds.errors import UserError
+
+    error = UserError(f"--attempt {text!r}: expected RUN/QUESTION, such as direct/sample/c01. See `ragrounds runs ls`.")
+    for at in (place for place, letter in enumerate(text) if letter == "/"):
+        if not text[at + 1 :]:
+            continue
+        try:
+            return store.run(text[:at]), text[at + 1 :]
+        except UserError as missing:
+            error = missing if text.find("/") == at else error
+    raise error
+
+
+def _filter(find: str, outcome: list[str], mark: list[str], subject: list[str]) -> Filter:
+    from ragrounds.evals.store.outlines import MARKS, OUTCOMES, Filter
+
+    for name in outcome:
+        _one_of("--outcome", name, OUTCOMES)
+    for name in mark:
+        _one_of("--mark", name, MARKS)
+    return Filter(frozenset(), frozenset(outcome), frozenset(subject), frozenset(mark), find)
+
+
+def _sort(text: str) -> Any:
+    from ragrounds.evals.store.outlines import SORTS
+
+    return _one_of("--sort", text, SORTS)
+
+
+def _one_of(option: str, text: str, known: Sequence[str]) -> str:
+    from ragrounds.errors import UserError, nearest
+
+    if text not in known:
+        raise UserError(f"{option} {text!r} is unknown.{nearest(text, known)} Known: {', '.join(known)}.")
+    return text
+
+
+def _view(pages: Pages, wanted: Filter, sort: Any, light: bool, attempt: str | None, epoch: int, home: Path) -> None:
+    from ragrounds.errors import UserError
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UserError("The viewer needs a terminal. Print instead with --format text, json or markdown.")
+    from ragrounds.evals.traces import trace
+    from ragrounds.ui.trace.app import DARK, LIGHT, TraceApp
+    from ragrounds.ui.trace.keymap import read_keymap
+
+    row = 0
+    if attempt is not None:
+        run, question = _attempt_of(pages.store, attempt)
+        row = pages.row_of(pages.runs.index(run), trace(pages.store, run, question, epoch).question.id, epoch) or 0
+    theme = LIGHT if light else DARK
+    TraceApp(pages, wanted=wanted, sort=sort, row=row, theme=theme, keymap=read_keymap(home / "keys.toml")).run()
+
+
+def _print_attempt(store: Store, pages: Pages, attempt: str, epoch: int, format: str) -> None:
+    from rich.console import Console
+
+    from ragrounds.cli.common import print_json
+    from ragrounds.evals.traces import trace
+    from ragrounds.ui.trace import headless
+    from ragrounds.ui.trace.opened import Opened
+
+    run, question = _attempt_of(store, attempt)
+    found = trace(store, run, question, epoch)
+    if format == "json":
+        print_json(headless.attempt_json(found))
+    elif format == "text":
+        headless.print_attempt(found, Console())
+    else:
+        row = pages.row_of(pages.runs.index(run), found.question.id, epoch)
+        assert row is not None, "the attempt was found above"
+        typer.echo(headless.attempt_markdown(Opened(pages, pages.read([row])[0])), nl=False)
+
+
+def _print_differing(pages: Pages, format: str) -> None:
+    from ragrounds.cli.common import print_json
+    from ragrounds.errors import UserError
+    from ragrounds.ui.trace import headless
+
+    if len(pages.runs) != 2:
+        raise UserError(f"--differing compares two runs; {len(pages.runs)} were named. See `ragrounds runs ls`.")
+    if format == "json":
+        print_json(headless.difference_json(pages, 0, 1))
+    else:
+        _print_table(headless.difference_rows(pages, 0, 1), format)
+
+
+def _print_list(pages: Pages, wanted: Filter, sort: Any, ascending: bool, limit: int | None, format: str) -> None:
+    from ragrounds.cli.common import print_json
+    from ragrounds.ui.trace import headless
+
+    found = headless.listed(pages, wanted, sort, not ascending, limit)
+    if format == "json":
+        print_json([headless.outline_json(one) for one in found])
+    else:
+        _print_table(headless.list_rows(found), format)
+
+
+def _print_table(rows: list[list[str]], format: str) -> None:
+    from ragrounds.ui.trace.headless import table_markdown, table_text
+
+    typer.echo(table_markdown(rows) if format == "markdown" else table_text(rows))

@@ -1,0 +1,284 @@
+"""Attempts in pages: what a viewer of very large runs reads.
+
+The rows of the list are not what a run has answered but what it was asked: question × epoch, in the order of the
+questions, whether answered yet or not. So a row's place is plain arithmetic: opening counts nothing, any part is read
+by key, and rows do not move while a run goes on. Only sorting and filtering pass over the whole run, and they keep
+one number a row.
+
+Every call opens a connection of its own: a viewer reads from several threads.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.outlines import Filter, Item, Outline, SortBy, holds, subject
+from ragrounds.evals.store.packing import decompress
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Run, Score
+
+PREFERRED = ("strict", "facts", "mirage", "robust")
+"""Protocols whose score stands in the list, the first that an attempt has."""
+UNSETTLED = ("failed", "not_run", "capped", "refused")
+_CHUNK = 400
+_Q, _A, _S = schema.questions, schema.attempts, schema.scores
+
+
+class Pages:
+    """The rows of some runs of one store."""
+
+    def __init__(self, store: Store, runs: Sequence[Run], protocols: Sequence[str] = PREFERRED) -> None:
+        self.store = store
+        self.runs = tuple(runs)
+        self.protocols = tuple(protocols)
+        self._numbers = [store.number(run) for run in runs]
+        sizes = [run.count * run.epochs for run in runs]
+        self._starts = [0, *itertools.accumulate(sizes)]
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def read(self, indices: Iterable[int]) -> list[Outline]:
+        """The rows at these places, in this order."""
+        wanted = list(indices)
+        found: dict[int, Outline] = {}
+        by_run: dict[int, list[tuple[int, int]]] = {}
+        for index in set(wanted):
+            number = bisect.bisect_right(self._starts, index) - 1
+            position, epoch = divmod(index - self._starts[number], self.runs[number].epochs)
+            by_run.setdefault(number, []).append((position, epoch))
+        with self.connect() as connection:
+            for number, places in by_run.items():
+                view = self._view(number)
+                asked = sorted({position for position, _ in places})
+                for start in range(0, len(asked), _CHUNK):
+                    chunk = asked[start : start + _CHUNK]
+                    for row in connection.execute(sa.select(view).where(view.c.position.in_(chunk))):
+                        outline = self._outline(number, row)
+                        found[outline.index] = outline
+        return [found[index] for index in wanted if index in found]
+
+    def order(self, wanted: Filter, sort: SortBy = "asked", descending: bool = True) -> array[int]:
+        """Places of the wanted rows, sorted. One pass over the runs; what is kept is a number a row."""
+        keyed: list[tuple[bool, float, int]] = []
+        plain: array[int] = array("Q")
+        looks = bool(wanted.text or wanted.subjects)
+        with self.connect() as connection:
+            for number, run in enumerate(self.runs):
+                if wanted.runs and run.id not in wanted.runs:
+                    continue
+                view = self._view(number)
+                columns: list[Any] = [view.c.position, view.c.epoch]
+                columns += [view.c[_COLUMNS[sort]].label("key")] if sort != "asked" else []
+                columns += [view.c.body] if looks else []
+                statement = sa.select(*columns).where(*_conditions(view, wanted))
+                for row in connection.execute(statement.order_by(view.c.position, view.c.epoch)):
+                    if looks and not holds(msgspec.msgpack.decode(decompress(row.body), type=Item), wanted):
+                        continue
+                    index = self._starts[number] + row.position * run.epochs + row.epoch
+                    if sort == "asked":
+                        plain.append(index)
+                    else:
+                        value = 0.0 if row.key is None else float(row.key)
+                        keyed.append((row.key is None, -value if descending else value, index))
+        if sort == "asked":
+            return plain
+        # What is not known stands last, in either direction.
+        return array("Q", (index for _, _, index in sorted(keyed)))
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Run id → outcome → attempts. Passes over the runs."""
+        counted: dict[str, dict[str, int]] = {}
+        with self.connect() as connection:
+            for number, run in enumerate(self.runs):
+                view = self._view(number)
+                statement = sa.select(view.c.outcome, sa.func.count()).group_by(view.c.outcome)
+                counted[run.id] = {str(name): int(count) for name, count in connection.execute(statement)}
+        return counted
+
+    def subjects(self) -> dict[str, int]:
+        """Subject → questions. Passes over the questions."""
+        counted: dict[str, int] = {}
+        with self.connect() as connection:
+            for name in dict.fromkeys(run.questions for run in self.runs):
+                for row in connection.execute(sa.select(_Q.c.body).where(_Q.c.set == name)):
+                    group = subject(msgspec.msgpack.decode(decompress(row.body), type=Item).question)
+                    counted[group] = counted.get(group, 0) + 1
+        return counted
+
+    def differing(self, first: int, second: int) -> Iterator[tuple[str, int, int, float, float]]:
+        """Attempts at the same question where two runs (by their place in `runs`) have different scores under the
+        same protocol: question id, epoch, the first run's row, and both values. In the first run's order."""
+        epochs, start = self.runs[first].epochs, self._starts[first]
+        with self.connect() as connection:
+            # Read one after the other: the database has no index to join two runs' views by.
+            view = self._view(second)
+            known = {
+                (row.question_id, row.epoch, row.protocol): row.value
+                for row in connection.execute(sa.select(*(view.c[name] for name in _PAIRED)))
+            }
+            view = self._view(first)
+            statement = sa.select(view.c.position, *(view.c[name] for name in _PAIRED))
+            for row in connection.execute(statement.order_by(view.c.position, view.c.epoch)):
+                against = known.get((row.question_id, row.epoch, row.protocol))
+                if row.value is not None and against is not None and row.value != against:
+                    yield row.question_id, row.epoch, start + row.position * epochs + row.epoch, row.value, against
+
+    def row_of(self, run: int, question_id: str, epoch: int = 0) -> int | None:
+        """The place of a question in the run at `run` among `runs`; ``None``: it was not asked there."""
+        chosen = self.runs[run]
+        statement = sa.select(_Q.c.position).where(_Q.c.set == chosen.questions, _Q.c.question_id == question_id)
+        with self.connect() as connection:
+            position = connection.execute(statement).scalar()
+        if position is None or epoch >= chosen.epochs:
+            return None
+        return int(self._starts[run] + position * chosen.epochs + epoch)
+
+    def scores(self, outline: Outline) -> tuple[Score, ...]:
+        """All scores of an attempt, under every protocol."""
+        number = self._numbers[self.runs.index(outline.run)]
+        found: list[Score] = []
+        with self.connect() as connection:
+            # One step of the index a protocol: naming no protocol would pass over all scores of the run.
+            last = ""
+            while True:
+                after = sa.select(sa.func.min(_S.c.protocol)).where(_S.c.run == number, _S.c.protocol > last)
+                last = connection.execute(after).scalar() or ""
+                if not last:
+                    return tuple(found)
+                statement = sa.select(_S).where(
+                    _S.c.run == number,
+                    _S.c.protocol == last,
+                    _S.c.question_id == outline.question.id,
+                    _S.c.epoch == outline.epoch,
+                )
+                for row in connection.execute(statement):
+                    values = {name: getattr(row, name) for name in Score.__struct_fields__}
+                    found.append(Score(**values))
+
+    def connect(self) -> sa.Connection:
+        """A connection that sees, at every read, what is committed by then."""
+        return self.store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+
+    def _view(self, number: int) -> sa.Subquery:
+        """Question × epoch of a run, with its attempt and its score where there are any."""
+        run, key = self.runs[number], self._numbers[number]
+        epochs = sa.union_all(*(sa.select(sa.literal(epoch).label("epoch")) for epoch in range(run.epochs))).subquery()
+        attempt = sa.and_(_A.c.run == key, _A.c.question_id == _Q.c.question_id, _A.c.epoch == epochs.c.epoch)
+        joined: sa.FromClause = sa.join(_Q, epochs, sa.true()).outerjoin(_A, attempt)
+        scores = []
+        for protocol in self.protocols:
+            score = _S.alias()
+            scores.append(score)
+            joined = joined.outerjoin(
+                score,
+                sa.and_(
+                    score.c.run == key,
+                    score.c.protocol == protocol,
+                    score.c.question_id == _Q.c.question_id,
+                    score.c.epoch == epochs.c.epoch,
+                ),
+            )
+
+        def chosen(name: str) -> sa.ColumnElement[Any]:
+            # The first protocol that has scored the attempt, even where its value is missing.
+            cases = [(score.c.protocol.is_not(None), score.c[name]) for score in scores]
+            return sa.case(*cases, else_=sa.null()) if cases else sa.null()
+
+        reading = sa.func.coalesce(chosen("reading"), "none")
+        outcome = sa.case(
+            (_A.c.status.is_(None), "not_run"),
+            (_A.c.status.in_(UNSETTLED), _A.c.status),
+            (reading == "none", "unparsable"),
+            else_=reading,
+        )
+        columns = [_A.c.cold, _A.c.spent, _A.c.calls, _A.c.seconds, _A.c.at]
+        return (
+            sa.select(
+                _Q.c.position,
+                _Q.c.question_id,
+                _Q.c.body,
+                epochs.c.epoch,
+                *columns,
+                (_A.c.input + _A.c.output).label("tokens"),
+                outcome.label("outcome"),
+                *(chosen(name).label(name) for name in ("protocol", "value", "prediction")),
+            )
+            .select_from(joined)
+            .where(_Q.c.set == run.questions)
+            .subquery()
+        )
+
+    def _outline(self, number: int, row: Any) -> Outline:
+        run = self.runs[number]
+        item = msgspec.msgpack.decode(decompress(row.body), type=Item)
+        return Outline(
+            run=run,
+            index=self._starts[number] + row.position * run.epochs + row.epoch,
+            question=item.question,
+            gold=item.gold,
+            epoch=row.epoch,
+            outcome=row.outcome,
+            protocol=row.protocol or "",
+            value=row.value,
+            prediction=row.prediction or "",
+            cold=row.cold,
+            spent=row.spent,
+            tokens=row.tokens,
+            calls=row.calls,
+            seconds=row.seconds,
+            at=row.at,
+        )
+
+
+_PAIRED = ("question_id", "epoch", "protocol", "value")
+_COLUMNS = {
+    "cost": "cold",
+    "calls": "calls",
+    "time": "seconds",
+    "tokens": "tokens",
+    "score": "value",
+    "newest": "at",
+}
+
+
+def _conditions(view: sa.Subquery, wanted: Filter) -> list[sa.ColumnElement[bool]]:
+    conditions: list[sa.ColumnElement[bool]] = []
+    if wanted.outcomes:
+        conditions.append(view.c.outcome.in_(sorted(wanted.outcomes)))
+    if wanted.marks:
+        marks = {"right": view.c.value >= 1, "wrong": view.c.value < 1, "unscored": view.c.value.is_(None)}
+        conditions.append(sa.or_(*(marks[name] for name in sorted(wanted.marks))))
+    return conditions
+
+
+class Watch:
+    """Tells whether another process has written to the store since it was last asked."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._connection = pages.connect()
+        # SQLite counts commits of others for a connection; PostgreSQL has nothing as cheap: always look again.
+        self._counts = pages.store.engine.dialect.name == "sqlite"
+        self._last = self._version()
+
+    def changed(self) -> bool:
+        """Whether something was written since the last call."""
+        last, self._last = self._last, self._version()
+        return not self._counts or last != self._last
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._connection.close()
+
+    def _version(self) -> int:
+        if not self._counts:
+            return 0
+        return int(self._connection.execute(sa.text("PRAGMA data_version")).scalar_one())

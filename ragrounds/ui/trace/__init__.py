@@ -1,0 +1,1 @@
+"""The trace viewer: a state that knows no terminal library, and thin widgets over it (Textual)."""
