@@ -38,6 +38,8 @@ class Ratings(Struct, frozen=True, kw_only=True):
     rows: tuple[Rated, ...]
     separated: tuple[tuple[bool, ...], ...]
     """In the order of `rows`: the row's system is better than the column's, all pairs together at `confidence`."""
+    margins: tuple[tuple[float, ...], ...]
+    """In the same order: by how many points the row's rating must exceed the column's to be called better."""
     confidence: float
     replicates: int
     clusters: int
@@ -60,7 +62,7 @@ def rate(matches: Matches, *, confidence: float = 0.95, replicates: int = 1000, 
     fitted = fit(points)
     spread = fit(resampled(matches, replicates=replicates, seed=seed))
     low, high = _intervals(matches, points, fitted, spread, confidence)
-    better = _separated(matches, points, fitted, spread, confidence)
+    better, margins = _separated(matches, points, fitted, spread, confidence)
     order = sorted(range(len(matches.systems)), key=lambda i: (-fitted.strengths[i], matches.systems[i]))
     counts = _counts(matches)
     rows = tuple(
@@ -81,6 +83,7 @@ def rate(matches: Matches, *, confidence: float = 0.95, replicates: int = 1000, 
     return Ratings(
         rows=rows,
         separated=tuple(tuple(bool(better[i, j]) for j in order) for i in order),
+        margins=tuple(tuple(float(POINTS * margins[i, j]) for j in order) for i in order),
         confidence=confidence,
         replicates=replicates,
         clusters=matches.clusters,
@@ -125,7 +128,8 @@ def _bound(matches: Matches, points: Floats, strengths: Floats, i: int, tail: fl
     return float(START + POINTS * sign * low)
 
 
-def _separated(matches: Matches, points: Floats, fitted: Fit, spread: Fit, confidence: float) -> Flags:
+def _separated(matches: Matches, points: Floats, fitted: Fit, spread: Fit, confidence: float) -> tuple[Flags, Floats]:
+    """(K, K) who is better than whom, and the gap in strength it takes."""
     size = len(matches.systems)
     gaps = fitted.strengths[:, None] - fitted.strengths[None, :]
     draws = spread.strengths[:, :, None] - spread.strengths[:, None, :]
@@ -133,16 +137,18 @@ def _separated(matches: Matches, points: Floats, fitted: Fit, spread: Fit, confi
     rows, columns = np.triu_indices(size, 1)
     known = error[rows, columns] > 1e-9
     better: Flags = np.zeros((size, size), dtype=bool)
+    margins = np.zeros((size, size))
     if known.any() and matches.clusters > 1:
         rows_known, columns_known = rows[known], columns[known]
         scaled = np.abs(draws - gaps)[:, rows_known, columns_known] / error[rows_known, columns_known]
         limit = np.quantile(scaled.max(axis=1), confidence)
-        better = gaps > limit * np.maximum(error, 1e-9)
+        margins = limit * error
+        better = gaps > np.maximum(margins, 1e-9)
     reach = reachable(points)
     sure = (1.0 - confidence) / max(1, size * (size - 1))
     for i, j in zip(*np.nonzero(~(reach & reach.T)), strict=True):
         better[i, j] = not reach[j, i] and 0.5 ** _questions_won(matches, int(i), int(j)) < sure
-    return better
+    return better, margins
 
 
 def _questions_won(matches: Matches, i: int, j: int) -> int:
