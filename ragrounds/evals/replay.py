@@ -105,9 +105,13 @@ async def replay(
                 ends.append(error)
 
     with _interruptible(ends):
-        async with asyncio.TaskGroup() as group:
-            for _ in range(max(1, concurrency)):
-                group.create_task(work())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(max(1, concurrency)):
+                    group.create_task(work())
+        except asyncio.CancelledError:
+            if not ends:  # not by our own second Ctrl-C
+                raise
     if ends:
         raise ends[0]
 

@@ -57,8 +57,11 @@ class Server:
         else:
             texts = [fixed_reply(prompt)]
         response = web.Response(body=completion(texts, model, prompt), content_type="application/json")
-        await response.prepare(request)
-        await response.write_eof()
+        try:
+            await response.prepare(request)
+            await response.write_eof()
+        except ConnectionError:  # the client was killed: this answer did not arrive
+            return response
         self.answered[digest] += 1
         if self.log:
             self.log.write(digest + "\n")
