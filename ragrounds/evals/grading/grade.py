@@ -1,0 +1,60 @@
+"""What a grader is and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from msgspec import Struct
+
+from ragrounds.contracts import Journal, Model, Prompts
+from ragrounds.errors import UserError
+from ragrounds.evals.scoring.choices import no_text
+from ragrounds.evals.scoring.readings import Read, without_answer
+from ragrounds.records import Attempt, Call, Gold, Question, Score, Verdict
+from ragrounds.specs import Spec, parse
+
+
+class Grade(Struct, frozen=True, kw_only=True):
+    """One attempt's scores by a judge, with all that was said and paid."""
+
+    scores: tuple[Score, ...]
+    verdicts: tuple[Verdict, ...] = ()
+    calls: tuple[Call, ...] = ()
+    """The judge's calls, role ``judging``: for the ledger."""
+    failed: bool = False
+    """A call gave no reply: grading again may give what is missing."""
+
+
+class Grader(Protocol):
+    """Grades attempts by a judge, under named protocols."""
+
+    @property
+    def protocols(self) -> tuple[str, ...]: ...
+
+    async def grade(
+        self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts
+    ) -> Grade: ...
+
+
+def read_long(attempt: Attempt) -> Read:
+    """The reading of a long answer before any judge: what refuses or abstains as a whole is told apart."""
+    read = no_text(attempt)
+    if read is not None:
+        return read
+    read = without_answer(attempt.text, attempt.text)
+    return Read("answered") if read.reading == "unparsable" else read
+
+
+def judges_itself(judge: str, candidates: Iterable[str]) -> bool:
+    """Whether a judge is the same model as one that wrote the answers, by canonical texts such as
+    ``openai:gpt-4o[temperature=0]``; parameters and the case of names do not matter."""
+    return any(_model(judge) == _model(candidate) for candidate in candidates)
+
+
+def _model(text: str) -> str:
+    try:
+        spec = parse(text)
+    except UserError:
+        spec = Spec(text)
+    return spec.name.partition(":")[2].casefold() or spec.name.casefold()
