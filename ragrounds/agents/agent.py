@@ -92,6 +92,19 @@ def read_card(name: str) -> Card:
         raise UserError(f"The agent {name!r}: {error}") from error
 
 
+def graph_name(name: str) -> str:
+    """The graph that an agent's name, or a graph's own, stands for.
+
+    Raises:
+        UserError: there is neither an agent nor a graph of that name.
+    """
+    from ragrounds.graphs import catalogue
+
+    if name in catalogue.names():
+        return name
+    return read_card(parse(name).name).graph
+
+
 def open_agent(text: str | Spec) -> Agent:
     """Read ``name[key=value,…]``.
 

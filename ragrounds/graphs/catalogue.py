@@ -36,6 +36,11 @@ def prompts_of(name: str) -> tuple[str, ...]:
     return tuple(_module(name).PROMPTS)
 
 
+def about(name: str) -> str:
+    """What a graph's file says of it: the paper it follows, its limits, where it differs, who sees the options."""
+    return inspect.cleandoc(_module(name).__doc__ or "")
+
+
 def digest(name: str) -> str:
     """Hash of the sources of the graph and of the graphs and helpers it imports: a part of a run's fingerprint, so
     that an edited graph is another run."""

@@ -1,0 +1,50 @@
+"""Pictures of a graph: Mermaid for documents, a tree of text for terminals. Drawn from the compiled graph itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langgraph.graph import StateGraph
+
+START, END = "__start__", "__end__"
+
+
+def mermaid(graph: StateGraph[Any, Any, Any, Any]) -> str:
+    """The state machine in Mermaid; dotted arrows are taken by a condition, subgraphs are framed."""
+    return graph.compile().get_graph(xray=True).draw_mermaid().strip() + "\n"
+
+
+def tree(graph: StateGraph[Any, Any, Any, Any]) -> str:
+    """The state machine as a tree from its start.
+
+    ``─`` always follows, ``┄`` follows by a condition; a node that stands elsewhere already is marked ``↺`` and not
+    followed again. Nodes of a subgraph are named ``graph:node``.
+    """
+    ways: dict[str, list[tuple[str, bool]]] = {}
+    for edge in graph.compile().get_graph(xray=True).edges:
+        ways.setdefault(edge.source, []).append((edge.target, edge.conditional))
+    lines = [_shown(START)]
+    _grow(START, ways, {START}, "", lines)
+    return "\n".join(lines) + "\n"
+
+
+def _grow(node: str, ways: dict[str, list[tuple[str, bool]]], seen: set[str], indent: str, lines: list[str]) -> None:
+    targets = _fresh_last(ways.get(node, []), seen)
+    for place, (target, conditional) in enumerate(targets):
+        last = place == len(targets) - 1
+        arrow = ("└" if last else "├") + ("┄┄ " if conditional else "── ")
+        again = target in seen and target != END
+        lines.append(f"{indent}{arrow}{_shown(target)}{' ↺' if again else ''}")
+        if not again:
+            seen.add(target)
+            _grow(target, ways, seen, indent + ("    " if last else "│   "), lines)
+
+
+def _fresh_last(targets: Sequence[tuple[str, bool]], seen: set[str]) -> list[tuple[str, bool]]:
+    """Ways back first, the way to the end last: so a loop stands beside the node it returns to."""
+    return sorted(targets, key=lambda way: (way[0] not in seen, way[0] == END, way[0] == "answer"))
+
+
+def _shown(node: str) -> str:
+    return node.replace(f":{START}", "").replace(START, "start").replace(END, "end")
