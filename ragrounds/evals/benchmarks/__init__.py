@@ -6,6 +6,18 @@
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Selection, select
 from ragrounds.evals.benchmarks.cards import Card, all_cards, card
 from ragrounds.evals.benchmarks.catalogue import known, load
-from ragrounds.evals.benchmarks.registry import register
+from ragrounds.evals.benchmarks.registry import Checked, register, verify
 
-__all__ = ["Benchmark", "Card", "Selection", "all_cards", "card", "known", "load", "register", "select"]
+__all__ = [
+    "Benchmark",
+    "Card",
+    "Checked",
+    "Selection",
+    "all_cards",
+    "card",
+    "known",
+    "load",
+    "register",
+    "select",
+    "verify",
+]

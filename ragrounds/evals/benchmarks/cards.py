@@ -18,6 +18,15 @@ from ragrounds.errors import unknown
 Task = Literal["choice", "long", "extraction", "link", "retrieval", "reranking", "similarity", "mixed"]
 
 
+class RemoteFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of a dataset at its public home."""
+
+    name: str
+    url: str
+    bytes: int
+    sha256: str
+
+
 class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is known of a dataset apart from its questions. Unknown is an empty string, or 0 for a size."""
 
@@ -44,6 +53,8 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     missing: str = ""
     """What of the published benchmark cannot be had."""
     note: str = ""
+    files: tuple[RemoteFile, ...] = ()
+    """What `ragrounds data fetch` loads; none where the data may not, or cannot, be fetched."""
 
 
 class _File(Struct, forbid_unknown_fields=True):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 from pathlib import Path
+
+from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark
@@ -38,6 +41,49 @@ def register(name: str, path: Path, home: Path) -> Benchmark:
     except OSError as error:
         raise UserError(f"Cannot write {target}: {error.strerror}. Choose another home with RAGROUNDS_HOME.") from None
     return benchmark
+
+
+class Checked(Struct, frozen=True, kw_only=True):
+    """A registered copy, loaded and compared with its card."""
+
+    name: str
+    path: str
+    questions: int
+    version: str
+    files: dict[str, bool | None]
+    """File → whether it is the very file that the card describes; ``None``: the card does not say."""
+    size_as_published: bool | None
+    """Whether it has as many questions as the card says; ``None``: the card does not say."""
+
+
+def verify(name: str, home: Path) -> Checked:
+    """Load a registered copy and compare its files with the card.
+
+    Raises:
+        UserError: there is no copy, or it is broken.
+    """
+    benchmark = load(name, home)
+    described = {file.name: file.sha256 for file in benchmark.card.files}
+    folder = Path(benchmark.path)
+    return Checked(
+        name=name,
+        path=benchmark.path,
+        questions=len(benchmark),
+        version=benchmark.version,
+        files={
+            str(file.relative_to(folder)): _sha256(file) == described[file.name] if file.name in described else None
+            for file in sorted(folder.rglob("*"))
+            if file.is_file()
+        }
+        if benchmark.path
+        else {},
+        size_as_published=len(benchmark) == benchmark.card.size if benchmark.card.size else None,
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _copy(source: Path, target: Path, needs: tuple[str, ...]) -> None:

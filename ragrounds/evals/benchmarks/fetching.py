@@ -1,0 +1,108 @@
+"""Fetching a dataset's files from its public home: resumable, checked by size and hash, registered when whole.
+
+Nothing is fetched but what a card lists, and only when asked. A part that was loaded stays, and the next try goes on
+from its end if the server can.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks.benchmark import Benchmark
+from ragrounds.evals.benchmarks.cards import Card, RemoteFile, card
+from ragrounds.evals.benchmarks.registry import register
+
+Progress = Callable[[str, int, int], None]
+"""Called with a file's name, the bytes that are here, and the bytes it has."""
+_BLOCK = 1 << 16
+_SECONDS = 60.0
+"""A connection that is silent this long is given up."""
+
+
+def fetch(name: str, home: Path, progress: Progress = lambda name, here, size: None) -> Benchmark:
+    """Fetch every file of a dataset's card and register the dataset under `home`. A dataset that is a part of its
+    family's file is fetched with it.
+
+    Raises:
+        UserError: the card lists no files, the network failed, or a file is not the one the card describes.
+    """
+    found = card(name)
+    if not found.files and "/" in name:
+        family = card(name.partition("/")[0])
+        found = family if family.files else found
+    if not found.files:
+        what = found.missing or "Its files are not pinned yet."
+        raise UserError(
+            f"{name!r} cannot be fetched. {what} Its home: {found.source}. "
+            f"Get the files there and add them with `ragrounds data add {name} PATH`."
+        )
+    folder = home / "downloads" / found.name.replace("/", "--")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"Cannot write {folder}: {error.strerror}. Choose another home with RAGROUNDS_HOME.") from None
+    for file in found.files:
+        _fetch(file, folder, found, progress)
+    return register(found.name, folder, home)
+
+
+def _fetch(file: RemoteFile, folder: Path, found: Card, progress: Progress) -> None:
+    whole, part = folder / file.name, folder / f"{file.name}.part"
+    if whole.is_file() and _sha256(whole) == file.sha256:
+        progress(file.name, file.bytes, file.bytes)
+        return
+    try:
+        if not part.is_file() or part.stat().st_size != file.bytes:
+            _download(file, part, progress)
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        reason = getattr(error, "reason", None) or error
+        here = part.stat().st_size if part.is_file() else 0
+        raise UserError(
+            f"Cannot fetch {file.url}: {reason}. {here:,} of {file.bytes:,} bytes are kept; the same command goes on "
+            f"from there. Or get it yourself and use `ragrounds data add {found.name} PATH`."
+        ) from None
+    except OSError as error:
+        raise UserError(f"Cannot write {part}: {error.strerror}.") from None
+    size, digest = part.stat().st_size, _sha256(part)
+    if size != file.bytes or digest != file.sha256:
+        part.unlink()
+        raise UserError(
+            f"{file.url} is not the file that the card of {found.name} describes: expected {file.bytes:,} bytes with "
+            f"SHA-256 {file.sha256[:12]}…, got {size:,} bytes with {digest[:12]}…. It was deleted; has the dataset "
+            "a new release?"
+        )
+    part.replace(whole)
+
+
+def _download(file: RemoteFile, part: Path, progress: Progress) -> None:
+    here = part.stat().st_size if part.is_file() else 0
+    if here > file.bytes:
+        here = 0
+    if not file.url.startswith(("https://", "http://")):
+        raise UserError(f"The address {file.url!r} is neither https nor http.")
+    headers = {"Range": f"bytes={here}-"} if here else {}
+    request = urllib.request.Request(file.url, headers=headers)  # noqa: S310
+    with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
+        going_on = here > 0 and answer.status == http.client.PARTIAL_CONTENT
+        if not going_on:
+            here = 0
+        with part.open("ab" if going_on else "wb") as target:
+            while block := answer.read(_BLOCK):
+                target.write(block)
+                here += len(block)
+                progress(file.name, here, file.bytes)
+                if here > file.bytes:
+                    return  # a longer file is another file; no need to load all of it
+    if here < file.bytes:
+        raise ConnectionError("the connection ended too soon")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
