@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
-Item = Hashable
-Said = Mapping[Item, str]
-"""Item (question, pair, axis) → outcome, where there is one."""
+Said = Mapping[Any, str]
+"""Item (question and pair) → outcome, where there is one."""
 
 
 class Agreement(Struct, frozen=True, kw_only=True):

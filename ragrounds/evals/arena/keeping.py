@@ -35,8 +35,9 @@ class Judged(Struct, frozen=True, kw_only=True):
     """A letter for each axis of the part: ``1`` the first is better, ``2`` the second, ``=`` tie, ``?`` unparsable,
     ``!`` the call failed."""
     how: str = "asked"
-    """``asked``; ``empty``: one answer or both were empty; ``identical``: both were the same text. The last two need
-    no judge."""
+    """``asked``; ``cut``: asked with answers cut to the judge's window; ``empty``: one answer or both were empty;
+    ``identical``: both were the same text. The last two need no judge."""
+    calls: int = 0
     usage: Usage | None = None
     spent: float | None = 0.0
     cold: float | None = 0.0
@@ -130,6 +131,7 @@ class ArenaKeeper:
             "number": judged.number,
             "outcomes": judged.outcomes,
             "how": judged.how,
+            "calls": judged.calls,
             "input": judged.usage.input if judged.usage else None,
             "output": judged.usage.output if judged.usage else None,
             "spent": judged.spent,
@@ -156,10 +158,12 @@ class ArenaKeeper:
         with self._store.engine.connect() as connection:
             return [_judged(row) for row in connection.execute(statement)]
 
-    def details(self, number: int) -> Iterator[tuple[Judged, Detail]]:
-        """All judgements with what stands behind them."""
+    def details(self, number: int, *, missing: bool = False) -> Iterator[tuple[Judged, Detail]]:
+        """Judgements with what stands behind them; only those with a `missing` verdict, where asked."""
         table = schema.judgements
         statement = sa.select(table).where(table.c.arena == number).order_by(table.c.number, table.c.judge)
+        if missing:
+            statement = statement.where(table.c.outcomes.contains("?") | table.c.outcomes.contains("!"))
         with self._store.engine.connect() as connection:
             rows = connection.execute(statement).all()
         for row in rows:
@@ -207,6 +211,7 @@ def _judged(row: Any) -> Judged:
         number=row.number,
         outcomes=row.outcomes,
         how=row.how,
+        calls=row.calls,
         usage=None if row.input is None or row.output is None else Usage(row.input, row.output),
         spent=row.spent,
         cold=row.cold,

@@ -197,6 +197,7 @@ class Player:
             blank,
             outcomes=outcomes,
             how="asked" if fitted == texts else "cut",
+            calls=len(found.calls),
             usage=found.usage,
             spent=found.spent,
             cold=found.cold,

@@ -1,0 +1,269 @@
+"""The report of an arena: a pure function of what is stored. No model is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from ragrounds.evals.arena import elo
+from ragrounds.evals.arena.agreement import Agreement, agreements
+from ragrounds.evals.arena.arena import Arena
+from ragrounds.evals.arena.corrected import Corrected, correct
+from ragrounds.evals.arena.elo import Shuffled
+from ragrounds.evals.arena.exact import AgainstExact, against_exact
+from ragrounds.evals.arena.field import Field
+from ragrounds.evals.arena.gate import Gate, check
+from ragrounds.evals.arena.health import BIASED, Cost, Failure, JudgeOnAxis, costs, failures, on_axis
+from ragrounds.evals.arena.keeping import ArenaKeeper, Judged, Vote
+from ragrounds.evals.arena.matches import Floats, Matches
+from ragrounds.evals.arena.outcomes import POINTS, Played, combine, matches_of, matches_of_votes
+from ragrounds.evals.arena.rating import Ratings, rate
+from ragrounds.evals.arena.self_preference import SelfPreference, self_preference
+from ragrounds.evals.arena.style import Controlled, control, differences, features
+from ragrounds.evals.arena.wins import Wins, count_wins
+from ragrounds.evals.judging.combining import majority
+from ragrounds.evals.judging.pairs import tampers
+
+AT_MOST = 10_000_000
+"""Matches × shuffles of Elo; where there would be more, fewer shuffles are played."""
+
+
+class AxisReport(Struct, frozen=True, kw_only=True):
+    """One axis."""
+
+    axis: str
+    matches: int
+    missing: int
+    wins: Wins
+    ratings: Ratings | None
+    """``None``: withheld, and `withheld` says why."""
+    withheld: str
+    online: tuple[float, ...]
+    """MRAG-Bench's online Elo in the order of play, for the arena's systems; empty where ratings are withheld."""
+    shuffled: Shuffled | None
+    controlled: Controlled | None
+    judges: tuple[JudgeOnAxis, ...]
+    orders_by_judge: tuple[tuple[str, tuple[str, ...]], ...]
+    """Each judge's own ranking, and the human one where there are votes."""
+    agreement: tuple[Agreement, ...]
+    self_preference: tuple[SelfPreference, ...]
+    exact: tuple[AgainstExact, ...]
+    corrected: Corrected | None
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """An arena as it stands."""
+
+    arena: Arena
+    id: str
+    left_out: int
+    empty: tuple[tuple[str, int], ...]
+    """Answers that are empty, by system: they lose to any answer."""
+    decided_without_judge: dict[str, int]
+    cut: int
+    """Judgements on answers that were cut to the judge's window."""
+    planted: tuple[tuple[str, int], ...]
+    """Answers that hold a verdict of their own, or the prompt's fences, by system."""
+    axes: tuple[AxisReport, ...]
+    costs: tuple[Cost, ...]
+    failures: tuple[Failure, ...]
+    votes: int
+    notes: tuple[str, ...]
+
+
+def report(keeper: ArenaKeeper, arena: Arena, field: Field, *, replicates: int = 1000, shuffles: int = 100) -> Report:
+    """The arena as it stands in the store."""
+    number = keeper.add(arena)
+    judgements, votes = keeper.judgements(number), keeper.votes(number)
+    played = combine(arena, judgements)
+    axes = tuple(
+        _axis(arena, field, judgements, played, votes, axis, replicates, shuffles) for axis in range(len(arena.axes))
+    )
+    names = [axis.name for axis in arena.axes]
+    pairs = {
+        how: len({(one.question_id, *sorted((one.first, one.second))) for one in judgements if one.how == how})
+        for how in ("empty", "identical")
+    }
+    planted = tuple(
+        (system, sum(tampers(list(answers.values()), names)))
+        for system, answers in zip(arena.names, field.answers, strict=True)
+    )
+    return Report(
+        arena=arena,
+        id=arena.id,
+        left_out=field.left_out,
+        empty=tuple(zip(arena.names, field.empty, strict=True)),
+        decided_without_judge=pairs,
+        cut=sum(one.how == "cut" for one in judgements),
+        planted=planted,
+        axes=axes,
+        costs=tuple(costs(arena, judgements)),
+        failures=tuple(failures(arena, keeper.details(number, missing=True))),
+        votes=len(votes),
+        notes=tuple(_notes(arena, axes, planted)),
+    )
+
+
+def _axis(
+    arena: Arena,
+    field: Field,
+    judgements: Sequence[Judged],
+    played: Sequence[Played],
+    votes: Sequence[Vote],
+    axis: int,
+    replicates: int,
+    shuffles: int,
+) -> AxisReport:
+    name = arena.axes[axis].name
+    clusters = {question.id: question.cluster for question in field.questions}
+    panel = [match.panel(axis) for match in played]
+    matches = matches_of(arena, played, axis, clusters=clusters)
+    ratings = rate(matches, confidence=arena.confidence, replicates=replicates, seed=arena.seed)
+    gate = check(matches, _missing(arena, played, panel), ratings)
+    few = max(2, min(shuffles, AT_MOST // max(1, len(matches))))
+    return AxisReport(
+        axis=name,
+        matches=len(matches),
+        missing=len(played) - len(matches),
+        wins=count_wins(matches),
+        ratings=ratings if gate.open else None,
+        withheld=_withheld(gate),
+        online=tuple(elo.online(matches).tolist()) if gate.open else (),
+        shuffled=elo.shuffled(matches, shuffles=few, seed=arena.seed) if gate.open and len(matches) else None,
+        controlled=_controlled(arena, field, matches, played, panel) if gate.open else None,
+        judges=tuple(on_axis(arena, judgements, played, axis)),
+        orders_by_judge=_orders(arena, played, votes, axis) if gate.open else (),
+        agreement=agreements(_said(arena, played, votes, axis)),
+        self_preference=self_preference(arena, played, axis),
+        exact=against_exact(arena, played, axis, field.scores),
+        corrected=_corrected(arena, played, votes, axis),
+    )
+
+
+def _missing(arena: Arena, played: Sequence[Played], panel: Sequence[str | None]) -> Floats:
+    table = np.zeros((len(arena.systems), len(arena.systems)))
+    for match, outcome in zip(played, panel, strict=True):
+        if outcome is None:
+            table[match.first, match.second] += 1
+            table[match.second, match.first] += 1
+    return table
+
+
+def _withheld(gate: Gate) -> str:
+    if gate.open:
+        return ""
+    pairs = "; ".join(f"{one} and {other}" for one, other in gate.overturned[:5])
+    more = f" and {len(gate.overturned) - 5} more pairs" if len(gate.overturned) > 5 else ""
+    return (
+        f"No ranking: {gate.missing} {'match has' if gate.missing == 1 else 'matches have'} no verdict, and they could "
+        f"overturn the order of {pairs}{more}. Give the same command again to ask for failed calls, or take another "
+        "judge."
+    )
+
+
+def _controlled(
+    arena: Arena, field: Field, matches: Matches, played: Sequence[Played], panel: Sequence[str | None]
+) -> Controlled | None:
+    if not len(matches):
+        return None
+    styles = [{id: features(text) for id, text in answers.items()} for answers in field.answers]
+    done = [match for match, outcome in zip(played, panel, strict=True) if outcome is not None]
+    first = np.array([styles[match.first][match.question_id] for match in done])
+    second = np.array([styles[match.second][match.question_id] for match in done])
+    return control(matches, differences(first, second))
+
+
+def _orders(
+    arena: Arena, played: Sequence[Played], votes: Sequence[Vote], axis: int
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    found = []
+    if len(arena.judges) > 1:
+        for judge, name in enumerate(arena.judges):
+            found.append((name, _order(matches_of(arena, played, axis, judge=judge))))
+    human = matches_of_votes(arena, votes, arena.axes[axis].name)
+    if len(human):
+        found.append(("people", _order(human)))
+    return tuple(found)
+
+
+def _order(matches: Matches) -> tuple[str, ...]:
+    return rate(matches, replicates=1).order
+
+
+def _said(
+    arena: Arena, played: Sequence[Played], votes: Sequence[Vote], axis: int
+) -> dict[str, dict[tuple[str, int, int], str]]:
+    """Judge or voter → (question, pair) → outcome."""
+    said: dict[str, dict[tuple[str, int, int], str]] = {judge: {} for judge in arena.judges}
+    for match in played:
+        for judge, outcomes in zip(arena.judges, match.judges, strict=True):
+            outcome = outcomes[axis]
+            if outcome is not None:
+                said[judge][match.question_id, match.first, match.second] = outcome
+    for vote in votes:
+        if vote.axis == arena.axes[axis].name and vote.outcome in POINTS:
+            said.setdefault(f"voter {vote.voter}", {})[vote.question_id, vote.first, vote.second] = vote.outcome
+    return said
+
+
+def _corrected(arena: Arena, played: Sequence[Played], votes: Sequence[Vote], axis: int) -> Corrected | None:
+    """By people's majority on each pair they voted on, and the judges' on all."""
+    by_pair: dict[tuple[str, int, int], list[str]] = {}
+    for vote in votes:
+        if vote.axis == arena.axes[axis].name and vote.outcome in POINTS:
+            by_pair.setdefault((vote.question_id, vote.first, vote.second), []).append(vote.outcome)
+    voted: list[tuple[Played, str, str]] = []
+    rest: list[Played] = []
+    for match in played:
+        outcome = match.panel(axis)
+        people = majority(by_pair.get((match.question_id, match.first, match.second), []))
+        if outcome is not None and people is not None:
+            voted.append((match, people, outcome))
+        elif outcome is not None:
+            rest.append(match)
+    if not voted:
+        return None
+    sample = [_vote_as_match(match, people) for match, people, _ in voted]
+    judged = matches_of(arena, rest, axis)
+    return correct(
+        matches_of(arena, sample, 0),
+        np.array([POINTS[outcome] for *_, outcome in voted]),
+        judged,
+        confidence=arena.confidence,
+    )
+
+
+def _vote_as_match(match: Played, outcome: str) -> Played:
+    return Played(
+        number=match.number,
+        question_id=match.question_id,
+        first=match.first,
+        second=match.second,
+        judges=((outcome,),),
+    )
+
+
+def _notes(arena: Arena, axes: Sequence[AxisReport], planted: Sequence[tuple[str, int]]) -> list[str]:
+    notes = []
+    for axis in axes:
+        for judge in axis.judges:
+            if judge.first is not None and abs(judge.first - 0.5) > BIASED / 2:
+                place = "first" if judge.first > 0.5 else "second"
+                cure = "both orders take this out" if arena.orders == "both" else "only one order was played"
+                notes.append(
+                    f"{judge.judge} on {axis.axis}: {max(judge.first, 1 - judge.first):.0%} of its verdicts are for "
+                    f"the answer shown {place}; {cure}."
+                )
+        if axis.ratings is not None:
+            notes += [f"{axis.axis}: {note}" for note in axis.ratings.notes]
+    if arena.orders == "one":
+        notes.append("One order only: position bias adds noise, and nothing shows how much. --orders both removes it.")
+    for system, count in planted:
+        if count:
+            notes.append(
+                f"{system}: {count} {'answer holds' if count == 1 else 'answers hold'} what looks like a verdict or a "
+                "mark of the judge's prompt. Marks were defused, and a reply's last verdict counts; look at them."
+            )
+    return notes

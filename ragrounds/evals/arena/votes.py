@@ -1,0 +1,126 @@
+"""Human votes: read from a CSV file, or cast one by one on pairs that are shown blind."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from ragrounds.errors import UserError, nearest
+from ragrounds.evals.arena.arena import Arena
+from ragrounds.evals.arena.field import Field
+from ragrounds.evals.arena.keeping import Vote
+from ragrounds.evals.arena.outcomes import Played
+
+COLUMNS = ("question_id", "first", "second", "outcome")
+_WORDS = {
+    "first": "first", "1": "first", "a": "first", "left": "first",
+    "second": "second", "2": "second", "b": "second", "right": "second",
+    "tie": "tie", "t": "tie", "=": "tie", "draw": "tie",
+    "skip": "skip", "s": "skip",
+}  # fmt: skip
+
+
+class Ballot(Struct, frozen=True, kw_only=True):
+    """A pair as a voter sees it: without names, left and right drawn by lot."""
+
+    question_id: str
+    question: str
+    left: str
+    right: str
+    left_system: int
+    right_system: int
+
+    def vote(self, voter: str, axis: str, outcome: str) -> Vote:
+        """``first`` is the left one."""
+        return _vote(voter, self.question_id, self.left_system, self.right_system, axis, outcome)
+
+
+def read_votes(path: Path, arena: Arena, field: Field) -> list[Vote]:
+    """The votes of a CSV file with the columns question_id, first, second, outcome, and perhaps axis and voter.
+
+    `first` and `second` are systems by name or run id; `outcome` is first, second, tie or skip (also 1, 2, t, s).
+    Without an axis the vote counts for every axis; without a voter it is ``human``'s.
+
+    Raises:
+        UserError: a line is broken; it says which.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"Cannot read the votes in {path}: {error}.") from error
+    header = set(rows[0]) if rows else set()
+    missing = [name for name in COLUMNS if name not in header]
+    if missing:
+        raise UserError(
+            f"{path}: expected the columns {', '.join(COLUMNS)} (and perhaps axis, voter); "
+            f"missing: {', '.join(missing)}."
+        )
+    return [vote for line, row in enumerate(rows, 2) for vote in _read(row, f"{path}, line {line}", arena, field)]
+
+
+def _read(row: dict[str, str | None], where: str, arena: Arena, field: Field) -> Iterator[Vote]:
+    cells = {name: (row.get(name) or "").strip() for name in (*COLUMNS, "axis", "voter")}
+    known = {question.id for question in field.questions}
+    if cells["question_id"] not in known:
+        raise UserError(
+            f"{where}: no question {cells['question_id']!r} in {arena.id}.{nearest(cells['question_id'], known)}"
+        )
+    first, second = (_system(cells[side], arena, where) for side in ("first", "second"))
+    if first == second:
+        raise UserError(f"{where}: {cells['first']!r} is voted on against itself.")
+    outcome = _WORDS.get(cells["outcome"].casefold())
+    if outcome is None:
+        raise UserError(f"{where}: the outcome {cells['outcome']!r} is unknown. Expected first, second, tie or skip.")
+    names = [axis.name for axis in arena.axes]
+    if cells["axis"] and cells["axis"] not in names:
+        raise UserError(f"{where}: {arena.id} has no axis {cells['axis']!r}. Known: {', '.join(names)}.")
+    for axis in [cells["axis"]] if cells["axis"] else names:
+        yield _vote(cells["voter"] or "human", cells["question_id"], first, second, axis, outcome)
+
+
+def _system(text: str, arena: Arena, where: str) -> int:
+    for place, system in enumerate(arena.systems):
+        if text in (system.name, system.run) and text:
+            return place
+    raise UserError(
+        f"{where}: no system {text!r} in {arena.id}.{nearest(text, arena.names)} Known: {', '.join(arena.names)}."
+    )
+
+
+def _vote(voter: str, question_id: str, left: int, right: int, axis: str, outcome: str) -> Vote:
+    if left > right:
+        left, right = right, left
+        outcome = {"first": "second", "second": "first"}.get(outcome, outcome)
+    return Vote(voter=voter, question_id=question_id, first=left, second=right, axis=axis, outcome=outcome)
+
+
+def ballots(
+    arena: Arena, field: Field, played: Sequence[Played], votes: Sequence[Vote], voter: str
+) -> Iterator[Ballot]:
+    """Pairs for `voter` in random order: those that judges have judged (a random sample of them is what corrects the
+    judges), without those that this voter has seen."""
+    texts = {question.id: question.text for question in field.questions}
+    seen = {(vote.question_id, vote.first, vote.second) for vote in votes if vote.voter == voter}
+    for match in sorted(played, key=lambda one: _lot(arena.seed, one)):
+        if (match.question_id, match.first, match.second) in seen or match.question_id not in texts:
+            continue
+        # Left and right must not go by the systems' places, nor be the same for every voter.
+        swap = hashlib.sha256(f"{voter} {_lot(arena.seed, match)}".encode()).digest()[0] % 2 == 1
+        left, right = (match.second, match.first) if swap else (match.first, match.second)
+        yield Ballot(
+            question_id=match.question_id,
+            question=texts[match.question_id],
+            left=field.answers[left][match.question_id],
+            right=field.answers[right][match.question_id],
+            left_system=left,
+            right_system=right,
+        )
+
+
+def _lot(seed: int, match: Played) -> str:
+    return hashlib.sha256(f"vote {seed} {match.question_id} {match.first} {match.second}".encode()).hexdigest()

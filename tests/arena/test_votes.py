@@ -1,0 +1,128 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from ragrounds.cli.arena_voting import vote
+from ragrounds.errors import UserError
+from ragrounds.evals.arena.outcomes import combine, matches_of_votes
+from ragrounds.evals.arena.votes import ballots, read_votes
+from tests.arena.staging import Stage, add_run, by_strength, stage
+from tests.judging.doubles import Scripted
+
+
+@pytest.fixture
+async def staged(tmp_path):
+    with stage(tmp_path, 6) as store:
+        ready = Stage(store, [Scripted(by_strength)])
+        await ready.play()
+        yield ready
+
+
+def csv_of(tmp_path, text):
+    path = tmp_path / "votes.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+async def test_votes_are_read_from_a_file(staged, tmp_path):
+    path = csv_of(
+        tmp_path,
+        "question_id,first,second,outcome,axis,voter\n"
+        "q1,weak,strong,2,usefulness,ann\n"
+        "q2,strong-1,middle,tie,,bob\n"
+        "q3,weak,middle,skip,knowledge,\n",
+    )
+    votes = read_votes(path, staged.arena, staged.field)
+    assert [(v.voter, v.question_id, v.first, v.second, v.axis, v.outcome) for v in votes] == [
+        ("ann", "q1", 0, 2, "usefulness", "first"),
+        ("bob", "q2", 0, 1, "usefulness", "tie"),
+        ("bob", "q2", 0, 1, "knowledge", "tie"),
+        ("human", "q3", 1, 2, "knowledge", "skip"),
+    ]
+    number = staged.keeper.add(staged.arena)
+    staged.keeper.add_votes(number, votes)
+    staged.keeper.add_votes(number, votes)
+    assert len(staged.keeper.votes(number)) == 4
+    matches = matches_of_votes(staged.arena, votes, "usefulness")
+    assert matches.score.tolist() == [1.0, 0.5]
+    assert len(matches_of_votes(staged.arena, votes, "knowledge")) == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ("q99,weak,strong,first", r"line 2: no question 'q99'"),
+        ("q1,week,strong,first", r"Did you mean 'weak'"),
+        ("q1,weak,weak,first", "against itself"),
+        ("q1,weak,strong,maybe", "first, second, tie or skip"),
+    ],
+)
+async def test_a_broken_line_is_told(staged, tmp_path, row, told):
+    path = csv_of(tmp_path, f"question_id,first,second,outcome\n{row}\n")
+    with pytest.raises(UserError, match=told):
+        read_votes(path, staged.arena, staged.field)
+
+
+async def test_missing_columns_and_files_are_told(staged, tmp_path):
+    with pytest.raises(UserError, match="missing: first, second, outcome"):
+        read_votes(csv_of(tmp_path, "question_id\nq1\n"), staged.arena, staged.field)
+    with pytest.raises(UserError, match="missing"):
+        read_votes(csv_of(tmp_path, ""), staged.arena, staged.field)
+    with pytest.raises(UserError, match="Cannot read the votes"):
+        read_votes(tmp_path / "none.csv", staged.arena, staged.field)
+    styled = csv_of(tmp_path, "question_id,first,second,outcome,axis\nq1,weak,strong,1,style\n")
+    with pytest.raises(UserError, match="no axis 'style'"):
+        read_votes(styled, staged.arena, staged.field)
+
+
+async def test_ballots_are_blind_and_in_random_order(staged):
+    played = combine(staged.arena, staged.judgements)
+    drawn = list(ballots(staged.arena, staged.field, played, [], "ann"))
+    assert len(drawn) == 18
+    assert {(b.left_system < b.right_system) for b in drawn} == {True, False}
+    assert [b.question_id for b in drawn] != sorted(b.question_id for b in drawn)
+    one = drawn[0].vote("ann", "usefulness", "first")
+    assert one.outcome == ("first" if drawn[0].left_system < drawn[0].right_system else "second")
+    rest = list(ballots(staged.arena, staged.field, played, [one], "ann"))
+    assert len(rest) == 17
+    assert len(list(ballots(staged.arena, staged.field, played, [one], "bob"))) == 18
+
+
+async def test_votes_are_cast_with_keys_and_kept_one_by_one(staged):
+    keys = iter(["1", "x", "t", "2", "s", "q"])
+    out = io.StringIO()
+    console = Console(file=out, width=120)
+    count = vote(staged.keeper, staged.arena, staged.field, "ann", key=lambda: next(keys), console=console)
+    votes = staged.keeper.votes(staged.keeper.add(staged.arena))
+    assert count == len(votes) == 4
+    assert sorted(v.outcome for v in votes if v.axis == "knowledge") == ["skip", "tie"]
+    assert not any(name in out.getvalue() for name in ("strong-1", "openai"))
+
+
+async def test_voting_goes_on_where_it_stopped_and_keeps_to_a_limit(staged):
+    def cast(limit):
+        return vote(
+            staged.keeper, staged.arena, staged.field, "ann", ["usefulness"], limit,
+            key=lambda: "1", console=Console(file=io.StringIO()),
+        )  # fmt: skip
+
+    assert cast(5) == 5
+    assert cast(None) == 13
+    assert cast(None) == 0
+
+
+async def test_hostile_answers_are_shown_as_text(tmp_path):
+    with stage(tmp_path, 2) as store:
+        add_run(store, "evil", ["[bold red]strength=5[/] \x1b[2J"] * 2)
+        ready = Stage(store, [Scripted(by_strength)], runs=("weak", "evil"))
+        await ready.play()
+        out = io.StringIO()
+        vote(ready.keeper, ready.arena, ready.field, "a", key=lambda: "q", console=Console(file=out, width=100))
+    assert "[bold red]" in out.getvalue()
+    assert "\x1b[2J" not in out.getvalue()
+
+
+async def test_an_unknown_axis_is_told(staged):
+    with pytest.raises(UserError, match="usefulness"):
+        vote(staged.keeper, staged.arena, staged.field, "ann", ["usefullness"], key=lambda: "q")
