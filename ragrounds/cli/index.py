@@ -150,6 +150,38 @@ def rm(
     say(f"removed {safe(name)}")
 
 
+@index_app.command("serve")
+def serve(
+    corpus: Annotated[str, typer.Argument(help="An index, or a source such as beir:PATH or sample.")],
+    retriever: Annotated[str, typer.Option(help="What is searched with.")] = "bm25",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: a free one.")] = 8000,
+    token: Annotated[
+        str, typer.Option(help="What every request must carry as a Bearer token; needed but on loopback.")
+    ] = "",
+    mcp: Annotated[bool, typer.Option("--mcp", help="Serve MCP over standard input and output instead.")] = False,
+) -> None:
+    """Serve an index: Search-R1's /retrieve over HTTP, or an MCP server."""
+    from ragrounds.cli.common import say
+    from ragrounds.cli.counting import counting
+    from ragrounds.settings import read_settings
+    from ragrounds.tools.opening import open_searcher
+    from ragrounds.tools.serving import application, mcp_server
+
+    if not mcp:  # what is wrong with the address is said before anything is built
+        from ragrounds.tools.serving import check_address
+
+        check_address(host, token)
+    with counting() as told:
+        searcher = open_searcher(retriever, corpus, read_settings().home, progress=told)
+    if mcp:
+        mcp_server(searcher).run("stdio")
+        return
+    from aiohttp import web
+
+    web.run_app(application(searcher, host=host, token=token), host=host, port=port, print=say)
+
+
 def _existing(name: str, home: Path) -> Path:
     from ragrounds.errors import unknown
     from ragrounds.tools.collection import indexes, names

@@ -130,16 +130,16 @@ class Bm25:
         """Bytes of the index on disk, the passages apart."""
         return sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
 
+    def document(self, id: str) -> list[Passage]:
+        """The passages of a document, in its own order."""
+        return self._collection.document(id)
+
     async def search(self, query: str, k: int) -> list[Passage]:
         """The `k` best passages that share a term with the query, best first, ranks from 1; ties go to the passage
         that comes first in the corpus. An empty query, or one of stop words, finds nothing."""
         if self._statistics.passages <= _SMALL:
             return self.find(query, k)
         return await asyncio.to_thread(self.find, query, k)
-
-    def document(self, id: str) -> list[Passage]:
-        """The passages of a document; see :class:`ragrounds.contracts.Library`."""
-        return self._collection.document(id)
 
     def find(self, query: str, k: int) -> list[Passage]:
         """:meth:`search`, in this thread."""

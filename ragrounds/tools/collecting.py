@@ -188,13 +188,14 @@ def _note(folder: Path, place: _Place) -> None:
 
 
 def _index_ids(folder: Path) -> None:
-    """Sort the hashes of the passages' ids, so that a passage is found by its id."""
+    """Sort the hashes of the passages' and the documents' ids, so that they are found by id."""
     count = (folder / "offsets.u64").stat().st_size // 8
     store = PassageStore(folder, count)
-    values = np.fromiter((hashed(record[0]) for record in store.each()), dtype=np.uint64, count=count)
-    order = np.argsort(values, kind="stable").astype(np.uint32)
-    values[order].tofile(folder / "ids.u64")
-    order.tofile(folder / "order.u32")
+    for kind, column in (("ids", 0), ("documents", 1)):
+        values = np.fromiter((hashed(record[column]) for record in store.each()), dtype=np.uint64, count=count)
+        order = np.argsort(values, kind="stable").astype(np.uint32)
+        values[order].tofile(folder / f"{kind}.u64")
+        order.tofile(folder / f"{kind}.u32")
     (folder / "seen.u64").unlink(missing_ok=True)
 
 

@@ -19,7 +19,7 @@ from ragrounds.errors import UserError, unknown
 from ragrounds.records import Passage
 from ragrounds.tools.storing import PassageStore
 
-FORMAT = 1
+FORMAT = 2
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -50,28 +50,14 @@ class Collection:
         self.manifest = read_manifest(folder)
         self.store = PassageStore(folder, self.manifest.passages)
 
+    def document(self, id: str) -> list[Passage]:
+        """The passages of a document, in its own order; empty where there is no such document."""
+        return [self.store.passage(position, self.corpus) for position in self.store.of_document(id)]
+
     @property
     def corpus(self) -> str:
         """Name and version, as passages and runs carry them."""
         return f"{self.manifest.name}@{self.manifest.version}"
-
-    def document(self, id: str) -> list[Passage]:
-        """The passages of a document in its own order; empty where the corpus does not hold it.
-
-        A document's passages stand together; the first has the document's id, or that with the chunker's ``_0``.
-        """
-        start = self.store.find(id)
-        if start is None:
-            start = self.store.find(f"{id}_0")
-        if start is None:
-            return []
-        found = [self.store.passage(start, self.corpus)]
-        for position in range(start + 1, len(self.store)):
-            passage = self.store.passage(position, self.corpus)
-            if passage.document != found[0].document:
-                break
-            found.append(passage)
-        return found
 
 
 def indexes(home: Path) -> Path:
@@ -131,6 +117,15 @@ def read_manifest(folder: Path) -> Manifest:
     if manifest.format != FORMAT:
         raise UserError(f"The index {folder.name!r} has format {manifest.format}, expected {FORMAT}: build it again.")
     return manifest
+
+
+def is_current(folder: Path) -> bool:
+    """Whether a folder holds a whole collection of this version of the package."""
+    try:
+        read_manifest(folder)
+    except UserError:
+        return False
+    return True
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -203,6 +203,17 @@ class Dense:
         """Bytes of the vectors and of an embedded store, the passages apart."""
         return sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
 
+    def document(self, id: str) -> list[Passage]:
+        """The passages of a document, in its own order."""
+        return self._collection.document(id)
+
+    async def search_mean(self, texts: Sequence[str], k: int) -> list[Passage]:
+        """The passages nearest to the mean of the vectors of several texts (HyDE, Gao et al. 2023); each is embedded as
+        a query, and of no text nothing is found."""
+        if not texts:
+            return []
+        return await asyncio.to_thread(lambda: self.near(self.vectors(list(texts)).mean(axis=0), k))
+
     async def search(self, query: str, k: int) -> list[Passage]:
         """The `k` nearest passages, best first. An empty query finds nothing."""
         return await asyncio.to_thread(self.find, query, k)
@@ -222,7 +233,7 @@ class Dense:
         return self.near(vector, k)
 
     def near(self, vector: Vectors, k: int) -> list[Passage]:
-        """The passages nearest to a vector of the same encoding: HyDE searches with the mean of several."""
+        """The passages nearest to a vector of the same encoding."""
         found = []
         for rank, (position, score) in enumerate(self._store.nearest(vector, k), 1):
             passage = self._collection.store.passage(position, self.corpus)

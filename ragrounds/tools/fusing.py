@@ -23,6 +23,7 @@ from ragrounds.contracts import Searcher
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
+from ragrounds.tools.libraries import passages_of
 
 CONSTANT = 60
 DEPTH = 100
@@ -92,6 +93,10 @@ class Fused:
     def corpus(self) -> str:
         return next(iter(self._members.values())).corpus
 
+    def document(self, id: str) -> list[Passage]:
+        """The passages of a document, from the first retriever that has them."""
+        return passages_of(id, self._members.values())
+
     async def search(self, query: str, k: int) -> list[Passage]:
         """The `k` best passages of the fused ranking."""
         depth = max(2 * k if self._double else k, self._depth)
@@ -120,6 +125,10 @@ class Merged:
     @property
     def corpus(self) -> str:
         return "+".join(member.corpus for member in self._members)
+
+    def document(self, id: str) -> list[Passage]:
+        """The passages of a document, from the first corpus that has it."""
+        return passages_of(id, self._members)
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """The `k` best passages of all corpora; ties go to the corpus named first."""

@@ -16,6 +16,7 @@ import msgspec
 from ragrounds.contracts import Searcher
 from ragrounds.records import Passage
 from ragrounds.tools.analysers import words
+from ragrounds.tools.libraries import passages_of
 
 SHINGLE = 5
 """Words in a row that are compared."""
@@ -68,6 +69,10 @@ class Guarded:
     @property
     def corpus(self) -> str:
         return self._inner.corpus
+
+    def document(self, id: str) -> list[Passage]:
+        """The passages of a document that the guard keeps."""
+        return [passage for passage in passages_of(id, [self._inner]) if self._guard.keeps(passage)]
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """The `k` best passages that the guard keeps, ranked anew."""

@@ -15,6 +15,7 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.chunking import complete, splitter
+from ragrounds.tools.libraries import passages_of
 
 DEPTH = 1000
 """Chunks fetched for each piece of a query."""
@@ -48,6 +49,10 @@ class MaxP:
     @property
     def corpus(self) -> str:
         return self._inner.corpus
+
+    def document(self, id: str) -> list[Passage]:
+        """The passages of a document, where the retriever inside can give them."""
+        return passages_of(id, [self._inner])
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """One passage for each of the `k` best documents; ties go to the document found for an earlier piece."""

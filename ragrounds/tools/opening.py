@@ -12,7 +12,7 @@ from ragrounds.contracts import Searcher
 from ragrounds.errors import UserError, unknown
 from ragrounds.specs import Spec, parse
 from ragrounds.tools.cards import card_encoding, cards
-from ragrounds.tools.collection import Collection, indexes, named, write_whole
+from ragrounds.tools.collection import Collection, indexes, is_current, named, write_whole
 from ragrounds.tools.corpora import Source, is_source, source
 
 Progress = Callable[[str, int], None]
@@ -68,7 +68,7 @@ def open_collection(corpus: str, home: Path, *, progress: Progress | None = None
     stamp = hashlib.blake2b(origin.stamp().encode(), digest_size=8).hexdigest()
     known = indexes(home) / ".stamps" / stamp
     folder = indexes(home) / known.read_text() if known.is_file() else None
-    if folder is None or not (folder / "manifest.json").is_file():
+    if folder is None or not is_current(folder):
         folder = _store(origin, stamp, home, progress)
         known.parent.mkdir(parents=True, exist_ok=True)
         write_whole(known, folder.name.encode())
@@ -83,6 +83,8 @@ def _store(origin: Source, stamp: str, home: Path, progress: Progress | None) ->
     told = partial(progress, "reading") if progress else None
     manifest = collect(building, origin, name=origin.name, progress=told)
     folder = indexes(home) / f"{_plain(origin.name)}@{manifest.version}"
+    if folder.is_dir() and not is_current(folder):  # written by an older version of this package
+        shutil.rmtree(folder)
     try:
         building.rename(folder)
     except OSError:  # the same passages are there already, from another path

@@ -88,9 +88,9 @@ class Shard:
                 if leaders is None:
                     leaders = _leaders(scores, 8 * k)
                 least = max(least, _reached(scores[leaders], k))
+                checked = left
                 if left < _NARROW * least:
                     candidates = _above(scores, least * (1 - _MARGIN) - left, candidates)
-                    checked = left
             if candidates is not None and len(candidates) * _LOOK_UP < len(passages):
                 _add_some(scores, candidates, passages, weights, np.float32(term.weight))
             else:

@@ -19,6 +19,7 @@ from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.cards import cards
 from ragrounds.tools.embedding import joined
+from ragrounds.tools.libraries import passages_of
 
 TOP = 100
 _BATCH = 32
@@ -49,6 +50,10 @@ class Reranked:
     @property
     def corpus(self) -> str:
         return self._inner.corpus
+
+    def document(self, id: str) -> list[Passage]:
+        """The passages of a document, where the retriever inside can give them."""
+        return passages_of(id, [self._inner])
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """The `k` best passages. Scores are the cross-encoder's; those behind the first `top`, which it did not see,

@@ -4,7 +4,8 @@ One folder holds
 
 * ``passages.bin`` — the records one after another, MessagePack ``[id, document, title, text]``;
 * ``offsets.u64`` — where each record ends, native 64-bit;
-* ``ids.u64`` / ``order.u32`` — sorted hashes of the ids with the positions they belong to, for look-up by id.
+* ``ids.u64`` / ``ids.u32`` — sorted hashes of the passages' ids with their positions, for look-up by id;
+* ``documents.u64`` / ``documents.u32`` — the same of the documents' ids.
 """
 
 from __future__ import annotations
@@ -123,16 +124,18 @@ class PassageStore:
 
     def find(self, identity: str) -> int | None:
         """The position of a passage id; ``None``: there is no such passage."""
-        ids = mapped(self.folder / "ids.u64", np.uint64)
-        order = mapped(self.folder / "order.u32", np.uint32)
+        return next((place for place in self._at("ids", identity) if self.raw(place)[0] == identity), None)
+
+    def of_document(self, identity: str) -> list[int]:
+        """Positions of a document's passages, in order; empty: there is no such document."""
+        return [place for place in self._at("documents", identity) if self.raw(place)[1] == identity]
+
+    def _at(self, kind: str, identity: str) -> list[int]:
+        """Positions whose hash is that of an id."""
+        hashes = mapped(self.folder / f"{kind}.u64", np.uint64)
         wanted = np.uint64(hashed(identity))
-        at = int(np.searchsorted(ids, wanted))
-        while at < len(ids) and ids[at] == wanted:
-            position = int(order[at])
-            if self.raw(position)[0] == identity:
-                return position
-            at += 1
-        return None
+        first, last = (int(np.searchsorted(hashes, wanted, side=side)) for side in ("left", "right"))
+        return sorted(mapped(self.folder / f"{kind}.u32", np.uint32)[first:last].tolist())
 
 
 def mapped(path: Path, kind: type[np.generic]) -> npt.NDArray[Any]:

@@ -1,0 +1,228 @@
+"""Tools for agents, as LangChain tools: usable in any LangGraph agent, journaled where a journal is given.
+
+A tool answers with JSON: titles and texts of documents and pages stand inside strings, so that nothing in them — an end
+marker, a tag, a template — can be taken for a part of the answer's form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from pydantic import BaseModel, Field
+
+from ragrounds.contracts import Journal, Library, Searcher
+from ragrounds.records import Passage
+from ragrounds.tools.recording import ToolRequest, recorded
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+
+    from ragrounds.tools.web.fetching import Fetcher
+    from ragrounds.tools.web.literature import PubMed
+    from ragrounds.tools.web.providers import Provider
+
+MOST = 100
+PAGE = 20_000
+"""Characters of a page or a document that a tool gives at once."""
+
+_Query = Annotated[str, Field(min_length=1, max_length=50_000, description="What to search for.")]
+_K = Annotated[int, Field(default=5, ge=1, le=MOST, description="How many results.")]
+
+
+class SearchArguments(BaseModel):
+    query: _Query
+    k: _K = 5
+
+
+class ReadArguments(BaseModel):
+    passage: Annotated[str, Field(min_length=1, description="Id of a passage that corpus_search gave.")]
+    around: Annotated[int, Field(default=1, ge=0, le=50, description="Neighbours before and after it.")] = 1
+    whole: Annotated[bool, Field(default=False, description="The whole document in place of the neighbours.")] = False
+
+
+class PageArguments(BaseModel):
+    url: Annotated[str, Field(min_length=1, max_length=4000, description="Address of the page.")]
+    looking_for: Annotated[
+        str, Field(default="", max_length=4000, description="A snippet of it: the text around that place is given.")
+    ] = ""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A tool's answer, as the journal keeps it."""
+
+    text: str
+    passages: tuple[Passage, ...] = ()
+
+
+def corpus_search(searcher: Searcher, journal: Journal | None = None) -> BaseTool:
+    """The tool ``corpus_search``: the best passages of a corpus."""
+
+    async def search(query: str, k: int = 5) -> tuple[str, list[Passage]]:
+        async def make() -> Found:
+            hits = tuple(await searcher.search(query, k))
+            return Found(_shown([_row(hit) for hit in hits]), hits)
+
+        actor = f"{searcher.spec} over {searcher.corpus}"
+        return await _answer(journal, actor, ToolRequest(tool="corpus_search", query=query, k=k), make)
+
+    return _tool("corpus_search", "Search the corpus for passages.", SearchArguments, search)
+
+
+def corpus_read(library: Library, journal: Journal | None = None) -> BaseTool:
+    """The tool ``corpus_read``: a passage's neighbours in its document, or the whole document."""
+
+    async def read(passage: str, around: int = 1, whole: bool = False) -> tuple[str, list[Passage]]:
+        async def make() -> Found:
+            found = _neighbours(library, passage, around, whole)
+            if not found:
+                return Found(_shown({"error": f"There is no passage {passage!r} in the corpus."}))
+            return Found(_shown(_fitting(found)), tuple(found))
+
+        asked = msgspec.json.encode([passage, around, whole]).decode()
+        actor = f"{library.spec} over {library.corpus}"
+        return await _answer(journal, actor, ToolRequest(tool="corpus_read", query=asked), make)
+
+    return _tool("corpus_read", "Read more of the document around a passage.", ReadArguments, read)
+
+
+def web_search(provider: Provider, journal: Journal | None = None) -> BaseTool:
+    """The tool ``web_search``: titles, addresses and snippets."""
+
+    async def search(query: str, k: int = 5) -> tuple[str, list[Passage]]:
+        from ragrounds.tools.web.providers import SearchFailed
+
+        async def make() -> Found:
+            try:
+                hits = await provider.search(query, k)
+            except SearchFailed as problem:
+                return Found(_shown({"error": str(problem)}))
+            passages = [
+                Passage(
+                    id=hit.url,
+                    document=hit.url,
+                    title=hit.title,
+                    text=hit.snippet,
+                    corpus="web",
+                    score=1 / rank,
+                    rank=rank,
+                    retriever=provider.spec,
+                )
+                for rank, hit in enumerate(hits, 1)
+            ]
+            rows = [{"url": hit.url, "title": hit.title, "snippet": hit.snippet} for hit in hits]
+            return Found(_shown(rows), tuple(passages))
+
+        return await _answer(journal, provider.spec, ToolRequest(tool="web_search", query=query, k=k), make)
+
+    return _tool("web_search", "Search the web.", SearchArguments, search)
+
+
+def fetch_page(fetcher: Fetcher, journal: Journal | None = None) -> BaseTool:
+    """The tool ``fetch_page``: a page's text, or the part of it around a snippet."""
+
+    async def fetch(url: str, looking_for: str = "") -> tuple[str, list[Passage]]:
+        from ragrounds.tools.web.extracting import Page, excerpt, extract
+        from ragrounds.tools.web.fetching import Fetched, FetchFailed
+
+        async def get() -> Fetched:
+            try:
+                return await fetcher.fetch(url)
+            except FetchFailed as problem:
+                return Fetched(url=url, type="error", charset="utf-8", content=str(problem).encode())
+
+        # The answer as it came is recorded, not what was made of it: a better extraction needs no new fetch.
+        got = await recorded(journal, fetcher.spec, ToolRequest(tool="fetch_page", query=url), get, Fetched)
+        try:
+            if got.type == "error":
+                raise FetchFailed(got.content.decode())
+            page: Page = extract(got)
+        except FetchFailed as problem:
+            return _shown({"error": str(problem)}), []
+        text = excerpt(page.text, looking_for) if looking_for else page.text
+        passage = Passage(id=page.url, document=page.url, title=page.title, text=text, corpus="web", rank=1)
+        row = {"url": page.url, "title": page.title, "text": text[:PAGE], "characters": len(page.text)}
+        return _shown(row), [passage]
+
+    return _tool("fetch_page", "Read a web page.", PageArguments, fetch)
+
+
+def literature_search(pubmed: PubMed, journal: Journal | None = None) -> BaseTool:
+    """The tool ``literature_search``: titles and abstracts of PubMed."""
+
+    async def search(query: str, k: int = 5) -> tuple[str, list[Passage]]:
+        from ragrounds.tools.web.providers import SearchFailed
+
+        async def make() -> Found:
+            try:
+                articles = await pubmed.search(query, k)
+            except SearchFailed as problem:
+                return Found(_shown({"error": str(problem)}))
+            passages = [
+                Passage(
+                    id=one.pmid,
+                    document=one.pmid,
+                    title=one.title,
+                    text=one.abstract,
+                    corpus="pubmed",
+                    score=1 / rank,
+                    rank=rank,
+                    retriever=pubmed.spec,
+                )
+                for rank, one in enumerate(articles, 1)
+            ]
+            return Found(_shown([msgspec.to_builtins(one) for one in articles]), tuple(passages))
+
+        return await _answer(journal, pubmed.spec, ToolRequest(tool="literature_search", query=query, k=k), make)
+
+    return _tool("literature_search", "Search PubMed for articles.", SearchArguments, search)
+
+
+def _tool(name: str, about: str, arguments: type[BaseModel], run: Callable[..., Awaitable[Any]]) -> BaseTool:
+    from langchain_core.tools import StructuredTool
+
+    return StructuredTool.from_function(
+        coroutine=run, name=name, description=about, args_schema=arguments, response_format="content_and_artifact"
+    )
+
+
+async def _answer(
+    journal: Journal | None, actor: str, request: ToolRequest, make: Callable[[], Awaitable[Found]]
+) -> tuple[str, list[Passage]]:
+    found = await recorded(journal, actor, request, make, Found)
+    return found.text, list(found.passages)
+
+
+def _neighbours(library: Library, identity: str, around: int, whole: bool) -> Sequence[Passage]:
+    """The passages around one; the document is what the id names before its last ``_NUMBER``, or the id itself."""
+    for document in dict.fromkeys((identity, identity.rpartition("_")[0])):
+        passages = library.document(document) if document else []
+        places = [place for place, passage in enumerate(passages) if passage.id == identity]
+        if places:
+            return passages if whole else passages[max(0, places[0] - around) : places[0] + around + 1]
+        if passages and document == identity:
+            return passages if whole else passages[: around + 1]
+    return []
+
+
+def _fitting(passages: Sequence[Passage]) -> list[dict[str, Any]]:
+    """Rows until :data:`PAGE` characters are full; the first is cut where it alone is longer, and what is left out is
+    said."""
+    rows: list[dict[str, Any]] = []
+    room = PAGE
+    for passage in passages:
+        if rows and len(passage.text) > room:
+            rows.append({"left_out": len(passages) - len(rows)})
+            break
+        rows.append({**_row(passage), "text": passage.text[:room]})
+        room -= len(passage.text)
+    return rows
+
+
+def _row(passage: Passage) -> dict[str, Any]:
+    return {"id": passage.id, "title": passage.title, "text": passage.text}
+
+
+def _shown(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,215 @@
+"""Fetches pages of the open web, and nothing else.
+
+Refused, unless allowed: addresses that are not public (this machine, private networks, a cloud's metadata service),
+checked for every redirect and for the address that is really connected to; other schemes than http and https; types
+that are not text or PDF; more bytes than the limit, packed or unpacked; what robots.txt forbids; more than
+:data:`REDIRECTS` redirects. One request a host at a time, and not more often than :attr:`Limits.pause`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import time
+from collections import defaultdict
+from urllib.robotparser import RobotFileParser
+
+import httpx
+import msgspec
+
+from ragrounds.errors import UserError
+
+AGENT = "ragrounds"
+REDIRECTS = 5
+TYPES = ("text/html", "application/xhtml+xml", "text/plain", "text/markdown", "application/pdf")
+_ROBOTS_BYTES = 512_000
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a fetch may go."""
+
+    seconds: float = 20.0
+    """For the whole of one fetch."""
+    size: int = 5_000_000
+    """Bytes of a page, unpacked."""
+    pause: float = 1.0
+    """Seconds between two requests to one host."""
+    private: bool = False
+    """Whether addresses that are not public may be fetched."""
+    robots: bool = True
+    """Whether robots.txt is asked and obeyed."""
+
+
+class Fetched(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer, as the journal keeps it."""
+
+    url: str
+    """Where it came from after redirects."""
+    type: str
+    charset: str
+    content: bytes
+
+
+class FetchFailed(Exception):
+    """A page that could not be fetched, with the reason; an agent is told of it and goes on."""
+
+
+class PublicOnly(httpx.AsyncBaseTransport):
+    """Connects to the address that was checked: a name that changes between the check and the connection gains
+    nothing. The server is still asked for, and its certificate checked against, the name in the URL."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, *, private: bool) -> None:
+        self._inner = inner
+        self._private = private
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        host = request.url.host
+        if request.url.scheme not in ("http", "https"):
+            raise FetchFailed(f"{request.url.scheme!r} is not fetched: expected http or https")
+        if not self._private:
+            address = await public_address(host, request.url.port or (443 if request.url.scheme == "https" else 80))
+            request = httpx.Request(
+                request.method,
+                request.url.copy_with(host=address),
+                headers=request.headers,  # with the name as Host
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": host},
+            )
+        return await self._inner.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def public_address(host: str, port: int) -> str:
+    """The address of a host, if all that it has are public.
+
+    Raises:
+        FetchFailed: it has none, or one that is not public.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as problem:
+        raise FetchFailed(f"{host!r} has no address ({problem.strerror})") from None
+    addresses = [str(entry[4][0]).partition("%")[0] for entry in found]
+    for address in addresses:
+        if not is_public(address):
+            raise FetchFailed(f"{host!r} is at {address}, which is not public")
+    return addresses[0]
+
+
+def is_public(address: str) -> bool:
+    """Whether an address belongs to the open internet, also where an IPv4 address hides in an IPv6 one."""
+    parsed = ipaddress.ip_address(address)
+    if isinstance(parsed, ipaddress.IPv6Address):
+        hidden = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo[1] if parsed.teredo else None)
+        if parsed in _NAT64:
+            hidden = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
+        if hidden is not None:
+            return hidden.is_global and not hidden.is_multicast
+    return parsed.is_global and not parsed.is_multicast
+
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+class Fetcher:
+    """Fetches pages within limits. Close it when done."""
+
+    def __init__(self, limits: Limits = Limits(), *, transport: httpx.AsyncBaseTransport | None = None) -> None:  # noqa: B008
+        self._limits = limits
+        self.spec = "web"
+        self._client = httpx.AsyncClient(
+            transport=PublicOnly(transport or httpx.AsyncHTTPTransport(), private=limits.private),
+            follow_redirects=False,  # each step is checked anew
+            timeout=limits.seconds,
+            headers={"User-Agent": AGENT, "Accept": ", ".join(TYPES)},
+            trust_env=False,
+        )
+        self._hosts: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._last: dict[str, float] = {}
+        self._robots: dict[str, RobotFileParser] = {}
+
+    async def fetch(self, url: str) -> Fetched:
+        """Fetch one page.
+
+        Raises:
+            FetchFailed: it cannot be had within the limits.
+        """
+        try:
+            asked = httpx.URL(url)
+        except (httpx.InvalidURL, TypeError) as problem:
+            raise FetchFailed(f"{url!r} is no URL ({problem})") from None
+        if asked.scheme not in ("http", "https") or not asked.host or asked.userinfo:
+            raise FetchFailed(f"{url!r} is not fetched: expected http(s)://HOST/… without a password")
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                for _ in range(REDIRECTS + 1):
+                    if self._limits.robots and not await self._allowed(asked):
+                        raise FetchFailed(f"the site's robots.txt does not allow {str(asked)!r}")
+                    found = await self._get(asked, self._limits.size, TYPES)
+                    if isinstance(found, Fetched):
+                        return found
+                    asked = found
+                raise FetchFailed(f"{url!r} redirects more than {REDIRECTS} times")
+        except TimeoutError:
+            raise FetchFailed(f"{url!r} took longer than {self._limits.seconds:g} s") from None
+        except httpx.HTTPError as problem:
+            raise FetchFailed(f"{url!r} could not be fetched ({type(problem).__name__}: {problem})") from None
+
+    async def close(self) -> None:
+        """Give back connections."""
+        await self._client.aclose()
+
+    async def _get(self, url: httpx.URL, size: int, types: tuple[str, ...]) -> Fetched | httpx.URL:
+        """What stands at a URL, or where it redirects to."""
+        async with self._hosts[url.host]:
+            wait = self._last.get(url.host, -1e9) + self._limits.pause - time.monotonic()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            try:
+                async with self._client.stream("GET", url) as response:
+                    if response.next_request is not None:
+                        return response.next_request.url
+                    if response.status_code != 200:
+                        raise FetchFailed(f"{str(url)!r} answered {response.status_code}")
+                    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+                    if kind not in types:
+                        raise FetchFailed(f"{str(url)!r} is {kind or 'of no type'}: expected {', '.join(types)}")
+                    content = bytearray()
+                    async for part in response.aiter_bytes():
+                        content += part
+                        if len(content) > size:
+                            raise FetchFailed(f"{str(url)!r} has more than {size:,} bytes")
+                    charset = response.charset_encoding or "utf-8"
+                    return Fetched(url=str(url), type=kind, charset=charset, content=bytes(content))
+            finally:
+                self._last[url.host] = time.monotonic()
+
+    async def _allowed(self, url: httpx.URL) -> bool:
+        """Whether robots.txt allows a URL; a site without one allows everything."""
+        origin = f"{url.scheme}://{url.netloc.decode('ascii')}"
+        if origin not in self._robots:
+            parser = RobotFileParser()
+            try:
+                got = await self._get(httpx.URL(origin + "/robots.txt"), _ROBOTS_BYTES, ("text/plain",))
+                lines = got.content.decode("utf-8", "replace").splitlines() if isinstance(got, Fetched) else []
+                parser.parse(lines)
+            except (FetchFailed, httpx.HTTPError):
+                parser.parse([])
+            self._robots[origin] = parser
+        return self._robots[origin].can_fetch(AGENT, str(url))
+
+
+def need_web() -> None:
+    """Say what to install, where the web's libraries are not there.
+
+    Raises:
+        UserError: they are not.
+    """
+    import importlib.util
+
+    if importlib.util.find_spec("trafilatura") is None:
+        raise UserError("Reading web pages needs trafilatura: install ragrounds[web].")

@@ -1,0 +1,117 @@
+"""PubMed through NCBI's E-utilities: esearch for the ids, efetch for titles and abstracts.
+
+Three requests a second, ten with NCBI_API_KEY, as NCBI asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import Any
+
+import httpx
+import msgspec
+
+from ragrounds.tools.web.providers import SECONDS, SearchFailed
+
+BASE = "https://eutils.ncbi.nlm.nih.gov/entrez/eutils"
+_SIZE = 20_000_000
+
+
+class Article(msgspec.Struct, frozen=True, kw_only=True):
+    """One article of PubMed."""
+
+    pmid: str
+    title: str
+    abstract: str
+    journal: str
+    year: str
+
+
+class PubMed:
+    """Searches PubMed."""
+
+    spec = "pubmed"
+
+    def __init__(self, *, transport: httpx.AsyncBaseTransport | None = None, base: str = BASE) -> None:
+        self._key = os.environ.get("NCBI_API_KEY", "")
+        self._pause = 0.1 if self._key else 0.34
+        self._base = base
+        self._client = httpx.AsyncClient(transport=transport, timeout=SECONDS)
+        self._one = asyncio.Lock()
+        self._last = 0.0
+
+    async def search(self, query: str, k: int) -> list[Article]:
+        """The `k` articles that PubMed holds most relevant, in its order.
+
+        Raises:
+            SearchFailed: no answer, or none that can be read.
+        """
+        found = await self._get(
+            "esearch.fcgi", {"term": query, "retmax": str(k), "sort": "relevance", "retmode": "json"}
+        )
+        try:
+            ids = [str(one) for one in msgspec.json.decode(found)["esearchresult"]["idlist"]][:k]
+        except (msgspec.MsgspecError, KeyError, TypeError):
+            raise SearchFailed("PubMed answered with something that is not a list of articles") from None
+        if not ids:
+            return []
+        articles = {
+            one.pmid: one for one in parsed(await self._get("efetch.fcgi", {"id": ",".join(ids), "retmode": "xml"}))
+        }
+        return [articles[one] for one in ids if one in articles]
+
+    async def close(self) -> None:
+        """Give back connections."""
+        await self._client.aclose()
+
+    async def _get(self, tool: str, parameters: dict[str, str]) -> bytes:
+        asked = {"db": "pubmed", "tool": "ragrounds", **parameters} | ({"api_key": self._key} if self._key else {})
+        async with self._one:
+            await asyncio.sleep(max(0.0, self._last + self._pause - time.monotonic()))
+            self._last = time.monotonic()
+            try:
+                response = await self._client.post(f"{self._base}/{tool}", data=asked)  # long queries do not fit a URL
+            except httpx.HTTPError as problem:
+                raise SearchFailed(f"PubMed did not answer ({type(problem).__name__})") from None
+        if response.status_code != 200:
+            raise SearchFailed(f"PubMed answered {response.status_code}")
+        if len(response.content) > _SIZE:
+            raise SearchFailed(f"PubMed answered with more than {_SIZE:,} bytes")
+        return response.content
+
+
+def parsed(content: bytes) -> list[Article]:
+    """Articles of PubMed's XML.
+
+    Raises:
+        SearchFailed: it is no XML, or XML that plays tricks.
+    """
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import ParseError, fromstring
+
+    try:
+        root = fromstring(content, forbid_dtd=False)
+    except (ParseError, DefusedXmlException) as problem:
+        raise SearchFailed(f"PubMed answered with XML that cannot be read ({problem})") from None
+    return [_article(node) for node in root.iter("PubmedArticle")]
+
+
+def _article(node: Any) -> Article:
+    def text(path: str) -> str:
+        found = node.find(path)
+        return " ".join("".join(found.itertext()).split()) if found is not None else ""
+
+    parts = []
+    for part in node.iterfind(".//Abstract/AbstractText"):
+        body = " ".join("".join(part.itertext()).split())
+        label = part.get("Label")
+        parts.append(f"{label}: {body}" if label else body)
+    return Article(
+        pmid=text(".//PMID"),
+        title=text(".//ArticleTitle"),
+        abstract=" ".join(parts),
+        journal=text(".//Journal/Title"),
+        year=text(".//JournalIssue/PubDate/Year") or text(".//JournalIssue/PubDate/MedlineDate")[:4],
+    )

@@ -1,0 +1,277 @@
+"""The web: what is refused, what providers answer, what is read out of pages. No test leaves this machine."""
+
+import asyncio
+import gzip
+
+import httpx
+import pytest
+from aiohttp import web
+
+from ragrounds.errors import UserError
+from ragrounds.tools.web.extracting import excerpt, extract
+from ragrounds.tools.web.fetching import Fetched, Fetcher, FetchFailed, Limits, is_public
+from ragrounds.tools.web.literature import PubMed, parsed
+from ragrounds.tools.web.providers import SearchFailed, provider
+
+pytest.importorskip("trafilatura")
+
+_HTML = (
+    "<html><head><title>Croup</title></head><body><nav>Menu one two</nav><article><h1>Croup</h1>"
+    + "<p>Dexamethasone shortens croup in children, and a single dose is enough for most of them. </p>" * 6
+    + "</article><script>evil()</script></body></html>"
+)
+
+
+@pytest.fixture
+async def site():
+    """A site on this machine; `site.hits` has the paths that were asked for."""
+    hits = []
+
+    async def page(request):
+        hits.append(request.path)
+        path = request.path
+        if path == "/robots.txt":
+            return web.Response(text="User-agent: *\nDisallow: /private\n")
+        if path.startswith("/loop"):
+            raise web.HTTPFound(f"/loop{int(path[5:] or 0) + 1}")
+        if path == "/away":
+            raise web.HTTPFound("http://169.254.169.254/latest/meta-data")
+        if path == "/hop":
+            raise web.HTTPFound("/page")
+        if path == "/private-hop":
+            raise web.HTTPFound("/private/page")
+        if path == "/big":
+            return web.Response(body=b"x" * 200_000, content_type="text/plain")
+        if path == "/bomb":
+            packed = gzip.compress(b"x" * 3_000_000)
+            return web.Response(body=packed, headers={"Content-Encoding": "gzip", "Content-Type": "text/plain"})
+        if path == "/image":
+            return web.Response(body=b"x", content_type="image/png")
+        if path == "/slow":
+            await asyncio.sleep(5)
+        if path == "/gone":
+            raise web.HTTPNotFound
+        return web.Response(text=_HTML, content_type="text/html")
+
+    application = web.Application()
+    application.router.add_get("/{tail:.*}", page)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    listener = web.TCPSite(runner, "127.0.0.1", 0)
+    await listener.start()
+    application.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    application.hits = hits
+    yield application
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def fetcher():
+    made = Fetcher(Limits(private=True, pause=0.0, size=100_000, seconds=2.0))
+    yield made
+    await made.close()
+
+
+async def test_a_page_is_fetched_and_read(site, fetcher):
+    got = await fetcher.fetch(f"{site.url}/hop")
+    page = extract(got)
+    assert page.url == f"{site.url}/page"
+    assert page.title == "Croup"
+    assert "Dexamethasone shortens croup" in page.text
+    assert "evil" not in page.text
+    assert site.hits[0] == "/robots.txt"
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("/loop", "redirects more than"),
+        ("/private/x", "robots"),
+        ("/private-hop", "robots"),
+        ("/big", "more than 100,000 bytes"),
+        ("/bomb", "more than 100,000 bytes"),
+        ("/image", "image/png"),
+        ("/slow", "longer than"),
+        ("/gone", "404"),
+    ],
+)
+async def test_what_is_refused(site, fetcher, path, reason):
+    with pytest.raises(FetchFailed, match=reason):
+        await fetcher.fetch(site.url + path)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["file:///etc/passwd", "ftp://x/y", "http://user:secret@x/", "javascript:alert(1)", "", "http://", "nonsense"],
+)
+async def test_other_schemes_are_refused(fetcher, url):
+    with pytest.raises(FetchFailed):
+        await fetcher.fetch(url)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "[::1]", "10.0.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "2130706433"]
+)
+async def test_addresses_that_are_not_public_are_refused(host, site):
+    fetcher = Fetcher(Limits(pause=0.0, seconds=3.0))
+    with pytest.raises(FetchFailed, match=r"not public|no address"):
+        await fetcher.fetch(f"http://{host}:{site.url.rpartition(':')[2]}/page")
+    await fetcher.close()
+    assert site.hits == []
+
+
+async def test_a_redirect_to_an_inner_address_is_refused(site, monkeypatch):
+    """The first host passes for public; where it sends us does not."""
+    from ragrounds.tools.web import fetching
+
+    real = fetching.public_address
+
+    async def address(host, port):
+        return "127.0.0.1" if host == "public.test" else await real(host, port)
+
+    monkeypatch.setattr(fetching, "public_address", address)
+    fetcher = Fetcher(Limits(pause=0.0))
+    port = site.url.rpartition(":")[2]
+    page = await fetcher.fetch(f"http://public.test:{port}/page")
+    assert page.url == f"http://public.test:{port}/page"
+    with pytest.raises(FetchFailed, match=r"169\.254\.169\.254, which is not public"):
+        await fetcher.fetch(f"http://public.test:{port}/away")
+    await fetcher.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("8.8.8.8", True),
+        ("2606:4700::1111", True),
+        ("::ffff:127.0.0.1", False),
+        ("::ffff:8.8.8.8", True),
+        ("64:ff9b::7f00:1", False),
+        ("2002:7f00:1::", False),
+        ("fd00::1", False),
+        ("224.0.0.1", False),
+        ("100.64.0.1", False),
+    ],
+)
+def test_public_addresses(address, public):
+    assert is_public(address) is public
+
+
+def test_the_place_that_fits_a_snippet():
+    text = "Start. " * 2000 + "Magnesium helps in severe asthma attacks. " + "End. " * 2000
+    part = excerpt(text, "magnesium severe asthma", around=50)
+    assert "Magnesium helps in severe asthma attacks." in part
+    assert len(part) < 200
+    assert excerpt(text, "nothing of that kind") == text[:6000]
+    assert excerpt("", "x") == ""
+
+
+def test_pages_without_text_are_told():
+    with pytest.raises(FetchFailed, match="no text"):
+        extract(Fetched(url="u", type="text/html", charset="utf-8", content=b"<html></html>"))
+    with pytest.raises(FetchFailed, match="PDF"):
+        extract(Fetched(url="u", type="application/pdf", charset="utf-8", content=b"%PDF-nonsense"))
+    odd = Fetched(url="u", type="text/plain", charset="no-such-charset", content="Grüße".encode())
+    assert extract(odd).text == "Grüße"
+
+
+_ANSWERS = {
+    'searxng[url="http://sx.test/"]': {
+        "results": [{"title": "T", "url": "http://a", "content": "S"}, {"title": "none"}]
+    },
+    "tavily": {"results": [{"title": "T", "url": "http://a", "content": "S"}]},
+    "brave": {"web": {"results": [{"title": "T", "url": "http://a", "description": "S"}]}},
+    "serper": {"organic": [{"title": "T", "link": "http://a", "snippet": "S"}]},
+}
+
+
+@pytest.mark.parametrize("spec", _ANSWERS)
+async def test_providers(spec, monkeypatch):
+    for name in ("TAVILY_API_KEY", "BRAVE_API_KEY", "SERPER_API_KEY"):
+        monkeypatch.setenv(name, "secret-key")
+    asked = []
+
+    def answer(request):
+        asked.append(request)
+        return httpx.Response(200, json=_ANSWERS[spec])
+
+    search = provider(spec, transport=httpx.MockTransport(answer))
+    [hit] = await search.search("croup & dose", 3)
+    assert (hit.title, hit.url, hit.snippet) == ("T", "http://a", "S")
+    text = str(asked[0].url) + asked[0].content.decode()
+    assert "croup" in text
+    assert "secret-key" not in text
+    await search.close()
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        (httpx.Response(401, text="bad key secret-key"), "answered 401"),
+        (httpx.Response(200, text="<html>"), "not JSON"),
+        (httpx.ConnectError("secret-key"), "did not answer"),
+    ],
+)
+async def test_providers_that_fail_tell_no_key(response, reason, monkeypatch):
+    monkeypatch.setenv("SERPER_API_KEY", "secret-key")
+
+    def answer(request):
+        if isinstance(response, Exception):
+            raise response
+        return response
+
+    with pytest.raises(SearchFailed, match=reason) as told:
+        await provider("serper", transport=httpx.MockTransport(answer)).search("x", 3)
+    assert "secret-key" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("bing", "search provider"),
+        ("tavily", "TAVILY_API_KEY"),
+        ("searxng", "address"),
+        ("serper[k=3]", "SERPER_API_KEY"),
+    ],
+)
+def test_providers_that_cannot_be_used(spec, reason, monkeypatch):
+    for name in ("TAVILY_API_KEY", "SERPER_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserError, match=reason):
+        provider(spec)
+
+
+_PUBMED = b"""<?xml version="1.0"?><!DOCTYPE PubmedArticleSet PUBLIC "-//NLM//DTD PubMedArticle//EN" "x.dtd">
+<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>2</PMID><Article><Journal><JournalIssue><PubDate><Year>2020</Year>
+</PubDate></JournalIssue><Title>J</Title></Journal><ArticleTitle>Croup <i>again</i></ArticleTitle><Abstract>
+<AbstractText Label="AIM">One.</AbstractText><AbstractText>Two.</AbstractText></Abstract></Article></MedlineCitation>
+</PubmedArticle></PubmedArticleSet>"""
+
+
+async def test_pubmed(monkeypatch):
+    monkeypatch.delenv("NCBI_API_KEY", raising=False)
+
+    def answer(request):
+        if "esearch" in str(request.url):
+            assert b"croup" in request.content
+            return httpx.Response(200, json={"esearchresult": {"idlist": ["2", "3"]}})
+        return httpx.Response(200, content=_PUBMED)
+
+    search = PubMed(transport=httpx.MockTransport(answer))
+    [article] = await search.search("croup", 5)
+    assert (article.pmid, article.title, article.abstract) == ("2", "Croup again", "AIM: One. Two.")
+    assert (article.journal, article.year) == ("J", "2020")
+
+
+@pytest.mark.parametrize(
+    "content", [b"not xml", b'<!DOCTYPE a [<!ENTITY x "y">]><PubmedArticleSet>&x;</PubmedArticleSet>']
+)
+def test_pubmed_answers_that_cannot_be_read(content):
+    with pytest.raises(SearchFailed):
+        parsed(content)
+
+
+async def test_pubmed_lists_that_cannot_be_read():
+    search = PubMed(transport=httpx.MockTransport(lambda request: httpx.Response(200, json={"error": "x"})))
+    with pytest.raises(SearchFailed, match="not a list"):
+        await search.search("x", 2)
