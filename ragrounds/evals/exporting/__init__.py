@@ -1,0 +1,1 @@
+"""Runs written for other tools, and what reads them whole for that."""

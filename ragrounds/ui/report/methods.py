@@ -1,0 +1,102 @@
+"""The methods paragraph: what was done, in the words of a paper, from the runs' own records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ragrounds.evals.comparison import Comparison
+from ragrounds.records import Run
+from ragrounds.ui.frontier_sheet import UNITS
+
+_SCORED = {
+    "mirage": "the published protocol of MIRAGE (an answer that cannot be read counts as option A)",
+    "strict": "MIRAGE's published patterns without their default (an answer that cannot be read is wrong)",
+    "robust": "a lenient reader of option letters and texts",
+    "facts": "the share of required facts that the answer holds",
+}
+
+
+def methods(comparison: Comparison, runs: Sequence[Run], protocols: Sequence[str]) -> list[str]:
+    """Paragraphs of plain text. They say only what the runs' records say; what is unknown is said to be."""
+    return [part for part in (_data(comparison, runs), *_agents(runs), _scores(comparison, protocols)) if part]
+
+
+def _data(comparison: Comparison, runs: Sequence[Run]) -> str:
+    table = comparison.tables[0] if comparison.tables else None
+    datasets = list(table.lines[0].datasets) if table else []
+    parts = f" from {len(datasets)} datasets ({', '.join(datasets)})" if len(datasets) > 1 else ""
+    versions = {str(run.identity.get("ragrounds", "")) for run in runs} - {""}
+    tool = f"ragrounds {', '.join(sorted(versions))}" if versions else "ragrounds"
+    asked = "once" if comparison.epochs == 1 else f"{comparison.epochs} times"
+    selections = {str(_selection(run)) for run in runs} - {""}
+    drawn = f" {'; '.join(sorted(selections))}." if selections else ""
+    return (
+        f"We evaluated {_count(len(runs), 'system')} with {tool} on {comparison.questions:,} questions of "
+        f"{comparison.benchmark}{parts}; every question was asked {asked} of each system. Questions and answers have "
+        f"the content hash {runs[0].questions[:16]}.{drawn}"
+    )
+
+
+def _selection(run: Run) -> str:
+    chosen = run.identity.get("selection")
+    if not isinstance(chosen, dict):
+        return ""
+    limits = [f"{chosen[name]} {what}" for name, what in (("per_dataset", "of each dataset"), ("limit", "in all"))
+              if chosen.get(name)]  # fmt: skip
+    return f"They were drawn from {chosen.get('of')} with seed {chosen.get('seed')}: {', '.join(limits)}"
+
+
+def _agents(runs: Sequence[Run]) -> list[str]:
+    return [_agent(number, run) for number, run in enumerate(runs, 1)]
+
+
+def _agent(number: int, run: Run) -> str:
+    known = run.identity
+    if run.origin == "imported":
+        given = ", ".join(f"{name} {known[name]}" for name in ("setting", "model") if known.get(name))
+        return f"System {number} ({run.agent}): answers made elsewhere and imported ({given or 'as given'})."
+    models: dict[str, Any] = known.get("models") or {}
+    named = "; ".join(f"{'' if role == 'model' else f'{role}: '}{model}" for role, model in models.items())
+    parts = [f"graph {known['graph']}" if known.get("graph") else "", f"model {named}" if named else ""]
+    if known.get("retriever"):
+        parts.append(f"retriever {known['retriever']} over {known.get('corpus')}")
+    if known.get("prompts"):
+        parts.append(f"prompts {str(known['prompts'])[:12]}")
+    said = ", ".join(part for part in parts if part)
+    return f"System {number} ({run.agent}): {said or 'as recorded'}; run {run.id}, fingerprint {run.fingerprint[:12]}."
+
+
+def _scores(comparison: Comparison, protocols: Sequence[str]) -> str:
+    tables = [table for table in comparison.tables if table.protocol in protocols]
+    if not tables:
+        return "No score has been recorded."
+    scored = "; ".join(f"{name}: {_SCORED.get(name, 'as named')}" for name in protocols)
+    pairs = max(len(table.pairs) for table in tables)
+    several = len(tables[0].lines[0].datasets) > 1
+    text = f"Answers were scored by {_count(len(tables), 'protocol')}, each reported by itself ({scored}). "
+    text += "Attempts that failed, were capped or were not made count as not correct. "
+    if several:
+        text += "Accuracy is the unweighted mean over datasets. "
+    text += (
+        "Intervals are 95 %: Wilson's for right-or-wrong scores of one dataset without duplicates, otherwise the "
+        "percentile interval of 10,000 bootstrap resamples, stratified by dataset and clustered by duplicated "
+        "questions. "
+    )
+    if pairs:
+        text += (
+            "Systems were compared on the same questions by the paired bootstrap of that design and by McNemar's exact "
+            "test, one question of each cluster"
+        )
+        text += f", with Holm's correction over the {pairs} pairs. " if pairs > 1 else ". "
+    found = next((table.frontier for table in tables if table.frontier), None)
+    if found is not None:
+        text += (
+            f"Cost is counted in {UNITS[found.measure]} a question, averaged as accuracy is; its intervals, cost per "
+            "correct answer and prices come from 2,000 joint bootstrap resamples of the questions. "
+        )
+    return text.strip()
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

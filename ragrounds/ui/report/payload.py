@@ -1,0 +1,214 @@
+"""The attempts inside the page: an index of all of them, and their texts in pieces that are unpacked when looked at.
+
+Everything is JSON, deflated (gzip) and written as base64 into data blocks, which no browser interprets; the page's
+script unpacks them with the browser's own DecompressionStream. Long texts of a piece stand once, in a table.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ragrounds.evals.comparability import SHOWN
+from ragrounds.evals.tally import OUTCOMES, outcome
+from ragrounds.evals.traces import Trace, TracedCall, TracedStep
+from ragrounds.records import Score
+
+_PIECE = 400_000
+"""Characters of text after which a piece ends: small enough to unpack at a click."""
+_LONG = 60
+"""Characters from which a text stands in its piece's table."""
+_SNIPPET = 200
+"""Characters of a question that the index holds."""
+
+
+def packed(value: Any, hide: Callable[[str], str]) -> str:
+    """JSON, without keys, deflated, as base64."""
+    text = hide(msgspec.json.encode(value).decode("utf-8"))
+    return base64.b64encode(gzip.compress(text.encode("utf-8"), 9, mtime=0)).decode("ascii")
+
+
+class _Texts:
+    """The table of a piece's long texts."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = []
+        self.size = 0
+        self._places: dict[str, int] = {}
+
+    def __call__(self, text: str) -> str | int:
+        """The text itself where it is short, else its place as a number below 0: -1 is the first."""
+        # Lone surrogates are no text that JSON could carry.
+        text = text.encode("utf-8", "replace").decode("utf-8")
+        if len(text) < _LONG:
+            self.size += len(text) + 20
+            return text
+        if text not in self._places:
+            self._places[text] = len(self.all)
+            self.all.append(text)
+            self.size += len(text)
+        return -1 - self._places[text]
+
+
+class Payload:
+    """Builds the index while giving out the pieces one after the other."""
+
+    def __init__(self, order: Mapping[str, int], numbers: Mapping[str, int], hide: Callable[[str], str]) -> None:
+        """
+        Args:
+            order: question id → its place in the benchmark.
+            numbers: run id → its number, from 0.
+            hide: takes keys out of a text.
+        """
+        self._order, self._numbers, self._hide = order, numbers, hide
+        self._questions: dict[str, int] = {}
+        self._shown: list[list[Any]] = []
+        self._rows: list[list[Any]] = []
+        self.attempts = 0
+
+    def pieces(self, traces: Iterable[Trace]) -> Iterator[str]:
+        """The pieces, packed; take them all before asking for the index."""
+        number, texts, attempts, passages = 0, _Texts(), list[Any](), dict[tuple[str, str], list[Any]]()
+        for trace in traces:
+            self._note(trace, number, len(attempts))
+            attempts.append(_attempt(trace, texts, passages))
+            if texts.size >= _PIECE:
+                yield packed(_piece(attempts, passages, texts), self._hide)
+                number, texts, attempts, passages = number + 1, _Texts(), [], {}
+        if attempts:
+            yield packed(_piece(attempts, passages, texts), self._hide)
+
+    def index(self) -> str:
+        """Questions, and a row an attempt, in the benchmark's order: what the list shows, filters and sorts by."""
+        self._rows.sort(key=lambda row: row[0])
+        rows = [row[1:] for row in self._rows]
+        columns = [list(column) for column in zip(*rows, strict=True)] if rows else []
+        return packed({"questions": self._shown, "outcomes": OUTCOMES, "columns": columns}, self._hide)
+
+    def _note(self, trace: Trace, piece: int, place: int) -> None:
+        question, attempt = trace.question, trace.attempt
+        if question.id not in self._questions:
+            self._questions[question.id] = len(self._shown)
+            text = " ".join(question.text.split()).encode("utf-8", "replace").decode("utf-8")
+            shown = text if len(text) <= _SNIPPET else f"{text[:_SNIPPET]}…"
+            gold = trace.gold.answer if question.kind == "choice" else ""
+            self._shown.append([question.id, question.benchmark, question.group, shown, gold])
+        score, read = _main(trace.scores)
+        usage = attempt.usage
+        run = self._numbers[trace.run.id]
+        self._rows.append(
+            [
+                (self._order.get(question.id, 0), attempt.epoch, run),
+                self._questions[question.id],
+                run,
+                attempt.epoch,
+                OUTCOMES.index(outcome(attempt.status, read.reading if read else "none")),
+                score.value if score else None,
+                score.prediction[:40].encode("utf-8", "replace").decode("utf-8") if score else "",
+                attempt.cold,
+                usage.input + usage.output if usage else None,
+                len(trace.steps),
+                round(attempt.seconds, 3) if trace.run.origin == "replayed" else None,
+                piece,
+                place,
+            ]
+        )
+        self.attempts += 1
+
+
+def _main(scores: Sequence[Score]) -> tuple[Score | None, Score | None]:
+    """The score that the list shows, and the one whose reading it goes by: the published protocol hides what could not
+    be read."""
+    by_protocol = {score.protocol: score for score in scores}
+    shown = next((by_protocol[name] for name in SHOWN if name in by_protocol), next(iter(scores), None))
+    return shown, by_protocol.get("strict", shown)
+
+
+def _piece(attempts: list[Any], passages: Mapping[tuple[str, str], list[Any]], texts: _Texts) -> dict[str, Any]:
+    return {"attempts": attempts, "passages": list(passages.values()), "texts": texts.all}
+
+
+def _attempt(trace: Trace, texts: _Texts, passages: dict[tuple[str, str], list[Any]]) -> dict[str, Any]:
+    question, attempt, gold = trace.question, trace.attempt, trace.gold
+    return {
+        "question": texts(question.text),
+        "options": {label: texts(text) for label, text in question.options.items()},
+        "gold": texts(gold.answer),
+        "documents": gold.documents,
+        "facts": gold.facts,
+        "run": trace.run.id,
+        "id": question.id,
+        "epoch": attempt.epoch,
+        "status": attempt.status,
+        "reason": texts(attempt.reason),
+        "text": texts(attempt.text),
+        "made": attempt.calls,
+        "usage": _usage(attempt.usage),
+        "spent": attempt.spent,
+        "cold": attempt.cold,
+        "seconds": attempt.seconds,
+        "scores": [[s.protocol, s.value, s.reading, texts(s.prediction), texts(s.reason)] for s in trace.scores],
+        "steps": [_step(step, texts, passages) for step in trace.steps],
+    }
+
+
+def _usage(usage: Any) -> list[int] | None:
+    return [usage.input, usage.output, usage.cached, usage.reasoning] if usage else None
+
+
+def _step(step: TracedStep, texts: _Texts, passages: dict[tuple[str, str], list[Any]]) -> dict[str, Any]:
+    changes = {key: texts(_written(value)) for key, value in step.changes.items()}
+    return {
+        "node": step.node,
+        "seconds": step.seconds,
+        "error": texts(step.error),
+        "calls": [_call(call, texts, passages) for call in step.calls],
+        "notes": [[note.what, texts(note.text)] for note in step.notes],
+        "changes": changes,
+    }
+
+
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
+
+
+def _call(traced: TracedCall, texts: _Texts, passages: dict[tuple[str, str], list[Any]]) -> dict[str, Any]:
+    call = traced.call
+    found = []
+    for passage in traced.passages:
+        key = (passage.id, passage.text)
+        if key not in passages:
+            written = [passage.id, passage.document, texts(passage.title), texts(passage.text), passage.corpus]
+            passages[key] = [len(passages), *written]
+        found.append([passages[key][0], passage.rank, round(passage.score, 4), passage.retriever])
+    made: dict[str, Any] = {
+        "kind": call.kind,
+        "role": call.role,
+        "actor": texts(call.actor),
+        "seconds": call.seconds,
+        "cached": call.cached,
+        "usage": _usage(call.usage),
+        "cold": call.cold,
+    }
+    if call.error:
+        made["error"] = texts(call.error)
+    if call.faults:
+        made["faults"] = [[fault.kind, texts(fault.message), fault.status] for fault in call.faults]
+    if traced.searched:
+        made["query"] = texts(traced.searched.query)
+    if found:
+        made["found"] = found
+    if traced.asked:
+        made["messages"] = [[message.role, texts(message.content)] for message in traced.asked.messages]
+        if traced.asked.prefix:
+            made["messages"].append(["prefix", texts(traced.asked.prefix)])
+    if traced.reply:
+        made["reply"] = texts(traced.reply.text)
+        made["finish"] = traced.reply.finish
+        if traced.reply.reasoning:
+            made["reasoning"] = texts(traced.reply.reasoning)
+    return made

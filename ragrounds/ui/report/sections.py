@@ -1,0 +1,178 @@
+"""The parts of the report that stand in the page as HTML: they need no script, and they print."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import msgspec
+
+from ragrounds.evals.comparison import Comparison
+from ragrounds.evals.tally import OUTCOMES
+from ragrounds.records import Run
+from ragrounds.ui.figures import dollars, percent, points
+from ragrounds.ui.frontier_sheet import frontier_sheets
+from ragrounds.ui.frontier_svg import frontier_svg
+from ragrounds.ui.report.methods import methods
+from ragrounds.ui.sheets import Sheet, distinct_tables, interval, numbered, outcomes, sheets
+from ragrounds.ui.text import safe
+
+Hide = Callable[[str], str]
+
+
+def text(value: object) -> str:
+    """Any text as HTML text: nothing in it is markup, controls and direction marks are written out."""
+    return escape(safe(str(value)))
+
+
+def table(sheet: Sheet) -> str:
+    """A sheet as an HTML table."""
+    heads = "".join(f'<th scope="col"{_right(column.right)}>{text(column.name)}</th>' for column in sheet.columns)
+    rows = "".join(
+        "<tr>"
+        + "".join(
+            f"<td{_right(column.right)}>{text(cell)}</td>" for column, cell in zip(sheet.columns, row, strict=True)
+        )
+        + "</tr>"
+        for row in sheet.rows
+    )
+    return (
+        f'<figure class="sheet"><figcaption>{text(sheet.title)}</figcaption><div class="scroll"><table>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></figure>"
+    )
+
+
+def _right(right: bool) -> str:
+    return ' class="right"' if right else ""
+
+
+def summary(comparison: Comparison, protocols: Sequence[str]) -> str:
+    """The runs in a line each, and what stands out."""
+    numbers = numbered(comparison)
+    tables = distinct_tables(comparison, protocols)
+    lines = []
+    for row in comparison.rows:
+        figures = []
+        for found, _ in tables:
+            whole = next(line.overall for line in found.lines if line.run == row.run)
+            figures.append(f"{percent(whole.value)} % by {found.protocol} (95 %: {interval(whole)})")
+        costs = f"{dollars(row.cold)} from cold, {dollars(row.spent)} spent"
+        lines.append(
+            f"<li><b>#{numbers[row.run]} {text(row.agent)}</b> {text('; '.join(figures) or 'no score yet')}; "
+            f"{text(costs)}.</li>"
+        )
+    told = "".join(f"<li>{text(line)}</li>" for line in _standing_out(comparison, protocols))
+    notes = "".join(f"<li>{text(note)}</li>" for note in comparison.notes)
+    noted = f'<ul class="notes">{notes}</ul>' if notes else ""
+    return (
+        f"<p>{comparison.questions:,} questions of <b>{text(comparison.benchmark)}</b>, "
+        f"{'once' if comparison.epochs == 1 else f'{comparison.epochs} times'} each.</p><ul>{''.join(lines)}</ul>"
+        + (f"<ul>{told}</ul>" if told else "")
+        + noted
+    )
+
+
+def _standing_out(comparison: Comparison, protocols: Sequence[str]) -> list[str]:
+    """Differences whose interval leaves 0 out."""
+    numbers = numbered(comparison)
+    return [
+        f"Under {found.protocol}, #{numbers[pair.second]} differs from #{numbers[pair.first]} by "
+        f"{points(pair.tests.difference)} points (95 %: {points(pair.tests.low, 1)} to {points(pair.tests.high, 1)})."
+        for found, _ in distinct_tables(comparison, protocols)
+        for pair in found.pairs
+        if pair.tests.low is not None and pair.tests.high is not None and (pair.tests.low > 0 or pair.tests.high < 0)
+    ]
+
+
+def frontier_section(comparison: Comparison, protocols: Sequence[str]) -> str:
+    """Pictures and tables of cost and accuracy; where no cost is known, that."""
+    numbers = numbered(comparison)
+    parts = []
+    for found, _ in distinct_tables(comparison, protocols):
+        if found.frontier is None:
+            continue
+        picture = frontier_svg(found.frontier, found.protocol, numbers, standalone=False)
+        parts.append(f"<figure>{picture}</figure>")
+        parts += [table(sheet) for sheet in frontier_sheets(found.frontier, found.protocol, numbers)]
+        if found.frontier.left_out:
+            left = ", ".join(f"#{numbers[run]}" for run in found.frontier.left_out)
+            parts.append(f"<p>Not placed, because their cost is not known: {left}.</p>")
+    return "".join(parts) or "<p>No run has a known cost: there is no frontier to draw.</p>"
+
+
+def tables(comparison: Comparison, protocols: Sequence[str]) -> str:
+    """Every sheet that the terminal shows."""
+    return "".join(table(sheet) for sheet in sheets(comparison, protocols))
+
+
+def outcome_section(comparison: Comparison, protocols: Sequence[str]) -> str:
+    """A bar a run: how its attempts ended."""
+    counted = outcomes(comparison, protocols)
+    used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
+    rows, height = [], 34
+    for place, row in enumerate(comparison.rows):
+        counts: Counter[str] = counted.get(row.run, Counter())
+        total, x, y = max(1, sum(counts.values())), 0.0, place * height
+        rows.append(f'<text x="0" y="{y + 12}">#{place + 1} {text(safe(row.agent, 90))}</text>')
+        for name in used:
+            width = 700 * counts[name] / total
+            if width:
+                rows.append(
+                    f'<rect class="o-{name}" x="{x:.2f}" y="{y + 16}" width="{width:.2f}" height="12">'
+                    f"<title>{name}: {counts[name]:,} ({percent(counts[name] / total, 1)} %)</title></rect>"
+                )
+            x += width
+    legend = "".join(
+        f'<span class="key"><svg class="swatch" viewBox="0 0 10 10"><rect class="o-{name}" width="10" height="10"/>'
+        f"</svg>{name.replace('_', ' ')}</span>"
+        for name in used
+    )
+    tall = max(1, len(comparison.rows)) * height
+    return (
+        f'<figure><svg class="outcomes" viewBox="0 0 700 {tall}" role="img" aria-label="Outcomes of each run">'
+        f"{''.join(rows)}</svg><figcaption>{legend}</figcaption></figure>"
+    )
+
+
+def methods_section(comparison: Comparison, runs: Sequence[Run], protocols: Sequence[str], hide: Hide) -> str:
+    """Paragraphs that can be taken into a paper."""
+    return "".join(f"<p>{text(hide(part))}</p>" for part in methods(comparison, runs, protocols))
+
+
+def fingerprint_section(runs: Sequence[Run], hide: Hide) -> str:
+    """All that each run's results depend on, as its fingerprint covers it."""
+    parts = []
+    for number, run in enumerate(runs, 1):
+        created = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(run.created))
+        rows = {
+            "run": run.id,
+            "agent": run.agent,
+            "fingerprint": run.fingerprint,
+            "created": created,
+            "origin": run.origin,
+            "questions": f"{run.count:,}",
+            "question hash": run.questions,
+            **_flat(run.identity),
+        }
+        cells = "".join(
+            f'<tr><th scope="row">{text(key)}</th><td>{text(hide(str(v)))}</td></tr>' for key, v in rows.items()
+        )
+        parts.append(
+            f"<details><summary>#{number} {text(run.agent)}: <code>{text(run.fingerprint[:12])}</code></summary>"
+            f'<div class="scroll"><table class="identity"><tbody>{cells}</tbody></table></div></details>'
+        )
+    return "".join(parts)
+
+
+def _flat(identity: Mapping[str, Any], before: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, value in identity.items():
+        name = f"{before}{key}"
+        if isinstance(value, dict) and value:
+            found |= _flat(value, f"{name}.")
+        else:
+            found[name] = value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
+    return found
