@@ -1,0 +1,127 @@
+"""Accuracy against something that was varied between runs: the number of passages (MIRAGE Fig. 3, MRAG Fig. 3), the
+model's size with and without retrieval (MRAG Fig. 4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from ragrounds.errors import UserError
+from ragrounds.evals.analyses.material import Answered
+from ragrounds.evals.figures import Figure
+from ragrounds.records import Run
+from ragrounds.specs import parse
+
+_SIZE = re.compile(r"(?<![\w.])(?:(\d+)x)?(\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
+
+
+class Point(Struct, frozen=True, kw_only=True):
+    """One run on a curve."""
+
+    x: float
+    run: str
+    figure: Figure
+
+
+class Curve(Struct, frozen=True, kw_only=True):
+    """Runs that differ in x alone, by x."""
+
+    name: str
+    points: tuple[Point, ...]
+
+
+class Curves(Struct, frozen=True, kw_only=True):
+    """Accuracy against x."""
+
+    x: str
+    protocol: str
+    curves: tuple[Curve, ...]
+    without: tuple[str, ...]
+    """Runs that have no x and stand on no curve (no retrieval at all, a size that is not known)."""
+
+
+def against_parameter(runs: Sequence[Answered], parameter: str = "top_k", seed: int = 0) -> Curves:
+    """One curve for each agent, model, retriever and corpus; x is a parameter of the agent."""
+
+    def x(run: Run) -> float | None:
+        value = (run.identity.get("parameters") or {}).get(parameter)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+    def name(run: Run) -> str:
+        spec = parse(run.agent)
+        rest = {key: value for key, value in spec.parameters.items() if key != parameter}
+        return ", ".join((str(type(spec)(spec.name, rest)), *_setting(run)))
+
+    return _curves(runs, parameter, x, name, seed)
+
+
+def against_size(runs: Sequence[Answered], sizes: Mapping[str, float] | None = None, seed: int = 0) -> Curves:
+    """One curve for each agent, retriever and corpus; x is the answering model's size in billions of parameters.
+
+    Args:
+        runs: of one protocol.
+        sizes: model text → size; for others the size is read from the name (``llama-3-70b``; ``8x7b`` is 56).
+        seed: of the bootstrap.
+    """
+
+    def x(run: Run) -> float | None:
+        model = _model(run)
+        return (sizes or {}).get(model, size_of(model))
+
+    def name(run: Run) -> str:
+        spec = parse(run.agent)
+        rest = {key: value for key, value in spec.parameters.items() if key != "model"}
+        return ", ".join((str(type(spec)(spec.name, rest)), *_setting(run)[1:]))
+
+    return _curves(runs, "billion parameters", x, name, seed)
+
+
+def size_of(model: str) -> float | None:
+    """Billions of parameters by a model's name; ``None`` where it does not say."""
+    found = _SIZE.findall(model.partition("[")[0])
+    if not found:
+        return None
+    experts, size = found[-1]
+    return float(size) * (int(experts) if experts else 1)
+
+
+def _curves(
+    runs: Sequence[Answered],
+    label: str,
+    x: Callable[[Run], float | None],
+    name: Callable[[Run], str],
+    seed: int,
+) -> Curves:
+    if not runs:
+        raise UserError("There is no run to draw; name two or more.")
+    members: dict[str, dict[float, Point]] = {}
+    without = []
+    for run in sorted(runs, key=lambda run: run.run.created):
+        place = x(run.run)
+        if place is None:
+            without.append(run.run.id)
+            continue
+        # Of equal runs the newest stands.
+        members.setdefault(name(run.run), {})[place] = Point(x=place, run=run.run.id, figure=run.figure(seed=seed))
+    if not members:
+        raise UserError(f"None of these runs has a {label}; there is nothing to draw against it.")
+    return Curves(
+        x=label,
+        protocol=runs[0].protocol,
+        curves=tuple(
+            Curve(name=key, points=tuple(found[place] for place in sorted(found))) for key, found in members.items()
+        ),
+        without=tuple(without),
+    )
+
+
+def _model(run: Run) -> str:
+    models = run.identity.get("models") or {}
+    return str(models.get("model") or next(iter(models.values()), ""))
+
+
+def _setting(run: Run) -> tuple[str, ...]:
+    parts = (_model(run), run.identity.get("retriever"), run.identity.get("corpus"))
+    return tuple(str(part) if part else "-" for part in parts)

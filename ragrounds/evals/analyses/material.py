@@ -1,0 +1,102 @@
+"""What analyses are made of: a run's values, and what its attempts found. Read from the store, nothing asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from ragrounds.contracts import SearchRequest, SearchResult
+from ragrounds.errors import UserError, nearest
+from ragrounds.evals.figures import Figure, figure, protocol_values
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.tree import calls
+from ragrounds.records import Gold, Passage, Question, Run, Score
+
+Attempted = tuple[str, int]
+"""Question id and epoch."""
+
+
+class Answered(Struct, frozen=True, kw_only=True):
+    """A run under one protocol."""
+
+    run: Run
+    protocol: str
+    questions: tuple[Question, ...]
+    """Those that the protocol scores."""
+    golds: Mapping[str, Gold]
+    scores: tuple[Score, ...]
+    values: Mapping[str, float | None]
+    """Question id → mean score over epochs; an attempt without a score counts as 0, as in every table."""
+
+    def figure(self, ids: Iterable[str] | None = None, seed: int = 0) -> Figure:
+        """The figure of all questions, or of some."""
+        wanted = None if ids is None else set(ids)
+        chosen = [question for question in self.questions if wanted is None or question.id in wanted]
+        return figure(chosen, self.values, {}, seed)
+
+
+class Found(Struct, frozen=True):
+    """What one search returned."""
+
+    query: str
+    passages: tuple[Passage, ...]
+
+
+def answered(store: Store, run: Run, protocol: str) -> Answered:
+    """Read a run's values under a protocol.
+
+    Raises:
+        UserError: the run has no scores under it; names those it has.
+    """
+    questions, golds = store.questions(run)
+    scores = store.scores(run)
+    mine = tuple(score for score in scores if score.protocol == protocol)
+    if not mine:
+        has = sorted({score.protocol for score in scores})
+        hint = nearest(protocol, has)
+        known = f"It has {', '.join(has)}." if has else "It has none; see `ragrounds score`."
+        raise UserError(f"The run {run.id} has no scores under the protocol {protocol!r}.{hint} {known}")
+    scored = {score.question_id for score in mine}
+    kept = tuple(question for question in questions if question.id in scored)
+    return Answered(
+        run=run,
+        protocol=protocol,
+        questions=kept,
+        golds=golds,
+        scores=mine,
+        values=protocol_values(kept, mine, run.epochs),
+    )
+
+
+def searches(store: Store, run: Run) -> dict[Attempted, tuple[Found, ...]]:
+    """What every attempt's searches returned, in order; an attempt that did not search has an empty tuple.
+
+    Equal searches of several attempts are read once.
+    """
+    read: dict[str, Found] = {}
+    found: dict[Attempted, tuple[Found, ...]] = {}
+    for attempt in store.attempts(run):
+        asked = [call.key for call in calls(attempt.events) if call.kind == "search" and call.key and not call.error]
+        for key in asked:
+            if key not in read:
+                recorded = store.call(key, SearchRequest, SearchResult)
+                read[key] = Found(recorded[0].query, recorded[1].passages) if recorded else Found("", ())
+        found[attempt.question_id, attempt.epoch] = tuple(read[key] for key in asked)
+    return found
+
+
+def first_found(found: Mapping[Attempted, tuple[Found, ...]], questions: Iterable[Question]) -> dict[str, Found]:
+    """The first search of each question's first epoch; questions that were never searched for are left out."""
+    firsts: dict[str, Found] = {}
+    for question in questions:
+        made = found.get((question.id, 0), ())
+        if made:
+            firsts[question.id] = made[0]
+    return firsts
+
+
+def gold_rank(passages: Iterable[Passage], gold: Gold) -> int | None:
+    """The rank (from 1) of the first passage from a gold document; ``None``: none among them."""
+    wanted = set(gold.documents)
+    return next((rank for rank, passage in enumerate(passages, start=1) if passage.document in wanted), None)

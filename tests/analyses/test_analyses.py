@@ -1,0 +1,264 @@
+import math
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.stats.proportion import confint_proportions_2indep
+
+from ragrounds.contracts import Entry, SearchRequest, SearchResult
+from ragrounds.errors import UserError
+from ragrounds.evals.analyses import (
+    Found,
+    against_ndcg,
+    against_parameter,
+    against_size,
+    answered,
+    by_position,
+    by_success,
+    first_found,
+    grid,
+    over_epochs,
+    searches,
+    sources,
+)
+from ragrounds.evals.analyses.curves import size_of
+from ragrounds.evals.analyses.retrieved import _newcombe, ndcg
+from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Attempt, Call, Called, Gold, Passage, Question, Run, Score
+
+COUNT = 20
+OPTIONS = {"A": "yes", "B": "no"}
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path) as opened:
+        yield opened
+
+
+def passage(document, corpus="pubmed@1"):
+    return Passage(id=f"{document}#0", document=document, title="", text="…", corpus=corpus)
+
+
+def add(store, agent, right, *, epochs=1, calls=None, created=1.0, **identity):
+    """A run whose question i is right where right(i, epoch); its first search is under the key calls(i)."""
+    questions = [Question(id=f"x/{i}", benchmark=f"b/{i % 2}", text=f"{i}?", options=OPTIONS) for i in range(COUNT)]
+    golds = {
+        f"x/{i}": Gold(question_id=f"x/{i}", answer="A", documents=(f"d{i}",) if i < 16 else ()) for i in range(COUNT)
+    }
+    run = Run(
+        id=f"{agent}-{created}",
+        agent=agent,
+        benchmark="b",
+        questions="set",
+        count=COUNT,
+        epochs=epochs,
+        fingerprint=f"{agent} {created}",
+        identity={"models": {"model": "openai:m"}, **identity},
+        created=created,
+    )
+    store.add_run(run, questions, golds)
+    attempts, scores = [], []
+    for i in range(COUNT):
+        for epoch in range(epochs):
+            events = ()
+            if calls:
+                key = calls(i)
+                call = Call(key=key, kind="search", role="querying", node="s", actor="bm25", at=0, seconds=0)
+                events = (Called(step=0, call=call),)
+            attempts.append(
+                Attempt(run=run.id, question_id=f"x/{i}", epoch=epoch, status="completed", text="A", events=events)
+            )
+            scores.append(
+                Score(
+                    question_id=f"x/{i}",
+                    epoch=epoch,
+                    protocol="strict",
+                    value=float(right(i, epoch)),
+                    reading="answered",
+                )
+            )
+    store.add_attempts(run, attempts, scores)
+    return answered(store, run, "strict")
+
+
+def test_a_run_without_the_protocol_says_what_it_has(store):
+    run = add(store, "direct", lambda i, e: True).run
+    with pytest.raises(UserError, match=r"'strikt'. Did you mean 'strict'\? It has strict"):
+        answered(store, run, "strikt")
+
+
+def test_accuracy_against_k(store):
+    runs = [
+        add(
+            store,
+            f"vanilla_rag[top_k={k}]",
+            lambda i, e, k=k: i < k,
+            created=float(k),
+            parameters={"top_k": k},
+            corpus="c",
+        )
+        for k in (8, 2, 16)
+    ]
+    runs.append(add(store, "direct", lambda i, e: False, parameters={}))
+    made = against_parameter(runs)
+    (curve,) = made.curves
+    assert [point.x for point in curve.points] == [2, 8, 16]
+    assert [point.figure.value for point in curve.points] == [k / COUNT for k in (2, 8, 16)]
+    assert made.without == ("direct-1.0",)
+    assert "top_k" not in curve.name
+    with pytest.raises(UserError, match="None of these runs has a rounds"):
+        against_parameter(runs, "rounds")
+
+
+def test_accuracy_against_size(store):
+    runs = [
+        add(store, "direct", lambda i, e: True, created=float(i), models={"model": f"openai:{name}"})
+        for i, name in enumerate(("llama-3-70b", "llama-3-8b", "gpt-4o"))
+    ]
+    made = against_size(runs, {"openai:gpt-4o": 200.0})
+    assert [point.x for point in made.curves[0].points] == [8, 70, 200]
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("openai:Qwen2.5-7B-Instruct", 7),
+        ("ollama:llama3.1:8b", 8),
+        ("x:Mixtral-8x7B", 56),
+        ("x:phi-3.8b[temperature=0]", 3.8),
+        ("openai:gpt-4o", None),
+        ("x:bert-base", None),
+    ],
+)
+def test_sizes_by_name(name, size):
+    assert size_of(name) == size
+
+
+def test_searches_are_read_from_the_journal(store):
+    journal = StoreJournal(store)
+
+    async def record(i):
+        key = f"{i:064x}"
+        request = SearchRequest(corpus="c", query=f"q{i}", k=2)
+
+        async def make():
+            return SearchResult((passage("other"), passage(f"d{i}")))
+
+        await journal.once(Entry(key=key, kind="search", actor="bm25", request=request), make, SearchResult)
+
+    import asyncio
+
+    async def everything():
+        for i in range(COUNT):
+            await record(i)
+
+    asyncio.run(everything())
+    run = add(store, "rag", lambda i, e: i % 2 == 0, calls=lambda i: f"{i:064x}")
+    found = first_found(searches(store, run.run), run.questions)
+    journal.close()
+    assert len(found) == COUNT
+    assert found["x/3"].query == "q3"
+    made = by_position(run, found)
+    (only,) = made.bins
+    assert (only.ranks, only.questions, made.without_gold) == ("2", 16, 4)
+
+
+def placed(ranks):
+    """For question i a search with its gold document at ranks[i]; 0: not found."""
+    found = {}
+    for i, rank in enumerate(ranks):
+        documents = [f"n{i}-{place}" for place in range(1, 40)]
+        if rank:
+            documents[rank - 1] = f"d{i}"
+        found[f"x/{i}"] = Found("q", tuple(passage(document) for document in documents))
+    return found
+
+
+def test_accuracy_by_position(store):
+    run = add(store, "rag", lambda i, e: i < 8)
+    ranks = [1, 1, 2, 2, 3, 4, 8, 9, 17, 33, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1]
+    made = by_position(run, placed(ranks))
+    assert [(found.ranks, found.questions) for found in made.bins] == [
+        ("1", 2),
+        ("2", 2),
+        ("3–4", 2),
+        ("5–8", 1),
+        ("9–16", 1),
+        ("17–32", 1),
+        ("33 and more", 1),
+        ("not found", 6),
+    ]
+    assert made.bins[0].figure.value == 1.0
+    assert made.bins[-1].figure.value == 0.0
+    assert made.without_gold == 4
+
+
+def test_success_and_right_answers(store):
+    run = add(store, "rag", lambda i, e: i < 8)
+    made = by_success(run, placed([1] * 6 + [5] * 4 + [0] * 6), k=3)
+    assert (made.found_right, made.found_wrong, made.missed_right, made.missed_wrong) == (6, 0, 2, 8)
+    assert made.difference == pytest.approx(0.8)
+    assert made.low < 0.8 < made.high
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.data())
+def test_newcombes_interval_equals_statsmodels(n, other_n, data):
+    right, other = data.draw(st.integers(0, n)), data.draw(st.integers(0, other_n))
+    made = _newcombe(right, n, other, other_n)
+    expected = confint_proportions_2indep(right, n, other, other_n, method="newcomb", compare="diff")
+    assert made[1:] == pytest.approx(expected, abs=1e-9)
+
+
+def test_ndcg_by_hand():
+    gold = Gold(question_id="x", answer="", documents=("d0", "d1"))
+    ranking = [passage("n"), passage("d0"), passage("d0"), passage("d1")]
+    best = 1 + 1 / math.log2(3)
+    assert ndcg(ranking, gold, 10) == pytest.approx((1 / math.log2(3) + 1 / math.log2(4)) / best)
+    assert ndcg(ranking, gold, 1) == 0.0
+    assert ndcg([], gold, 10) == 0.0
+
+
+def test_accuracy_against_ndcg(store):
+    runs = [
+        (add(store, f"rag{n}", lambda i, e, n=n: i < n * 5, created=float(n)), placed([4 - n] * COUNT))
+        for n in (1, 2, 3)
+    ]
+    made = against_ndcg(runs)
+    assert [point.ndcg for point in made.runs] == pytest.approx([0.5, 1 / math.log2(3), 1.0])
+    assert made.correlation > 0.9
+    assert against_ndcg(runs[:2]).correlation is None
+
+
+def test_sources(store):
+    run = add(store, "rag", lambda i, e: True)
+    found = {f"x/{i}": Found("q", (passage("a"), passage("b", "textbooks@2"), passage("c"))) for i in range(COUNT)}
+    made = sources(run, found, k=2, sizes={"pubmed": 9, "textbooks": 1})
+    assert made.shares["b/0"] == {"pubmed": 0.5, "textbooks": 0.5}
+    assert made.corpus == {"pubmed": 0.9, "textbooks": 0.1}
+
+
+def test_the_grid(store):
+    runs = [
+        add(store, "rag", lambda i, e, r=r: i < 5 * r, created=float(3 * c + r), corpus=f"c{c}", retriever=f"r{r}")
+        for c in (0, 1)
+        for r in (1, 2)
+    ]
+    runs.append(add(store, "direct", lambda i, e: False, created=9.0))
+    made = grid(runs)
+    assert made.corpora == ("c0", "c1", "none")
+    assert made.retrievers == ("r1", "r2", "none")
+    assert made.cells[1].overall.value == 0.5
+    assert set(made.cells[0].datasets) == {"b/0", "b/1"}
+    assert msgspec.json.encode(made)
+
+
+def test_mean_and_spread_over_epochs(store):
+    run = add(store, "direct", lambda i, e: i < 10 + 2 * e, epochs=3)
+    again = add(store, "rag", lambda i, e: True, created=2.0)
+    first, second = over_epochs([run, again])
+    assert first.values == pytest.approx((0.5, 0.6, 0.7))
+    assert (first.mean, first.sd) == (pytest.approx(0.6), pytest.approx(0.1))
+    assert second.sd is None
