@@ -37,13 +37,18 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class Tool(Struct, frozen=True):
-    """A tool as a model is told of it: one text argument, such as a query."""
+    """A tool as a model is told of it."""
 
     name: str
     description: str
-    argument: str
-    about: str
-    """What the argument is, in words."""
+    parameters: dict[str, Any]
+    """JSON schema of its arguments."""
+
+    @classmethod
+    def taking(cls, argument: str, about: str, *, name: str, description: str) -> Tool:
+        """A tool with one text argument, which `about` describes."""
+        properties = {argument: {"type": "string", "description": about}}
+        return cls(name, description, {"type": "object", "properties": properties, "required": [argument]})
 
 
 class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):

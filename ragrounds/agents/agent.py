@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ragrounds.errors import UserError, nearest, unknown
+from ragrounds.graphs import own
 from ragrounds.specs import Spec, Value, parse
 
 ROLES = ("model", "reader", "judge", "embedder")
@@ -43,6 +44,10 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     oracle: bool = False
     """This agent is given the gold documents. No other ever is."""
     parameters: dict[str, bool | int | float | str] = field(default_factory=dict)
+    input: dict[str, str] = field(default_factory=dict)
+    """For a user's own graph: key of its state → what it is given (see :mod:`ragrounds.graphs.own`)."""
+    output: str = ""
+    """For a user's own graph: the key that holds the answer."""
     models: dict[str, str] = field(default_factory=dict)
     retriever: str = "bm25"
     corpus: str | None = None
@@ -72,11 +77,14 @@ def names() -> list[str]:
 
 
 def read_card(name: str) -> Card:
-    """Read an agent's file: a name of the package's own, or a path to a TOML file.
+    """Read an agent's file: a name of the package's own, a path to a TOML file, or ``PATH.py:FUNCTION`` for a graph
+    of the user's own whose decorator says what a file would.
 
     Raises:
         UserError: there is none, or it does not have the form of :class:`Card`.
     """
+    if own.is_own(name):
+        return Card(graph=name, **msgspec.structs.asdict(own.about(name)))
     if name.endswith(".toml"):
         path = Path(name)
         if not path.is_file():
@@ -87,7 +95,11 @@ def read_card(name: str) -> Card:
     else:
         raise unknown("agent", name, names(), "ragrounds agents")
     try:
-        return msgspec.convert(tomllib.loads(text), Card)
+        card = msgspec.convert(tomllib.loads(text), Card)
+        if own.is_own(card.graph) and name.endswith(".toml"):
+            # Beside the file that names it, wherever the command is given.
+            card = msgspec.structs.replace(card, graph=str(Path(name).parent / card.graph))
+        return card
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise UserError(f"The agent {name!r}: {error}") from error
 
@@ -100,7 +112,7 @@ def graph_name(name: str) -> str:
     """
     from ragrounds.graphs import catalogue
 
-    if name in catalogue.names():
+    if name in catalogue.names() or own.is_own(name):
         return name
     return read_card(parse(name).name).graph
 

@@ -9,7 +9,7 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.journal import StoreJournal
 from ragrounds.evals.session import AttemptEnded, Session
 from ragrounds.evals.store.store import Store, now
-from ragrounds.graphs import catalogue
+from ragrounds.graphs import catalogue, own
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Attempt, Gold, Question, Run, Score, Status
@@ -83,7 +83,7 @@ async def replay(
     """
     _no_uploads()
     numbers = {strand.run.id: store.number(strand.run) for strand in strands}
-    compiled = {strand.run.id: catalogue.build(strand.agent.card.graph).compile() for strand in strands}
+    compiled = {strand.run.id: _compiled(strand.agent) for strand in strands}
     waiting = _waiting(store, strands, questions)
     ends: list[BaseException] = []
 
@@ -162,21 +162,39 @@ def _session(strand: Strand, question: Question, gold: Gold, epoch: int, journal
     )
 
 
+def _compiled(agent: Agent) -> Any:
+    card = agent.card
+    if own.is_own(card.graph):
+        return own.open_own(card.graph, card.input, card.output)
+    return catalogue.build(card.graph).compile()
+
+
+async def _answers(graph: Any, session: Session) -> AsyncIterator[Any]:
+    """Run a built-in graph; gives its answer whenever a node has written one."""
+    # Every built-in graph ends by its own limits, far below this one.
+    config = {"recursion_limit": LONGEST}
+    async for space, event in graph.astream({}, config, context=session, stream_mode="tasks", subgraphs=True):
+        if "result" not in event:
+            session.entered(event["id"], event["name"])
+            continue
+        changes = _plain(event["result"])
+        session.left(event["id"], event["name"], changes, str(event["error"] or ""))
+        if not space and "answer" in changes:  # not from a graph inside a node
+            yield changes["answer"]
+
+
 async def _attempt(graph: Any, session: Session, run: Run) -> Attempt:
     at, start = now(), time.perf_counter()
     status: Status = "completed"
     reason, answer = "", None
     try:
-        # Every built-in graph ends by its own limits, far below this one; it is for a user's graph that does not.
-        config = {"recursion_limit": LONGEST}
-        async for space, event in graph.astream({}, config, context=session, stream_mode="tasks", subgraphs=True):
-            if "result" not in event:
-                session.entered(event["id"], event["name"])
-                continue
-            changes = _plain(event["result"])
-            session.left(event["id"], event["name"], changes, str(event["error"] or ""))
-            if not space:  # not from a graph inside a node
-                answer = changes.get("answer", answer)
+        if isinstance(graph, own.OwnGraph):
+            from ragrounds.evals.observing import run_own
+
+            answer = await run_own(graph, session, LONGEST)
+        else:
+            async for given in _answers(graph, session):
+                answer = given
     except AttemptEnded as ended:
         status, reason = ended.status, ended.reason
     except CallFailed as failed:

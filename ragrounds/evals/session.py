@@ -139,7 +139,7 @@ class Session:
         """
         if role in BLIND:
             self._check_blind(f"asked a model in the role {role!r}")
-        self._check_caps()
+        self.check_caps()
         model = self._model(role)
         request = Request(
             messages=tuple(messages),
@@ -178,7 +178,7 @@ class Session:
         if self.searcher is None:
             raise UserError("This agent searches, but no corpus was given. Name one with --corpus.")
         self._check_blind("searched")
-        self._check_caps()
+        self.check_caps()
         if not query.text.strip():
             self.note("empty_query", "an empty query was not searched")
             return ()
@@ -259,6 +259,37 @@ class Session:
 
     # What the replay engine tells
 
+    def observed(
+        self,
+        actor: str,
+        seconds: float,
+        usage: Usage | None,
+        price: float | None,
+        *,
+        cached: bool = False,
+        text: str = "",
+        error: str = "",
+    ) -> None:
+        """A call that a user's own graph made by itself: in no journal, so it has no key."""
+        step, node = self._step()
+        self.calls += 1
+        self._add(usage, price, cached)
+        self.last_reply = text or self.last_reply
+        call = Call(
+            key="",
+            kind="model",
+            role="answering",
+            node=node,
+            actor=actor,
+            at=round(time.time() - seconds, 3),
+            seconds=round(seconds, 4),
+            cached=cached,
+            usage=usage,
+            cold=price,
+            error=error,
+        )
+        self.events.append(Called(step=step, call=call))
+
     def entered(self, task: str, node: str) -> int:
         """A node began (LangGraph's task id); the first word of it counts."""
         known = self._steps.get(task)
@@ -302,7 +333,8 @@ class Session:
                 "search with the options says `question_only = false` in its file."
             )
 
-    def _check_caps(self) -> None:
+    def check_caps(self) -> None:
+        """End the attempt where one of its caps is reached."""
         caps = self.limits
         if caps.calls is not None and self.calls >= caps.calls:
             raise AttemptEnded("capped", f"the attempt's cap of {caps.calls} calls is reached")

@@ -14,6 +14,7 @@ from typing import Any
 from langgraph.graph import StateGraph
 
 from ragrounds.errors import unknown
+from ragrounds.graphs import own
 
 
 def names() -> list[str]:
@@ -26,24 +27,33 @@ def names() -> list[str]:
 
 
 def build(name: str) -> StateGraph[Any, Any, Any, Any]:
-    """A fresh, uncompiled graph."""
+    """A fresh graph; a user's own (``PATH.py:FUNCTION``) may be compiled already."""
+    if own.is_own(name):
+        made: StateGraph[Any, Any, Any, Any] = own.build(name)
+        return made
     graph: StateGraph[Any, Any, Any, Any] = _module(name).build()
     return graph
 
 
 def prompts_of(name: str) -> tuple[str, ...]:
-    """The prompts that a graph may render."""
+    """The prompts that a graph may render; a user's own graph says it by ``PROMPTS`` in its file, or names none."""
+    if own.is_own(name):
+        return own.prompts(name)
     return tuple(_module(name).PROMPTS)
 
 
 def about(name: str) -> str:
     """What a graph's file says of it: the paper it follows, its limits, where it differs, who sees the options."""
+    if own.is_own(name):
+        return own.about(name).summary
     return inspect.cleandoc(_module(name).__doc__ or "")
 
 
 def digest(name: str) -> str:
     """Hash of the sources of the graph and of the graphs and helpers it imports: a part of a run's fingerprint, so
     that an edited graph is another run."""
+    if own.is_own(name):
+        return own.digest(name)
     sources: dict[str, str] = {}
     _collect(_module(name), sources)
     return hashlib.sha256("\0".join(sources[key] for key in sorted(sources)).encode()).hexdigest()[:16]

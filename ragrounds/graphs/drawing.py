@@ -12,7 +12,7 @@ START, END = "__start__", "__end__"
 
 def mermaid(graph: StateGraph[Any, Any, Any, Any]) -> str:
     """The state machine in Mermaid; dotted arrows are taken by a condition, subgraphs are framed."""
-    return graph.compile().get_graph(xray=True).draw_mermaid().strip() + "\n"
+    return str(_drawable(graph).draw_mermaid()).strip() + "\n"
 
 
 def tree(graph: StateGraph[Any, Any, Any, Any]) -> str:
@@ -22,11 +22,16 @@ def tree(graph: StateGraph[Any, Any, Any, Any]) -> str:
     followed again. Nodes of a subgraph are named ``graph:node``.
     """
     ways: dict[str, list[tuple[str, bool]]] = {}
-    for edge in graph.compile().get_graph(xray=True).edges:
+    for edge in _drawable(graph).edges:
         ways.setdefault(edge.source, []).append((edge.target, edge.conditional))
     lines = [_shown(START)]
     _grow(START, ways, {START}, "", lines)
     return "\n".join(lines) + "\n"
+
+
+def _drawable(graph: Any) -> Any:
+    compiled = graph if hasattr(graph, "get_graph") else graph.compile()
+    return compiled.get_graph(xray=True)
 
 
 def _grow(node: str, ways: dict[str, list[tuple[str, bool]]], seen: set[str], indent: str, lines: list[str]) -> None:

@@ -34,7 +34,12 @@ PROMPTS = (
     "tool_agent/no_more_searches",
     "tool_agent/not_understood",
 )
-SEARCH = Tool("search", "Search the corpus for passages about a query.", "query", "What to search for, in a few words.")
+SEARCH = Tool.taking(
+    "query",
+    "What to search for, in a few words.",
+    name="search",
+    description="Search the corpus for passages about a query.",
+)
 
 
 class Wish(TypedDict):
@@ -125,7 +130,7 @@ def _query(wish: Wish) -> str | None:
         given = json.loads(wish["arguments"], strict=False)
     except (ValueError, RecursionError):
         return None
-    query = given.get(SEARCH.argument) if isinstance(given, dict) else None
+    query = given.get("query") if isinstance(given, dict) else None
     return query if isinstance(query, str) and query.strip() else None
 
 

@@ -67,12 +67,5 @@ def message_of(message: Message) -> dict[str, Any]:
 
 def tool_of(tool: Tool) -> dict[str, Any]:
     """A tool in OpenAI's form, which LangChain takes too."""
-    parameters = {
-        "type": "object",
-        "properties": {tool.argument: {"type": "string", "description": tool.about}},
-        "required": [tool.argument],
-    }
-    return {
-        "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": parameters},
-    }
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}

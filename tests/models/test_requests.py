@@ -92,7 +92,7 @@ def test_a_choice_with_neither_message_nor_text_is_malformed():
 
 
 def test_tools_there_and_back():
-    tool = Tool("search", "Searches.", "query", "What for.")
+    tool = Tool.taking("query", "What for.", name="search", description="Searches.")
     call = ToolCall("call_1", "search", '{"query": "x"}')
     turns = (*ASKED, Message("assistant", "", calls=(call,)), Message("tool", "Found.", answers="call_1"))
     _, body = body_of(read_options(parse("openai:gpt-4o")), Request(messages=turns, tools=(tool,), web_search=True))

@@ -1,0 +1,90 @@
+"""A graph of one's own in ragrounds, three times: see docs/own-graph.md."""
+
+from typing import TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from ragrounds.contracts import Context
+from ragrounds.graphs.answering import answer_prompt
+from ragrounds.graphs.documents import written
+from ragrounds.graphs.own import agent
+from ragrounds.records import Message, Query
+
+
+class State(TypedDict, total=False):
+    question: str
+    passages: list[str]
+    answer: str
+
+
+@agent(summary="Search with the model's own keywords, then answer.", searches=True, parameters={"top_k": 4})
+def build():
+    """First tier: it takes the context, so every call is recorded, replayed, limited and costed."""
+
+    async def keywords(state: State, runtime: Runtime[Context]) -> State:
+        asked = [Message("user", f"Three keywords to search for, on one line: {state['question']}")]
+        reply = await runtime.context.ask(asked, role="querying")
+        found = await runtime.context.search(Query(reply.text), int(runtime.context.parameters["top_k"]))
+        return {"passages": [passage.id for passage in found]}
+
+    async def answer(state: State, runtime: Runtime[Context]) -> State:
+        # The options are seen here for the first time: nothing may be searched for after this.
+        passages = [runtime.context.passage(id) for id in state["passages"]]
+        reply = await runtime.context.ask(answer_prompt(runtime.context, written(passages)))
+        return {"answer": reply.text}
+
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("keywords", keywords)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "keywords")
+    graph.add_edge("keywords", "answer")
+    graph.add_edge("answer", END)
+    return graph
+
+
+@agent(
+    summary="LangChain's agent on the attempt's own model and corpus.",
+    searches=True,
+    question_only=False,  # it sees the options while it searches, and says so
+    parameters={"top_k": 3},
+    input={"messages": "messages"},
+    output="messages",
+)
+def langchain_agent():
+    """First tier too: `create_agent` with our model and our search tool, whose calls are journaled."""
+    from langchain.agents import create_agent
+
+    from ragrounds.graphs.langchain import ContextModel, search
+
+    return create_agent(ContextModel(), [search], context_schema=Context, system_prompt="Search, then answer.")
+
+
+def own_model():
+    """Second tier: a LangChain model of its own. Watched through callbacks, not recorded."""
+    from langchain.chat_models import init_chat_model
+
+    model = init_chat_model("openai:gpt-4o-mini")
+
+    async def answer(state: State) -> State:
+        reply = await model.ainvoke(state["question"])
+        return {"answer": reply.text}
+
+    graph = StateGraph(State)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "answer")
+    graph.add_edge("answer", END)
+    return graph.compile()
+
+
+def own_client():
+    """Third tier: a client of its own. Only the time is known."""
+
+    async def answer(state: State) -> State:
+        return {"answer": f"The answer is (A). I was asked: {state['question'][:20]}"}
+
+    graph = StateGraph(State)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "answer")
+    graph.add_edge("answer", END)
+    return graph

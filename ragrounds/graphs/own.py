@@ -1,0 +1,227 @@
+"""A user's own graph: ``./mine.py:build``, a function giving a `StateGraph` or a compiled graph.
+
+Three tiers, told apart by what the graph takes:
+
+* ``journaled``: its context schema is :class:`ragrounds.contracts.Context`. Everything asked through the context is
+  recorded, replayed, limited and costed, as in the built-in graphs.
+* ``observed``: LangChain models of its own. They are traced, costed and counted against the caps through callbacks, but
+  nothing is recorded: a repeated run asks, and pays, again.
+* ``timed``: clients of its own. Only the time is known; cost and tokens are unknown, never 0.
+
+The last two look alike from outside: a graph that does not take the context is ``observed`` where calls were seen and
+``timed`` in an attempt where none was.
+
+The function says by :func:`agent` what an agent's file says otherwise; without it the keys are found in the state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, TypeVar
+
+from msgspec import Struct, field
+
+from ragrounds.contracts import Context
+from ragrounds.errors import UserError, nearest
+from ragrounds.graphs.answering import options_block
+from ragrounds.records import Question
+
+F = TypeVar("F", bound=Callable[[], Any])
+Tier = Literal["journaled", "own"]
+FIELDS = ("question", "stem", "options", "prompt", "messages", "language")
+"""What a graph's input can be given: the question's text; the same as a user's message; its options as lines; text and
+options as one text; that as a user's message; the language."""
+SHOWING = frozenset({"options", "prompt", "messages"})
+"""Those that show the options."""
+SUMMARY = "A graph of the user's own."
+_MARK = "__ragrounds_agent__"
+
+
+class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a graph's author says of it; the same fields stand in an agent's file."""
+
+    summary: str = SUMMARY
+    searches: bool = False
+    question_only: bool = True
+    parameters: dict[str, bool | int | float | str] = field(default_factory=dict)
+    input: dict[str, str] = field(default_factory=dict)
+    """Key of the state → one of :data:`FIELDS`."""
+    output: str = ""
+    """Key of the state that holds the answer: a text, or messages of which the last one counts."""
+
+
+def agent(
+    *,
+    summary: str = SUMMARY,
+    searches: bool = False,
+    question_only: bool = True,
+    parameters: Mapping[str, bool | int | float | str] | None = None,
+    input: Mapping[str, str] | None = None,
+    output: str = "",
+) -> Callable[[F], F]:
+    """Say what an agent is, above the function that builds its graph. See :class:`About`."""
+
+    def mark(build: F) -> F:
+        about = About(
+            summary=summary,
+            searches=searches,
+            question_only=question_only,
+            parameters=dict(parameters or {}),
+            input=dict(input or {}),
+            output=output,
+        )
+        setattr(build, _MARK, about)
+        return build
+
+    return mark
+
+
+def is_own(name: str) -> bool:
+    """Whether a graph's name is a place in a file: ``PATH.py:FUNCTION``."""
+    path, colon, function = name.rpartition(":")
+    return bool(colon) and path.endswith(".py") and function.isidentifier()
+
+
+def about(name: str) -> About:
+    """What the function's decorator says."""
+    found: About = getattr(_function(name), _MARK, About())
+    return found
+
+
+def build(name: str) -> Any:
+    """Call the user's function.
+
+    Raises:
+        UserError: no such file or function, the file does not load, or what the function gives is no graph.
+    """
+    try:
+        graph = _function(name)()
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{name}: building the graph failed: {type(error).__name__}: {error}") from error
+    if not hasattr(graph, "compile") and not hasattr(graph, "astream"):
+        raise UserError(f"{name} gave {type(graph).__name__}; expected a StateGraph or a compiled graph.")
+    return graph
+
+
+def digest(name: str) -> str:
+    """Hash of the file that holds the function. What it imports is not covered: a run cannot know how far to look."""
+    return hashlib.sha256(_path(name).read_bytes()).hexdigest()[:16]
+
+
+def prompts(name: str) -> tuple[str, ...]:
+    """``PROMPTS`` of the file: names of prompts that the graph renders through the context."""
+    return tuple(getattr(_module(_path(name)), "PROMPTS", ()))
+
+
+class OwnGraph(Struct, frozen=True):
+    """A user's graph, ready to run."""
+
+    graph: Any
+    tier: Tier
+    input: dict[str, str]
+    output: str
+
+    @property
+    def shows_options(self) -> bool:
+        """Whether the input holds the options. Then nothing may be searched for under question-only retrieval: a graph
+        that takes the context reads them from there, in its answering node."""
+        return bool(SHOWING & set(self.input.values()))
+
+    def feed(self, question: Question) -> dict[str, Any]:
+        """The graph's input for a question."""
+        options = options_block(question.options)
+        prompt = f"{question.text}\n\n{options}".strip()
+        values: dict[str, Any] = {
+            "question": question.text,
+            "stem": [{"role": "user", "content": question.text}],
+            "options": options,
+            "prompt": prompt,
+            "messages": [{"role": "user", "content": prompt}],
+            "language": question.language,
+        }
+        return {key: values[field] for key, field in self.input.items()}
+
+    def read(self, state: Any) -> str:
+        """The answer in the last state: a text, or the last message's text."""
+        value = state.get(self.output) if isinstance(state, Mapping) else getattr(state, self.output, None)
+        if isinstance(value, list):
+            value = value[-1] if value else ""
+        if isinstance(value, dict):
+            value = value.get("content", "")
+        return str(value if isinstance(value, str) else getattr(value, "text", "" if value is None else value))
+
+
+def open_own(name: str, input: Mapping[str, str], output: str) -> OwnGraph:
+    """Compile a user's graph and settle its keys.
+
+    Raises:
+        UserError: a key is not in the graph's state, or no key can be guessed.
+    """
+    built = build(name)
+    graph = built if hasattr(built, "astream") else built.compile()
+    builder = getattr(graph, "builder", built)
+    keys = [key for key in getattr(builder, "channels", {}) if not key.startswith(("__", "branch:"))]
+    tier: Tier = "journaled" if getattr(builder, "context_schema", None) is Context else "own"
+    feeds = dict(input) or _guessed(keys, tier)
+    answer = output or next((key for key in ("answer", "output", "messages") if key in keys), "")
+    if not answer:
+        raise UserError(f"{name}: which key holds the answer? Say output=… in the decorator or the agent's file.")
+    for key in (*feeds, answer):
+        if keys and key not in keys:
+            raise UserError(f"{name}: the state has no key {key!r}.{nearest(key, keys)} It has: {', '.join(keys)}.")
+    for given in feeds.values():
+        if given not in FIELDS:
+            raise UserError(f"{name}: nothing is called {given!r} here.{nearest(given, FIELDS)} Known: {FIELDS}.")
+    return OwnGraph(graph, tier, feeds, answer)
+
+
+def _guessed(keys: list[str], tier: Tier) -> dict[str, str]:
+    """By the usual names. A graph that takes the context finds the options there."""
+    if "question" in keys:
+        usual = ("question", "language") if tier == "journaled" else ("question", "options", "language")
+        return {key: key for key in usual if key in keys}
+    return {"messages": "stem" if tier == "journaled" else "messages"} if "messages" in keys else {}
+
+
+def _path(name: str) -> Path:
+    path = Path(name.rpartition(":")[0]).expanduser()
+    if not path.is_file():
+        raise UserError(f"There is no file {str(path)!r} (from {name!r}). Expected PATH.py:FUNCTION.")
+    return path.resolve()
+
+
+def _function(name: str) -> Callable[[], Any]:
+    module = _module(_path(name))
+    wanted = name.rpartition(":")[2]
+    found = getattr(module, wanted, None)
+    if not callable(found):
+        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise UserError(f"{name}: the file has no function {wanted!r}.{nearest(wanted, known)}")
+    function: Callable[[], Any] = found
+    return function
+
+
+def _module(path: Path) -> ModuleType:
+    # One module a file and content: asked for twice it is the same, edited it is another.
+    stamp = hashlib.sha256(str(path).encode() + path.read_bytes()).hexdigest()[:12]
+    full = f"ragrounds_own_{path.stem}_{stamp}"
+    if full in sys.modules:
+        return sys.modules[full]
+    spec = importlib.util.spec_from_file_location(full, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"Cannot load {str(path)!r} as Python.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[full] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[full]
+        raise UserError(f"{path}: loading failed: {type(error).__name__}: {error}") from error
+    return module
