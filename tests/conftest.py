@@ -12,6 +12,7 @@ import pytest
 
 from tests.servers.process import Running, openai_server
 
+ROOT = Path(__file__).resolve().parents[1]
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

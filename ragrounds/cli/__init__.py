@@ -8,8 +8,13 @@ import typer
 
 from ragrounds import __version__
 from ragrounds.cli.comparing import compare_command
+from ragrounds.cli.data import data_app
 from ragrounds.cli.importing import import_app
+from ragrounds.cli.index import index_app
 from ragrounds.cli.listing import agents_command
+from ragrounds.cli.report import report_command
+from ragrounds.cli.retrieve import retrieve
+from ragrounds.cli.retrievers import retrievers_command
 from ragrounds.cli.run import run_command
 from ragrounds.cli.runs import runs_app
 from ragrounds.cli.scoring import score_command
@@ -46,11 +51,16 @@ def _options(
 app.command("run")(run_command)
 app.add_typer(import_app, name="import")
 app.command("compare")(compare_command)
+app.command("report")(report_command)
 app.command("score")(score_command)
 app.command("show")(show_command)
 app.command("trace")(trace_command)
 app.add_typer(runs_app, name="runs")
 app.command("agents")(agents_command)
+app.add_typer(data_app, name="data")
+app.add_typer(index_app, name="index")
+app.command("retrieve")(retrieve)
+app.command("retrievers")(retrievers_command)
 
 
 def main() -> None:

@@ -35,8 +35,9 @@ class Progress(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-def open_progress(display: Display | None, tally: Tally, stream: TextIO = sys.stderr) -> Progress:
+def open_progress(display: Display | None, tally: Tally, stream: TextIO | None = None) -> Progress:
     """The display that was asked for; by default `full` on a terminal and `plain` elsewhere."""
+    stream = stream or sys.stderr
     kind = display or ("full" if stream.isatty() else "plain")
     if kind == "full":
         return FullProgress(tally, Console(file=stream))

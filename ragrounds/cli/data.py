@@ -1,0 +1,145 @@
+"""`ragrounds data`: benchmarks, their cards, registered copies, audits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from ragrounds.evals.audit import Audit
+
+data_app = typer.Typer(help="Benchmarks: list, show, add, verify, audit.", no_args_is_help=True)
+
+
+@data_app.command("ls")
+def list_benchmarks(as_json: bool = typer.Option(False, "--json", help="As JSON.")) -> None:
+    """List every dataset's card."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from ragrounds.cli.common import print_json
+    from ragrounds.evals.benchmarks import all_cards
+    from ragrounds.ui.tables import results_console
+
+    cards = sorted(all_cards(), key=lambda card: card.name)
+    if as_json:
+        print_json(cards)
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("name", "questions", "task", "language", "protocols", "licence"):
+        table.add_column(name, justify="right" if name == "questions" else "left", overflow="fold")
+    for card in cards:
+        size = f"{card.size:,}" if card.size else "-"
+        table.add_row(*map(Text, (card.name, size, card.task, card.language, ", ".join(card.protocols), card.license)))
+    results_console().print(table)
+
+
+@data_app.command("show")
+def show_benchmark(
+    name: str = typer.Argument(help="A family or a dataset: mirage/pubmedqa."),
+    as_json: bool = typer.Option(False, "--json", help="As JSON."),
+) -> None:
+    """Show a card: source, licence, size, metric, protocols, paper table, and what cannot be had."""
+    import msgspec
+
+    from ragrounds.cli.common import print_json
+    from ragrounds.evals.benchmarks import card
+
+    found = card(name)
+    if as_json:
+        print_json(found)
+        return
+    for key, value in msgspec.to_builtins(found).items():
+        if value not in ("", 0, []):
+            typer.echo(f"{key:10} {', '.join(value) if isinstance(value, list) else value}")
+
+
+@data_app.command("add")
+def add_benchmark(
+    name: str = typer.Argument(help="A family or a dataset: mirage, r2med/biology, kqa."),
+    path: Path = typer.Argument(help="The authors' file or folder, as it was published."),
+) -> None:
+    """Register a local copy, so that the benchmark is found by name. It is read first; nothing broken is copied."""
+    from ragrounds.cli.common import say, settings
+    from ragrounds.evals.benchmarks import register
+
+    added = register(name, path, settings().home)
+    counts = ", ".join(f"{dataset} {count:,}" for dataset, count in added.counts.items())
+    say(f"{name}: {len(added):,} questions ({counts}). Licence: {added.card.license}.")
+
+
+@data_app.command("verify")
+def verify_benchmark(
+    reference: str = typer.Argument(help="A benchmark: mirage, mirage:PATH/benchmark.json, …"),
+) -> None:
+    """Read a benchmark whole and check its size and its file's hash against the card. Exit code 1 where they differ."""
+    import hashlib
+
+    from ragrounds.cli.common import say, settings
+    from ragrounds.evals.benchmarks import load
+
+    found = load(reference, settings().home)
+    card, file = found.card, Path(found.path) if found.path else None
+    typer.echo(f"{found.name}: {len(found):,} questions, content version {found.version[:16]}")
+    wrong = []
+    if card.size and card.size != len(found):
+        wrong.append(f"the card says {card.size:,} questions")
+    if card.sha256 and file is not None and file.is_file():
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        wrong += [] if digest == card.sha256 else [f"the file's SHA-256 is {digest}, the card says {card.sha256}"]
+    elif file is not None:
+        say("The card names no hash of the authors' file, so only the size was checked.")
+    for difference in wrong:
+        say(f"Differs: {difference}.")
+    raise typer.Exit(1 if wrong else 0)
+
+
+@data_app.command("audit")
+def audit_benchmark(
+    reference: str = typer.Argument(help="A benchmark: mirage:PATH/benchmark.json, sample, …"),
+    corpus: str = typer.Option(None, help="Also look for the questions and their sources in a corpus: beir:FOLDER."),
+    as_json: bool = typer.Option(False, "--json", help="Everything, as JSON."),
+) -> None:
+    """Find duplicates and near duplicates, option bias, lengths, and what a corpus holds of the questions."""
+    from ragrounds.cli.common import print_json, settings
+    from ragrounds.evals.audit import audit
+    from ragrounds.evals.benchmarks import load
+    from ragrounds.tools.corpora import passages, source
+
+    found = load(reference, settings().home)
+    documents = None
+    if corpus is not None:
+        documents = ((passage.document, passage.text) for passage, _ in passages(source(corpus)))
+    audited = audit(found, documents)
+    if as_json:
+        print_json(audited)
+    else:
+        _print_audit(audited)
+
+
+def _print_audit(audited: Audit) -> None:
+    from collections import Counter
+
+    typer.echo(f"{audited.benchmark}: {audited.questions:,} questions")
+    places = Counter(" and ".join(twins.groups) for twins in audited.duplicates)
+    typer.echo(f"questions that stand more than once: {len(audited.duplicates):,}")
+    for place, count in places.most_common(10):
+        typer.echo(f"  {count:4,} in {place}")
+    conflicting = sum(twins.golds_differ for twins in audited.duplicates)
+    typer.echo(f"  {conflicting:4,} of them with different right answers")
+    typer.echo(f"near duplicates: {len(audited.near):,}")
+    for options in audited.options:
+        total = sum(options.letters.values()) or 1
+        shares = ", ".join(f"{letter} {100 * count / total:.0f} %" for letter, count in options.letters.items())
+        typer.echo(f"{options.dataset}: right letters {shares}; the longest is right in {100 * options.longest:.0f} %")
+    for lengths in audited.lengths:
+        other = f"; {len(lengths.other_language):,} in another script" if lengths.other_language else ""
+        typer.echo(f"{lengths.dataset}: {lengths.shortest:,} to {lengths.longest:,} characters{other}")
+    if audited.corpus is not None:
+        held = audited.corpus
+        typer.echo(
+            f"corpus of {held.documents:,} documents: holds the source of {len(held.sources):,} questions, none of the "
+            f"sources of {len(held.without_source):,}, and copies of {len(held.copies):,}"
+        )

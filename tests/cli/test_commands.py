@@ -1,0 +1,174 @@
+"""The command line on the embedded default and on real data: what it prints and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Cli
+from tests.servers.process import Running
+
+SCORES = ("mirage", "strict", "robust", "facts")
+
+
+def test_run_without_arguments_compares_three_agents_on_the_sample(cli: Cli) -> None:
+    done = cli("run", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [row["agent"] for row in found["rows"]] == ["direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]
+    tables = {table["protocol"]: table for table in found["tables"]}
+    assert set(tables) == set(SCORES)
+    accuracy = [line["overall"]["value"] for line in tables["strict"]["lines"]]
+    # What retrieval brings is what the sample is there to show.
+    assert accuracy[0] < accuracy[1] < accuracy[2]
+    assert all(row["spent"] == 0 for row in found["rows"])
+    assert "not from a language model" not in done.stderr or "baseline" in done.stderr
+    again = cli("run")
+    assert "0 calls made" in again.stderr
+    assert "extractive baseline, not from a language model" in " ".join(again.stderr.split())
+    assert "strict" in again.stdout
+    assert "calls made" not in again.stdout
+
+
+def test_show_prints_every_step_and_interprets_nothing(cli: Cli, command: Cli) -> None:
+    assert command("run", "--display", "none", "--limit", "5").returncode == 0
+    runs = json.loads(command("runs", "ls", "--json").stdout)
+    shown = command("show", "vanilla_rag[top_k=8]", *_first_question(command), "--full")
+    assert shown.returncode == 0, shown.stderr
+    for part in ("step 0: retrieve", "step 1: answer", "query:", "[system]", "### Options", "strict"):
+        assert part in shown.stdout
+    assert len(runs) == 3
+    as_json = json.loads(command("show", "direct", *_first_question(command), "--json").stdout)
+    assert as_json["steps"][0]["calls"][0]["asked"]["messages"][0]["role"] == "system"
+    assert command("runs", "rm", "direct").returncode == 0
+    assert len(json.loads(command("runs", "ls", "--json").stdout)) == 2
+
+
+def _first_question(command: Cli) -> list[str]:
+    done = command("run", "--display", "none", "--limit", "5", "--agent", "direct")
+    return [line.split()[3] for line in done.stderr.splitlines() if line.strip().startswith("ragrounds show")]
+
+
+@pytest.mark.parametrize("display", ["plain", "json", "none", "full"])
+def test_progress_goes_to_stderr_and_results_to_stdout(command: Cli, display: str) -> None:
+    done = command("run", "--limit", "4", "--display", display, "--json", NO_COLOR="1")
+    assert done.returncode == 0
+    json.loads(done.stdout)
+    assert "\x1b[3" not in done.stderr
+    if display == "plain":
+        assert "12 of 12 attempts" in done.stderr
+    if display == "json":
+        line = next(line for line in done.stderr.splitlines() if line.startswith("{"))
+        assert sum(run["done"] for run in json.loads(line)["runs"].values()) == 12
+
+
+def test_failed_attempts_end_with_three_and_are_counted(command: Cli, server: Running) -> None:
+    options = ["--agent", "direct", "--base-url", server.url, "--display", "none", "--limit", "6", "--json"]
+    done = command("run", "--model", "openai:fault-empty-always", *options)
+    assert done.returncode == 3
+    found = json.loads(done.stdout)
+    assert found["rows"][0]["statuses"] == {"failed": 6}
+    for table in found["tables"]:
+        for line in table["lines"]:
+            assert line["overall"]["value"] == 0
+            assert line["overall"]["best"] == 1
+    filtered = json.loads(command("run", "--model", "openai:fault-filter-always", *options).stdout)
+    assert filtered["rows"][0]["statuses"] == {"refused": 6}
+
+
+def test_a_key_is_in_no_file_and_no_output(command: Cli, server: Running, home: Path) -> None:
+    key = "sk-0123456789abcdefghijklmnop"
+    options = ["--agent", "direct", "--base-url", server.url, "--limit", "6", "--model", "openai:fault-500"]
+    done = command("run", *options, OPENAI_API_KEY=key)
+    assert done.returncode == 0
+    assert f"Bearer {key}" in server.stats()["keys_seen"]
+    assert key not in done.stdout + done.stderr
+    for path in home.rglob("*"):
+        assert path.is_dir() or key.encode() not in path.read_bytes()
+
+
+def test_runs_on_different_questions_are_not_compared_silently(command: Cli) -> None:
+    for limit in ("5", "9"):
+        command("run", "--limit", limit, "--agent", "direct", "--display", "none")
+    ids = [entry["run"]["id"] for entry in json.loads(command("runs", "ls", "--json").stdout)]
+    refused = command("compare", *ids)
+    assert refused.returncode == 2
+    assert "different questions" in refused.stderr
+    shared = json.loads(command("compare", *ids, "--common", "--json").stdout)
+    assert shared["questions"] == 5
+
+
+def test_the_published_figures_come_out_of_the_recorded_predictions(command: Cli, data: Path) -> None:
+    """MIRAGE's two GPT-3.5 rows: CoT with empty replies as wrong, and MedRAG (Table 5 and docs/protocols.md)."""
+    mirage = data / "mirage"
+    predictions = [str(mirage / "predictions" / f"gpt-35-turbo-16k_{name}.jsonl.gz") for name in ("cot", "rag_32")]
+    benchmark = f"mirage:{mirage / 'benchmark.json'}"
+    done = command("import", "mirage-predictions", *predictions, "--benchmark", benchmark, "--json")
+    assert done.returncode == 0, done.stderr
+    tables = {table["protocol"]: table for table in json.loads(done.stdout)["tables"]}
+    order = [f"mirage/{name}" for name in ("mmlu", "medqa", "medmcqa", "pubmedqa", "bioasq")]
+
+    def row(protocol: str, index: int) -> list[float]:
+        line = tables[protocol]["lines"][index]
+        return [round(100 * line["datasets"][name]["value"], 2) for name in order] + [
+            round(100 * line["overall"]["value"], 2)
+        ]
+
+    assert row("mirage", 0) == [72.91, 64.89, 55.13, 36.00, 74.11, 60.61]
+    assert row("mirage", 1) == [75.48, 66.61, 58.04, 67.40, 90.29, 71.57]
+    assert row("strict", 1)[2] == 53.45
+    error = tables["mirage"]["lines"][1]["datasets"]["mirage/medmcqa"]["error"]
+    assert round(100 * error, 2) == 0.76
+    pair = tables["mirage"]["pairs"][0]["tests"]
+    assert pair["difference"] > 0.09
+    assert pair["p_mcnemar"] < 1e-10
+    again = command("import", "mirage-predictions", *predictions, "--benchmark", benchmark, "--json")
+    assert json.loads(again.stdout)["tables"] == json.loads(done.stdout)["tables"]
+    assert len(json.loads(command("runs", "ls", "--json").stdout)) == 2
+
+
+def test_the_authors_folder_of_per_question_files_is_read(command: Cli, tmp_path: Path) -> None:
+    questions = {
+        "mmlu": {
+            f"anatomy-00{i}": {"question": f"Q{i}?", "options": {"A": "x", "B": "y"}, "answer": "AB"[i % 2]}
+            for i in range(4)
+        }
+    }
+    (tmp_path / "benchmark.json").write_text(json.dumps(questions))
+    folder = tmp_path / "prediction" / "mmlu" / "cot" / "OpenAI" / "gpt-x"
+    folder.mkdir(parents=True)
+    for i, replies in enumerate([['{"answer_choice": "A"}'], ['{"answer_choice": "C or D"}'], []]):
+        (folder / f"test_anatomy-00{i}.json").write_text(json.dumps(replies))
+    arguments = ["import", "mirage-predictions", str(tmp_path), "--benchmark", f"mirage:{tmp_path / 'benchmark.json'}"]
+    done = command(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    assert "1 questions without a prediction" in done.stderr
+    row = json.loads(done.stdout)["rows"][0]
+    assert row["statuses"] == {"completed": 2, "failed": 1, "not_run": 1}
+    assert row["agent"] == "mirage_predictions[model=OpenAI/gpt-x,setting=cot]"
+    (folder / "test_anatomy-000.json").write_text("{")
+    broken = command(*arguments)
+    assert broken.returncode == 2
+    assert "test_anatomy-000.json" in broken.stderr
+
+
+def test_the_audit_finds_what_is_known_of_mirage(command: Cli, data: Path) -> None:
+    done = command("data", "audit", f"mirage:{data / 'mirage' / 'benchmark.json'}")
+    assert done.returncode == 0, done.stderr
+    assert "78 in mirage/mmlu (clinical_knowledge) and mirage/mmlu (college_medicine)" in done.stdout
+    assert "mirage/medmcqa: right letters A 32 %" in done.stdout
+
+
+def test_the_real_questions_through_the_wire(data: Path) -> None:
+    """The smaller form of perf/mirage_wire.py, which also kills the run and goes on."""
+    command = [sys.executable, str(ROOT / "perf" / "mirage_wire.py"), "--data", str(data), "--questions", "150"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ, timeout=900)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    for agent in ("direct_cot", "vanilla_rag"):
+        assert set(report[agent]["failed"]) <= {"the provider gave a response without choices"}
