@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.benchmarks import Card, fetching, load, verify
+from ragrounds.evals.benchmarks import fetching, load, verify
 from ragrounds.evals.benchmarks.cards import RemoteFile
 from ragrounds.evals.benchmarks.fetching import fetch
 
@@ -52,10 +52,9 @@ class Home:
 def public(monkeypatch):
     home = Home()
     file = RemoteFile(
-        name="benchmark.json", url=home.url, bytes=len(CONTENT), sha256=hashlib.sha256(CONTENT).hexdigest()
+        of="mirage", name="benchmark.json", url=home.url, bytes=len(CONTENT), sha256=hashlib.sha256(CONTENT).hexdigest()
     )
-    made = Card(name="mirage", title="x", task="choice", source="here", license="MIT", files=(file,))
-    monkeypatch.setattr(fetching, "card", lambda name: made)
+    monkeypatch.setattr(fetching, "remote_files", lambda name: (file,))
     yield home
     home.server.shutdown()
     home.server.server_close()

@@ -21,6 +21,8 @@ Task = Literal["choice", "long", "extraction", "link", "retrieval", "reranking",
 class RemoteFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A file of a dataset at its public home."""
 
+    of: str
+    """The card's name."""
     name: str
     url: str
     bytes: int
@@ -53,21 +55,31 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     missing: str = ""
     """What of the published benchmark cannot be had."""
     note: str = ""
-    files: tuple[RemoteFile, ...] = ()
-    """What `ragrounds data fetch` loads; none where the data may not, or cannot, be fetched."""
 
 
-class _File(Struct, forbid_unknown_fields=True):
+class _Family(Struct, forbid_unknown_fields=True):
     card: list[Card]
+    file: list[RemoteFile] = []
+
+
+def family_cards(family: str) -> tuple[Card, ...]:
+    """The cards of one family, the family's own first; none where the family has no file."""
+    return tuple(_family(family).card)
+
+
+def remote_files(name: str) -> tuple[RemoteFile, ...]:
+    """What `ragrounds data fetch` loads for a card, or for the family that holds it; none where the data may not, or
+    cannot, be fetched."""
+    files = _family(name.partition("/")[0]).file
+    return tuple(file for file in files if file.of == name) or tuple(file for file in files if "/" not in file.of)
 
 
 @cache
-def family_cards(family: str) -> tuple[Card, ...]:
-    """The cards of one family, the family's own first; none where the family has no file."""
+def _family(family: str) -> _Family:
     file = files(__package__) / "cards" / f"{family}.toml"
     if not file.is_file():
-        return ()
-    return tuple(msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), _File).card)
+        return _Family(card=[])
+    return msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), _Family)
 
 
 def all_cards() -> tuple[Card, ...]:

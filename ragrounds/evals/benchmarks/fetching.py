@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark
-from ragrounds.evals.benchmarks.cards import Card, RemoteFile, card
+from ragrounds.evals.benchmarks.cards import RemoteFile, card, remote_files
 from ragrounds.evals.benchmarks.registry import register
 
 Progress = Callable[[str, int, int], None]
@@ -32,27 +32,25 @@ def fetch(name: str, home: Path, progress: Progress = lambda name, here, size: N
     Raises:
         UserError: the card lists no files, the network failed, or a file is not the one the card describes.
     """
-    found = card(name)
-    if not found.files and "/" in name:
-        family = card(name.partition("/")[0])
-        found = family if family.files else found
-    if not found.files:
+    found, files = card(name), remote_files(name)
+    if not files:
         what = found.missing or "Its files are not pinned yet."
         raise UserError(
             f"{name!r} cannot be fetched. {what} Its home: {found.source}. "
             f"Get the files there and add them with `ragrounds data add {name} PATH`."
         )
-    folder = home / "downloads" / found.name.replace("/", "--")
+    whole = files[0].of
+    folder = home / "downloads" / whole.replace("/", "--")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"Cannot write {folder}: {error.strerror}. Choose another home with RAGROUNDS_HOME.") from None
-    for file in found.files:
-        _fetch(file, folder, found, progress)
-    return register(found.name, folder, home)
+    for file in files:
+        _fetch(file, folder, progress)
+    return register(whole, folder, home)
 
 
-def _fetch(file: RemoteFile, folder: Path, found: Card, progress: Progress) -> None:
+def _fetch(file: RemoteFile, folder: Path, progress: Progress) -> None:
     whole, part = folder / file.name, folder / f"{file.name}.part"
     if whole.is_file() and _sha256(whole) == file.sha256:
         progress(file.name, file.bytes, file.bytes)
@@ -65,7 +63,7 @@ def _fetch(file: RemoteFile, folder: Path, found: Card, progress: Progress) -> N
         here = part.stat().st_size if part.is_file() else 0
         raise UserError(
             f"Cannot fetch {file.url}: {reason}. {here:,} of {file.bytes:,} bytes are kept; the same command goes on "
-            f"from there. Or get it yourself and use `ragrounds data add {found.name} PATH`."
+            f"from there. Or get it yourself and use `ragrounds data add {file.of} PATH`."
         ) from None
     except OSError as error:
         raise UserError(f"Cannot write {part}: {error.strerror}.") from None
@@ -73,7 +71,7 @@ def _fetch(file: RemoteFile, folder: Path, found: Card, progress: Progress) -> N
     if size != file.bytes or digest != file.sha256:
         part.unlink()
         raise UserError(
-            f"{file.url} is not the file that the card of {found.name} describes: expected {file.bytes:,} bytes with "
+            f"{file.url} is not the file that the card of {file.of} describes: expected {file.bytes:,} bytes with "
             f"SHA-256 {file.sha256[:12]}…, got {size:,} bytes with {digest[:12]}…. It was deleted; has the dataset "
             "a new release?"
         )

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark
+from ragrounds.evals.benchmarks.cards import remote_files
 from ragrounds.evals.benchmarks.catalogue import load, parse_reference, place
 from ragrounds.evals.benchmarks.families import FAMILIES
 
@@ -63,7 +64,7 @@ def verify(name: str, home: Path) -> Checked:
         UserError: there is no copy, or it is broken.
     """
     benchmark = load(name, home)
-    described = {file.name: file.sha256 for file in benchmark.card.files}
+    described = {file.name: file.sha256 for file in remote_files(benchmark.card.name)}
     folder = Path(benchmark.path)
     return Checked(
         name=name,
