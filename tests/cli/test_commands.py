@@ -22,7 +22,7 @@ def test_run_without_arguments_compares_three_agents_on_the_sample(cli: Cli) -> 
     found = json.loads(done.stdout)
     assert [row["agent"] for row in found["rows"]] == ["direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]
     tables = {table["protocol"]: table for table in found["tables"]}
-    assert set(tables) == set(SCORES)
+    assert set(tables) >= set(SCORES)
     accuracy = [line["overall"]["value"] for line in tables["strict"]["lines"]]
     # What retrieval brings is what the sample is there to show.
     assert accuracy[0] < accuracy[1] < accuracy[2]
