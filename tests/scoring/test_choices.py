@@ -41,6 +41,21 @@ def test_published_patterns(answer, letter):
     assert strict.reading == published.reading
 
 
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("Answer: OPTION C IS RIGHT", "C"),
+        ('B"', "B"),
+        ("B: scurvy", "B"),
+        ("option A. Answer: option B", "B"),
+        ("B", "A"),
+        ("none", "A"),
+    ],
+)
+def test_pmc_llama_has_patterns_of_its_own(text, letter):
+    assert scorer("mirage-pmc-llama").score(attempt(text), question(), gold("B")).prediction == letter
+
+
 @pytest.mark.parametrize("protocol", ["mirage", "strict", "robust"])
 @pytest.mark.parametrize(
     ("text", "reading"),

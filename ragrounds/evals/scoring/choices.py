@@ -1,11 +1,12 @@
-"""Multiple choice: three protocols, each a scorer value.
+"""Multiple choice: four protocols, each a scorer value.
 
 * ``mirage``: exactly as published with MIRAGE. What none of its patterns matches counts as "A".
 * ``strict``: the same patterns without that: what none matches is wrong.
+* ``mirage-pmc-llama``: as published for PMC-LLaMA, whose completions have patterns of their own, "A" for the rest too.
 * ``robust``: reads what a careful person would read: broken JSON, "the answer is (B)", full-width letters, the option's
   text in place of its letter; several options, or none, is wrong.
 
-Every question counts. An attempt without any text is wrong under all three: the published evaluation, too, takes
+Every question counts. An attempt without any text is wrong under all of them: the published evaluation, too, takes
 an empty list of replies as wrong. An attempt that was never begun has no value.
 """
 
@@ -58,14 +59,24 @@ def no_text(attempt: Attempt) -> Read | None:
 def read_published(text: str, question: Question) -> Read:
     """The published patterns; what they do not match is told apart by its wording."""
     letter = published.letter(text, tuple(question.options))
+    return _read(letter, text, published.stated(text), question)
+
+
+def read_completion(text: str, question: Question) -> Read:
+    """The patterns published for PMC-LLaMA."""
+    letter = published.completion_letter(text, tuple(question.options))
+    return _read(letter, text, published.completion(text), question)
+
+
+def _read(letter: str, text: str, candidate: str, question: Question) -> Read:
     if letter:
         return Read("answered", letter)
-    candidate = published.stated(text)
     if robust.by_text(candidate, question):
         return Read("unparsable", reason="the option's text in place of its letter")
     return without_answer(text, candidate)
 
 
 MIRAGE = Choice("mirage", read_published, otherwise="A")
+MIRAGE_PMC_LLAMA = Choice("mirage-pmc-llama", read_completion, otherwise="A")
 STRICT = Choice("strict", read_published)
 ROBUST = Choice("robust", robust.read)

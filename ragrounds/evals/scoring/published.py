@@ -19,6 +19,9 @@ _TEMPLATES = (
     r"^\s*(X):",
 )
 """In the order of trial; X stands for any option letter."""
+_COMPLETION_MARK = "Answer:"
+_COMPLETION_TEMPLATES = (r"[Oo]ption (X)", r"OPTION (X)", r'^\s*(X)"', r"^\s*(X):")
+"""For PMC-LLaMA, which completes a text and writes no JSON."""
 _LETTERS = "ABCD"
 """The published patterns know these four, however many options a question has."""
 
@@ -33,9 +36,22 @@ def letter(text: str, labels: tuple[str, ...] = ()) -> str:
 
     Letters beyond D among `labels` are read too, so that a question with more options can be scored at all.
     """
+    return _first(stated(text), _TEMPLATES, labels)
+
+
+def completion(text: str) -> str:
+    """What stands after the last "Answer:" of a completion; the whole text where there is none."""
+    return text.rpartition(_COMPLETION_MARK)[2]
+
+
+def completion_letter(text: str, labels: tuple[str, ...] = ()) -> str:
+    """As :func:`letter`, by the patterns published for PMC-LLaMA."""
+    return _first(completion(text), _COMPLETION_TEMPLATES, labels)
+
+
+def _first(candidate: str, templates: tuple[str, ...], labels: tuple[str, ...]) -> str:
     more = "".join(label for label in labels if len(label) == 1 and label.isalpha() and label not in _LETTERS)
-    candidate = stated(text)
-    for pattern in _patterns(_LETTERS + more):
+    for pattern in _patterns(templates, _LETTERS + more):
         match = pattern.search(candidate)
         if match:
             return match.group(1)
@@ -43,6 +59,6 @@ def letter(text: str, labels: tuple[str, ...] = ()) -> str:
 
 
 @lru_cache(maxsize=64)
-def _patterns(letters: str) -> tuple[re.Pattern[str], ...]:
+def _patterns(templates: tuple[str, ...], letters: str) -> tuple[re.Pattern[str], ...]:
     one = f"[{re.escape(letters)}]"
-    return tuple(re.compile(template.replace("X", one)) for template in _TEMPLATES)
+    return tuple(re.compile(template.replace("X", one)) for template in templates)

@@ -7,13 +7,13 @@ from types import MappingProxyType
 
 from ragrounds.contracts import Scorer
 from ragrounds.errors import unknown
-from ragrounds.evals.scoring.choices import MIRAGE, ROBUST, STRICT
+from ragrounds.evals.scoring.choices import MIRAGE, MIRAGE_PMC_LLAMA, ROBUST, STRICT
 from ragrounds.evals.scoring.facts import FACTS
 from ragrounds.evals.scoring.overlap import ROUGE_L
 from ragrounds.evals.scoring.triplets import TRIPLETS
 from ragrounds.records import Question
 
-_ALL: tuple[Scorer, ...] = (MIRAGE, STRICT, ROBUST, FACTS, ROUGE_L, TRIPLETS)
+_ALL: tuple[Scorer, ...] = (MIRAGE, MIRAGE_PMC_LLAMA, STRICT, ROBUST, FACTS, ROUGE_L, TRIPLETS)
 SCORERS: Mapping[str, Scorer] = MappingProxyType({made.protocol: made for made in _ALL})
 
 
@@ -30,7 +30,7 @@ def scorer(protocol: str) -> Scorer:
 
 
 def scorers_for(question: Question) -> tuple[Scorer, ...]:
-    """Every protocol that can score this question, the published one first."""
+    """The protocols that score this question wherever nothing else is asked for, the published one first."""
     if question.kind == "choice":
         # The published patterns know letters only; options with numbers are for the robust reader.
         lettered = all(len(label) == 1 and label.isalpha() for label in question.options)
