@@ -29,7 +29,7 @@ def names() -> list[str]:
 def build(name: str) -> StateGraph[Any, Any, Any, Any]:
     """A fresh graph; a user's own (``PATH.py:FUNCTION``) may be compiled already."""
     if own.is_own(name):
-        made: StateGraph[Any, Any, Any, Any] = own.build(name)
+        made: StateGraph[Any, Any, Any, Any] = own.construct(name)
         return made
     graph: StateGraph[Any, Any, Any, Any] = _module(name).build()
     return graph

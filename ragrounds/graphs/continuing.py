@@ -8,7 +8,9 @@ assistant's turn and what the search found is the user's next one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypedDict
+from typing import Literal
+
+from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context
 from ragrounds.records import Message, Reply

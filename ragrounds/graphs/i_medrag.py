@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 import operator
 import re
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from msgspec.structs import replace
+from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context
 from ragrounds.graphs import vanilla_rag

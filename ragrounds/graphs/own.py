@@ -93,7 +93,7 @@ def about(name: str) -> About:
     return found
 
 
-def build(name: str) -> Any:
+def construct(name: str) -> Any:
     """Call the user's function.
 
     Raises:
@@ -164,7 +164,7 @@ def open_own(name: str, input: Mapping[str, str], output: str) -> OwnGraph:
     Raises:
         UserError: a key is not in the graph's state, or no key can be guessed.
     """
-    built = build(name)
+    built = construct(name)
     graph = built if hasattr(built, "astream") else built.compile()
     builder = getattr(graph, "builder", built)
     keys = [key for key in getattr(builder, "channels", {}) if not key.startswith(("__", "branch:"))]

@@ -13,11 +13,10 @@ given a question without options.
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from msgspec.structs import replace
+from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError, nearest

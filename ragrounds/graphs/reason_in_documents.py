@@ -11,10 +11,10 @@ is not asked.
 from __future__ import annotations
 
 import re
-from typing import TypedDict
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
+from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context
 from ragrounds.graphs.documents import beginnings, fitted, written

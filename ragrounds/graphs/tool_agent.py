@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 import operator
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
+from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context, Tool
 from ragrounds.graphs.answering import PROMPTS as ANSWERING

@@ -1,0 +1,82 @@
+"""Pictures of the graphs, in the terminal, in the documentation, and for LangGraph's Studio."""
+
+import importlib
+import json
+
+import pytest
+
+from ragrounds.graphs import catalogue, drawing
+from tests.servers.process import ROOT
+
+DOCUMENT = ROOT / "docs" / "strategies.md"
+
+
+def test_the_tree_shows_loops_conditions_and_subgraphs():
+    assert drawing.tree(catalogue.build("search_o1")).splitlines() == [
+        "start",
+        "└── reason",
+        "    ├┄┄ deny",
+        "    │   └── reason ↺",
+        "    ├┄┄ reason_in_documents:search",
+        "    │   └── reason_in_documents:read",
+        "    │       └── reason_in_documents:distil",
+        "    │           └── insert",
+        "    │               └── reason ↺",
+        "    ├┄┄ remind",
+        "    │   └── reason ↺",
+        "    ├┄┄ search",
+        "    │   └── insert ↺",
+        "    └┄┄ answer",
+        "        └── end",
+    ]
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_the_documentation_holds_each_picture_as_it_is(name):
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert f"## `{name}`" in text
+    assert drawing.mermaid(catalogue.build(name)) in text, "write docs/strategies.md anew: see its first lines"
+
+
+def test_studio_opens_every_graph():
+    listed = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
+    assert sorted(listed) == catalogue.names()
+    for name, place in listed.items():
+        path, function = place.split(":")
+        module = importlib.import_module(path.removeprefix("./").removesuffix(".py").replace("/", "."))
+        graph = getattr(module, function)()
+        assert graph.name == name
+        assert graph.get_context_jsonschema() is None
+        assert "answer" in json.dumps(graph.get_output_jsonschema()) or name in (
+            "query_generation",
+            "reason_in_documents",
+        )
+        assert graph.get_input_jsonschema()
+
+
+def test_the_digest_covers_what_a_graph_imports(monkeypatch):
+    import inspect
+
+    from ragrounds.graphs import queries
+
+    before = {name: catalogue.digest(name) for name in ("search_o1", "direct")}
+    real = inspect.getsource
+    monkeypatch.setattr(inspect, "getsource", lambda module: real(module) + ("#" if module is queries else ""))
+    assert catalogue.digest("search_o1") != before["search_o1"]
+    assert catalogue.digest("direct") == before["direct"]
+
+
+def show(cli, *arguments):
+    return cli("graph", "show", *arguments)
+
+
+def test_graph_show_prints_picture_and_mermaid(cli):
+    shown = show(cli, "cot_refine_rag")
+    if "No such command" in shown.stderr:
+        pytest.skip("the command line does not have `graph` yet")
+    assert shown.returncode == 0, shown.stderr
+    assert "├┄┄ retrieve" in shown.stdout
+    assert "retrieve --> reason;" in shown.stdout
+    assert show(cli, "search_o2").returncode == 2
+    assert "search_o1" in show(cli, "search_o2").stderr
+    assert json.loads(show(cli, "direct", "--json", "--only", "tree").stdout)["tree"].startswith("start\n")
