@@ -14,9 +14,10 @@ from msgspec import Struct
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, open_engine, shown, upsert, writing_failed
-from ragrounds.evals.store.packing import compress, decompress, pack, unpack
+from ragrounds.evals.store.packing import compress, decompress, pack, storable, unpack
 from ragrounds.evals.store.writer import Row, Writer
 from ragrounds.records import Attempt, Event, Gold, Question, Run, Score, Usage
+from ragrounds.texts import wellformed
 
 T = TypeVar("T")
 _CHUNK = 500
@@ -150,14 +151,15 @@ class Store:
 
     def attempt_rows(self, attempt: Attempt, number: int) -> list[Row]:
         """The rows of an attempt, its long texts apart."""
-        body, apart = pack(_Body(attempt.text, attempt.events))
+        body, apart = pack(storable(_Body(attempt.text, attempt.events)))
         usage = attempt.usage
         row = {
             "run": number,
             "question_id": attempt.question_id,
             "epoch": attempt.epoch,
             "status": attempt.status,
-            "reason": attempt.reason,
+            # A text column of PostgreSQL takes no NUL, and no encoder takes lone surrogates.
+            "reason": wellformed(attempt.reason).replace("\0", "\ufffd"),
             "input": usage.input if usage else None,
             "output": usage.output if usage else None,
             "cached": usage.cached if usage else None,
@@ -340,4 +342,7 @@ def _attempt(run: Run, row: Any, body: _Body) -> Attempt:
 
 
 def _score_row(score: Score, number: int) -> dict[str, Any]:
-    return {"run": number, **msgspec.structs.asdict(score)}
+    row = {"run": number, **msgspec.structs.asdict(score)}
+    for name in ("prediction", "reason"):
+        row[name] = wellformed(row[name]).replace("\0", "\ufffd")
+    return row

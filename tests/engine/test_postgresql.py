@@ -1,0 +1,83 @@
+"""The same store on PostgreSQL, a real server of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from ragrounds.errors import UserError
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.store import Store
+from tests.engine.conftest import attempts, replayed, strand
+from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
+from tests.servers.postgresql import binaries, postgresql
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    programs = binaries()
+    if programs is None:
+        pytest.skip("needs PostgreSQL's server programs (Debian: postgresql)")
+    pytest.importorskip("psycopg", reason="needs the extra 'postgresql'")
+    with postgresql(programs) as running:
+        yield running
+
+
+@pytest.fixture
+def store(url: str, tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path, url) as opened:
+        yield opened
+        with opened.engine.begin() as connection:
+            schema.metadata.drop_all(connection)
+
+
+async def test_runs_attempts_scores_and_traces_are_the_same(store: Store, tmp_path: Path) -> None:
+    asked, golds = questions(12)
+    text = '{"answer_choice": "A"} ' + "a long reply with a NUL \x00 and \u202e in it " * 40
+    kept = []
+    with Store(tmp_path / "sqlite") as other:
+        for place in (store, other):
+            one = strand(place, "vanilla_rag", asked, golds, ScriptedModel(say=always(text)), ScriptedSearcher())
+            await replayed(place, [one], asked, golds)
+            found = attempts(place, one.run)
+            scores = sorted((s.question_id, s.protocol, s.value, s.reading) for s in place.scores(one.run))
+            kept.append(({id: (a.status, a.text, a.usage, a.calls) for id, a in found.items()}, scores))
+    assert kept[0] == kept[1]
+    assert len(kept[0][0]) == 12
+
+
+async def test_a_run_goes_on_and_shares_its_journal(store: Store) -> None:
+    asked, golds = questions(6)
+    model = ScriptedModel()
+    for _ in range(2):
+        await replayed(store, [strand(store, "direct", asked, golds, model)], asked, golds)
+    journal = await replayed(store, [strand(store, "direct[limits.calls=3]", asked, golds, model)], asked, golds)
+    assert (len(model.asked), journal.made, journal.reused) == (6, 0, 6)
+
+
+async def test_failed_attempts_are_replaced_and_a_reason_may_hold_anything(store: Store) -> None:
+    asked, golds = questions(2)
+    bad = ScriptedModel(say=lambda request: ZeroDivisionError("a \x00 and a \ud800"))
+    one = strand(store, "direct", asked, golds, bad)
+    await replayed(store, [one], asked, golds)
+    assert set(store.done(one.run).values()) == {"failed"}
+    await replayed(store, [strand(store, "direct", asked, golds, ScriptedModel())], asked, golds)
+    assert set(store.done(one.run).values()) == {"completed"}
+
+
+def test_a_newer_store_is_refused(store: Store, url: str, tmp_path: Path) -> None:
+    with store.engine.begin() as connection:
+        connection.execute(sa.update(schema.meta).values(value="99"))
+    with pytest.raises(UserError, match="this ragrounds knows up to"):
+        Store(tmp_path, url)
+
+
+def test_a_server_that_is_not_there_is_one_line_without_the_password(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg", reason="needs the extra 'postgresql'")
+    with pytest.raises(UserError) as refused:
+        Store(tmp_path, "postgresql://me:very-secret@127.0.0.1:9/x")
+    assert "very-secret" not in str(refused.value)
+    assert "127.0.0.1" in str(refused.value)

@@ -1,0 +1,58 @@
+"""A PostgreSQL server of the tests' own: a fresh cluster in a temporary folder, on loopback, stopped by its id."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def binaries() -> Path | None:
+    """Where PostgreSQL's server programs are, if they are here."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if found:
+        return found[-1].parent
+    there = shutil.which("initdb")
+    return Path(there).parent if there else None
+
+
+@contextlib.contextmanager
+def postgresql(programs: Path) -> Iterator[str]:
+    """Run a server until the block ends; gives its URL."""
+    folder = Path(tempfile.mkdtemp(prefix="ragrounds-pg-"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    user = _unprivileged(folder)
+    try:
+        initdb = [programs / "initdb", "-D", folder / "db", "-U", "ragrounds", "-A", "trust", "-E", "UTF8", "--no-sync"]
+        subprocess.run([*user, *map(str, initdb)], check=True, capture_output=True)
+        # `postgres` itself, not pg_ctl: the process started here is the one that is stopped.
+        command = [programs / "postgres", "-D", folder / "db", "-p", port, "-k", folder, "-h", "127.0.0.1"]
+        server = subprocess.Popen([*user, *map(str, command)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        try:
+            ready = [programs / "pg_isready", "-h", "127.0.0.1", "-p", port, "-U", "ragrounds", "-t", "1"]
+            for _ in range(100):
+                if subprocess.run(list(map(str, ready)), capture_output=True, check=False).returncode == 0:
+                    break
+            yield f"postgresql://ragrounds@127.0.0.1:{port}/postgres"
+        finally:
+            server.terminate()
+            server.wait(30)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unprivileged(folder: Path) -> list[str]:
+    """PostgreSQL refuses to run as root: become its own user, who then owns the folder."""
+    if os.geteuid() != 0:
+        return []
+    owner = pwd.getpwnam("postgres")
+    os.chown(folder, owner.pw_uid, owner.pw_gid)
+    return ["setpriv", f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups", "--"]
