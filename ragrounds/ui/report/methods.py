@@ -62,9 +62,15 @@ def _agent(number: int, run: Run) -> str:
     if known.get("retriever"):
         parts.append(f"retriever {known['retriever']} over {known.get('corpus')}")
     if known.get("prompts"):
-        parts.append(f"prompts {str(known['prompts'])[:12]}")
+        parts.append(_prompts(known["prompts"]))
     said = ", ".join(part for part in parts if part)
     return f"System {number} ({run.agent}): {said or 'as recorded'}; run {run.id}, fingerprint {run.fingerprint[:12]}."
+
+
+def _prompts(digests: Any) -> str:
+    if not isinstance(digests, dict):
+        return f"prompts {str(digests)[:12]}"
+    return "prompts " + ", ".join(f"{name} ({str(digest)[:8]})" for name, digest in digests.items())
 
 
 def _scores(comparison: Comparison, protocols: Sequence[str]) -> str:

@@ -1,0 +1,71 @@
+"""Runs with recorded calls, for the tests of the report and of the exports."""
+
+import asyncio
+
+from ragrounds.contracts import Entry, Request, SearchRequest, SearchResult
+from ragrounds.evals.journal import StoreJournal
+from ragrounds.records import Call, Called, Entered, Left, Message, Noted, Passage, Reply, Usage
+
+
+def passage(number=1, text="Vitamin C cures scurvy.", **more):
+    return Passage(
+        id=f"d{number}#0",
+        document=f"d{number}",
+        title=f"Title {number}",
+        text=text,
+        corpus="made@1",
+        score=10.0 - number,
+        rank=number,
+        retriever="bm25",
+        **more,
+    )
+
+
+def traced_events(store, key, *, passages=None, query="scurvy", prompt="Answer.", reply="The answer is A.", error=""):
+    """Events of an attempt that searched, then asked a model; both calls stand in the journal of `store`."""
+    found = tuple(passages or [passage()])
+    search = Entry(
+        key=f"{key:02x}" * 32,
+        kind="search",
+        actor="bm25",
+        request=SearchRequest(corpus="made@1", query=query, k=len(found)),
+    )
+    asked = Request(messages=(Message("system", "You are careful."), Message("user", prompt)))
+    model = Entry(key=f"{key + 1:02x}" * 32, kind="model", actor="test:model", request=asked)
+
+    async def keep():
+        journal = StoreJournal(store)
+
+        async def results():
+            return SearchResult(found)
+
+        async def answered():
+            return Reply(text=reply, usage=Usage(100, 10), model="test")
+
+        await journal.once(search, results, SearchResult)
+        await journal.once(model, answered, Reply)
+        journal.close()
+
+    asyncio.run(keep())
+    ids = tuple(one.id for one in found)
+    return (
+        Entered(step=0, node="retrieve", at=1000.0),
+        Called(
+            step=0,
+            call=Call(
+                key=search.key, kind="search", role="searching", node="retrieve", actor="bm25", at=1000.1, seconds=0.2,
+                passages=ids, cold=0.0,
+            ),
+        ),
+        Noted(step=0, what="passage_cut", text="one passage was cut"),
+        Left(step=0, seconds=0.4, changes={"passages": list(ids)}),
+        Entered(step=1, node="answer", at=1000.5),
+        Called(
+            step=1,
+            call=Call(
+                key=model.key, kind="model", role="answering", node="answer", actor="test:model",
+                at=1000.6, seconds=1.5, usage=Usage(100, 10), cold=0.01,
+            ),
+        ),
+        Left(step=1, seconds=1.7, changes={"answer": reply}, error=error),
+    )  # fmt: skip
