@@ -153,6 +153,32 @@ def open_agent(text: str | Spec) -> Agent:
     return Agent(spec=str(Spec(spec.name, kept)), card=changed, parameters=parameters)
 
 
+def inner_agent(agent: Agent) -> Agent | None:
+    """The agent whose final answer is this one's query, as ``query_generation=answer[agent=NAME]`` says.
+
+    Raises:
+        UserError: there is no such agent, or it cannot run inside another.
+    """
+    given = parse(str(agent.parameters.get("query_generation", "none")))
+    if given.name != "answer" or "agent" not in given.parameters:
+        return None
+    return checked_inner(open_agent(str(given.parameters["agent"])))
+
+
+def checked_inner(agent: Agent) -> Agent:
+    """The agent, if it can run inside another.
+
+    Raises:
+        UserError: it is an oracle or a graph of the user's own, or names models or a corpus.
+    """
+    if agent.card.oracle or agent.card.models or agent.card.corpus or own.is_own(agent.card.graph):
+        raise UserError(
+            f"The agent {agent.spec!r} cannot run inside another: it is an oracle or a graph of one's own, or names "
+            "models or a corpus of its own. An inner agent uses those of the outer one."
+        )
+    return agent
+
+
 def _like(example: bool | int | float | str, value: Value, key: str, spec: Spec) -> Any:
     wanted: type = type(example)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):

@@ -97,22 +97,12 @@ class InnerContext:
 
 
 async def answer_of(session: Session, text: str) -> str:
-    """Run another agent on the question's stem, inside this attempt: same models, corpus, journal and caps.
-
-    Raises:
-        UserError: there is no such agent, it is an oracle, or it names models or a corpus of its own.
-    """
-    from ragrounds.agents.agent import open_agent
+    """Run another agent on the question's stem, inside this attempt: same models, corpus, journal and caps."""
+    from ragrounds.agents.agent import checked_inner, open_agent
     from ragrounds.graphs import catalogue
     from ragrounds.prompts.loader import PromptFolder
 
-    agent = open_agent(text)
-    if agent.card.oracle or agent.card.models or agent.card.corpus:
-        raise UserError(
-            f"The agent {agent.spec!r} cannot run inside another: it is an oracle, or names models or a corpus of its "
-            "own. An inner agent uses those of the outer one."
-        )
+    agent = checked_inner(open_agent(text))
     context = InnerContext(session, session.stem, agent.parameters, PromptFolder(agent.card.prompts), role="querying")
-    graph = catalogue.build(agent.card.graph).compile()
-    state = await graph.ainvoke({}, context=context)
+    state = await catalogue.build(agent.card.graph).compile().ainvoke({}, context=context)
     return str(state.get("answer", ""))

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ragrounds import __version__
-from ragrounds.agents.agent import Agent, open_agent
+from ragrounds.agents.agent import Agent, inner_agent, open_agent
 from ragrounds.contracts import Model, Searcher
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import Benchmark
@@ -83,10 +83,26 @@ def identity(
         "retriever": searcher.spec if searcher else None,
         "corpus": searcher.corpus if searcher else None,
         "limits": msgspec.to_builtins(card.limits),
+        "question_only": card.question_only,
+        "oracle": card.oracle,
+        "inner": _inner(agent),
         "benchmark": benchmark.name,
         "questions": benchmark.version,
         "selection": msgspec.to_builtins(benchmark.selection),
         "epochs": epochs,
+    }
+
+
+def _inner(agent: Agent) -> dict[str, Any] | None:
+    """What the results of an agent inside this one depend on; the rest it shares with this one."""
+    inner = inner_agent(agent)
+    if inner is None:
+        return None
+    return {
+        "agent": inner.spec,
+        "graph_source": catalogue.digest(inner.card.graph),
+        "parameters": dict(inner.parameters),
+        "prompts": PromptFolder(inner.card.prompts).digest(catalogue.prompts_of(inner.card.graph)),
     }
 
 
