@@ -9,15 +9,19 @@ from statsmodels.stats.proportion import confint_proportions_2indep
 from ragrounds.contracts import Entry, SearchRequest, SearchResult
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses import (
+    ANALYSES,
+    Choices,
     Found,
     against_ndcg,
     against_parameter,
     against_size,
+    analyse,
     answered,
     by_position,
     by_success,
     first_found,
     grid,
+    naming,
     over_epochs,
     searches,
     sources,
@@ -262,3 +266,19 @@ def test_mean_and_spread_over_epochs(store):
     assert first.values == pytest.approx((0.5, 0.6, 0.7))
     assert (first.mean, first.sd) == (pytest.approx(0.6), pytest.approx(0.1))
     assert second.sd is None
+
+
+def test_every_analysis_by_name_gives_a_table(store, monkeypatch):
+    models = {"model": "x:y-7b"}
+    first = add(store, "rag[top_k=2]", lambda i, e: i < 5, parameters={"top_k": 2}, models=models)
+    second = add(store, "rag[top_k=8]", lambda i, e: i < 9, created=2.0, parameters={"top_k": 8}, models=models)
+    monkeypatch.setattr(naming, "_first", lambda store, run: placed([1] * COUNT))
+    for name in ANALYSES:
+        made = analyse(name, store, [first.run, second.run], Choices())
+        assert made.table.rows, name
+        assert {len(row) for row in made.table.rows} == {len(made.table.columns)}
+        assert msgspec.json.encode(made)
+    with pytest.raises(UserError, match="Did you mean 'position'"):
+        analyse("positon", store, [first.run], Choices())
+    with pytest.raises(UserError, match="needs a run"):
+        analyse("grid", store, [], Choices())

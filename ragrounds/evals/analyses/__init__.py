@@ -2,6 +2,7 @@
 
 from ragrounds.evals.analyses.curves import Curves, against_parameter, against_size
 from ragrounds.evals.analyses.material import Answered, Found, answered, first_found, searches
+from ragrounds.evals.analyses.naming import ANALYSES, Analysed, Choices, Table, analyse
 from ragrounds.evals.analyses.retrieved import (
     Positions,
     Qualities,
@@ -15,7 +16,10 @@ from ragrounds.evals.analyses.retrieved import (
 from ragrounds.evals.analyses.tables import Epochs, Grid, grid, over_epochs
 
 __all__ = [
+    "ANALYSES",
+    "Analysed",
     "Answered",
+    "Choices",
     "Curves",
     "Epochs",
     "Found",
@@ -24,9 +28,11 @@ __all__ = [
     "Qualities",
     "Sources",
     "Success",
+    "Table",
     "against_ndcg",
     "against_parameter",
     "against_size",
+    "analyse",
     "answered",
     "by_position",
     "by_success",

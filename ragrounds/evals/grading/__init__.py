@@ -5,7 +5,17 @@ A grade is a score with the calls that it took. What the judge could not say is 
 
 from ragrounds.evals.grading.equivalence import Equivalence
 from ragrounds.evals.grading.grade import Grade, Grader, judges_itself
+from ragrounds.evals.grading.run import GradedRun, grade_run
 from ragrounds.evals.grading.running import grade_attempts
 from ragrounds.evals.grading.statements import Statements
 
-__all__ = ["Equivalence", "Grade", "Grader", "Statements", "grade_attempts", "judges_itself"]
+__all__ = [
+    "Equivalence",
+    "Grade",
+    "GradedRun",
+    "Grader",
+    "Statements",
+    "grade_attempts",
+    "grade_run",
+    "judges_itself",
+]

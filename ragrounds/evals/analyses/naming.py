@@ -1,0 +1,164 @@
+"""Analyses by name, each as a table and as its own record: what `ragrounds analyse NAME RUN…` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from ragrounds.errors import UserError, unknown
+from ragrounds.evals.analyses.curves import Curves, against_parameter, against_size
+from ragrounds.evals.analyses.material import Answered, Found, answered, first_found, searches
+from ragrounds.evals.analyses.retrieved import against_ndcg, by_position, by_success, sources
+from ragrounds.evals.analyses.tables import grid, over_epochs
+from ragrounds.evals.figures import Figure
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Run
+
+
+class Table(Struct, frozen=True, kw_only=True):
+    """Rows under headings. A cell is a text, a number, a figure with its interval, or ``None`` for not known."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | float | int | Figure | None, ...], ...]
+    note: str = ""
+
+
+class Analysed(Struct, frozen=True, kw_only=True):
+    """An analysis: a table for people, a record for programs."""
+
+    name: str
+    table: Table
+    record: Struct | tuple[Struct, ...]
+
+
+class Choices(Struct, frozen=True, kw_only=True):
+    """What may be set; each analysis takes what it needs."""
+
+    protocol: str = "strict"
+    k: int = 10
+    parameter: str = "top_k"
+    sizes: Mapping[str, float] = MappingProxyType({})
+    """Model text → billions of parameters."""
+    corpus: Mapping[str, int] = MappingProxyType({})
+    """Source → its passages in the corpus."""
+    seed: int = 0
+
+
+def analyse(name: str, store: Store, runs: Sequence[Run], choices: Choices) -> Analysed:
+    """Run one analysis over stored runs. No model is asked and nothing is searched again.
+
+    Raises:
+        UserError: an unknown analysis, no runs, or runs that lack what it needs.
+    """
+    if name not in ANALYSES:
+        raise unknown("analysis", name, ANALYSES, "ragrounds analyse --help")
+    if not runs:
+        raise UserError(f"The analysis {name!r} needs a run; see `ragrounds runs ls`.")
+    return ANALYSES[name][1](store, [answered(store, run, choices.protocol) for run in runs], choices)
+
+
+def _passages(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+    return _curves("passages", against_parameter(runs, choices.parameter, choices.seed))
+
+
+def _size(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+    return _curves("size", against_size(runs, choices.sizes, choices.seed))
+
+
+def _curves(name: str, made: Curves) -> Analysed:
+    rows = [(curve.name, point.x, point.figure, point.run) for curve in made.curves for point in curve.points]
+    note = f"Without {made.x}: {', '.join(made.without)}." if made.without else ""
+    columns = ("agent", made.x, f"accuracy ({made.protocol})", "run")
+    table = Table(title=f"Accuracy against {made.x}", columns=columns, rows=tuple(rows), note=note)
+    return Analysed(name=name, table=table, record=made)
+
+
+def _position(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+    made = tuple(by_position(run, _first(store, run), seed=choices.seed) for run in runs)
+    rows = [(one.run, found.ranks, found.questions, found.figure) for one in made for found in one.bins]
+    note = "; ".join(f"{one.run}: {one.without_gold:,} questions without a gold document or a search" for one in made)
+    columns = ("run", "rank of the gold passage", "questions", f"accuracy ({choices.protocol})")
+    table = Table(title="Accuracy by the gold passage's position", columns=columns, rows=tuple(rows), note=note)
+    return Analysed(name="position", table=table, record=made)
+
+
+def _success(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+    made = tuple(by_success(run, _first(store, run), choices.k) for run in runs)
+    rows = []
+    for one in made:
+        found, missed = (one.found_right, one.found_wrong), (one.missed_right, one.missed_wrong)
+        interval = (one.difference, one.low, one.high)
+        rows.append((one.run, *found, *missed, one.accuracy_found, one.accuracy_missed, *interval))
+    columns = (
+        *("run", "found, right", "found, wrong", "missed, right", "missed, wrong"),
+        *("accuracy if found", "accuracy if missed", "difference", "low", "high"),
+    )
+    title = f"Gold document among the first {choices.k} passages, and the answer ({choices.protocol})"
+    return Analysed(name="success", table=Table(title=title, columns=columns, rows=tuple(rows)), record=made)
+
+
+def _quality(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+    made = against_ndcg([(run, _first(store, run)) for run in runs], choices.k, choices.seed)
+    rows = [(point.run, point.ndcg, point.figure, point.questions) for point in made.runs]
+    note = "" if made.correlation is None else f"Pearson's correlation over runs: {made.correlation:.2f}."
+    columns = ("run", f"nDCG@{made.k}", f"accuracy ({made.protocol})", "questions")
+    table = Table(title=f"Accuracy against nDCG@{made.k}", columns=columns, rows=tuple(rows), note=note)
+    return Analysed(name="quality", table=table, record=made)
+
+
+def _sources(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+    made = tuple(sources(run, _first(store, run), choices.k, sizes=choices.corpus) for run in runs)
+    rows = [
+        (one.run, dataset, source, share, one.corpus.get(source))
+        for one in made
+        for dataset, shares in one.shares.items()
+        for source, share in shares.items()
+    ]
+    columns = ("run", "dataset", "source", f"share of the first {choices.k}", "share of the corpus")
+    return Analysed(
+        name="sources", table=Table(title="Sources of passages", columns=columns, rows=tuple(rows)), record=made
+    )
+
+
+def _grid(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+    made = grid(runs, choices.seed)
+    datasets = tuple(dict.fromkeys(name for cell in made.cells for name in cell.datasets))
+    rows = [
+        (cell.corpus, cell.retriever, *(cell.datasets.get(name) for name in datasets), cell.overall)
+        for cell in made.cells
+    ]
+    columns = ("corpus", "retriever", *datasets, "mean")
+    title = f"Accuracy by corpus and retriever ({made.protocol})"
+    return Analysed(name="grid", table=Table(title=title, columns=columns, rows=tuple(rows)), record=made)
+
+
+def _epochs(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+    made = over_epochs(runs)
+    rows = [(one.name, len(one.values), one.mean, one.sd) for one in made]
+    columns = ("agent", "epochs", f"mean accuracy ({choices.protocol})", "sd")
+    return Analysed(
+        name="epochs", table=Table(title="Mean and spread over epochs", columns=columns, rows=tuple(rows)), record=made
+    )
+
+
+def _first(store: Store, run: Answered) -> dict[str, Found]:
+    return first_found(searches(store, run.run), run.questions)
+
+
+_Analysis = Callable[[Store, Sequence[Answered], Choices], Analysed]
+ANALYSES: Mapping[str, tuple[str, _Analysis]] = MappingProxyType(
+    {
+        "passages": ("accuracy against the number of passages (MIRAGE Fig. 3, MRAG Fig. 3)", _passages),
+        "size": ("accuracy against model size (MRAG Fig. 4)", _size),
+        "position": ("accuracy by the gold passage's position (MIRAGE Fig. 4)", _position),
+        "sources": ("share of sources among the passages (MIRAGE Fig. 5)", _sources),
+        "grid": ("corpus and retriever (MIRAGE Table 7)", _grid),
+        "success": ("retrieval success and right answers (OGCaReBench Table 14)", _success),
+        "quality": ("accuracy against nDCG (R2MED Fig. 5)", _quality),
+        "epochs": ("mean and sd over epochs (MRAG)", _epochs),
+    }
+)
+"""Name → what it shows, and how it is made."""
