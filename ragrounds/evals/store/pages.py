@@ -51,7 +51,7 @@ class Pages:
         wanted = list(indices)
         found: dict[int, Outline] = {}
         by_run: dict[int, list[tuple[int, int]]] = {}
-        for index in set(wanted):
+        for index in {index for index in wanted if 0 <= index < len(self)}:
             number = bisect.bisect_right(self._starts, index) - 1
             position, epoch = divmod(index - self._starts[number], self.runs[number].epochs)
             by_run.setdefault(number, []).append((position, epoch))

@@ -89,7 +89,7 @@ class BrowseScreen(Outside, Screen[None]):
         yield Static(id="where", markup=False)
         with Container(id="panes"):
             yield Rows(self._attempt_row, id="attempts", title="attempts", head=self._heading)
-            yield Rows(self._branch_row, id="tree", title="steps", head=self._tree_heading)
+            yield Rows(self._branch_row, id="tree", title="steps", head=figure_heading)
             yield Pager(id="detail", title="detail")
         yield FindBar()
         yield Footer()
@@ -112,9 +112,6 @@ class BrowseScreen(Outside, Screen[None]):
 
     def _heading(self, width: int) -> str:
         return attempt_heading(width, self.agents)
-
-    def _tree_heading(self, width: int) -> str:
-        return figure_heading(width, self.measure)
 
     def _branch_row(self, row: int, width: int) -> Cells:
         if self.tree_state is None:
@@ -160,6 +157,7 @@ class BrowseScreen(Outside, Screen[None]):
     def _tree_changed(self, keep_scroll: bool = False) -> None:
         state = self.tree_state
         self.tree_pane.show(len(state.branches()) if state else 0, state.row() if state else 0)
+        self.tree_pane.border_title = f"steps, share of {self.measure}"
         self.pager.pattern = state.pattern if state else ""
         self.pager.show(state.pieces() if state else (), keep_scroll)
 

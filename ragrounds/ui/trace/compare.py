@@ -109,7 +109,9 @@ class CompareScreen(Outside, Screen[None]):
     def _questions_changed(self) -> None:
         shown = self.comparing.shown
         rows = self.query_one("#questions", Rows)
-        rows.border_title = f"{len(shown):,} questions that {_SAID[self.comparing.which]}"
+        rows.border_title = (
+            f"{len(shown):,} question{'' if len(shown) == 1 else 's'} that {_SAID[self.comparing.which]}"
+        )
         self.texts.arrange(array("Q", (one.row for one in shown)), Filter(), "asked")
         rows.show(len(shown), self.comparing.row)
         if self.opened is None and shown:
@@ -154,7 +156,7 @@ class CompareScreen(Outside, Screen[None]):
         return [*left, (" │ ", "dim"), *self._half(side.right, side.depth, half, 1)]
 
     def _heading(self, width: int) -> str:
-        half = figure_heading((width - 3) // 2, "time")
+        half = figure_heading((width - 3) // 2)
         return f"{half} │ {half}"
 
     def _half(self, node: Node | None, depth: int, width: int, number: int) -> Cells:

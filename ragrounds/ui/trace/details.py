@@ -50,7 +50,7 @@ def _attempt(opened: Opened) -> Iterator[Piece]:
     yield Piece(
         (f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown")
         + f" | spent {dollars(attempt.spent)}, from cold {dollars(attempt.cold)}"
-        + f" | {attempt.calls} calls | {duration(attempt.seconds)}",
+        + f" | {attempt.calls} {'call' if attempt.calls == 1 else 'calls'} | {duration(attempt.seconds)}",
         "dim",
     )
     yield Piece("\nscores", "heading")

@@ -99,9 +99,9 @@ def branch_cells(branch: Branch, total: Figures, width: int, measure: Measure) -
     return [(fit("  " * branch.depth + fold + label, room), style), *columns]
 
 
-def figure_heading(width: int, measure: Measure) -> str:
+def figure_heading(width: int) -> str:
     """The names of the columns of :func:`branch_cells`."""
-    columns = [fit(f" {measure}", 9)] if width >= 56 else [fit(f" {measure}", 5)] if width >= 34 else []
+    columns = [fit(" share", 9)] if width >= 56 else ["share"] if width >= 34 else []
     columns.append(fit("time", 8, right=True))
     columns += [fit("tokens", 7, right=True)] if width >= 30 else []
     columns += [fit("cold", 8, right=True)] if width >= 44 else []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+from textual.binding import Binding
+
 from ragrounds.errors import UserError, nearest
 
 
@@ -31,14 +33,19 @@ def read_keymap(file: Path) -> dict[str, str]:
 
 def ids() -> list[str]:
     """The ids of all bindings."""
-    from textual.binding import Binding
+    return sorted({binding.id for binding in bindings() if binding.id})
 
+
+def bindings() -> list[Binding]:
+    """Every key of the viewer."""
     from ragrounds.ui.trace.app import TraceApp
     from ragrounds.ui.trace.browse import BrowseScreen
     from ragrounds.ui.trace.compare import CompareScreen
+    from ragrounds.ui.trace.filtering import FilterScreen
+    from ragrounds.ui.trace.finding import FindBar
+    from ragrounds.ui.trace.help import HelpScreen
     from ragrounds.ui.trace.lines import Rows
     from ragrounds.ui.trace.pager import Pager
 
-    owners = (TraceApp, BrowseScreen, CompareScreen, Rows, Pager)
-    bindings = [binding for owner in owners for binding in owner.BINDINGS if isinstance(binding, Binding)]
-    return sorted({binding.id for binding in bindings if binding.id})
+    owners = (TraceApp, BrowseScreen, CompareScreen, FilterScreen, FindBar, HelpScreen, Rows, Pager)
+    return [binding for owner in owners for binding in owner.BINDINGS if isinstance(binding, Binding)]

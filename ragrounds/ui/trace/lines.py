@@ -35,7 +35,7 @@ STYLES = (
 """Names of the styles that text may have; what they look like stands in the style sheet."""
 
 
-class Lines(ScrollView, can_focus=True):
+class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     """Lines drawn on demand."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{name}" for name in STYLES}

@@ -23,7 +23,8 @@ class Pager(Lines):
         Binding("down,j", "scroll_down", "Down", show=False, id="detail.down"),
         Binding("home,g", "scroll_home", "Top", show=False, id="detail.top"),
         Binding("end,G", "scroll_end", "End", show=False, id="detail.end"),
-        Binding("space", "page_down", "Page down", show=False, id="detail.page"),
+        Binding("pageup,ctrl+b", "page_up", "Page up", show=False, id="detail.page_up"),
+        Binding("pagedown,ctrl+d,space", "page_down", "Page down", show=False, id="detail.page_down"),
     ]
 
     def __init__(self, *, id: str, title: str) -> None:

@@ -1,0 +1,100 @@
+"""`ragrounds trace` without a terminal, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from ragrounds.cli import main
+
+
+class Done(Struct, frozen=True):
+    returncode: object
+    stdout: str
+    stderr: str
+
+
+Trace = Callable[..., Done]
+
+
+@pytest.fixture
+def trace(quiz: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Trace:
+    shutil.copytree(quiz, home)
+
+    def run(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["ragrounds", "trace", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Done(ended.value.code, *capsys.readouterr())
+
+    return run
+
+
+def test_an_attempt_in_every_format(trace: Trace) -> None:
+    text = trace("--attempt", "seeker/quiz/000", "--format", "text")
+    assert text.returncode == 0, text.stderr
+    assert "search + read ×3" in text.stdout
+    assert "You are careful." in text.stdout
+    data = json.loads(trace("--attempt", "seeker[rounds=3]/000", "--format", "json").stdout)
+    assert data["tree"]["children"][0]["label"] == "search + read ×3"
+    assert data["tree"]["tokens"] == 480
+    assert data["trace"]["steps"][6]["calls"][0]["asked"]["messages"][1]["content"] == "Now **answer**."
+    markdown = trace("--attempt", "seeker/quiz/000", "--format", "markdown").stdout
+    assert markdown.startswith("# `quiz/000` by `seeker[rounds=3]`")
+    assert "try 1 failed: rate_limit (HTTP 429)" in markdown
+
+
+def test_lists_filter_sort_and_limit(trace: Trace) -> None:
+    rows = json.loads(trace("--format", "json", "--mark", "wrong", "--sort", "time", "--limit", "3").stdout)
+    assert [(row["agent"], row["question_id"]) for row in rows] == [
+        ("seeker[rounds=3]", "quiz/004"),
+        ("plain", "quiz/003"),
+        ("plain", "quiz/002"),
+    ]
+    assert rows[0]["protocol"] == "strict"
+    table = trace("plain", "--format", "markdown", "--find", "case 4").stdout.splitlines()
+    assert len(table) == 3
+    assert "quiz/004" in table[2]
+
+
+def test_what_only_one_has_right(trace: Trace) -> None:
+    data = json.loads(trace("plain", "seeker", "--differing", "--format", "json").stdout)
+    assert [(row["question_id"], row["first"], row["second"]) for row in data["questions"]] == [
+        ("quiz/001", 0.0, 1.0),
+        ("quiz/004", 1.0, 0.0),
+    ]
+    assert "quiz/001  0      1" in trace("plain", "seeker", "--differing").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "needs a terminal"),
+        (("--format", "html"), "Known: text, json, markdown"),
+        (("--format", "text", "--outcome", "answerd"), "Did you mean 'answered'"),
+        (("--format", "text", "--sort", "costs"), "Did you mean 'cost'"),
+        (("--format", "text", "--subject", "cardiolgy"), "Did you mean 'cardiology'"),
+        (("--format", "text", "--attempt", "plain"), "expected RUN/QUESTION"),
+        (("--format", "text", "--attempt", "plian/quiz/000"), "There is no run 'plian'"),
+        (("--format", "text", "--attempt", "plain/quiz/00"), "has no question"),
+        (("plain", "--differing"), "compares two runs"),
+        (("nobody", "--format", "text"), "There is no run 'nobody'"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(trace: Trace, arguments: tuple[str, ...], said: str) -> None:
+    done = trace(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_an_empty_store_says_how_to_fill_it(trace: Trace, home: Path) -> None:
+    shutil.rmtree(home)
+    assert "`ragrounds run` makes some" in trace("--format", "text").stderr
