@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ragrounds.contracts import Request
+from ragrounds.contracts import Continuation, Request
 from ragrounds.models import tokens
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import FREE
@@ -54,6 +54,8 @@ class ExtractiveBaseline:
 
     spec = SPEC
     window: int | None = None
+    continues: Continuation = "prefix"
+    """It reads the prompt and nothing of its own text, so it can always be asked again."""
 
     def count(self, text: str) -> int:
         return tokens.count(text)
