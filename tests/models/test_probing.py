@@ -1,0 +1,63 @@
+"""Finding out how a server goes on with a text, against servers that can and servers that cannot."""
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from ragrounds.errors import StopRun
+from ragrounds.models.probing import probe
+
+NUMBERS = "one two three four five six seven eight nine".split()
+
+
+def server(*, continues="yes", names=False, keeps=False, tools=True):
+    async def complete(request):
+        body = await request.json()
+        if body.get("tools") and not tools:
+            return web.json_response({"error": {"message": "no tools here"}}, status=400)
+        last = body["messages"][-1]
+        begun = last["content"].split() if last["role"] == "assistant" else []
+        if begun and continues == "refused":
+            return web.json_response({"error": {"message": "cannot continue"}}, status=400)
+        if begun and continues == "ignored":
+            begun = []
+        words = NUMBERS[len(begun) :]
+        choice = {"finish_reason": "stop"}
+        for stop in body.get("stop", []):
+            if stop in words:
+                words = words[: words.index(stop) + keeps]
+                if names:
+                    choice["stop_reason"] = stop
+        choice["message"] = {"role": "assistant", "content": (" " if begun else "") + " ".join(words)}
+        return web.json_response({"choices": [choice], "model": "m"})
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", complete)
+    return TestServer(app)
+
+
+async def probed(**how):
+    async with server(**how) as running:
+        return await probe(f'openai:m[base_url="{running.make_url("/v1")}"]')
+
+
+@pytest.mark.parametrize(("how", "way"), [("yes", "prefix"), ("ignored", "turns"), ("refused", "turns")])
+async def test_the_way_that_works_is_found(how, way):
+    assert (await probed(continues=how)).continues == way
+
+
+@pytest.mark.parametrize("names", [True, False])
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_what_becomes_of_stop_strings(names, keeps):
+    found = await probed(names=names, keeps=keeps)
+    assert (found.stops, found.names_stop, found.keeps_stop) == (True, names, keeps)
+
+
+async def test_whether_tools_are_taken():
+    assert (await probed(tools=True)).tools is True
+    assert (await probed(tools=False)).tools is False
+
+
+async def test_a_server_that_is_not_there_is_told():
+    with pytest.raises(StopRun, match="cannot connect"):
+        await probe('openai:m[base_url="http://127.0.0.1:9/v1",tries=1]')
