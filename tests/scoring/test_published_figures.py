@@ -8,6 +8,7 @@ import pytest
 
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.scoring import scorer
+from ragrounds.evals.statistics import mcnemar, paired_difference, proportion
 from tests.scoring.making import attempt
 
 DATASETS = ("mmlu", "medqa", "medmcqa", "pubmedqa", "bioasq")
@@ -47,6 +48,30 @@ def test_accuracies(scored, setting, protocol, figures, mean):
     columns = [scored[setting, protocol, dataset] for dataset in DATASETS]
     assert [percent(column) for column in columns] == figures
     assert round(sum(100 * sum(s.value for s in column) / len(column) for column in columns) / 5, 2) == mean
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("setting", "errors"),
+    [("cot", [1.35, 1.34, 0.77, 2.15, 1.76]), ("rag_32", [1.30, 1.32, 0.76, 2.10, 1.19])],
+)
+def test_errors(scored, setting, errors):
+    columns = [[score.value for score in scored[setting, "mirage", dataset]] for dataset in DATASETS]
+    assert [round(100 * proportion(column).error, 2) for column in columns] == errors
+
+
+@pytest.mark.data
+def test_retrieval_helps_beyond_chance(scored):
+    def values(setting):
+        return [score.value for dataset in DATASETS for score in scored[setting, "mirage", dataset]]
+
+    datasets = [dataset for dataset in DATASETS for _ in scored["cot", "mirage", dataset]]
+    test = mcnemar([value == 1.0 for value in values("cot")], [value == 1.0 for value in values("rag_32")])
+    assert test.p < 1e-19
+    difference = paired_difference(values("cot"), values("rag_32"), datasets)
+    assert 100 * difference.value == pytest.approx(71.57 - 60.61, abs=0.01)
+    assert difference.low > 0.09
+    assert difference.high < 0.13
 
 
 @pytest.mark.data
