@@ -14,6 +14,7 @@ Lengths are exact; Lucene itself rounds them to one byte, which moves nDCG@10 in
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import math
 from collections import Counter
 from pathlib import Path
@@ -107,6 +108,8 @@ class Bm25:
         self._statistics = statistics
         self._analyse = analyser(parameters.analyser)
         self._spec = str(parameters.spec)
+        # Importing numba takes longer than searching a small collection a thousand times.
+        self._compiled = statistics.passages > _SMALL and importlib.util.find_spec("numba") is not None
         self._corpus = collection.corpus
         listed = msgspec.msgpack.decode((folder / "terms.msgpack").read_bytes(), type=list[str])
         self._numbers = {term: number for number, term in enumerate(listed)}
@@ -172,7 +175,7 @@ class Bm25:
         best: list[tuple[int, float]] = []
         for shard in self._shards if terms else ():
             least = best[-1][1] if len(best) >= k else 0.0
-            positions, scores = shard.best(terms, k, least)
+            positions, scores = shard.compiled(terms, k, least) if self._compiled else shard.best(terms, k, least)
             best += zip((positions + shard.first).tolist(), scores.tolist(), strict=True)
             best.sort(key=lambda hit: (-hit[1], hit[0]))
             del best[k:]

@@ -1,5 +1,6 @@
 """BM25 against a plain reading of its formula, against bm25s, and however the collection is cut."""
 
+import importlib.util
 import json
 import math
 import shutil
@@ -121,12 +122,18 @@ def test_scores_are_the_formulas_and_no_cut_changes_them(
         patch.setattr(postings, "_LONG", common)  # so that the short-cuts are taken in small collections too
         patch.setattr(postings, "_LOOK_UP", look_up)
         collection = open_collection(f"beir:{folder}", home)
-        cut = open_bm25(collection, chosen, shard=shard).ranked(query, k)
+        searcher = open_bm25(collection, chosen, shard=shard)
+        cut = searcher.ranked(query, k)
+        compiled = cut
+        if importlib.util.find_spec("numba"):
+            searcher._compiled = True
+            compiled = searcher.ranked(query, k)
         shutil.rmtree(next(collection.folder.glob("bm25-*")))
         patch.setattr(postings, "_LONG", 2.0)
         whole = open_bm25(collection, chosen).ranked(query, len(documents))
     expected = naive(documents, query, k1, b, query_weighted)
     assert cut == whole[:k]  # to the last bit
+    assert compiled == cut
     assert len(whole) == sum(score > 0 for score in expected)
     for position, score in whole:
         assert score == pytest.approx(expected[position], rel=1e-5)

@@ -1,0 +1,86 @@
+"""100,000 stored matches: reading them, Bradley–Terry with 1,000 bootstraps by question, Elo over 100 orders.
+
+    python perf/arena_bootstrap.py [questions]
+
+Processor time, one core. The store is made first, in a folder that is removed again.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ragrounds.evals.arena import elo
+from ragrounds.evals.arena.arena import Arena, System
+from ragrounds.evals.arena.axes import Axis
+from ragrounds.evals.arena.keeping import ArenaKeeper, Detail, Judged
+from ragrounds.evals.arena.outcomes import combine, matches_of
+from ragrounds.evals.arena.pairs import all_pairs
+from ragrounds.evals.arena.rating import rate
+from ragrounds.evals.store.store import Store
+
+MATCHES, SYSTEMS = 100_000, 12
+
+
+def stored(keeper: ArenaKeeper, arena: Arena, questions: int) -> int:
+    """Write the judgements of both orders of every match."""
+    draw = np.random.default_rng(0)
+    strengths = draw.normal(0, 0.6, SYSTEMS)
+    first, second = all_pairs(SYSTEMS)
+    pairs = len(first)
+    number = keeper.add(arena)
+    taken = draw.permutation(pairs * questions)[:MATCHES]
+    rows = []
+    for place, cell in enumerate(taken.tolist()):
+        one, other = int(first[cell % pairs]), int(second[cell % pairs])
+        for a, b in ((one, other), (other, one)):
+            won = draw.random() < 1 / (1 + np.exp(strengths[b] - strengths[a] - 0.3))
+            letter = "=" if draw.random() < 0.2 else "1" if won else "2"
+            judged = Judged(
+                judge=0,
+                question_id=f"q{cell // pairs}",
+                first=a,
+                second=b,
+                part=0,
+                number=place,
+                outcomes=letter,
+                calls=1,
+            )
+            rows.append((judged, Detail({}, ())))
+    keeper.add_judgements(number, rows)
+    return number
+
+
+def main(questions: int) -> None:
+    arena = Arena(
+        systems=tuple(System(name=f"system {n}") for n in range(SYSTEMS)),
+        benchmark="made up",
+        questions="0",
+        count=questions,
+        axes=(Axis("usefulness", "u"),),
+        judges=("judge",),
+        prompts={},
+    )
+    with tempfile.TemporaryDirectory() as folder, Store(Path(folder)) as store:
+        keeper = ArenaKeeper(store)
+        number = stored(keeper, arena, questions)
+        start = time.process_time()
+        matches = matches_of(arena, combine(arena, keeper.judgements(number)), 0)
+        read = time.process_time()
+        rated = rate(matches, replicates=1000)
+        fitted = time.process_time()
+        elo.shuffled(matches, shuffles=100)
+        ended = time.process_time()
+    print(f"{len(matches):,} matches of {SYSTEMS} systems on {matches.clusters:,} questions, both orders stored")
+    print(f"reading and combining   {read - start:5.2f} s")
+    print(f"ratings, 1,000 resamples {fitted - read:4.2f} s")
+    print(f"Elo over 100 orders     {ended - fitted:5.2f} s")
+    print(f"together                {ended - start:5.2f} s of CPU (bar: 10 s); best {rated.rows[0].system}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2000)

@@ -1,0 +1,37 @@
+"""One index beside the same in shards: identical rankings and scores, to the last bit.
+
+head -n 100000 m1.jsonl > m01.jsonl
+python perf/retrieval_shards.py DATA m01.jsonl HOME
+"""
+
+import json
+import random
+import shutil
+import sys
+from pathlib import Path
+
+from ragrounds.tools.bm25 import Settings
+from ragrounds.tools.bm25_building import open_bm25
+from ragrounds.tools.opening import open_collection
+
+
+def main(data: Path, corpus: Path, home: Path) -> None:
+    benchmark = json.loads((data / "mirage/benchmark.json").read_text())
+    questions = [item["question"] for part in benchmark.values() for item in part.values()]
+    random.Random(0).shuffle(questions)
+    collection = open_collection(f"jsonl:{corpus}", home)
+    results = {}
+    for shard in (len(collection.store), 17_000):
+        for old in collection.folder.glob("bm25-*"):
+            shutil.rmtree(old)
+        searcher = open_bm25(collection, Settings(), shard=shard)
+        count = len(searcher._shards)
+        results[count] = [searcher.ranked(question, 100) for question in questions[:500]]
+        print(f"{len(collection.store):,} passages in {count} shards: {len(results[count])} questions, top 100")
+    one, several = results.values()
+    same = sum(left == right for left, right in zip(one, several, strict=True))
+    print(f"identical rankings and scores: {same} of {len(one)}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))
