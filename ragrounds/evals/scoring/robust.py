@@ -50,12 +50,16 @@ def read(text: str, question: Question) -> Read:
         return failed
     labels = tuple(question.options)
     stated = statements(plain)
-    for candidate in stated or [plain, plain.splitlines()[-1]]:
+    for candidate in stated or [plain]:
         label = by_label(candidate, question) or by_text(candidate, question)
         if label:
             return Read("answered", label)
         if abstains(candidate[-_LAST:]):
             break
+    else:
+        label = by_label(plain.splitlines()[-1], question)
+        if label and not _explicit(plain):
+            return Read("answered", label)
     candidate = stated[0] if stated else plain
     several = _mentions(candidate, labels) if len(candidate) <= _LAST else set()
     if len(several) > 1 and not abstains(candidate):
@@ -66,12 +70,20 @@ def read(text: str, question: Question) -> Read:
 def statements(text: str) -> list[str]:
     """The places that say what the answer is, the last one first. A JSON field, a box or a tag is a statement by
     itself; only where there is none are sentences ("the answer is …") looked at."""
+    explicit = _explicit(text)
+    if explicit:
+        return [next((group for group in reversed(explicit.groups()) if group is not None), "").strip()]
+    said = deque(_SAID.finditer(text), maxlen=_MOST_STATEMENTS)
+    return [text[match.end() : match.end() + _STATEMENT].split("\n")[0].strip() for match in reversed(said)]
+
+
+def _explicit(text: str) -> re.Match[str] | None:
+    """The last JSON field, box or tag that states an answer."""
     for pattern in (_FIELD, _BOX, _TAG):
         found = deque(pattern.finditer(text), maxlen=1)
         if found:
-            return [next((group for group in reversed(found[-1].groups()) if group is not None), "").strip()]
-    said = deque(_SAID.finditer(text), maxlen=_MOST_STATEMENTS)
-    return [text[match.end() : match.end() + _STATEMENT].split("\n")[0].strip() for match in reversed(said)]
+            return found[-1]
+    return None
 
 
 def by_label(candidate: str, question: Question) -> str:
@@ -87,9 +99,9 @@ def by_label(candidate: str, question: Question) -> str:
         label, rest = match.group(1), candidate[match.end() :]
         if _folded(rest) == _folded(question.options[label]):
             return label
-        return label if {found for found in another.findall(rest) if found != label} == set() else ""
+        return label if set(another.findall(rest)) <= {label} else ""
     mentioned = set(named.findall(candidate))
-    return mentioned.pop() if len(mentioned) == 1 else ""
+    return mentioned.pop() if len(mentioned) == 1 and set(another.findall(candidate)) <= mentioned else ""
 
 
 def by_text(candidate: str, question: Question) -> str:
@@ -115,12 +127,14 @@ def _label_patterns(labels: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
     alone = re.compile(f"{mark}{word}{mark}({one}){end}", re.IGNORECASE if letters else 0)
     # A label and then its text or a reason: "B. Rickets", "(B) Rickets", "B - Rickets", "B because". "A patient …" and
     # "B cells" are none.
-    after = r"(?=[\"'`*_)\]}>.,;:、，。：]|\s+[-–—:]\s|\s+(?:because|since|due to|as the)\b)"
+    after = r"(?=[\"'`*_)\]}>.,;:、，。：]|\s+[-–—:]\s|\s+(?:because|since|due to|as the)\b|是|为|正确|选项|项)"
     first = re.compile(f"{mark}{word}{mark}({one}){after}")
     wrong = r"(?!\W*\s(?:is|was|are)\s+(?:not|in|un|wrong|false|less))"
-    named = re.compile(rf"(?:[Oo]ptions?|[Cc]hoices?|选项|选)\s*[\"'(*]*({one})(?!\w){wrong}")
+    named = re.compile(rf"(?:[Oo]ptions?|[Cc]hoices?|选项|选)\s*[\"'(*]*({one})(?![A-Za-z0-9_]){wrong}")
     # A second label after the first: "A or B", "A. MMR and D. Influenza", "A/B". The B of "Anti-B" is none.
-    another = re.compile(rf"(?:^\W*|[,/;&]\s*|\b(?:or|and)\s+)[\"'(\[]*({one})(?=[.):\]/,;]|\s*$|\s+(?:or|and)\b)")
+    joined = r"(?:^\W*|[,/;&]\s*|\b(?:or|and)\s+|[或和与及、]\s*)"
+    ended = r"(?=[.):\]/,;]|\s*$|\s+(?:or|and)\b|[或和与及、。])"
+    another = re.compile(rf"{joined}[\"'(\[]*({one}){ended}")
     return alone, first, named, another
 
 
@@ -129,7 +143,7 @@ def _mentions(text: str, labels: tuple[str, ...]) -> set[str]:
     found = set()
     for label in labels:
         edge = r"(?=[\s\"'`*_)\]}>.,;:/]|$)" if label != "A" else r"(?=[\"'`*_)\]}>.,;:/]|\s+(?:or|and)\b|\s*$)"
-        if re.search(rf"(?<!\w){re.escape(label)}{edge}", text):
+        if re.search(rf"(?<![A-Za-z0-9_]){re.escape(label)}{edge}", text):
             found.add(label)
     return found
 
