@@ -45,45 +45,39 @@ def read(text: str, question: Question) -> Read:
     plain = unicodedata.normalize("NFKC", _THOUGHT_ENDS.split(text)[-1]).strip()
     if not plain:
         return Read("unparsable", reason="reasoning without an answer") if text.strip() else Read("none")
-    failed = failure(plain)
+    explicit = _explicit(plain)
+    failed = None if explicit else failure(plain)
     if failed:
         return failed
-    labels = tuple(question.options)
-    stated = statements(plain)
-    for candidate in stated or [plain]:
+    stated = [explicit] if explicit is not None else _sentences(plain)
+    # Only where nothing states the answer explicitly may it stand alone on the last line.
+    last = [plain.splitlines()[-1]] if explicit is None else []
+    for candidate in (*(stated or [plain]), *last):
         label = by_label(candidate, question) or by_text(candidate, question)
         if label:
             return Read("answered", label)
         if abstains(candidate[-_LAST:]):
             break
-    else:
-        label = by_label(plain.splitlines()[-1], question)
-        if label and not _explicit(plain):
-            return Read("answered", label)
     candidate = stated[0] if stated else plain
-    several = _mentions(candidate, labels) if len(candidate) <= _LAST else set()
+    several = _mentions(candidate, tuple(question.options)) if len(candidate) <= _LAST else set()
     if len(several) > 1 and not abstains(candidate):
         return Read("unparsable", reason=f"names several options: {', '.join(sorted(several))}")
     return without_answer(plain, candidate)
 
 
-def statements(text: str) -> list[str]:
-    """The places that say what the answer is, the last one first. A JSON field, a box or a tag is a statement by
-    itself; only where there is none are sentences ("the answer is …") looked at."""
-    explicit = _explicit(text)
-    if explicit:
-        return [next((group for group in reversed(explicit.groups()) if group is not None), "").strip()]
-    said = deque(_SAID.finditer(text), maxlen=_MOST_STATEMENTS)
-    return [text[match.end() : match.end() + _STATEMENT].split("\n")[0].strip() for match in reversed(said)]
-
-
-def _explicit(text: str) -> re.Match[str] | None:
-    """The last JSON field, box or tag that states an answer."""
+def _explicit(text: str) -> str | None:
+    """What the last JSON field states as the answer, or else the last box, or the last tag."""
     for pattern in (_FIELD, _BOX, _TAG):
         found = deque(pattern.finditer(text), maxlen=1)
         if found:
-            return found[-1]
+            return next((group for group in reversed(found[-1].groups()) if group is not None), "").strip()
     return None
+
+
+def _sentences(text: str) -> list[str]:
+    """What follows after each "the answer is …", the last one first."""
+    said = deque(_SAID.finditer(text), maxlen=_MOST_STATEMENTS)
+    return [text[match.end() : match.end() + _STATEMENT].split("\n")[0].strip() for match in reversed(said)]
 
 
 def by_label(candidate: str, question: Question) -> str:
