@@ -29,7 +29,7 @@ def print_report(report: Report, console: Console) -> None:
             _say(console, f"{system}: {count:,} empty answers, which lose to any answer.")
     for how, count in report.decided_without_judge.items():
         if count:
-            _say(console, f"{count:,} matches decided without a judge ({how} answers).")
+            _say(console, f"{count:,} {'match' if count == 1 else 'matches'} decided without a judge ({how} answers).")
     if report.left_out:
         _say(console, f"{report.left_out:,} questions left out: some system has not been asked them yet.")
     if report.cut:
@@ -141,11 +141,11 @@ def _exact(console: Console, axis: AxisReport) -> None:
         for one in found.disagreements[:_SHOWN]:
             _say(
                 console,
-                f"  {one.question_id}: {one.winner} ({one.winner_score:.2f}) won against "
+                f"- {one.question_id}: {one.winner} ({one.winner_score:.2f}) won against "
                 f"{one.loser} ({one.loser_score:.2f})",
             )
         if len(found.disagreements) > _SHOWN:
-            _say(console, f"  … {len(found.disagreements) - _SHOWN:,} more (--json has all)")
+            _say(console, f"- … {len(found.disagreements) - _SHOWN:,} more (--json has all)")
 
 
 def _costs(console: Console, report: Report) -> None:

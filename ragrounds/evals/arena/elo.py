@@ -12,6 +12,9 @@ from msgspec import Struct
 from ragrounds.evals.arena.matches import Floats, Ints, Matches
 
 START, K, BASE, SCALE = 1000.0, 40.0, 10.0, 400.0
+_RATE = float(np.log(BASE)) / SCALE
+_BLOCK = 4096
+"""Matches whose places are looked up at once."""
 
 
 class Shuffled(Struct, frozen=True):
@@ -41,13 +44,15 @@ def shuffled(matches: Matches, *, shuffles: int = 100, seed: int = 0) -> Shuffle
 
 def _play(matches: Matches, orders: Ints) -> Floats:
     """(S, K) ratings after each of S orders (S, N): all orders advance one match at a time, together."""
-    count = len(orders)
-    ratings = np.full((count, len(matches.systems)), START)
-    rows = np.arange(count)
-    for step in orders.T:
-        one, other = matches.first[step], matches.second[step]
-        here, there = ratings[rows, one], ratings[rows, other]
-        change = K * (matches.score[step] - 1.0 / (1.0 + BASE ** ((there - here) / SCALE)))
-        ratings[rows, one] = here + change
-        ratings[rows, other] = there - change
-    return ratings
+    count, size = len(orders), len(matches.systems)
+    ratings = np.full(count * size, START)
+    rows = np.arange(count) * size
+    for start in range(0, orders.shape[1], _BLOCK):
+        block = orders[:, start : start + _BLOCK].T
+        places = zip(rows + matches.first[block], rows + matches.second[block], matches.score[block], strict=True)
+        for one, other, score in places:
+            here, there = ratings[one], ratings[other]
+            change = K * (score - 1.0 / (1.0 + np.exp((there - here) * _RATE)))
+            ratings[one] = here + change
+            ratings[other] = there - change
+    return ratings.reshape(count, size)

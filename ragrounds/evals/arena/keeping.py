@@ -21,7 +21,7 @@ from ragrounds.records import Call, Usage
 HUMAN_OUTCOMES = ("first", "second", "tie", "skip")
 
 
-class Judged(Struct, frozen=True, kw_only=True):
+class Judged(Struct, frozen=True, kw_only=True, gc=False):
     """What one judge said of one pair in one order, in one call (or its repetitions)."""
 
     judge: int
@@ -153,21 +153,22 @@ class ArenaKeeper:
     def judgements(self, number: int) -> list[Judged]:
         """All judgements of an arena in the order of play, without what stands behind them."""
         table = schema.judgements
-        columns = [column for column in table.c if column.name not in ("body", "arena")]
+        columns = [table.c[name] for name in _COLUMNS]
         statement = sa.select(*columns).where(table.c.arena == number).order_by(table.c.number, table.c.judge)
         with self._store.engine.connect() as connection:
-            return [_judged(row) for row in connection.execute(statement)]
+            return [_judged(*row) for row in connection.execute(statement)]
 
     def details(self, number: int, *, missing: bool = False) -> Iterator[tuple[Judged, Detail]]:
         """Judgements with what stands behind them; only those with a `missing` verdict, where asked."""
         table = schema.judgements
-        statement = sa.select(table).where(table.c.arena == number).order_by(table.c.number, table.c.judge)
+        columns = [table.c[name] for name in (*_COLUMNS, "body")]
+        statement = sa.select(*columns).where(table.c.arena == number).order_by(table.c.number, table.c.judge)
         if missing:
             statement = statement.where(table.c.outcomes.contains("?") | table.c.outcomes.contains("!"))
         with self._store.engine.connect() as connection:
             rows = connection.execute(statement).all()
-        for row in rows:
-            yield _judged(row), unpack(row.body, Detail, self._store.blobs)
+        for *row, body in rows:
+            yield _judged(*row), unpack(body, Detail, self._store.texts)
 
     def add_votes(self, number: int, votes: Sequence[Vote]) -> None:
         """Write votes; a later vote of the same person on the same pair and axis replaces the earlier one."""
@@ -201,18 +202,36 @@ class ArenaKeeper:
             raise writing_failed(self._store.engine, error) from error
 
 
-def _judged(row: Any) -> Judged:
+_COLUMNS = tuple("judge question_id first second part number outcomes how calls input output spent cold".split())
+
+
+def _judged(
+    judge: int,
+    question_id: str,
+    first: int,
+    second: int,
+    part: int,
+    number: int,
+    outcomes: str,
+    how: str,
+    calls: int,
+    given: int | None,
+    written: int | None,
+    spent: float | None,
+    cold: float | None,
+) -> Judged:
+    """A row of `_COLUMNS`; by place, because an arena can have hundreds of thousands."""
     return Judged(
-        judge=row.judge,
-        question_id=row.question_id,
-        first=row.first,
-        second=row.second,
-        part=row.part,
-        number=row.number,
-        outcomes=row.outcomes,
-        how=row.how,
-        calls=row.calls,
-        usage=None if row.input is None or row.output is None else Usage(row.input, row.output),
-        spent=row.spent,
-        cold=row.cold,
+        judge=judge,
+        question_id=question_id,
+        first=first,
+        second=second,
+        part=part,
+        number=number,
+        outcomes=outcomes,
+        how=how,
+        calls=calls,
+        usage=None if given is None or written is None else Usage(given, written),
+        spent=spent,
+        cold=cold,
     )

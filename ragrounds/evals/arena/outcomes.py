@@ -19,7 +19,7 @@ Outcomes = tuple[str | None, ...]
 """An outcome for each axis, ``None`` where it is missing."""
 
 
-class Played(Struct, frozen=True, kw_only=True):
+class Played(Struct, frozen=True, kw_only=True, gc=False):
     """One match: a question and two systems (places, `first` < `second`), with what each judge said."""
 
     number: int

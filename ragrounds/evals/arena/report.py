@@ -158,8 +158,8 @@ def _withheld(gate: Gate) -> str:
     more = f" and {len(gate.overturned) - 5} more pairs" if len(gate.overturned) > 5 else ""
     return (
         f"No ranking: {gate.missing} {'match has' if gate.missing == 1 else 'matches have'} no verdict, and they could "
-        f"overturn the order of {pairs}{more}. Give the same command again to ask for failed calls, or take another "
-        "judge."
+        f"overturn the order of {pairs}{more}. The same command asks again where "
+        "calls failed; where verdicts cannot be read, take another judge or more --tries."
     )
 
 

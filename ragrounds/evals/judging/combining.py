@@ -21,6 +21,8 @@ def majority(outcomes: Sequence[str | None]) -> str | None:
 
     Missing verdicts (``None``) make the match missing only where they could change it.
     """
+    if len(outcomes) == 1:
+        return outcomes[0]
     counts = Counter(outcome for outcome in outcomes if outcome is not None)
     missing = len(outcomes) - sum(counts.values())
     if not counts:

@@ -1,0 +1,144 @@
+"""The arena through the command line on K-QA: two agents and the physicians, a judge over real HTTP, `kill -9`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers.process import ROOT, Running
+
+pytestmark = [pytest.mark.data, pytest.mark.slow]
+LIMIT, CONCURRENCY = 40, 8
+REGISTERED = (
+    "from ragrounds.cli import app, main; from ragrounds.cli.arena import arena_app; "
+    "app.add_typer(arena_app, name='arena'); main()"
+)
+RUNNER = [sys.executable, "-c", REGISTERED]
+
+
+@contextlib.contextmanager
+def judge_server(questions: Path, latency: float = 0.0) -> Iterator[Running]:
+    command = [sys.executable, "-m", "tests.servers.judge_server", "--questions", str(questions)]
+    process = subprocess.Popen([*command, "--latency", str(latency)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield Running(process, int(process.stdout.readline()))
+    finally:
+        process.terminate()
+        process.wait(10)
+        process.stdout.close()
+
+
+@pytest.fixture
+def questions(data: Path) -> Path:
+    return data / "kqa" / "dataset" / "questions_w_answers.jsonl"
+
+
+def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
+    done = subprocess.run([*RUNNER, *arguments], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def answer(home: Path, url: str, data: Path) -> list[str]:
+    """Two agents answer K-QA's questions; gives the runs' ids."""
+    for model in ("writer-full", "writer-thin"):
+        run(
+            home, "run", "--benchmark", f"kqa:{data / 'kqa'}", "--limit", str(LIMIT), "--agent", "direct",
+            "--model", f"openai:{model}[alias=loopback]", "--base-url", url, "--display", "none",
+        )  # fmt: skip
+    listed = json.loads(run(home, "runs", "ls", "--json").stdout)
+    return [row["run"]["id"] for row in listed]
+
+
+def playing(runs: list[str], *more: str) -> list[str]:
+    return [
+        "arena", "play", *runs, "--reference", "--judge", "openai:judge[price_input=1,price_output=2,alias=loopback]",
+        "--schedule", "published", "--least", "30", "--concurrency", str(CONCURRENCY), "--json", *more,
+    ]  # fmt: skip
+
+
+def recorded(home: Path) -> int:
+    with contextlib.closing(sqlite3.connect(home / "store.sqlite")) as store:
+        return int(store.execute("SELECT count(*) FROM calls WHERE actor LIKE '%judge%'").fetchone()[0])
+
+
+def table(text: str) -> dict[str, object]:
+    """The report without what was paid this time."""
+    report = json.loads(text)
+    for cost in report["costs"]:
+        cost.pop("spent")
+    return report
+
+
+def test_killed_twice_and_resumed_is_as_uninterrupted_then_planned_and_capped(
+    tmp_path: Path, data: Path, questions: Path
+) -> None:
+    home = tmp_path / "killed"
+    with judge_server(questions, 0.03) as server:
+        runs = answer(home, server.url, data)
+        command = playing(runs, "--base-url", server.url)
+        environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
+        for kill in (1, 2):
+            process = subprocess.Popen(
+                [*RUNNER, *command], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            )
+            goal = server.stats()["answered"] + 40
+            while server.stats()["answered"] < goal:
+                assert process.poll() is None, f"it ended before kill {kill}"
+                time.sleep(0.02)
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+        before = recorded(home)
+        assert before > 40
+        done = run(home, *command)
+        made = int(re.search(r"([\d,]+) calls made", done.stderr).group(1).replace(",", ""))
+        # What was durable at the last kill was not asked again.
+        assert recorded(home) == before + made
+    with judge_server(questions) as server:
+        clean = tmp_path / "clean"
+        other = run(clean, *playing(answer(clean, server.url, data), "--base-url", server.url))
+        asked = server.stats()["answered"] - 2 * LIMIT
+    assert table(done.stdout) == table(other.stdout)
+    assert asked == recorded(clean) == recorded(home)
+
+    report = json.loads(done.stdout)
+    axes = {axis["axis"]: axis for axis in report["axes"]}
+    names = [system["name"] for system in report["arena"]["systems"]]
+    assert names[2] == "reference"
+    useful = axes["usefulness"]
+    assert min(sum(useful["wins"]["counts"][i][j]) for i in range(3) for j in range(i)) >= 30
+    full, thin = next(i for i, n in enumerate(runs) if n == names[0]), 1
+    assert useful["wins"]["counts"][full][thin][0] > useful["wins"]["counts"][full][thin][2]
+    assert 0 < useful["judges"][0]["inconsistent"] < 1
+    assert {failure["reason"] for failure in report["failures"]} <= {
+        "empty reply", "no verdict in the reply", "a verdict for both",
+    }  # fmt: skip
+    assert report["costs"][0]["cold"] > 0
+
+    again = run(home, "arena", "show", "--json")
+    assert table(again.stdout) == table(done.stdout)
+
+    with judge_server(questions) as server:
+        more = ["--base-url", server.url, "--seed", "1"]
+        planned = run(home, *playing(runs, *more, "--plan"))
+        together, apart = json.loads(planned.stdout)
+        assert apart["judge_calls"] == 4 * together["judge_calls"]
+        assert together["cold"] > 0
+        assert server.stats()["answered"] == 0
+        # Part of these pairs comes from the journal, so this is less than half of what the rest costs.
+        half = run(home, *playing(runs, *more, "--max-cost", "0.01"))
+        assert "the budget of $0.01 is spent" in half.stderr
+        assert 0.01 <= json.loads(half.stdout)["costs"][0]["spent"] < 0.01 + CONCURRENCY * 6 * 0.001
