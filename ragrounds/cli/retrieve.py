@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,11 +11,18 @@ import typer
 if TYPE_CHECKING:
     from ragrounds.evals.retrieval.comparing import Comparison
     from ragrounds.evals.retrieval.running import Keep, Retrieved
+    from ragrounds.evals.retrieval.sets import QuerySet
+    from ragrounds.records import Passage
 
 
 def retrieve(
     benchmark: Annotated[
-        str | None, typer.Option(help="Queries and judgements: beir:FOLDER or r2med:FOLDER.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Queries and judgements: beir:FOLDER or r2med:FOLDER; rerank:FILE for pools to rerank, sts:FILE for "
+            "pairs of sentences.",
+            show_default=False,
+        ),
     ] = None,
     retriever: Annotated[
         list[str] | None,
@@ -62,13 +70,21 @@ def retrieve(
     from ragrounds.evals.retrieval.guarding import guarding
     from ragrounds.evals.retrieval.measures import USUAL, canonical, deepest, means
     from ragrounds.evals.retrieval.measures import measure as measured
-    from ragrounds.evals.retrieval.sets import query_set
+    from ragrounds.evals.retrieval.pools import MEASURES as POOLED
     from ragrounds.evals.retrieval.trec import Judgements, read_judgements, read_run
 
-    names = [canonical(name) for name in measure or USUAL]
+    if benchmark and benchmark.startswith("sts:"):
+        _similarity(Path(benchmark[4:]).expanduser(), retriever or [], json)
+        return
+    pooled = benchmark is not None and benchmark.startswith("rerank:")
+    names = [canonical(name) for name in measure or (POOLED if pooled else USUAL)]
     if benchmark is None and (retriever or not run or qrels is None):
         raise UserError("Nothing to score: give --benchmark with --retriever, or --run with --qrels.")
-    asked = query_set(benchmark, split=split, corpus=corpus) if benchmark else None
+    if pooled and (guard or guard_near is not None or corpus):
+        raise UserError(
+            "A reranking set brings its own documents: --guard, --guard-near and --corpus do not go with it."
+        )
+    asked = _asked(benchmark, split, corpus) if benchmark else None
     judgements: Judgements = read_judgements(qrels) if qrels else asked.judgements if asked else {}
     depth = k or deepest(names)
 
@@ -77,7 +93,7 @@ def retrieve(
     if asked is not None and (retriever or not run):
         keep = guarding(asked.queries, guard, guard_near)
         for spec, kept in product(retriever or ["bm25"], [None, keep] if keep else [None]):
-            found = _search(spec, asked.queries, asked.corpus, depth, kept)
+            found = _search(spec, asked, depth, kept)
             label = _unused(f"{found.retriever} guarded" if kept else found.retriever, values)
             values[label] = measured(judgements, found.scores, names)
             entries.append(_entry(label, values[label], means(values[label]), found, judgements))
@@ -100,18 +116,59 @@ def retrieve(
     show(entries, comparisons, names, as_json=json)
 
 
-def _search(spec: str, queries: dict[str, str], corpus: str, depth: int, keep: Keep | None) -> Retrieved:
+def _asked(benchmark: str, split: str, corpus: str | None) -> QuerySet:
+    from ragrounds.evals.retrieval.pools import pool_set
+    from ragrounds.evals.retrieval.sets import query_set
+    from ragrounds.settings import read_settings
+
+    if benchmark.startswith("rerank:"):
+        return pool_set(Path(benchmark.removeprefix("rerank:")).expanduser(), read_settings().home)
+    return query_set(benchmark, split=split, corpus=corpus)
+
+
+def _search(spec: str, asked: QuerySet, depth: int, keep: Keep | None) -> Retrieved:
     import asyncio
+    from dataclasses import replace
 
     from ragrounds.cli.counting import counting
+    from ragrounds.evals.retrieval.pools import completed, rerank_pools
     from ragrounds.evals.retrieval.running import retrieve as run_queries
     from ragrounds.settings import read_settings
+    from ragrounds.specs import parse
     from ragrounds.tools.opening import open_searcher
+    from ragrounds.tools.reranking import scorer_of
+
+    chosen = parse(spec)
+    if asked.pools and chosen.name == "rerank" and "of" not in chosen.parameters:
+        return rerank_pools(str(chosen), scorer_of(chosen), asked)
+    if asked.pools:
+        depth = max(map(len, asked.pools.values()))
+
+        def keep(query: str, passage: Passage) -> bool:
+            return passage.document in asked.pools[query]
 
     with counting() as told:
-        searcher = open_searcher(spec, corpus, read_settings().home, progress=told)
-        return asyncio.run(
-            run_queries(searcher, queries, depth, keep=keep, progress=lambda done: told("searching", done))
+        searcher = open_searcher(chosen, asked.corpus, read_settings().home, progress=told)
+        searching = run_queries(searcher, asked.queries, depth, keep=keep, progress=partial(told, "searching"))
+        found = asyncio.run(searching)
+    return replace(found, run=completed(found.run, asked.pools), left_out=0) if asked.pools else found
+
+
+def _similarity(path: Path, specs: list[str], as_json: bool) -> None:
+    from ragrounds.cli.common import print_json
+    from ragrounds.errors import UserError
+    from ragrounds.evals.retrieval.similarity import score_similarity
+    from ragrounds.ui.text import one_line
+
+    if not specs:
+        raise UserError("Sentence similarity needs a model: --retriever 'dense[model=…]', or a card.")
+    entries = score_similarity(path, specs)
+    if as_json:
+        print_json(entries[0] if len(entries) == 1 else {"runs": entries})
+        return
+    for entry in entries:
+        typer.echo(
+            f"Pearson {entry['Pearson']:.4f}  Spearman {entry['Spearman']:.4f}  {one_line(entry['retriever'], 200)}"
         )
 
 

@@ -10,7 +10,8 @@ The corpus of a set is the one in its folder, unless another is named (an index 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragrounds.errors import UserError, nearest, unknown
@@ -30,6 +31,10 @@ class QuerySet:
     judgements: Judgements
     corpus: str
     """As :func:`ragrounds.tools.opening.open_searcher` takes it."""
+    pools: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Of a reranking set: the documents that each query is asked about."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Of a reranking set: the documents' texts."""
 
 
 def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None) -> QuerySet:
