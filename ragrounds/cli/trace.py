@@ -76,15 +76,15 @@ def trace_command(
 def _runs(store: Store, references: Sequence[str], attempt: str | None) -> list[Run]:
     from ragrounds.errors import UserError
 
-    if attempt is not None:
-        first = _attempt_of(store, attempt)[0]
-        return list({run.id: run for run in (first, *(store.run(name) for name in references))}.values())
     if references:
-        return list({run.id: run for run in (store.run(name) for name in references)}.values())
+        named = [store.run(name) for name in references]
+        named += [_attempt_of(store, attempt)[0]] if attempt is not None else []
+        return list({run.id: run for run in named}.values())
     known = store.runs()
     if not known:
         raise UserError(f"There are no runs yet in {store.place}. `ragrounds run` makes some.")
-    return [run for run in known if run.questions == known[-1].questions]
+    chosen = known[-1] if attempt is None else _attempt_of(store, attempt)[0]
+    return [run for run in known if run.questions == chosen.questions]
 
 
 def _attempt_of(store: Store, text: str) -> tuple[Run, str]:

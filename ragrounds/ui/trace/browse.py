@@ -47,9 +47,9 @@ class BrowseScreen(Outside, Screen[None]):
         & #panes { height: 1fr; layout: grid; grid-size: 2 2; grid-columns: 3fr 2fr; grid-rows: 2fr 3fr; }
         & Rows, & Pager { border: round $foreground 30%; &:focus { border: round $accent; } }
         & #detail { column-span: 2; }
-        &.-wide #panes { grid-size: 3 1; grid-columns: 4fr 4fr 6fr; grid-rows: 1fr; }
+        &.-wide #panes { grid-size: 3 1; grid-columns: 3fr 4fr 5fr; grid-rows: 1fr; }
         &.-wide #detail { column-span: 1; }
-        &.-very-wide #panes { grid-columns: 4fr 3fr 7fr; }
+        &.-very-wide #panes { grid-columns: 4fr 4fr 7fr; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

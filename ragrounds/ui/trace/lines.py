@@ -123,7 +123,7 @@ class Rows(Lines):
         """There are `count` rows now, with the cursor on `row`."""
         self.count, self.row = count, row
         self.virtual_size = Size(self.size.width, count + self._top)
-        if not keep_scroll:
+        if not keep_scroll and self.size.height:
             self._reveal()
         self.refresh()
 
@@ -139,6 +139,7 @@ class Rows(Lines):
 
     def on_resize(self, _: events.Resize) -> None:
         self.virtual_size = Size(self.size.width, self.count + self._top)
+        self._reveal()
 
     def on_click(self, event: events.Click) -> None:
         line = event.y - self.gutter.top
