@@ -86,6 +86,13 @@ def test_exact_scores_are_set_against_the_arena_question_by_question():
     assert found.arena_points[0][1] == pytest.approx(0.6)
 
 
+def test_a_protocol_that_counts_what_is_wrong_is_turned_round():
+    scores = [{"contradiction": {"q0": 0.0, "q1": 0.5}}, {"contradiction": {"q0": 0.25, "q1": 0.0}}]
+    (found,) = against_exact(arena("j"), [match(0, "first"), match(1, "first")], 0, scores)
+    assert (found.agree, found.disagree) == (1, 1)
+    assert found.disagreements[0].question_id == "q1"
+
+
 def _voted(seed, bias, votes=150, judged=1500):
     """People like a (strength 0.4 over b, 0 c); the judge likes c by `bias` more, and mostly follows people."""
     draw = np.random.default_rng(seed)

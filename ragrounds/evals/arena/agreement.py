@@ -1,12 +1,13 @@
-"""How far judges agree: with each other, and each with itself when the order is exchanged."""
+"""How far judges agree with each other, people among them."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
+
+from ragrounds.evals.statistics.agreement import krippendorff_alpha
 
 Said = Mapping[Any, str]
 """Item (question and pair) → outcome, where there is one."""
@@ -38,27 +39,7 @@ def agreements(said: Mapping[str, Said]) -> tuple[Agreement, ...]:
                     other=other,
                     items=len(common),
                     same=sum(a == b for a, b in pairs) / len(pairs) if pairs else None,
-                    alpha=krippendorff([list(pair) for pair in pairs]),
+                    alpha=krippendorff_alpha(pairs) if pairs else None,
                 )
             )
     return tuple(found)
-
-
-def krippendorff(items: Sequence[Sequence[str]]) -> float | None:
-    """Krippendorff's alpha for nominal values (Krippendorff 2011, "Computing Krippendorff's alpha-reliability").
-
-    `items` are the outcomes that each item was given, by any number of judges; items with fewer than two do not count.
-    ``None`` where nothing can be compared, or all outcomes are the same.
-    """
-    observed = 0.0
-    totals: Counter[str] = Counter()
-    for outcomes in items:
-        size = len(outcomes)
-        if size < 2:
-            continue
-        counts = Counter(outcomes)
-        totals.update(counts)
-        observed += sum(n * (size - n) for n in counts.values()) / (size - 1)
-    whole = sum(totals.values())
-    expected = sum(n * (whole - n) for n in totals.values()) / (whole - 1) if whole > 1 else 0.0
-    return 1.0 - observed / expected if expected else None

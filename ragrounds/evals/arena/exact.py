@@ -9,12 +9,15 @@ from msgspec import Struct
 
 from ragrounds.evals.arena.arena import Arena
 from ragrounds.evals.arena.outcomes import Played
+from ragrounds.evals.grading.statements import CONTRADICTION
 
+LOWER_IS_BETTER = frozenset({CONTRADICTION})
+"""Protocols whose value counts what is wrong."""
 _CLOSE = 1e-9
 
 
 class Disagreement(Struct, frozen=True, kw_only=True):
-    """One match whose arena winner has the lower exact score."""
+    """One match whose arena winner has the worse exact score."""
 
     question_id: str
     winner: str
@@ -25,14 +28,14 @@ class Disagreement(Struct, frozen=True, kw_only=True):
 
 
 class AgainstExact(Struct, frozen=True, kw_only=True):
-    """One protocol. Counts are matches: the arena's outcome by which system's exact score is higher."""
+    """One protocol. Counts are matches: the arena's outcome by which system's exact score is better."""
 
     protocol: str
     matches: int
     agree: int
-    """The arena's winner has the higher score."""
+    """The arena's winner has the better score."""
     disagree: int
-    """The arena's winner has the lower score."""
+    """The arena's winner has the worse score."""
     arena_ties: int
     """The arena says tie, the scores differ."""
     score_ties: int
@@ -70,7 +73,8 @@ def _one(
         given = {"first": 1.0, "tie": 0.5, "second": 0.0}[outcome]
         points.setdefault(match.first, []).append((given, one))
         points.setdefault(match.second, []).append((1.0 - given, other))
-        ahead = "tie" if abs(one - other) < _CLOSE else "first" if one > other else "second"
+        lead = other - one if protocol in LOWER_IS_BETTER else one - other
+        ahead = "tie" if abs(lead) < _CLOSE else "first" if lead > 0 else "second"
         kind = _kind(outcome, ahead)
         counts[kind] += 1
         if kind == "disagree":
@@ -85,7 +89,7 @@ def _one(
                     loser_score=low,
                 )
             )
-    found.sort(key=lambda one: (one.winner_score - one.loser_score, one.question_id, one.winner, one.loser))
+    found.sort(key=lambda one: (-abs(one.winner_score - one.loser_score), one.question_id, one.winner, one.loser))
     return AgainstExact(
         protocol=protocol,
         matches=sum(counts.values()),

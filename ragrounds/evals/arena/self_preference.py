@@ -12,10 +12,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError
 from ragrounds.evals.arena.arena import Arena
 from ragrounds.evals.arena.outcomes import POINTS, Played
-from ragrounds.specs import parse
+from ragrounds.evals.grading.grade import judges_itself
 
 
 class SelfPreference(Struct, frozen=True, kw_only=True):
@@ -35,10 +34,11 @@ class SelfPreference(Struct, frozen=True, kw_only=True):
 
 def self_preference(arena: Arena, played: Sequence[Played], axis: int) -> tuple[SelfPreference, ...]:
     """Every judge whose model also answers."""
-    models = [_model(system.model) for system in arena.systems]
     found = []
     for judge, text in enumerate(arena.judges):
-        own = {place for place, model in enumerate(models) if model and model == _model(text)}
+        own = {
+            place for place, system in enumerate(arena.systems) if system.model and judges_itself(text, [system.model])
+        }
         if own:
             found.append(_one(arena, played, axis, judge, own))
     return tuple(found)
@@ -90,11 +90,3 @@ def _clustered(groups: Sequence[Sequence[float]]) -> tuple[float | None, float |
         return mean, None
     squares = sum((sum(group) - len(group) * mean) ** 2 for group in groups)
     return mean, math.sqrt(squares * len(groups) / (len(groups) - 1)) / count
-
-
-def _model(text: str) -> str:
-    """Provider and model without parameters."""
-    try:
-        return parse(text).name if text else ""
-    except UserError:
-        return text.partition("[")[0]
