@@ -84,7 +84,7 @@ class StoreJournal:
         if self._reading is None:
             self._reading = self._store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         row = self._reading.execute(_FIND, {"key": bytes.fromhex(key)}).first()
-        return None if row is None else unpack(row.response, kind, self._store.blobs)
+        return None if row is None else unpack(row.response, kind, self._store.texts)
 
     def close(self) -> None:
         """Close the reading connection."""

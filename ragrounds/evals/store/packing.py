@@ -18,7 +18,7 @@ LONG = 600
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
-Fetch = Callable[[Iterable[bytes]], Mapping[bytes, bytes]]
+Fetch = Callable[[Iterable[bytes]], Mapping[bytes, str]]
 _REF = 1
 _local = threading.local()
 
@@ -40,16 +40,25 @@ def storable(record: S) -> S:
 
 
 def unpack(data: bytes, kind: type[T], fetch: Fetch) -> T:
-    """The record again; `fetch` gives the compressed texts of some hashes."""
-    plain = msgspec.msgpack.decode(decompress(data))
-    wanted: set[bytes] = set()
-    _collect(plain, wanted)
-    found = {hash: decompress(text).decode() for hash, text in fetch(wanted).items()} if wanted else {}
-    return (
-        msgspec.convert(_with_long(plain, found), kind, strict=False)
-        if wanted
-        else msgspec.convert(plain, kind, strict=False)
-    )
+    """The record again; `fetch` gives the long texts of some hashes."""
+    body = decompress(data)
+    missing: list[bytes] = []
+    known: dict[bytes, str] = {}
+
+    def text(code: int, hash: memoryview) -> str:
+        found = known.get(bytes(hash))
+        if found is None:
+            missing.append(bytes(hash))
+        return found or ""
+
+    plain = msgspec.msgpack.decode(body, ext_hook=text)
+    if missing:
+        known.update(fetch(missing))
+        missing = []
+        plain = msgspec.msgpack.decode(body, ext_hook=text)
+        if missing:
+            raise KeyError(f"the store lacks {len(missing)} texts that a record refers to")
+    return msgspec.convert(plain, kind, strict=False)
 
 
 def compress(data: bytes) -> bytes:
@@ -87,24 +96,3 @@ def _apart(text: str) -> tuple[bytes, bytes]:
     # The same passages come again and again: they are hashed and compressed once.
     raw = text.encode()
     return hashlib.sha256(raw).digest()[:16], compress(raw)
-
-
-def _collect(value: Any, wanted: set[bytes]) -> None:
-    if isinstance(value, msgspec.msgpack.Ext):
-        wanted.add(bytes(value.data))
-    elif isinstance(value, dict):
-        for item in value.values():
-            _collect(item, wanted)
-    elif isinstance(value, list):
-        for item in value:
-            _collect(item, wanted)
-
-
-def _with_long(value: Any, found: Mapping[bytes, str]) -> Any:
-    if isinstance(value, msgspec.msgpack.Ext):
-        return found[bytes(value.data)]
-    if isinstance(value, dict):
-        return {key: _with_long(item, found) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_with_long(item, found) for item in value]
-    return value

@@ -21,6 +21,10 @@ from ragrounds.texts import wellformed
 
 T = TypeVar("T")
 _CHUNK = 500
+_PASSAGE = 4000
+"""Characters up to which a text is kept in memory."""
+_KEPT = 8192
+"""Texts kept in memory: some 10 MB of passages."""
 
 
 class _Body(Struct, frozen=True):
@@ -40,6 +44,7 @@ class Store:
         self.engine = open_engine(home, url)
         self._reading: sa.Connection | None = None
         self._writer: Writer | None = None
+        self._texts: dict[bytes, str] = {}
 
     def __enter__(self) -> Store:
         return self
@@ -208,7 +213,7 @@ class Store:
             )
             rows = self._read(statement).all()
             for row in rows:
-                yield _attempt(run, row, unpack(row.body, _Body, self.blobs))
+                yield _attempt(run, row, unpack(row.body, _Body, self.texts))
             if len(rows) < _CHUNK:
                 return
             after = (rows[-1].question_id, rows[-1].epoch)
@@ -220,7 +225,7 @@ class Store:
             table.c.run == self._number(run), table.c.question_id == question_id, table.c.epoch == epoch
         )
         row = self._read(statement).first()
-        return _attempt(run, row, unpack(row.body, _Body, self.blobs)) if row else None
+        return _attempt(run, row, unpack(row.body, _Body, self.texts)) if row else None
 
     # Scores
 
@@ -253,12 +258,20 @@ class Store:
 
     # Recorded calls
 
-    def blobs(self, hashes: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Compressed texts by their hashes."""
-        wanted, found = list(hashes), {}
-        for start in range(0, len(wanted), _CHUNK):
-            statement = sa.select(schema.blobs).where(schema.blobs.c.hash.in_(wanted[start : start + _CHUNK]))
-            found.update({bytes(row.hash): bytes(row.data) for row in self._read(statement)})
+    def texts(self, hashes: Iterable[bytes]) -> dict[bytes, str]:
+        """Long texts by their hashes. Those of passages' size are kept in memory: they come again and again."""
+        wanted = list(dict.fromkeys(hashes))
+        found = {hash: self._texts[hash] for hash in wanted if hash in self._texts}
+        missing = [hash for hash in wanted if hash not in found]
+        for start in range(0, len(missing), _CHUNK):
+            statement = sa.select(schema.blobs).where(schema.blobs.c.hash.in_(missing[start : start + _CHUNK]))
+            for row in self._read(statement):
+                hash, text = bytes(row.hash), decompress(row.data).decode()
+                found[hash] = text
+                if len(text) <= _PASSAGE:
+                    self._texts[hash] = text
+        while len(self._texts) > _KEPT:
+            del self._texts[next(iter(self._texts))]
         return found
 
     def call(self, key: str, request: type[T], response: type[Any]) -> tuple[T, Any] | None:
@@ -269,7 +282,7 @@ class Store:
         row = self._read(statement).first()
         if row is None:
             return None
-        return unpack(row.request, request, self.blobs), unpack(row.response, response, self.blobs)
+        return unpack(row.request, request, self.texts), unpack(row.response, response, self.texts)
 
     def number(self, run: Run) -> int:
         """The run's number in this store."""
