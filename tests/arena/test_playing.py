@@ -189,3 +189,26 @@ async def test_answers_that_do_not_fit_the_judge_are_cut_and_told(store):
     judge.window = 100
     with pytest.raises(StopRun, match="window"):
         await Stage(store, [judge], seed=2).play()
+
+
+async def test_a_judge_that_never_says_anything_is_not_asked_for_ever(store):
+    judge = Scripted(lambda prompt, occurrence: "I would rather not.")
+    staged = Stage(store, [judge], tries=1)
+    assert "20 of the first 20 matches have no verdict" in await staged.play(concurrency=1)
+    assert len(judge.requests) == 40
+
+
+def test_the_live_line_counts_what_was_played(store, capsys):
+    from ragrounds.cli.arena_live import Counting, LiveArena
+
+    judge = Scripted(by_strength)
+    staged = Stage(store, [judge])
+    with LiveArena(staged.arena) as live:
+        staged.heard = live
+        live.append = live.hear
+        asyncio.run(staged.play())
+    assert "36 matches, 72 judge calls, $0.07" in capsys.readouterr().err
+    counting = live.counting
+    assert isinstance(counting, Counting)
+    rows = [list(column.cells) for column in counting.table().columns]
+    assert rows[1] == ["24-0-0", "12-0-12", "0-0-24"]

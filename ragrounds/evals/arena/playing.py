@@ -27,6 +27,8 @@ from ragrounds.records import Question, Reply, Usage
 
 _ANSWER = 1024
 """Tokens of a judge's window that are left for its reply."""
+_TRIAL, _HOPELESS = 20, 0.8
+"""After so many matches, a larger share of them without any verdict ends the play."""
 
 
 class Finished(Struct, frozen=True):
@@ -72,6 +74,7 @@ class Player:
         self._wins = np.zeros((axes, size, size))
         self._ties = np.zeros((axes, size, size))
         self._played = np.zeros(size * (size - 1) // 2, dtype=np.int64)
+        self._finished = self._mute = 0
 
     async def play(self, schedule: Schedule) -> str:
         """Play until the schedule or the budget ends; says which.
@@ -92,6 +95,11 @@ class Player:
                 self._played[pair] += 1
                 number += 1
             left = await self._all(waiting)
+            if self._hopeless():
+                return (
+                    f"{self._mute:,} of the first {self._finished:,} matches have no verdict on any axis: it is no use "
+                    "going on with these judges"
+                )
             if left:
                 return f"the budget of ${self._max_cost:g} is spent; {left:,} matches of the schedule were not played"
 
@@ -101,7 +109,7 @@ class Player:
         ends: list[UserError] = []
 
         async def work() -> None:
-            while queue and not ends and not self._over():
+            while queue and not ends and not self._over() and not self._hopeless():
                 try:
                     await self._match(*queue.pop())
                 except UserError as error:
@@ -116,6 +124,10 @@ class Player:
 
     def _over(self) -> bool:
         return self._max_cost is not None and self.spent >= self._max_cost
+
+    def _hopeless(self) -> bool:
+        """A judge that hardly ever says anything must not be asked until the questions run out."""
+        return self._finished >= _TRIAL and self._mute > _HOPELESS * self._finished
 
     async def _match(self, number: int, pair: int, question: Question) -> None:
         first, second = (int(members[pair]) for members in all_pairs(len(self._arena.systems)))
@@ -141,6 +153,8 @@ class Player:
             elif outcome is not None:
                 winner, loser = (first, second) if outcome == "first" else (second, first)
                 self._wins[axis, winner, loser] += 1
+        self._finished += 1
+        self._mute += all(match.panel(axis) is None for axis in range(len(self._arena.axes)))
         self._listener(Finished(match, tuple(judged)))
 
     async def _one(self, number: int, judge: int, question: Question, way: tuple[int, int], part: int) -> Judged:
