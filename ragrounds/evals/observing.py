@@ -11,7 +11,8 @@ from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 
-from ragrounds.evals.session import AttemptEnded, Session
+from ragrounds.evals.session import Session
+from ragrounds.evals.trail import AttemptEnded
 from ragrounds.graphs.langchain import PROVIDER
 from ragrounds.graphs.own import OwnGraph
 from ragrounds.models.langchain_messages import read_usage

@@ -19,9 +19,12 @@ from msgspec import Struct
 from ragrounds.agents.agent import Agent
 from ragrounds.contracts import Model, Scorer, Searcher
 from ragrounds.errors import StopRun, UserError
+from ragrounds.evals.budget import Budget, Spending
 from ragrounds.evals.journal import StoreJournal
-from ragrounds.evals.session import AttemptEnded, Session
+from ragrounds.evals.session import Session
 from ragrounds.evals.store.store import Store, now
+from ragrounds.evals.trail import AttemptEnded
+from ragrounds.evals.tree import calls
 from ragrounds.graphs import catalogue, own
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
@@ -70,12 +73,16 @@ async def replay(
     scorers: Scorers,
     *,
     concurrency: int = 16,
+    budget: Budget | None = None,
     listener: Listener = lambda finished: None,
-) -> None:
+) -> str:
     """Answer every question with every strand, as often as the run has epochs, leaving out what is done.
 
     All agents of one question follow each other in the queue, so that equal calls meet. Attempts are written with
     their scores as soon as they end.
+
+    Returns:
+        Why the run ended before its last question (its budget is used up); empty: it did not.
 
     Raises:
         StopRun: the run cannot go on, or was interrupted; everything that ended is kept, and the same command goes on
@@ -84,7 +91,8 @@ async def replay(
     _no_uploads()
     numbers = {strand.run.id: store.number(strand.run) for strand in strands}
     compiled = {strand.run.id: _compiled(strand.agent) for strand in strands}
-    waiting = _waiting(store, strands, questions)
+    spending = Spending(budget or Budget())
+    waiting = _waiting(store, strands, questions, spending)
     ends: list[BaseException] = []
 
     async def one(strand: Strand, question: Question, epoch: int) -> None:
@@ -93,6 +101,7 @@ async def replay(
         scores = tuple(scorer.score(attempt, question, golds[question.id]) for scorer in scorers(question))
         number = numbers[strand.run.id]
         await store.writer.write(lambda: store.attempt_rows(attempt, number) + store.score_rows(scores, number))
+        spending.hear(attempt, _made(attempt))
         listener(Finished(strand.run, attempt, scores))
 
     async def work() -> None:
@@ -114,6 +123,7 @@ async def replay(
                 raise
     if ends:
         raise ends[0]
+    return spending.ended
 
 
 @contextlib.contextmanager
@@ -138,13 +148,33 @@ def _interruptible(ends: list[BaseException]) -> Iterator[None]:
 
 
 def _waiting(
-    store: Store, strands: Sequence[Strand], questions: Sequence[Question]
+    store: Store, strands: Sequence[Strand], questions: Sequence[Question], spending: Spending
 ) -> Iterator[tuple[Strand, Question, int]]:
     done = {strand.run.id: store.done(strand.run) for strand in strands}
     epochs = max((strand.run.epochs for strand in strands), default=0)
-    for epoch, question, strand in itertools.product(range(epochs), questions, strands):
-        if epoch < strand.run.epochs and done[strand.run.id].get((question.id, epoch)) not in FINAL:
-            yield strand, question, epoch
+    for epoch, question in itertools.product(range(epochs), questions):
+        left = [
+            strand
+            for strand in strands
+            if epoch < strand.run.epochs and done[strand.run.id].get((question.id, epoch)) not in FINAL
+        ]
+        # Asked between questions, never inside one: agents stay comparable on the same questions.
+        if left and spending.used_up():
+            return
+        yield from ((strand, question, epoch) for strand in left)
+
+
+def _made(attempt: Attempt) -> int | None:
+    """Tokens of the calls that were not answered from the journal."""
+    total = 0
+    for call in calls(attempt.events):
+        if call.kind == "model" and not call.cached:
+            if call.usage is None:
+                if not call.error:
+                    return None
+                continue
+            total += call.usage.input + call.usage.output
+    return total
 
 
 def _session(strand: Strand, question: Question, gold: Gold, epoch: int, journal: StoreJournal) -> Session:

@@ -13,6 +13,7 @@ carry their options from the start. A long question's answer is the content of t
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Annotated
 
 from langgraph.graph import END, START, StateGraph
@@ -50,6 +51,7 @@ class State(Shared, total=False):
     """What the last chunk asks to search for; ``None``: nothing, the reasoning is finished."""
     searched: Annotated[list[str], operator.add]
     reasoning: str
+    """What the reader of documents is told of the text so far."""
     information: str
 
 
@@ -100,8 +102,14 @@ async def reason(state: State, runtime: Runtime[Context]) -> State:
     if query is not None and turn >= whole(context, "turns", 15):
         context.note("turn_limit", f"turn {turn} was the last and asked for another search")
     new: list[Part] = [{"by": "model", "text": text}]
-    so_far = whole_text([*parts, *new], lambda part: _written(context, part))
-    return {"parts": new, "turns": turn, "query": query, "reasoning": shortened(so_far, (ASK, TOLD))}
+    changes: State = {"parts": new, "turns": turn, "query": query}
+    if query is not None and switch(context, "reading", True):
+        changes["reasoning"] = _shortened(context, [*parts, *new])
+    return changes
+
+
+def _shortened(context: Context, parts: Sequence[Part]) -> str:
+    return shortened(whole_text(parts, lambda part: _written(context, part)), (ASK, TOLD))
 
 
 def _query(context: Context, text: str) -> str | None:
@@ -150,7 +158,7 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
         return {"answer": (await context.ask(answer_prompt(context))).text}
     if not context.question.options:
         return {"answer": conclusion}
-    reply = await context.ask(conclude_prompt(context, state.get("reasoning", ""), conclusion))
+    reply = await context.ask(conclude_prompt(context, _shortened(context, parts), conclusion))
     return {"answer": reply.text}
 
 

@@ -1,0 +1,46 @@
+"""Queries generated for retrieval alone."""
+
+import pytest
+
+from ragrounds.errors import UserError
+from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.rewriting import Rewriter
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Query
+from tests.graphs.playing import Scripted, Shelf
+
+
+@pytest.fixture
+def journal(tmp_path):
+    with Store(tmp_path) as store:
+        made = StoreJournal(store)
+        yield made
+        made.close()
+
+
+async def test_a_text_becomes_a_query_once(journal):
+    model = Scripted(["A made-up passage."])
+    rewriter = Rewriter("hyde", {"model": model}, None, journal)
+    assert await rewriter("What helps?") == "A made-up passage."
+    again = await rewriter.query("What helps?")
+    assert again.query == Query("A made-up passage.", ("What helps?", "A made-up passage."))
+    assert len(model.requests) == 1
+    assert (again.spent, again.cold) == (0.0, 0.001)
+
+
+async def test_lamer_and_agents_search(journal):
+    shelf = Shelf()
+    model = Scripted(["By passages.", "<search>x</search>", "<answer>Heparin</answer>"])
+    assert await Rewriter("lamer", {"model": model}, shelf, journal)("Q?") == "Q? By passages."
+    assert await Rewriter("answer[agent=search_r1]", {"model": model}, shelf, journal)("Q?") == "Heparin"
+    assert shelf.queries == ["Q?", "x"]
+
+
+async def test_without_a_corpus_lamer_says_what_it_needs(journal):
+    with pytest.raises(UserError, match="corpus"):
+        await Rewriter("lamer", {"model": Scripted([])}, None, journal)("Q?")
+
+
+async def test_an_unknown_way_is_told(journal):
+    with pytest.raises(UserError, match="hyde"):
+        await Rewriter("hide", {"model": Scripted([])}, None, journal)("Q?")
