@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 from statsmodels.stats.contingency_tables import mcnemar as reference
@@ -37,7 +37,8 @@ def test_mid_p_of_a_known_table():
     assert made.mid_p == pytest.approx(12 / 1024)
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+@settings(max_examples=15, deadline=None)
 def test_holm_equals_statsmodels(values):
     assert holm(values) == pytest.approx(list(multipletests(values, method="holm")[1]))
 
