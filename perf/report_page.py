@@ -67,14 +67,17 @@ def opened(driver, page: Path) -> tuple[float, float]:
     """Milliseconds to the first contentful paint, and to a list that can be used."""
     driver.get("about:blank")
     driver.get(page.as_uri())
-    ready = "return document.documentElement.dataset.ready && performance.now()"
+    ask = (
+        "const paint = performance.getEntriesByName('first-contentful-paint')[0];"
+        "const ready = document.documentElement.dataset.ready;"
+        "return paint && ready ? [paint.startTime, Number(ready)] : null"
+    )
     deadline = time.monotonic() + 120
-    while not (usable := driver.execute_script(ready)):
+    while not (figures := driver.execute_script(ask)):
         if time.monotonic() > deadline:
             raise TimeoutError(page)
         time.sleep(0.02)
-    paint = "return performance.getEntriesByName('first-contentful-paint')[0].startTime"
-    return driver.execute_script(paint), usable
+    return tuple(figures)
 
 
 def main() -> None:

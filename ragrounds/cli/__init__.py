@@ -9,6 +9,7 @@ import typer
 from ragrounds import __version__
 from ragrounds.cli.comparing import compare_command
 from ragrounds.cli.data import data_app
+from ragrounds.cli.export import export_app
 from ragrounds.cli.importing import import_app
 from ragrounds.cli.index import index_app
 from ragrounds.cli.listing import agents_command
@@ -52,6 +53,7 @@ app.command("run")(run_command)
 app.add_typer(import_app, name="import")
 app.command("compare")(compare_command)
 app.command("report")(report_command)
+app.add_typer(export_app, name="export")
 app.command("score")(score_command)
 app.command("show")(show_command)
 app.command("trace")(trace_command)

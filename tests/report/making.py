@@ -21,8 +21,11 @@ def passage(number=1, text="Vitamin C cures scurvy.", **more):
     )
 
 
-def traced_events(store, key, *, passages=None, query="scurvy", prompt="Answer.", reply="The answer is A.", error=""):
-    """Events of an attempt that searched, then asked a model; both calls stand in the journal of `store`."""
+def traced_events(
+    store, key, *, passages=None, query="scurvy", prompt="Answer.", reply="The answer is A.", error="", first=0
+):
+    """Events of an attempt that searched, then asked a model; both calls stand in the journal of `store`. The steps
+    are numbered from `first`."""
     found = tuple(passages or [passage()])
     search = Entry(
         key=f"{key:02x}" * 32,
@@ -49,23 +52,23 @@ def traced_events(store, key, *, passages=None, query="scurvy", prompt="Answer."
     asyncio.run(keep())
     ids = tuple(one.id for one in found)
     return (
-        Entered(step=0, node="retrieve", at=1000.0),
+        Entered(step=first, node="retrieve", at=1000.0),
         Called(
-            step=0,
+            step=first,
             call=Call(
                 key=search.key, kind="search", role="searching", node="retrieve", actor="bm25", at=1000.1, seconds=0.2,
                 passages=ids, cold=0.0,
             ),
         ),
-        Noted(step=0, what="passage_cut", text="one passage was cut"),
-        Left(step=0, seconds=0.4, changes={"passages": list(ids)}),
-        Entered(step=1, node="answer", at=1000.5),
+        Noted(step=first, what="passage_cut", text="one passage was cut"),
+        Left(step=first, seconds=0.4, changes={"passages": list(ids)}),
+        Entered(step=first + 1, node="answer", at=1000.5),
         Called(
-            step=1,
+            step=first + 1,
             call=Call(
                 key=model.key, kind="model", role="answering", node="answer", actor="test:model",
                 at=1000.6, seconds=1.5, usage=Usage(100, 10), cold=0.01,
             ),
         ),
-        Left(step=1, seconds=1.7, changes={"answer": reply}, error=error),
+        Left(step=first + 1, seconds=1.7, changes={"answer": reply}, error=error),
     )  # fmt: skip

@@ -178,5 +178,5 @@ async function start() {
     }
   });
   refresh();
-  document.documentElement.dataset.ready = "yes";
+  document.documentElement.dataset.ready = performance.now().toFixed(1);
 }
