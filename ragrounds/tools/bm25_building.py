@@ -51,7 +51,8 @@ def open_bm25(
         folder.mkdir(exist_ok=True)
         with only_here(folder):
             try:
-                _build(collection, folder, parameters, progress, shard)
+                if not (folder / "engine.json").is_file():  # nobody else built it meanwhile
+                    _build(collection, folder, parameters, progress, shard)
             except OSError as problem:
                 raise disk(folder, problem) from None
     statistics = msgspec.json.decode((folder / "engine.json").read_bytes(), type=Statistics)

@@ -92,7 +92,8 @@ def open_dense(
         folder.mkdir(exist_ok=True)
         with only_here(folder):
             try:
-                _build(collection, folder, documents, embedder, progress)
+                if not (folder / "engine.json").is_file():  # nobody else made them meanwhile
+                    _build(collection, folder, documents, embedder, progress)
             except OSError as problem:
                 raise disk(folder, problem) from None
     statistics = msgspec.json.decode((folder / "engine.json").read_bytes(), type=Statistics)

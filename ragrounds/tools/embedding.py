@@ -11,6 +11,7 @@ What a model is given as:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -89,8 +90,9 @@ def finished(vectors: Any, encoding: Encoding) -> Vectors:
     return made
 
 
+@lru_cache(maxsize=2)
 def open_embedder(encoding: Encoding) -> Embedder:
-    """Load what an encoding names.
+    """Load what an encoding names; the last two stay loaded, for retrievers that share a model.
 
     Raises:
         UserError: what it needs is not installed, or the weights cannot be had.
