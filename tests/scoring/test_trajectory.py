@@ -4,8 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragrounds.contracts import Entry, SearchRequest, SearchResult
 from ragrounds.errors import UserError
-from ragrounds.evals.scoring.trajectory import Expected, Trajectory, follows, read_expected
+from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.scoring.trajectory import Expected, Trajectory, follows, queries_of, read_expected
+from ragrounds.evals.store.store import Store
 from ragrounds.records import Call, Called, Entered
 from tests.scoring.making import attempt, gold, question
 
@@ -101,3 +104,21 @@ def test_a_broken_file_of_expectations(tmp_path, text, said):
     file.write_text(text)
     with pytest.raises(UserError, match=said):
         read_expected(file)
+
+
+async def test_queries_are_looked_up_in_the_journal(tmp_path):
+    with Store(tmp_path) as store:
+        journal = StoreJournal(store)
+        request = SearchRequest(corpus="c", query="vitamin C", k=1)
+
+        async def make():
+            return SearchResult(())
+
+        await journal.once(Entry(key="a" * 64, kind="search", actor="bm25", request=request), make, SearchResult)
+        journal.close()
+        look_up = queries_of(store)
+        known, lost = (
+            Call(key=key * 64, kind="search", role="querying", node="s", actor="bm25", at=0, seconds=0) for key in "ab"
+        )
+        assert look_up(known) == "vitamin C"
+        assert look_up(lost) is None

@@ -17,6 +17,8 @@ from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.evals.benchmarks.reading import broken, shown
 from ragrounds.records import Gold, Question
 
+_LONGEST_ID = 500
+
 
 class Item(NamedTuple):
     """A question with what is right, as a loader makes it."""
@@ -75,6 +77,8 @@ def assemble(name: str, card: Card, items: Iterable[Item], path: Path | None = N
     questions: list[Question] = []
     for question, gold in items:
         record = f"question {shown(question.id)}"
+        if not question.id.isprintable() or len(question.id) > _LONGEST_ID:
+            raise broken(where, f"an id has no control characters and at most {_LONGEST_ID} characters", record)
         if question.id in golds:
             raise broken(where, "this id stands twice; ids are unique", record)
         if not question.text.strip():

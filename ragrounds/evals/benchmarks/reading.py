@@ -106,7 +106,11 @@ def convert(value: Any, kind: type[T], path: Path, record: str) -> T:
         UserError: a field is missing, has another type, is too long, or holds half a character.
     """
     made = shape(value, kind, path, record)
-    for name, text in _texts(value):
+    try:
+        found = list(_texts(value))
+    except RecursionError:
+        raise broken(path, "the JSON is nested too deeply", record) from None
+    for name, text in found:
         if len(text) > LONGEST_TEXT:
             what = f"{name} is {len(text):,} characters long, and at most {LONGEST_TEXT:,} are taken"
             raise broken(path, what, record)

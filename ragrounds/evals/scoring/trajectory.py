@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET as _UNSET
 from msgspec import Struct, UnsetType
@@ -29,6 +29,9 @@ from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl, show
 from ragrounds.evals.tree import calls, path
 from ragrounds.records import Attempt, Call, Gold, Question, Score
 from ragrounds.specs import parse
+
+if TYPE_CHECKING:
+    from ragrounds.evals.store.store import Store
 
 Mode = Literal["exact", "in_order", "any_order", "unordered", "subset"]
 EVERY = "*"
@@ -93,6 +96,17 @@ class Trajectory(Struct, frozen=True):
             if not follows(known, [fold(query) for query in expected.queries], expected.mode):
                 return f"queries: {_listed(known)}"
         return ""
+
+
+def queries_of(store: Store) -> Callable[[Call], str | None]:
+    """How to look up what a search call asked for, in a store's journal."""
+    from ragrounds.contracts import SearchRequest, SearchResult
+
+    def query(call: Call) -> str | None:
+        found = store.call(call.key, SearchRequest, SearchResult) if call.key else None
+        return found[0].query if found else None
+
+    return query
 
 
 def follows(actual: Sequence[str], expected: Sequence[str], mode: Mode) -> bool:
