@@ -67,9 +67,9 @@ class Counting:
 class LiveArena:
     """A context manager whose `hear` is the player's listener."""
 
-    def __init__(self, arena: Arena, stream: TextIO = sys.stderr, *, quiet: bool = False) -> None:
+    def __init__(self, arena: Arena, stream: TextIO | None = None, *, quiet: bool = False) -> None:
         self.counting = Counting(arena)
-        self._stream = stream
+        self._stream = stream = stream or sys.stderr
         self._quiet = quiet
         self._last = time.monotonic()
         full = stream.isatty() and not quiet

@@ -1,0 +1,133 @@
+"""The commands, with a judge made of Python in place of a model."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from ragrounds.cli.arena import arena_app
+from ragrounds.errors import UserError
+from tests.arena.staging import by_strength, stage
+from tests.judging.doubles import Scripted
+
+
+@pytest.fixture
+def judges(monkeypatch):
+    """Judges by name; every model that is opened is one of them."""
+    opened = {}
+
+    def open_scripted(text, prices=None):
+        name = str(text)
+        return opened.setdefault(name, Scripted(_four, name))
+
+    monkeypatch.setattr("ragrounds.models.opening.open_model", open_scripted)
+    return opened
+
+
+def _four(prompt, occurrence):
+    word = json.loads(by_strength(prompt))["usefulness"]
+    return json.dumps(dict.fromkeys(("usefulness", "readability", "knowledge", "reasoning"), word))
+
+
+@pytest.fixture
+def run(home):
+    stage(home, 20).close()
+
+    def invoke(*arguments, **more):
+        done = CliRunner().invoke(arena_app, list(arguments), catch_exceptions=True, **more)
+        if isinstance(done.exception, UserError):
+            raise done.exception
+        assert done.exit_code == 0, done.output
+        return done
+
+    return invoke
+
+
+PLAY = ("play", "strong", "middle", "weak", "--judge", "openai:j", "--schedule", "full", "--replicates", "100")
+
+
+def test_play_show_and_list(run, judges):
+    played = run(*PLAY, "--json")
+    report = json.loads(played.stdout)
+    assert [axis["axis"] for axis in report["axes"]] == ["usefulness", "readability", "knowledge", "reasoning"]
+    assert report["axes"][0]["ratings"]["rows"][0]["system"] == "strong"
+    assert report["costs"][0]["calls"] == 120
+    shown = run("show", "--json", "--replicates", "100")
+    assert json.loads(shown.stdout) == report
+    listed = json.loads(run("ls", "--json").stdout)
+    assert [row["id"] for row in listed] == [report["id"]]
+    text = run("show", report["id"][:9], "--replicates", "100").stdout
+    assert "usefulness: 60 matches" in text
+    assert "strong never lost a point" in text
+
+
+def test_the_same_command_goes_on_and_another_setting_is_another_arena(run, judges):
+    run(*PLAY)
+    asked = len(judges["openai:j"].requests)
+    again = run(*PLAY)
+    assert len(judges["openai:j"].requests) == asked
+    assert "0 calls made" in again.stderr
+    run(*PLAY, "--seed", "1")
+    assert len(json.loads(run("ls", "--json").stdout)) == 2
+
+
+def test_plan_asks_nobody(run, judges):
+    together, apart = json.loads(run(*PLAY, "--plan", "--json").stdout)
+    assert (together["judge_calls"], apart["judge_calls"]) == (120, 480)
+    assert judges["openai:j"].requests == []
+    assert "120 judge calls" in run(*PLAY, "--plan").stdout
+    assert json.loads(run("ls", "--json").stdout) == []
+
+
+def test_adaptive_ends_early(run, judges):
+    report = json.loads(run(*PLAY[:6], "--schedule", "adaptive", "--axis", "usefulness", "--json").stdout)
+    assert 3 * 8 <= report["axes"][0]["matches"] <= 60
+
+
+def test_votes_from_a_file_and_from_the_keyboard(run, judges, tmp_path):
+    run(*PLAY)
+    votes = tmp_path / "votes.csv"
+    votes.write_text("question_id,first,second,outcome\nq1,weak,strong,2\nq2,middle,strong,2\n", encoding="utf-8")
+    assert "8 votes of 1 voters" in run("votes", str(votes)).stderr
+    cast = run("vote", "--voter", "ann", "--axis", "usefulness", "--limit", "3", input="1\nt\n2\n")
+    assert "3 votes kept" in cast.stderr
+    report = json.loads(run("show", "--json", "--replicates", "100").stdout)
+    assert report["votes"] == 11
+    assert any(pair["other"] == "voter ann" for pair in report["axes"][0]["agreement"])
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--schedule", "fulll"), "'full'"),
+        (("--calls", "apat"), "'apart'"),
+        (("--orders", "none"), "both, one"),
+        (("--axis", "style"), "usefulness|axis"),
+        (("--judge", "openai:j"), "named twice"),
+        (("--journal", "again"), "reuse"),
+    ],
+)
+def test_bad_options_are_told(run, judges, more, told):
+    with pytest.raises(UserError, match=told):
+        run(*PLAY, *more)
+
+
+def test_an_arena_that_is_not_there_is_told(run, judges):
+    with pytest.raises(UserError, match="no arena yet"):
+        run("show")
+    run(*PLAY)
+    with pytest.raises(UserError, match="names no arena"):
+        run("show", "arena-zzz")
+
+
+def test_answers_that_changed_are_told(run, judges, home):
+    from msgspec.structs import replace
+
+    from ragrounds.evals.store.store import Store
+
+    run(*PLAY)
+    with Store(home) as store:
+        changed = store.run("weak")
+        store.add_attempts(changed, [replace(store.attempt(changed, "q3"), text="another answer")])
+    with pytest.raises(UserError, match="other answers now"):
+        run("show")
