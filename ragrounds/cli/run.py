@@ -28,9 +28,12 @@ def run_command(
     epochs: int = typer.Option(1, min=1, help="How often each question is asked."),
     temperature: float = typer.Option(None, help="Sampling temperature (or inside --model)."),
     top_p: float = typer.Option(None, help="Nucleus sampling (or inside --model)."),
-    max_tokens: int = typer.Option(None, min=1, help="Longest answer in tokens (or inside --model)."),
+    answer_tokens: int = typer.Option(None, min=1, help="Longest answer in tokens (max_tokens inside --model)."),
     timeout: float = typer.Option(None, min=0.1, help="Seconds that one call may take. [default: 600]"),
     concurrency: int = typer.Option(None, min=1, help="Attempts in flight. [default: 16]"),
+    max_cost: float = typer.Option(None, min=0, help="Dollars to spend; the questions that are begun are finished."),
+    max_tokens: int = typer.Option(None, min=0, help="Tokens to use over the whole run, in and out."),
+    max_time: float = typer.Option(None, min=0, help="Seconds that the run may take."),
     new: bool = typer.Option(False, "--new", help="Start another run instead of going on with the same one."),
     journal: str = typer.Option("reuse", help="Recorded calls: reuse, replay (no network; a miss is an error), fresh."),
     display: str = typer.Option(None, help="Progress on stderr: full, plain, json or none. [default: by terminal]"),
@@ -55,6 +58,7 @@ def run_command(
 
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.evals.benchmarks import load, select
+    from ragrounds.evals.budget import Budget
     from ragrounds.evals.comparison import compare
     from ragrounds.evals.journal import StoreJournal
     from ragrounds.evals.planning import plan
@@ -75,7 +79,7 @@ def run_command(
         "base_url": url,
         "temperature": temperature,
         "top_p": top_p,
-        "max_tokens": max_tokens,
+        "max_tokens": answer_tokens,
         "timeout": timeout,
     }
     agents = agent or (SAMPLE_AGENTS if _is_sample(loaded) else ["direct_cot"])
@@ -99,10 +103,10 @@ def run_command(
             say(f"{strand.run.id}: {strand.run.count:,} questions of {strand.run.benchmark}, {_models(strand)}")
         tally, recorded = Tally(store, strands, FINAL), StoreJournal(store, mode)
 
-        async def go() -> None:
+        async def go() -> str:
             try:
                 with open_progress(shown, tally) as progress:
-                    await replay(
+                    return await replay(
                         store,
                         recorded,
                         strands,
@@ -110,6 +114,7 @@ def run_command(
                         loaded.golds,
                         scorers_for,
                         concurrency=concurrency or chosen.concurrency,
+                        budget=Budget(cost=max_cost, tokens=max_tokens, seconds=max_time),
                         listener=progress.hear,
                     )
             finally:
@@ -117,8 +122,10 @@ def run_command(
                     await opened.close()
                 recorded.close()
 
-        asyncio.run(go())
-        comparison = compare(store, [strand.run for strand in strands])
+        ended = asyncio.run(go())
+        if ended:
+            say(f"Ended early: {ended}. All agents have answered the same questions; the same command goes on.")
+        comparison = compare(store, [strand.run for strand in strands], common=bool(ended))
     say(f"{recorded.made:,} calls made, {recorded.reused:,} answered from the journal.")
     if as_json:
         print_json(comparison)

@@ -5,6 +5,7 @@ With `common`, the comparison is made on the part that all runs share, and a not
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -75,6 +76,10 @@ def common_ground(store: Store, runs: Sequence[Run], wanted: Sequence[str], comm
     outlines = {
         run.id: [one for one in store.outlines(run) if one.question_id in ids and one.epoch < epochs] for run in runs
     }
+    if common:
+        questions = _answered(questions, epochs, outlines, notes)
+        ids = {question.id for question in questions}
+        outlines = {id: [one for one in found if one.question_id in ids] for id, found in outlines.items()}
     scores: dict[str, dict[str, list[Score]]] = {run.id: {} for run in runs}
     for run in runs:
         for score in store.scores(run):
@@ -115,6 +120,19 @@ def _questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[list[Qu
     if changed:
         notes.append(f"{len(changed):,} questions have the same id but another text or answer; they are left out.")
     return kept, notes
+
+
+def _answered(
+    questions: list[Question], epochs: int, outlines: Mapping[str, Sequence[Attempt]], notes: list[str]
+) -> list[Question]:
+    """The questions that every run has made all its attempts at."""
+    made = [Counter(attempt.question_id for attempt in found) for found in outlines.values()]
+    kept = [question for question in questions if all(counts[question.id] >= epochs for counts in made)]
+    if not kept:
+        raise UserError("There is no question that all these runs have answered yet.")
+    if len(kept) < len(questions):
+        notes.append(f"{len(questions) - len(kept):,} questions that some run has not answered yet are left out.")
+    return kept
 
 
 def _content(question: Question, gold: Gold) -> tuple[object, ...]:

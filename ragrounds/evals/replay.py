@@ -192,18 +192,27 @@ def _session(strand: Strand, question: Question, gold: Gold, epoch: int, journal
     )
 
 
-def _compiled(agent: Agent) -> Any:
+class _BuiltIn(Struct, frozen=True):
+    """A built-in graph, ready to run."""
+
+    graph: Any
+    nests: bool
+    """Other graphs run inside its nodes, whose steps are streamed too."""
+
+
+def _compiled(agent: Agent) -> _BuiltIn | own.OwnGraph:
     card = agent.card
     if own.is_own(card.graph):
         return own.open_own(card.graph, card.input, card.output)
-    return catalogue.build(card.graph).compile()
+    return _BuiltIn(catalogue.build(card.graph).compile(), catalogue.nests(card.graph, agent.parameters))
 
 
-async def _answers(graph: Any, session: Session) -> AsyncIterator[Any]:
+async def _answers(built: _BuiltIn, session: Session) -> AsyncIterator[Any]:
     """Run a built-in graph; gives its answer whenever a node has written one."""
     # Every built-in graph ends by its own limits, far below this one.
     config = {"recursion_limit": LONGEST}
-    async for space, event in graph.astream({}, config, context=session, stream_mode="tasks", subgraphs=True):
+    told = built.graph.astream({}, config, context=session, stream_mode="tasks", subgraphs=built.nests)
+    async for space, event in told if built.nests else _outermost(told):
         if "result" not in event:
             session.entered(event["id"], event["name"])
             continue
@@ -213,7 +222,12 @@ async def _answers(graph: Any, session: Session) -> AsyncIterator[Any]:
             yield changes["answer"]
 
 
-async def _attempt(graph: Any, session: Session, run: Run) -> Attempt:
+async def _outermost(told: AsyncIterator[Any]) -> AsyncIterator[tuple[tuple[str, ...], Any]]:
+    async for event in told:
+        yield (), event
+
+
+async def _attempt(graph: _BuiltIn | own.OwnGraph, session: Session, run: Run) -> Attempt:
     at, start = now(), time.perf_counter()
     status: Status = "completed"
     reason, answer = "", None

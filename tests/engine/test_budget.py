@@ -1,0 +1,66 @@
+"""A run's budget: what is begun is finished, agents stay comparable, the same command goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragrounds.errors import UserError
+from ragrounds.evals.budget import Budget
+from ragrounds.evals.comparison import compare
+from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.replay import replay
+from ragrounds.evals.scoring import scorers_for
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Reply
+from tests.engine.conftest import strand
+from tests.engine.doubles import ScriptedModel, questions
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [(Budget(cost=0.0105), "$0.0105"), (Budget(tokens=150), "150 tokens"), (Budget(seconds=0.2), "0.2 seconds")],
+)
+async def test_every_agent_has_answered_the_same_questions_at_the_end(store: Store, budget: Budget, said: str) -> None:
+    asked, golds = questions(40)
+    model = ScriptedModel(delay=0.02)
+    pair = [strand(store, agent, asked, golds, model) for agent in ("direct", "direct_cot")]
+    journal = StoreJournal(store)
+    ended = await replay(store, journal, pair, asked, golds, scorers_for, concurrency=3, budget=budget)
+    assert said in ended
+    answered = [set(store.done(one.run)) for one in pair]
+    assert answered[0] == answered[1]
+    assert 0 < len(answered[0]) < 40
+    runs = [one.run for one in pair]
+    assert compare(store, runs, common=True).questions == len(answered[0])
+    assert compare(store, runs).rows[0].statuses["not_run"] == 40 - len(answered[0])
+    assert await replay(store, journal, pair, asked, golds, scorers_for) == ""
+    assert [len(store.done(one.run)) for one in pair] == [40, 40]
+    assert len(model.asked) == 80
+    journal.close()
+
+
+async def test_an_unknown_cost_ends_a_run_with_a_budget_of_money(store: Store) -> None:
+    asked, golds = questions(10)
+    one = strand(store, "direct", asked, golds, ScriptedModel(say=lambda request: Reply(text="A"), cost=None))
+    journal = StoreJournal(store)
+    ended = await replay(store, journal, [one], asked, golds, scorers_for, concurrency=1, budget=Budget(cost=5))
+    assert "unknown" in ended
+    assert len(store.done(one.run)) == 1
+    journal.close()
+
+
+async def test_what_the_journal_answers_uses_nothing(store: Store) -> None:
+    asked, golds = questions(10)
+    model = ScriptedModel()
+    for agent in ("direct", "direct[limits.calls=7]"):
+        one = strand(store, agent, asked, golds, model)
+        budget = Budget(cost=0.0101, tokens=151)
+        assert await replay(store, StoreJournal(store), [one], asked, golds, scorers_for, budget=budget) == ""
+    assert len(model.asked) == 10
+
+
+async def test_runs_without_a_common_answer_are_refused(store: Store) -> None:
+    asked, golds = questions(4)
+    one = strand(store, "direct", asked, golds, ScriptedModel())
+    with pytest.raises(UserError, match="no question that all these runs have answered"):
+        compare(store, [one.run], common=True)
