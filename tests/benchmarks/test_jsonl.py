@@ -46,6 +46,39 @@ def test_more_options_than_letters_are_numbered(tmp_path):
     assert list(benchmark.questions[0].options)[-1] == "30"
 
 
+def mapped(reference, mapping):
+    return reference.replace("jsonl:", f"jsonl[{mapping}]:")
+
+
+def test_a_mapping_of_fields(tmp_path):
+    medqa = {"id": 1, "stem": "Which?", "answer": "Scurvy", "options": {"A": "x", "B": "Scurvy"}, "answer_idx": "B"}
+    benchmark = load(mapped(write(tmp_path, medqa), "question=stem,answer=answer_idx"), tmp_path)
+    assert benchmark.questions[0].text == "Which?"
+    assert benchmark.golds["mine/1"].answer == "B"
+
+
+@pytest.mark.parametrize(("first", "answer"), [(0, "C"), (1, "B")])
+def test_options_in_fields_of_their_own_and_a_counted_answer(tmp_path, first, answer):
+    line = {"id": 1, "question": "?", "opa": "x", "opb": "y", "opc": "z", "cop": 2}
+    benchmark = load(mapped(write(tmp_path, line), f'options="opa;opb;opc",answer=cop,first={first}'), tmp_path)
+    assert benchmark.questions[0].options == {"A": "x", "B": "y", "C": "z"}
+    assert benchmark.golds["mine/1"].answer == answer
+
+
+@pytest.mark.parametrize(
+    ("mapping", "said"),
+    [
+        ("question=steam", "line 1: it has no field 'steam' for question. Did you mean 'stem'"),
+        ("question=stem,answer=cop,first=5", "the answer 2 is no option"),
+        ("qestion=stem", "no parameter 'qestion'. Did you mean 'question'"),
+    ],
+)
+def test_a_wrong_mapping(tmp_path, mapping, said):
+    line = {"id": 1, "stem": "?", "options": ["x", "y"], "cop": 2}
+    with pytest.raises(UserError, match=said):
+        load(mapped(write(tmp_path, line), mapping), tmp_path)
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

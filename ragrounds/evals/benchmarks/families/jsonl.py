@@ -5,6 +5,10 @@ letters A, B, …); all else is optional: ``type`` (``choice`` or ``long``, by d
 ``group``, ``cluster``, ``language``, ``split``, ``documents`` (ids of the gold documents), ``facts`` (for each required
 fact, its accepted wordings), ``metadata`` (texts by name). Other fields are left out, since graphs see the metadata and
 an explanation or a source would give the answer away.
+
+A file with other names is read through a mapping: ``jsonl[question=stem,answer=answer_idx]:FILE``. Options in fields of
+their own are listed (``options="opa;opb;opc;opd"``), and an answer that is a number counts from `first`
+(``answer=cop,first=1``).
 """
 
 from __future__ import annotations
@@ -15,8 +19,9 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from ragrounds.errors import nearest
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl
+from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl, shown
 from ragrounds.evals.benchmarks.source import Family, Source
 from ragrounds.records import Gold, Question
 
@@ -38,6 +43,9 @@ class _Line(Struct):
     metadata: dict[str, str] = field(default_factory=dict)
 
 
+_FIELDS = tuple(_Line.__struct_fields__)
+
+
 def items(source: Source) -> Iterator[Item]:
     """The questions of the file. Ids begin with the dataset's name, by default the file's.
 
@@ -46,7 +54,31 @@ def items(source: Source) -> Iterator[Item]:
     """
     path = source.path
     stem = source.dataset or path.name.removesuffix(".gz").removesuffix(".jsonl")
-    return from_records(read_jsonl(path), path, f"jsonl/{stem}")
+    records = ((place, _mapped(value, source, place)) for place, value in read_jsonl(path))
+    return from_records(records, path, f"jsonl/{stem}")
+
+
+def _mapped(value: Any, source: Source, place: str) -> Any:
+    """The record with this format's field names; as it is where nothing is mapped."""
+    named = {name: source.text(name) for name in _FIELDS if name in source.parameters}
+    if not isinstance(value, dict) or not (named or "first" in source.parameters):
+        return value
+    record = {name: value[name] for name in _FIELDS if name in value and name not in named}
+    for name, theirs in named.items():
+        columns = [column.strip() for column in theirs.split(";")]
+        lost = next((column for column in columns if column not in value), None)
+        if lost is not None:
+            raise broken(source.path, f"it has no field {shown(lost)} for {name}.{nearest(lost, value)}", place)
+        record[name] = [value[column] for column in columns] if len(columns) > 1 else value[columns[0]]
+    answer = record.get("answer")
+    if "first" in source.parameters and isinstance(answer, int):
+        options = record.get("options")
+        labels = list(labelled(options)) if isinstance(options, dict | list) else []
+        index = answer - source.number("first", 0)
+        if not 0 <= index < len(labels):
+            raise broken(source.path, f"the answer {answer} is no option, counted from `first`", place)
+        record["answer"] = labels[index]
+    return record
 
 
 def from_records(records: Iterable[tuple[str, Any]], path: Path, benchmark: str) -> Iterator[Item]:
@@ -108,4 +140,4 @@ def _item(line: _Line, path: Path, place: str, benchmark: str) -> Item:
     return Item(question, gold)
 
 
-FAMILY = Family(items=items, file="a JSON Lines file", open=True)
+FAMILY = Family(items=items, file="a JSON Lines file", parameters=(*_FIELDS, "first"), open=True)
