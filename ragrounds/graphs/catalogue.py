@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +16,7 @@ from langgraph.graph import StateGraph
 
 from ragrounds.errors import unknown
 from ragrounds.graphs import own
+from ragrounds.specs import Value
 
 
 def names() -> list[str]:
@@ -33,6 +35,13 @@ def build(name: str) -> StateGraph[Any, Any, Any, Any]:
         return made
     graph: StateGraph[Any, Any, Any, Any] = _module(name).build()
     return graph
+
+
+def nests(name: str, parameters: Mapping[str, Value]) -> bool:
+    """Whether graphs run inside this one's nodes. Streaming their steps costs every attempt about a millisecond, so it
+    is done only where there are any."""
+    asked = getattr(_module(name), "nests", None)
+    return asked is not None and bool(asked(parameters))
 
 
 def prompts_of(name: str) -> tuple[str, ...]:

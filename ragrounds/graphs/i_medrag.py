@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import operator
 import re
+from collections.abc import Mapping
 from typing import Annotated
 
 from langgraph.graph import END, START, StateGraph
@@ -28,6 +29,7 @@ from ragrounds.graphs.queries import folded, written_query
 from ragrounds.graphs.reasoning import ending, without_thought
 from ragrounds.graphs.state import State as Shared
 from ragrounds.records import Message
+from ragrounds.specs import Value
 
 PROMPTS = (*vanilla_rag.PROMPTS, "i_medrag/ask_further")
 SPARE = 3
@@ -62,6 +64,11 @@ def build() -> StateGraph[State, Context, State, State]:
     graph.add_conditional_edges("look_up", _after_looking, ["ask_further", "answer"])
     graph.add_edge("answer", END)
     return graph
+
+
+def nests(parameters: Mapping[str, Value]) -> bool:
+    """Whether another graph runs inside this one: see :func:`ragrounds.graphs.catalogue.nests`."""
+    return True
 
 
 def _over(state: State, context: Context) -> bool:

@@ -13,6 +13,8 @@ given a question without options.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from msgspec.structs import replace
@@ -25,7 +27,7 @@ from ragrounds.graphs.documents import fitted, written
 from ragrounds.graphs.parameters import word
 from ragrounds.graphs.reasoning import without_thought
 from ragrounds.records import Message, Query
-from ragrounds.specs import Spec, parse
+from ragrounds.specs import Spec, Value, parse
 
 PROMPTS = ("query_generation/hyde", "query_generation/query2doc", "query_generation/lamer")
 CANDIDATES, WORDS = 10, 512
@@ -60,6 +62,11 @@ def build() -> StateGraph[State, Context, State, Made]:
     graph.add_edge("generate", "combine")
     graph.add_edge("combine", END)
     return graph
+
+
+def nests(parameters: Mapping[str, Value]) -> bool:
+    """Whether another graph runs inside this one: see :func:`ragrounds.graphs.catalogue.nests`."""
+    return str(parameters.get("query_generation", "")).startswith("answer")
 
 
 def way(context: Context) -> Spec:

@@ -13,7 +13,7 @@ carry their options from the start. A long question's answer is the content of t
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from langgraph.graph import END, START, StateGraph
@@ -29,6 +29,7 @@ from ragrounds.graphs.parameters import switch, whole
 from ragrounds.graphs.queries import repeated
 from ragrounds.graphs.reasoning import boxed, shortened
 from ragrounds.graphs.state import State as Shared
+from ragrounds.specs import Value
 
 PROMPTS = (
     *ANSWERING,
@@ -74,6 +75,11 @@ def build() -> StateGraph[State, Context, State, State]:
         graph.add_edge(node, "reason")
     graph.add_edge("answer", END)
     return graph
+
+
+def nests(parameters: Mapping[str, Value]) -> bool:
+    """Whether another graph runs inside this one: see :func:`ragrounds.graphs.catalogue.nests`."""
+    return parameters.get("reading", True) is not False
 
 
 def _next(state: State, runtime: Runtime[Context]) -> str:

@@ -7,6 +7,8 @@ retrieval).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
@@ -18,6 +20,7 @@ from ragrounds.graphs.documents import fitted, ordered, written
 from ragrounds.graphs.parameters import whole, word
 from ragrounds.graphs.state import State as Shared
 from ragrounds.records import Query
+from ragrounds.specs import Value
 
 PROMPTS = (*ANSWERING, *query_generation.PROMPTS)
 
@@ -39,6 +42,11 @@ def build() -> StateGraph[State, Context, State, State]:
     graph.add_edge("retrieve", "answer")
     graph.add_edge("answer", END)
     return graph
+
+
+def nests(parameters: Mapping[str, Value]) -> bool:
+    """Whether another graph runs inside this one: see :func:`ragrounds.graphs.catalogue.nests`."""
+    return parameters.get("query_generation", "none") != "none"
 
 
 def _first(state: State, runtime: Runtime[Context]) -> str:

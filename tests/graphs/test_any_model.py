@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragrounds.agents.agent import open_agent
+from ragrounds.evals.tree import steps
 from ragrounds.graphs.search_o1 import ASK, ASKED, END_TOLD, TOLD
 from ragrounds.records import Called, Reply, ToolCall
 from tests.graphs.playing import CHOICE, LONG, play
@@ -68,6 +69,8 @@ async def test_every_attempt_ends_within_its_limits(agent, replies, question, wi
     played = await play(agent, script, asked, window=window, continues=continues, gold=["d1"])
     assert played.attempt.status == "completed", played.attempt.reason
     calls = [event.call for event in played.attempt.events if isinstance(event, Called)]
+    ended = steps(played.attempt.events)
+    assert all(step.seconds is not None for step in ended), "every step that was entered was left"
     models, searches = MOST[agent]
     assert sum(call.kind == "model" for call in calls) <= models
     assert sum(call.kind == "search" for call in calls) <= searches
