@@ -126,3 +126,17 @@ def test_unknown_schedules_and_empty_arenas_are_told():
         open_schedule("full", 1, 10)
     with pytest.raises(UserError, match="no question"):
         open_schedule("full", 2, 0)
+
+
+def test_many_systems_are_chosen_among_by_the_most_doubtful_pairs():
+    size = 40
+    true = np.linspace(4, -4, size)
+    chance = 1 / (1 + np.exp(true[None, :] - true[:, None]))
+    points = 6 * chance * (1 - np.eye(size))
+    pairs = size * (size - 1) // 2
+    chosen = choose(points[None, None], np.ones((1, pairs), dtype=bool), 30)[0]
+    first, second = all_pairs(size)
+    assert (second[chosen] - first[chosen]).max() <= 8
+    closed = np.ones((1, pairs), dtype=bool)
+    closed[0, chosen] = False
+    assert not set(choose(points[None, None], closed, 30)[0].tolist()) & set(chosen.tolist())

@@ -16,6 +16,8 @@ from ragrounds.evals.arena.bradley_terry import fit, information
 from ragrounds.evals.arena.matches import Floats, Ints
 from ragrounds.evals.arena.pairs import all_pairs
 
+_MOST = 400
+"""Pairs that are weighed against each other: all of them up to 28 systems, the most doubtful ones beyond."""
 _PRIOR = 0.25
 """Information of the imaginary tie that each system is given, so that there is a choice before the first match."""
 
@@ -30,10 +32,13 @@ def choose(points: Floats, open_pairs: npt.NDArray[np.bool_], count: int) -> Int
     first, second = all_pairs(size)
     fitted = fit(points, prior=True).strengths
     games = points + np.swapaxes(points, -1, -2)
-    covariance = np.linalg.inv(information(games, fitted) + _PRIOR * np.eye(size))
-    rows = covariance[..., first, :] - covariance[..., second, :]
-    gaps_covariance = rows[..., first] - rows[..., second]  # (S, A, P, P)
-    gaps = np.abs(fitted[..., first] - fitted[..., second])
+    covariance = np.asarray(np.linalg.inv(information(games, fitted) + _PRIOR * np.eye(size)), dtype=np.float64)
+    pairs = _doubtful(fitted, covariance, open_pairs)  # (S, M)
+    contrasts = np.eye(size)[first[pairs]] - np.eye(size)[second[pairs]]  # (S, M, K)
+    rows = contrasts[:, None]
+    gaps_covariance = rows @ covariance @ np.swapaxes(rows, -1, -2)  # (S, A, M, M)
+    gaps = np.abs((rows @ fitted[..., None])[..., 0])
+    open_pairs = np.take_along_axis(open_pairs, pairs, axis=1)
     chance = 1.0 / (1.0 + np.exp(gaps))
     weight = chance * (1.0 - chance)
     index = np.arange(len(points))
@@ -45,11 +50,24 @@ def choose(points: Floats, open_pairs: npt.NDArray[np.bool_], count: int) -> Int
         gain = (shrunk * weight / (1.0 + weight * variance)).sum(axis=1)
         gain = np.where(open_pairs, gain, -np.inf)
         pick = gain.argmax(axis=-1)
-        chosen[:, number] = np.where(np.isfinite(gain[index, pick]), pick, -1)
+        chosen[:, number] = np.where(np.isfinite(gain[index, pick]), pairs[index, pick], -1)
         column = gaps_covariance[index, :, :, pick]
         factor = weight[index, :, pick] / (1.0 + weight[index, :, pick] * variance[index, :, pick])
         gaps_covariance = gaps_covariance - factor[..., None, None] * column[..., :, None] * column[..., None, :]
     return chosen
+
+
+def _doubtful(fitted: Floats, covariance: Floats, open_pairs: npt.NDArray[np.bool_]) -> Ints:
+    """(S, M) the open pairs whose order is least sure on some axis; all pairs, where they are not too many."""
+    size = fitted.shape[-1]
+    first, second = all_pairs(size)
+    if len(first) <= _MOST:
+        return np.broadcast_to(np.arange(len(first)), (len(fitted), len(first)))
+    own = np.diagonal(covariance, axis1=-2, axis2=-1)
+    variance = own[..., first] + own[..., second] - 2.0 * covariance[..., first, second]
+    doubt = misordered(np.abs(fitted[..., first] - fitted[..., second]), variance).max(axis=1)
+    order: Ints = np.argsort(np.where(open_pairs, -doubt, 1.0), axis=-1, kind="stable")[:, :_MOST]
+    return order
 
 
 def misordered(gaps: Floats, variance: Floats) -> Floats:

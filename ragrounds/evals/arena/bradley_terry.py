@@ -22,6 +22,8 @@ from ragrounds.evals.arena.matches import Floats
 POINTS = SCALE / np.log(10.0)
 """Elo points of one unit of θ."""
 _STEPS = 60
+_AT_ONCE = 2_000_000
+"""Numbers in the tables that are fitted at once."""
 _LONGEST = 2.0
 """Largest change of a strength in one step: far from the maximum a whole Newton step can overshoot."""
 
@@ -50,8 +52,11 @@ def fit(points: Floats, *, prior: bool = False) -> Fit:
     strengths = np.empty(tables.shape[:-1])
     plain = exists & (not prior)
     for mask, ties in ((plain, 0.0), (~plain, 1.0)):
-        if mask.any():
-            strengths[mask] = _newton(tables[mask], ties)
+        chosen = np.flatnonzero(mask)
+        at_once = max(1, _AT_ONCE // tables.shape[-1] ** 2)
+        for start in range(0, len(chosen), at_once):
+            part = chosen[start : start + at_once]
+            strengths[part] = _newton(tables[part], ties)
     return Fit(strengths.reshape(points.shape[:-1]), exists.reshape(points.shape[:-2]))
 
 

@@ -113,7 +113,7 @@ class Adaptive:
         self._questions = questions
         self._confidence = confidence
         # Fixed, not by concurrency: another concurrency must not choose other matches.
-        self._at_once = at_once or max(8, size * (size - 1) // 2)
+        self._at_once = at_once or min(256, max(8, size * (size - 1) // 2))
 
     def batch(self, standing: Standing) -> list[int]:
         """The next few matches; axes that are settled have no say."""
