@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import replace
 
 from ragrounds.evals.benchmarks.families.kqa import STATEMENTS
 from ragrounds.evals.grading import Equivalence, Statements, grade_attempts, judges_itself
@@ -41,6 +42,14 @@ async def test_equivalence(journal, said, value):
     prompt = judge.requests[0].messages[-1].content
     assert "methylene blue" in prompt
     assert "An answer." in prompt
+
+
+async def test_chinese_questions_are_graded_in_chinese(journal):
+    judge = Scripted(lambda prompt, occurrence: '结论相同。{"grade": "equivalent"}')
+    chinese = replace(CASE, language="zh")
+    grade = await Equivalence().grade(attempt(chinese, "用美蓝。"), chinese, REFERENCE, judge, journal, PROMPTS)
+    assert grade.scores[0].value == 1.0
+    assert "### 待评回答" in judge.requests[0].messages[-1].content
 
 
 async def test_a_judge_that_cannot_be_read_gives_a_missing_score(journal):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
@@ -47,18 +49,23 @@ class Equivalence(Struct, frozen=True):
             form=CONTRACT.example,
         )
         judgement = await ask(judge, journal, messages, CONTRACT, tries=self.tries)
-        grade = judgement.values.get(_AXIS, "")
-        why = judgement.reasons.get(_AXIS, "")
-        value = None if not grade else float(grade == _EQUIVALENT)
+        grade, why = judgement.values.get(_AXIS, ""), judgement.reasons.get(_AXIS, "")
         verdict = Verdict(
             question_id=question.id, judge=judge.spec, axis=_AXIS, first=attempt.run, outcome=grade, reason=why
         )
         return Grade(
-            scores=(self._score(attempt, value, read.reading, grade, f"judge: {why}" if why else read.reason),),
+            scores=self.scored(attempt, gold, [(grade, why)]),
             verdicts=(verdict,),
             calls=judgement.calls,
             failed=judgement.failed,
         )
+
+    def scored(self, attempt: Attempt, gold: Gold, said: Sequence[tuple[str, str]]) -> tuple[Score, ...]:
+        """The score of an attempt with a text, from the one verdict on it: its outcome, or why there is none."""
+        read = read_long(attempt)
+        ((grade, why),) = said
+        value = None if not grade else float(grade == _EQUIVALENT)
+        return (self._score(attempt, value, read.reading, grade, f"judge: {why}" if why else read.reason),)
 
     def _score(self, attempt: Attempt, value: float | None, reading: str, prediction: str, reason: str) -> Score:
         return Score(

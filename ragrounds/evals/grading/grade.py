@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -35,6 +35,9 @@ class Grader(Protocol):
     async def grade(
         self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts
     ) -> Grade: ...
+
+    def scored(self, attempt: Attempt, gold: Gold, said: Sequence[tuple[str, str]]) -> tuple[Score, ...]:
+        """Scores from verdicts, in the order that :meth:`grade` gives them: each an outcome, or why there is none."""
 
 
 def read_long(attempt: Attempt) -> Read:

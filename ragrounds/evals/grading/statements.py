@@ -7,6 +7,8 @@ which the paper averages as the hallucination figure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
@@ -76,15 +78,20 @@ class Statements(Struct, frozen=True):
             )
             for statement, (outcome, reason) in zip(statements, said, strict=True)
         )
-        outcomes = [outcome for outcome, _ in said]
         return Grade(
-            scores=(
-                _share(attempt, COMPREHENSIVENESS, outcomes[: len(must)], ENTAILED, read),
-                _share(attempt, CONTRADICTION, outcomes, CONTRADICTED, read),
-            ),
+            scores=self.scored(attempt, gold, said),
             verdicts=verdicts,
             calls=tuple(call for judgement in judgements for call in judgement.calls),
             failed=any(judgement.failed for judgement in judgements),
+        )
+
+    def scored(self, attempt: Attempt, gold: Gold, said: Sequence[tuple[str, str]]) -> tuple[Score, ...]:
+        """The scores of an attempt with a text, from the verdicts on all statements: outcome, or why there is none."""
+        read = read_long(attempt)
+        outcomes = [outcome for outcome, _ in said]
+        return (
+            _share(attempt, COMPREHENSIVENESS, outcomes[: len(must_have(gold))], ENTAILED, read),
+            _share(attempt, CONTRADICTION, outcomes, CONTRADICTED, read),
         )
 
 
