@@ -66,6 +66,7 @@ _ROWS = (
     ("without results", "queries_without_results", None),
     ("not judged", "unjudged_queries", None),
     ("left out", "left_out", None),
+    ("not in the corpus", "unknown_documents", None),
     ("queries a second", "queries_per_second", 1.0),
     ("p95, ms", "p95_seconds", 1000.0),
     ("index, MB", "index_bytes", 1e-6),

@@ -133,6 +133,7 @@ def _search(spec: str, asked: QuerySet, depth: int, keep: Keep | None) -> Retrie
     from ragrounds.cli.counting import counting
     from ragrounds.evals.retrieval.pools import completed, rerank_pools
     from ragrounds.evals.retrieval.running import retrieve as run_queries
+    from ragrounds.evals.retrieval.sets import unknown_documents
     from ragrounds.settings import read_settings
     from ragrounds.specs import parse
     from ragrounds.tools.opening import open_searcher
@@ -151,7 +152,9 @@ def _search(spec: str, asked: QuerySet, depth: int, keep: Keep | None) -> Retrie
         searcher = open_searcher(chosen, asked.corpus, read_settings().home, progress=told)
         searching = run_queries(searcher, asked.queries, depth, keep=keep, progress=partial(told, "searching"))
         found = asyncio.run(searching)
-    return replace(found, run=completed(found.run, asked.pools), left_out=0) if asked.pools else found
+    if asked.pools:
+        return replace(found, run=completed(found.run, asked.pools), left_out=0)
+    return replace(found, unknown=len(unknown_documents(asked.judgements, searcher)))
 
 
 def _similarity(path: Path, specs: list[str], as_json: bool) -> None:
@@ -187,6 +190,7 @@ def _entry(
             "p95_seconds": found.p95,
             "queries_without_results": sum(not documents for documents in found.run.values()),
             "left_out": found.left_out,
+            "unknown_documents": found.unknown,
         }
         if found.size is not None:
             entry["index_bytes"] = found.size

@@ -14,6 +14,7 @@ _BUILT_IN = (
     ("maxp", "long queries over chunks: maxp[of=bm25,query=tokens[size=512,stride=128]]"),
     ("rerank", "a cross-encoder over the first: rerank[of=bm25,model=monobert,top=100]"),
     ("dense", "any embedding model: dense[model=PATH_OR_ID], openai:MODEL, import:module:name"),
+    ("web", "the web as a corpus: web[provider=tavily,pages=true]"),
     ("langchain, llamaindex", 'your own retriever: langchain[from="module:name"]'),
 )
 

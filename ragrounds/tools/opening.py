@@ -129,6 +129,12 @@ def _llamaindex(spec: Spec, corpus: str) -> Searcher:
     return LlamaIndexSearcher(spec, corpus)
 
 
+def _web(spec: Spec, corpus: str) -> Searcher:
+    from ragrounds.tools.web.searching import WebSearcher
+
+    return WebSearcher(spec)
+
+
 Within = Callable[[Spec], Searcher]
 """Opens another retriever over the same corpus."""
 
@@ -170,5 +176,9 @@ _WRAPPERS: dict[str, Callable[[Spec, Within], Searcher]] = {
     "rerank": _reranked,
 }
 """Retrievers made of others."""
-_EXTERNAL: dict[str, Callable[[Spec, str], Searcher]] = {"langchain": _langchain, "llamaindex": _llamaindex}
-"""A user's own, which bring their corpus."""
+_EXTERNAL: dict[str, Callable[[Spec, str], Searcher]] = {
+    "langchain": _langchain,
+    "llamaindex": _llamaindex,
+    "web": _web,
+}
+"""Those that bring their corpus."""

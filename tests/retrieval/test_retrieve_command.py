@@ -49,6 +49,14 @@ def test_one_retriever_as_json(folder):
     assert "per_query" not in found
 
 
+def test_judged_documents_that_the_corpus_lacks_are_counted(folder):
+    with (folder / "qrels/test.tsv").open("a") as file:
+        file.write("q2\tgone\t1\nq2\tgone-too\t0\n")
+    found = json.loads(_run("--benchmark", f"beir:{folder}", "--retriever", "bm25", "--json").stdout)
+    assert found["unknown_documents"] == 1  # one that is not relevant cannot be missed
+    assert found["R@10"] == pytest.approx((1 + 0.5 + 0) / 3)
+
+
 def test_runs_that_are_written_score_the_same_when_read(folder, tmp_path):
     specs = ("--retriever", "bm25", "--retriever", "bm25[analyser=plain,b=1]")
     both = json.loads(_run("--benchmark", f"beir:{folder}", *specs, "--write-runs", tmp_path / "runs", "--json").stdout)

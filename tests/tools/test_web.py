@@ -7,11 +7,14 @@ import httpx
 import pytest
 from aiohttp import web
 
-from ragrounds.errors import UserError
+from ragrounds.errors import StopRun, UserError
+from ragrounds.specs import parse
+from ragrounds.tools.opening import open_searcher
+from ragrounds.tools.web import searching
 from ragrounds.tools.web.extracting import excerpt, extract
 from ragrounds.tools.web.fetching import Fetched, Fetcher, FetchFailed, Limits, is_public
 from ragrounds.tools.web.literature import PubMed, parsed
-from ragrounds.tools.web.providers import SearchFailed, provider
+from ragrounds.tools.web.providers import Hit, SearchFailed, provider
 
 pytest.importorskip("trafilatura")
 
@@ -275,3 +278,48 @@ async def test_pubmed_lists_that_cannot_be_read():
     search = PubMed(transport=httpx.MockTransport(lambda request: httpx.Response(200, json={"error": "x"})))
     with pytest.raises(SearchFailed, match="not a list"):
         await search.search("x", 2)
+
+
+class _Fixed:
+    spec = "fixed"
+
+    def __init__(self, fails=0):
+        self.fails = fails
+
+    async def search(self, query, k):
+        if self.fails:
+            self.fails -= 1
+            raise SearchFailed("fixed answered 503")
+        return [
+            Hit(title="T", url=f"{query}/page", snippet="single dose is enough"),
+            Hit(title="", url="x", snippet="s"),
+        ][:k]
+
+
+async def test_the_web_as_a_corpus(site, fetcher, monkeypatch):
+    monkeypatch.setattr(searching, "PAUSE", 0.0)
+    spec = parse("web[provider=tavily,pages=true]")
+    searcher = searching.WebSearcher(spec, provider=_Fixed(fails=2), fetcher=fetcher)
+    found = await searcher.search(site.url, 5)
+    assert "Dexamethasone shortens croup" in found[0].text
+    assert found[1].text == "s"  # the page cannot be had: the snippet stands
+    assert [(p.rank, p.corpus, p.retriever) for p in found] == [
+        (1, "web@live", "web[pages=true,provider=tavily]"),
+        (2, "web@live", "web[pages=true,provider=tavily]"),
+    ]
+    assert await searcher.search(" ", 3) == []
+    with pytest.raises(StopRun, match=r"3 times.*503.*'croup'"):
+        await searching.WebSearcher(spec, provider=_Fixed(fails=3), fetcher=fetcher).search("croup", 1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("web", "needs a search provider"),
+        ("web[provider=bing]", "provider"),
+        ("web[provider=tavily,page=true]", "'pages'"),
+    ],
+)
+def test_webs_that_make_no_sense(spec, reason, tmp_path):
+    with pytest.raises(UserError, match=reason):
+        open_searcher(spec, "anything", tmp_path)

@@ -28,6 +28,8 @@ class Retrieved:
     """Query → wall time of the search alone."""
     left_out: int = 0
     """Results that the filter left out."""
+    unknown: int = 0
+    """Relevant documents that the corpus does not hold."""
     size: int | None = None
     """Bytes of the index on disk, where the retriever keeps one."""
 
@@ -74,7 +76,7 @@ async def retrieve(
         left_out += dropped
         if progress:
             progress(number)
-    return Retrieved(searcher.spec, searcher.corpus, run, seconds, left_out, getattr(searcher, "size", None))
+    return Retrieved(searcher.spec, searcher.corpus, run, seconds, left_out, size=getattr(searcher, "size", None))
 
 
 async def _documents(

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ragrounds.contracts import Library, Searcher
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.evals.retrieval.trec import Judgements, read_judgements
 from ragrounds.tools.corpora import Source, passages
@@ -65,6 +66,15 @@ def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None)
         )
     queries = {query: text for query, text in known.items() if query in judgements}
     return QuerySet(folder.resolve().name, queries, judgements, corpus or benchmark)
+
+
+def unknown_documents(judgements: Judgements, searcher: Searcher) -> list[str]:
+    """Relevant documents that the corpus does not hold: no retriever can find them. Empty where the searcher cannot
+    say."""
+    if not isinstance(searcher, Library):
+        return []
+    relevant = {document for judged in judgements.values() for document, grade in judged.items() if grade > 0}
+    return sorted(document for document in relevant if not searcher.document(document))
 
 
 def _qrels(folder: Path, split: str) -> Path:

@@ -1,0 +1,94 @@
+"""The web as a corpus: ``web[provider=tavily]``, or ``web[provider=searxng[url="http://…"],pages=true]``.
+
+With ``pages=true`` each result's page is fetched, and the passage is the part of it around the snippet (Search-o1); a
+page that cannot be had leaves the snippet. The corpus is called ``web@live``: it has no version, a run over it is
+repeated from the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from ragrounds.errors import StopRun, UserError, nearest
+from ragrounds.records import Passage
+from ragrounds.specs import Spec
+from ragrounds.tools.web.extracting import excerpt, extract
+from ragrounds.tools.web.fetching import Fetcher, FetchFailed
+from ragrounds.tools.web.providers import Hit, Provider, SearchFailed
+
+TRIES = 3
+PAUSE = 1.0
+"""Seconds before the second try; twice as long before the third."""
+
+
+class WebSearcher:
+    """Searches the web; see :class:`ragrounds.contracts.Searcher`."""
+
+    def __init__(self, spec: Spec, *, provider: Provider | None = None, fetcher: Fetcher | None = None) -> None:
+        known = ("provider", "pages")
+        for key in spec.parameters:
+            if key not in known:
+                raise UserError(f"web has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}.")
+        chosen = spec.parameters.get("provider")
+        if not isinstance(chosen, str | Spec):
+            raise UserError("web needs a search provider: web[provider=tavily], brave, serper or searxng[url=…].")
+        pages = spec.parameters.get("pages", False)
+        if not isinstance(pages, bool):
+            raise UserError(f"Cannot use pages={pages!r}: expected true or false.")
+        self._provider = provider or Provider(chosen if isinstance(chosen, Spec) else Spec(chosen))
+        self._fetcher = fetcher or (Fetcher() if pages else None)
+        self._spec = str(spec)
+
+    @property
+    def spec(self) -> str:
+        return self._spec
+
+    @property
+    def corpus(self) -> str:
+        return "web@live"
+
+    async def search(self, query: str, k: int) -> list[Passage]:
+        """The first `k` results, with 1 / rank as the score.
+
+        Raises:
+            StopRun: the provider gives no answer, also when asked again.
+        """
+        if not query.strip():
+            return []
+        hits = await self._hits(query, k)
+        texts = await asyncio.gather(*(self._text(hit) for hit in hits))
+        return [
+            Passage(
+                id=hit.url,
+                document=hit.url,
+                title=hit.title,
+                text=text,
+                corpus=self.corpus,
+                score=1 / rank,
+                rank=rank,
+                retriever=self._spec,
+            )
+            for rank, (hit, text) in enumerate(zip(hits, texts, strict=True), 1)
+        ]
+
+    async def _hits(self, query: str, k: int) -> list[Hit]:
+        for number in range(TRIES):
+            try:
+                return await self._provider.search(query, k)
+            except SearchFailed as problem:
+                if number == TRIES - 1:
+                    raise StopRun(
+                        f"Web search failed {TRIES} times: {problem}. The query was {query[:200]!r}. What is "
+                        "done is kept; give the same command again to go on."
+                    ) from None
+                await asyncio.sleep(PAUSE * 2**number)
+        return []
+
+    async def _text(self, hit: Hit) -> str:
+        if self._fetcher is None:
+            return hit.snippet
+        try:
+            page = extract(await self._fetcher.fetch(hit.url))
+        except FetchFailed:
+            return hit.snippet
+        return excerpt(page.text, hit.snippet)
