@@ -12,6 +12,7 @@ def agents_command(as_json: bool = typer.Option(False, "--json", help="As JSON."
 
     from ragrounds.agents.agent import names, read_card
     from ragrounds.cli.common import print_json
+    from ragrounds.specs import Spec
 
     cards = {name: read_card(name) for name in names()}
     if as_json:
@@ -19,8 +20,8 @@ def agents_command(as_json: bool = typer.Option(False, "--json", help="As JSON."
         return
     console = Console()
     for name, card in cards.items():
-        parameters = ", ".join(f"{key}={value}" for key, value in card.parameters.items())
+        spec = Spec(name, card.parameters)
         console.print(Text(name, style="bold"), Text(f"  {card.summary}"), sep="\n")
         if card.source:
             console.print(Text(f"  after {card.source}", style="dim"))
-        console.print(Text(f"  {parameters}\n", style="cyan"))
+        console.print(Text(f"  {spec}\n", style="cyan"))

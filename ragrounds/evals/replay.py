@@ -232,15 +232,21 @@ async def _attempt(graph: _BuiltIn | own.OwnGraph, session: Session, run: Run) -
     status: Status = "completed"
     reason, answer = "", None
     try:
-        if isinstance(graph, own.OwnGraph):
-            from ragrounds.evals.observing import run_own
+        async with asyncio.timeout(session.limits.seconds) as cap:
+            if isinstance(graph, own.OwnGraph):
+                from ragrounds.evals.observing import run_own
 
-            answer = await run_own(graph, session, LONGEST)
-        else:
-            async for given in _answers(graph, session):
-                answer = given
+                answer = await run_own(graph, session, LONGEST)
+            else:
+                async for given in _answers(graph, session):
+                    answer = given
     except AttemptEnded as ended:
         status, reason = ended.status, ended.reason
+    except TimeoutError as error:
+        if cap.expired():  # in the middle of a call; between calls the session ends it
+            status, reason = "capped", f"the attempt's cap of {session.limits.seconds:g} seconds is reached"
+        else:
+            status, reason = "failed", f"TimeoutError: {error}"
     except CallFailed as failed:
         status, reason = "failed", f"{failed.kind}: {failed.message}"
     except GraphRecursionError:
