@@ -8,13 +8,14 @@ from statistics import median
 
 from msgspec import Struct
 
+from ragrounds.evals.audit.across import Shared, across
 from ragrounds.evals.audit.corpus import InCorpus, in_corpus
 from ragrounds.evals.audit.duplicates import Near, Twins, exact, near
 from ragrounds.evals.audit.options import Options, options
 from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.records import Question
 
-__all__ = ["Audit", "InCorpus", "Lengths", "Near", "Options", "Twins", "audit"]
+__all__ = ["Audit", "InCorpus", "Lengths", "Near", "Options", "Shared", "Twins", "across", "audit"]
 
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 _LATIN = re.compile(r"[A-Za-z]")
