@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from ragrounds.evals.arena.arena import Arena
-from ragrounds.evals.arena.keeping import Detail, Judged
+from ragrounds.evals.arena.keeping import Detail, Judged, Vote
 from ragrounds.evals.arena.outcomes import LETTERS, Played, one_way
 
 BIASED = 0.2
@@ -75,6 +75,26 @@ def on_axis(arena: Arena, judgements: Sequence[Judged], played: Sequence[Played]
             )
         )
     return found
+
+
+def voters_on_axis(votes: Sequence[Vote], axis: str) -> list[JudgeOnAxis]:
+    """Every person who voted on the axis; skipped pairs are missing, and no pair is shown twice."""
+    said: dict[str, list[str]] = {}
+    for vote in votes:
+        if vote.axis == axis:
+            said.setdefault(vote.voter, []).append(vote.outcome)
+    return [
+        JudgeOnAxis(
+            judge=f"voter {voter}",
+            matches=len(outcomes) - outcomes.count("skip"),
+            missing=outcomes.count("skip"),
+            ties=_share(outcomes.count("tie"), len(outcomes) - outcomes.count("skip")),
+            inconsistent=None,
+            reversed=None,
+            first=None,
+        )
+        for voter, outcomes in said.items()
+    ]
 
 
 def costs(arena: Arena, judgements: Sequence[Judged]) -> list[Cost]:

@@ -15,7 +15,7 @@ from ragrounds.evals.arena.elo import Shuffled
 from ragrounds.evals.arena.exact import AgainstExact, against_exact
 from ragrounds.evals.arena.field import Field
 from ragrounds.evals.arena.gate import Gate, check
-from ragrounds.evals.arena.health import BIASED, Cost, Failure, JudgeOnAxis, costs, failures, on_axis
+from ragrounds.evals.arena.health import BIASED, Cost, Failure, JudgeOnAxis, costs, failures, on_axis, voters_on_axis
 from ragrounds.evals.arena.keeping import ArenaKeeper, Judged, Vote
 from ragrounds.evals.arena.matches import Floats, Matches
 from ragrounds.evals.arena.outcomes import POINTS, Played, combine, matches_of, matches_of_votes
@@ -45,6 +45,7 @@ class AxisReport(Struct, frozen=True, kw_only=True):
     shuffled: Shuffled | None
     controlled: Controlled | None
     judges: tuple[JudgeOnAxis, ...]
+    """The arena's judges, then people."""
     orders_by_judge: tuple[tuple[str, tuple[str, ...]], ...]
     """Each judge's own ranking, and the human one where there are votes."""
     agreement: tuple[Agreement, ...]
@@ -133,7 +134,7 @@ def _axis(
         online=tuple(elo.online(matches).tolist()) if gate.open else (),
         shuffled=elo.shuffled(matches, shuffles=few, seed=arena.seed) if gate.open and len(matches) else None,
         controlled=_controlled(arena, field, matches, played, panel) if gate.open else None,
-        judges=tuple(on_axis(arena, judgements, played, axis)),
+        judges=(*on_axis(arena, judgements, played, axis), *voters_on_axis(votes, name)),
         orders_by_judge=_orders(arena, played, votes, axis) if gate.open else (),
         agreement=agreements(_said(arena, played, votes, axis)),
         self_preference=self_preference(arena, played, axis),
