@@ -57,16 +57,25 @@ def strategist():
 def test_all_strategies_in_one_run(cli, home, data: Path, continues, capsys):
     agents = [part for agent in LEAST for part in ("--agent", agent)]
     with strategist() as server:
-        done = cli(
+        command = [
             "run", "--benchmark", f"mirage/pubmedqa:{data}/mirage/benchmark.json", *agents,
             "--corpus", f"beir:{data}/beir/pubmedqa_1k", "--model", f"openai:strategist[continues={continues}]",
-            "--base-url", server.url, "--limit", str(QUESTIONS), "--display", "none", timeout=3000,
-        )  # fmt: skip
+            "--base-url", server.url, "--limit", str(QUESTIONS), "--display", "none",
+        ]  # fmt: skip
+        done = cli(*command, timeout=3000)
     assert done.returncode == 0, done.stderr[-2000:]
+    if continues == "prefix":
+        # The server is gone: every message must be what it was, or the journal does not hold its answer.
+        again = cli(*command, "--new", "--journal", "replay", timeout=3000)
+        assert again.returncode == 0, again.stderr[-2000:]
     lines, share = [], Counter()
     with Store(home) as store:
-        runs = {run.agent: run for run in store.runs()}
+        every = sorted(store.runs(), key=lambda run: run.created)
+        runs = {run.agent: run for run in reversed(every)}
         assert len(runs) == len(LEAST)
+        for run in every:
+            if run.id != runs[run.agent].id:
+                assert texts(store, run) == texts(store, runs[run.agent]), f"replayed otherwise: {run.agent}"
         for agent, run in runs.items():
             attempts = list(store.attempts(run))
             assert len(attempts) == QUESTIONS
@@ -93,6 +102,12 @@ def test_all_strategies_in_one_run(cli, home, data: Path, continues, capsys):
         print(f"\n{QUESTIONS} questions, {continues}: {share['asked']} model calls, {saved:.1%} saved by the journal")
         print("\n".join(lines))
     assert share["saved"] >= 3 * QUESTIONS, "both CoT-Refines and the direct back-offs share the chain of thought"
+
+
+def texts(store, run):
+    return {
+        attempt.question_id: (attempt.status, attempt.text, path(attempt.events)) for attempt in store.attempts(run)
+    }
 
 
 def same(left: str, right: str) -> bool:
