@@ -212,15 +212,49 @@ def test_cmedteb_rerank(tmp_path):
     assert question.options[benchmark.golds[question.id].answer] == "对"
 
 
-def test_mrag_names(tmp_path):
-    path = lines(
-        tmp_path / "tcm.jsonl", {"id": 1, "question": "问？", "options": ["甲", "乙"], "answer": "B", "language": "zh"}
-    )
-    benchmark = load(f"mrag/tcm:{path}", tmp_path)
-    assert benchmark.questions[0].id == "tcm/1"
-    assert benchmark.questions[0].benchmark == "mrag/tcm"
+def chemprot_folder(tmp_path):
+    (tmp_path / "chemprot_test_abstracts_gs.tsv").write_text("1\tTitle\tAbstract.\n")
+    (tmp_path / "chemprot_test_entities_gs.tsv").write_text("1\tT1\tCHEMICAL\t0\t1\taspirin\n")
+    (tmp_path / "chemprot_test_gold_standard.tsv").write_text("1\tCPR:10\tArg1:T1\tArg2:T1\n")
+    return tmp_path
+
+
+def mrag_source(name, tmp_path):
+    """A small source for a dataset of MRAG, in its original's form."""
+    if name in ("mmlu", "medqa", "medmcqa", "pubmedqa", "bioasq"):
+        path = tmp_path / "benchmark.json"
+        path.write_text(json.dumps({name: {"1": {"question": "?", "options": {"A": "x", "B": "y"}, "answer": "A"}}}))
+        return path
+    if name == "tcm":
+        return lines(tmp_path / "x.jsonl", {"id": 1, "question": "问？", "options": ["甲", "乙"], "answer": "B"})
+    if name in ("multimedqa", "clfqa"):
+        return lines(tmp_path / "x.jsonl", {"id": 1, "question": "?", "answer": "So."})
+    if name == "chemprot":
+        return chemprot_folder(tmp_path)
+    if name == "ddi":
+        return lines(tmp_path / "x.jsonl", {"id": "d", "split": "Train/x", "sentences": [{"text": "None."}]})
+    if name == "cmeie":
+        return lines(tmp_path / "x.jsonl", {"text": "头痛", "spo_list": []})
+    path = tmp_path / "graph.tsv"
+    path.write_text(GRAPH)
+    return path
+
+
+@pytest.mark.parametrize("card", [card for card in all_cards() if card.name.startswith("mrag/")])
+def test_every_dataset_of_mrag_is_read_under_its_name(tmp_path, card):
+    name = card.name.partition("/")[2]
+    benchmark = load(f"{card.name}:{mrag_source(name, tmp_path)}", tmp_path)
+    assert benchmark.card == card
+    for question in benchmark.questions:
+        assert question.benchmark == card.name
+        assert question.id.startswith(f"{name}/")
+        assert question.language == card.language
+        assert benchmark.golds[question.id].question_id == question.id
+
+
+def test_mrag_needs_a_dataset(tmp_path):
     with pytest.raises(UserError, match="Name a dataset of MRAG"):
-        load(f"mrag:{path}", tmp_path)
+        load(f"mrag:{tmp_path}", tmp_path)
 
 
 def test_every_card_belongs_to_a_family_and_names_are_unique():

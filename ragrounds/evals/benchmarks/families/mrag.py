@@ -49,15 +49,15 @@ def items(source: Source) -> Iterator[Item]:
         raise UserError(f"Name a dataset of MRAG: `mrag/NAME:PATH`, where NAME is one of {', '.join(_READ)}.")
     inner = name if _READ[name] in (mirage.items, jsonl.items, link.items) else ""
     read = list(_READ[name](Source(source.path, inner, {k: v for k, v in source.parameters.items() if k != "seed"})))
+    card = next(card for card in family_cards("mrag") if card.name == f"mrag/{name}")
     if name in _DRAWN:
-        size = next(card.size for card in family_cards("mrag") if card.name == f"mrag/{name}")
         seed = source.number("seed", 0)
-        drawn = sorted(read, key=lambda item: _lot(seed, item.question.id))[:size]
+        drawn = sorted(read, key=lambda item: _lot(seed, item.question.id))[: card.size]
         kept = {item.question.id for item in drawn}
         read = [item for item in read if item.question.id in kept]
     for item in read:
         id = f"{name}/{item.question.id.partition('/')[2]}"
-        question = msgspec.structs.replace(item.question, id=id, benchmark=f"mrag/{name}")
+        question = msgspec.structs.replace(item.question, id=id, benchmark=card.name, language=card.language)
         yield Item(question, msgspec.structs.replace(item.gold, question_id=id))
 
 
