@@ -85,6 +85,7 @@ def identity(
         "limits": msgspec.to_builtins(card.limits),
         "question_only": card.question_only,
         "oracle": card.oracle,
+        "tier": catalogue.tier(card.graph),
         "inner": _inner(agent),
         "benchmark": benchmark.name,
         "questions": benchmark.version,
@@ -155,6 +156,8 @@ def _models(
     prices: Mapping[str, Price],
     defaults: Mapping[str, Value | None],
 ) -> dict[str, Model]:
+    if catalogue.tier(agent.card.graph) == "own":
+        return {}  # it brings its own
     named = agent.card.models if default is None else {"model": default, **agent.card.models}
     if "model" not in named:
         raise UserError(

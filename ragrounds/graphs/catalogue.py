@@ -37,6 +37,12 @@ def build(name: str) -> StateGraph[Any, Any, Any, Any]:
     return graph
 
 
+def tier(name: str) -> own.Tier:
+    """``journaled``: all calls go through the attempt's context. ``own``: a user's graph with models or clients of its
+    own, whose figures are what callbacks saw, or the time alone."""
+    return own.tier(name) if own.is_own(name) else "journaled"
+
+
 def nests(name: str, parameters: Mapping[str, Value]) -> bool:
     """Whether graphs run inside this one's nodes. Streaming their steps costs every attempt about a millisecond, so it
     is done only where there are any."""

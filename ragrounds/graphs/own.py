@@ -115,6 +115,17 @@ def digest(name: str) -> str:
     return hashlib.sha256(_path(name).read_bytes()).hexdigest()[:16]
 
 
+def tier(name: str) -> Tier:
+    """Whether the graph takes the context.
+
+    Raises:
+        UserError: the graph cannot be built.
+    """
+    built = construct(name)
+    builder = getattr(built, "builder", built)
+    return "journaled" if getattr(builder, "context_schema", None) is Context else "own"
+
+
 def prompts(name: str) -> tuple[str, ...]:
     """``PROMPTS`` of the file: names of prompts that the graph renders through the context."""
     return tuple(getattr(_module(_path(name)), "PROMPTS", ()))
@@ -168,8 +179,8 @@ def open_own(name: str, input: Mapping[str, str], output: str) -> OwnGraph:
     graph = built if hasattr(built, "astream") else built.compile()
     builder = getattr(graph, "builder", built)
     keys = [key for key in getattr(builder, "channels", {}) if not key.startswith(("__", "branch:"))]
-    tier: Tier = "journaled" if getattr(builder, "context_schema", None) is Context else "own"
-    feeds = dict(input) or _guessed(keys, tier)
+    taken: Tier = "journaled" if getattr(builder, "context_schema", None) is Context else "own"
+    feeds = dict(input) or _guessed(keys, taken)
     answer = output or next((key for key in ("answer", "output", "messages") if key in keys), "")
     if not answer:
         raise UserError(f"{name}: which key holds the answer? Say output=… in the decorator or the agent's file.")
@@ -179,7 +190,7 @@ def open_own(name: str, input: Mapping[str, str], output: str) -> OwnGraph:
     for given in feeds.values():
         if given not in FIELDS:
             raise UserError(f"{name}: nothing is called {given!r} here.{nearest(given, FIELDS)} Known: {FIELDS}.")
-    return OwnGraph(graph, tier, feeds, answer)
+    return OwnGraph(graph, taken, feeds, answer)
 
 
 def _guessed(keys: list[str], tier: Tier) -> dict[str, str]:

@@ -182,6 +182,18 @@ async def test_a_wrong_key_is_told(tmp_path, mine):
         await play(file, [])
 
 
+def test_the_tier_is_a_part_of_the_identity():
+    tiers = {name: catalogue.tier(f"{EXAMPLE}:{name}") for name in ("build", "langchain_agent", "own_client")}
+    assert tiers == {"build": "journaled", "langchain_agent": "journaled", "own_client": "own"}
+    assert catalogue.tier("search_o1") == "journaled"
+
+
+def test_a_graph_of_one_s_own_needs_no_model(cli):
+    done = cli("run", "--benchmark", "sample", "--agent", f"{EXAMPLE}:own_client", "--limit", "3", "--display", "none")
+    assert done.returncode == 0, done.stderr
+    assert "unknown" in done.stdout, "its cost"
+
+
 def test_an_edited_file_is_another_graph(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(OBSERVED)
