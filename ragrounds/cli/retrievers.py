@@ -35,18 +35,19 @@ def retrievers_command(json: Annotated[bool, typer.Option("--json", help="Print 
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     console = Console()
     built_in = Table(title="always there", title_justify="left")
     built_in.add_column("name", no_wrap=True)
     built_in.add_column("what it is")
     for name, what in _BUILT_IN:
-        built_in.add_row(name, what.replace("[", "\\["))
+        built_in.add_row(name, Text(what))
     console.print(built_in)
     console.print(f"analysers of bm25: {', '.join(NAMES)}")
     table = Table(title="cards", title_justify="left")
     for heading in ("name", "kind", "size", "missing", "used in"):
-        table.add_column(heading, no_wrap=heading == "name")
+        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
     for card, lacks in found:
-        table.add_row(card.name, card.kind, card.size, lacks.replace("[", "\\[") or "nothing", "; ".join(card.used_in))
+        table.add_row(card.name, card.kind, card.size, Text(lacks or "nothing"), Text("; ".join(card.used_in)))
     console.print(table)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragrounds.contracts import Library
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import parse
@@ -155,3 +156,21 @@ async def test_a_chunked_corpus_is_scored_by_document(tmp_path):
     (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": "x_1", "text": "asthma", "document": "x"}) + "\n")
     found = await open_searcher("maxp[of=bm25]", f"beir:{tmp_path}", tmp_path).search("asthma", 3)
     assert [(p.id, p.document) for p in found] == [("x_1", "x")]
+
+
+@pytest.mark.parametrize("spec", ["bm25", "rrf[a=bm25,b=bm25[b=0]]", "maxp[of=bm25]", "rrf[a=maxp[of=bm25],b=bm25]"])
+def test_documents_are_given_by_id(spec, tmp_path):
+    rows = [{"id": f"{name}{n}", "document": name, "text": f"asthma {n}"} for n in range(2) for name in "xy"]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    searcher = open_searcher(spec, f"jsonl:{tmp_path / 'a.jsonl'}", tmp_path)
+    assert isinstance(searcher, Library)
+    assert [p.id for p in searcher.document("x")] == ["x0", "x1"]  # also where they do not stand together
+    assert searcher.document("z") == []
+    guarded = Guarded(searcher, Guard(documents=frozenset({"x1"})))
+    assert [p.id for p in guarded.document("x")] == ["x0"]
+
+
+def test_documents_of_joined_corpora(beir, tmp_path):
+    one, two = beir([("a", "", "asthma")], "one"), beir([("b", "", "gout")], "two")
+    searcher = open_searcher("bm25", f"{one}+{two}", tmp_path)
+    assert [p.text for name in "ab" for p in searcher.document(name)] == ["asthma", "gout"]

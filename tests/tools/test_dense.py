@@ -15,6 +15,7 @@ pytest.importorskip("chromadb")
 
 import embedding_doubles as doubles
 
+from ragrounds.contracts import MeanSearcher
 from ragrounds.errors import UserError
 from ragrounds.specs import parse
 from ragrounds.tools.cards import cards, missing
@@ -258,3 +259,15 @@ def test_collections_are_not_opened_for_external_retrievers(tmp_path):
     open_searcher('langchain[from="embedding_doubles:Two"]', "anything", tmp_path)
     assert not (tmp_path / "indexes").exists()
     assert open_collection("sample", tmp_path).corpus.startswith("sample@")
+
+
+async def test_the_mean_of_several_texts(beir, tmp_path):
+    searcher = open_searcher(f"dense[{_HASHING},store=faiss]", beir(_ROWS), tmp_path)
+    assert isinstance(searcher, MeanSearcher)
+    one = await searcher.search_mean(["gout and uric acid"], 4)
+    assert [p.id for p in one] == [p.id for p in searcher.find("gout and uric acid", 4)]
+    both = await searcher.search_mean(["gout and uric acid", "statins lower cholesterol"], 2)
+    assert {p.id for p in both} == {"b", "c"}
+    mean = searcher.vectors(["gout and uric acid", "statins lower cholesterol"]).mean(axis=0)
+    assert [p.score for p in both] == pytest.approx([p.score for p in searcher.near(mean, 2)])
+    assert await searcher.search_mean([], 2) == []

@@ -1,0 +1,43 @@
+"""`ragrounds retrievers`."""
+
+import json
+
+import typer
+from typer.testing import CliRunner
+
+from ragrounds.cli.retrievers import retrievers_command
+from ragrounds.tools.cards import cards
+
+_app = typer.Typer()
+_app.command()(retrievers_command)
+
+
+def test_every_card_is_listed_with_what_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    found = json.loads(CliRunner().invoke(_app, ["--json"], catch_exceptions=False).stdout)
+    assert [card["name"] for card in found["cards"]] == list(cards())
+    by_name = {card["name"]: card for card in found["cards"]}
+    assert "OPENAI_API_KEY" in by_name["openai-3-large"]["missing"]
+    assert not by_name["medcpt"]["usable"]
+    snapshot = tmp_path / "models--BAAI--bge-large-en-v1.5" / "snapshots" / "x"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    text = CliRunner().invoke(_app, [], catch_exceptions=False).stdout
+    for name in ("bm25", "medcpt", "rrf[a=bm25,b=medcpt"):
+        assert name in text
+
+
+def test_weights_that_are_here_are_usable(monkeypatch, tmp_path):
+    from ragrounds.tools import cards as module
+
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    card = cards()["medcpt"]
+    for model in ("MedCPT-Query-Encoder", "MedCPT-Article-Encoder"):
+        assert "weights" in module.missing(card)
+        snapshot = tmp_path / f"models--ncbi--{model}" / "snapshots" / "x"
+        snapshot.mkdir(parents=True)
+        (snapshot / "config.json").write_text("{}")
+    assert module.missing(card) == ""
