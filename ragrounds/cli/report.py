@@ -17,10 +17,11 @@ def report_command(
     cost: str = typer.Option("auto", help="What the frontier counts: cold, spent, tokens, calls, seconds or auto."),
     seed: int = typer.Option(0, help="Seed of the bootstrap."),
     attempts: bool = typer.Option(True, help="Put every attempt with its steps into the file."),
+    analysis: list[str] = typer.Option([], help="Also this analysis, as in `ragrounds analyse` (repeatable)."),
     force: bool = typer.Option(False, "--force", help="Write over a file that is there."),
 ) -> None:
-    """Write one self-contained HTML file: summary, cost-accuracy frontier, tables, outcomes, methods, fingerprints, and
-    a browser of all attempts. It asks nothing of any network.
+    """Write one self-contained HTML file: summary, cost-accuracy frontier, tables, analyses, arenas,
+    outcomes, methods, fingerprints, and a browser of all attempts. It asks nothing of any network.
 
     Example: ragrounds report direct_cot 'vanilla_rag[top_k=8]' --out report.html
     """
@@ -44,6 +45,8 @@ def report_command(
             title=title,
             protocols=protocol,
             attempts=attempts,
+            analyses=analysis,
+            seed=seed,
             told=lambda done: told("attempts", done),
         ):
             file.write(part.encode("utf-8", "replace"))

@@ -70,7 +70,7 @@ def common_ground(store: Store, runs: Sequence[Run], wanted: Sequence[str], comm
     for run in runs:
         if [other.id for other in runs].count(run.id) > 1:
             raise UserError(f"The run {run.id} is named twice; name each run once.")
-    questions, notes = _questions(store, runs, common)
+    questions, notes = common_questions(store, runs, common)
     epochs = _epochs(runs, common, notes)
     ids = {question.id for question in questions}
     outlines = {
@@ -95,7 +95,12 @@ def common_ground(store: Store, runs: Sequence[Run], wanted: Sequence[str], comm
     )
 
 
-def _questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[list[Question], list[str]]:
+def common_questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[list[Question], list[str]]:
+    """The questions that all runs answer, in the first run's order, and notes on what was left out.
+
+    Raises:
+        UserError: the runs' questions differ and `common` is not set, or none is shared.
+    """
     sets = {run.questions: run for run in runs}
     first, golds = store.questions(runs[0])
     if len(sets) == 1:

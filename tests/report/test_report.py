@@ -9,6 +9,7 @@ import pytest
 
 from ragrounds.evals.comparison import compare
 from ragrounds.ui.report.methods import methods
+from ragrounds.ui.report.page import report
 from tests.compare.making import add_run, questions
 from tests.report.making import traced_events
 
@@ -66,6 +67,16 @@ def test_keys_do_not_get_into_it(written, store, monkeypatch):
         assert secret not in everything
     assert "Skepticism is fine" in everything
     assert "[key]" in everything
+
+
+def test_with_runs_that_differ_the_list_holds_what_is_compared(tmp_path, store):
+    asked = questions(4)
+    runs = [add_run(store, "one", asked, [1, 0, 1, 0]), add_run(store, "two", asked[1:], [[1, 1]] * 3, epochs=2)]
+    path = tmp_path / "common.html"
+    path.write_text("".join(report(store, runs, compare(store, runs, common=True))), encoding="utf-8")
+    found = blocks(path)["index"]
+    assert [question[0] for question in found["questions"]] == ["x/one/1", "x/one/2", "x/one/3"]
+    assert len(found["columns"][0]) == 6
 
 
 def test_unknown_costs_are_said_to_be_unknown(written, store):

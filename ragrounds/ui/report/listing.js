@@ -28,7 +28,8 @@ function drawRow(attempt) {
   row.append(el("span", `${question[0]}${epoch}  #${get("run") + 1}`));
   const read = get("prediction") ? `${get("prediction")} ` : "";
   const ended = outcome === "answered" ? "" : `${outcome.replace("_", " ")} `;
-  row.append(el("span", `${ended}${read}${tokens(get("tokens"))} tok`, "dim"));
+  const used = get("tokens") === null ? "" : `${tokens(get("tokens"))} tok`;
+  row.append(el("span", `${ended}${read}${used}`, "dim"));
   row.append(el("span", question[3], "what"));
   return row;
 }

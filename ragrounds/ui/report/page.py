@@ -11,6 +11,7 @@ import msgspec
 
 from ragrounds import __version__
 from ragrounds.errors import UserError
+from ragrounds.evals.comparability import common_questions
 from ragrounds.evals.comparison import Comparison
 from ragrounds.evals.exporting.hiding import Hider
 from ragrounds.evals.exporting.reading import traces_by_question
@@ -18,6 +19,8 @@ from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.frontier_svg import style as picture_style
 from ragrounds.ui.report import sections
+from ragrounds.ui.report.analyses import analysis_parts
+from ragrounds.ui.report.arenas import arena_parts
 from ragrounds.ui.report.payload import Payload, packed
 from ragrounds.ui.sheets import distinct_tables, numbered
 
@@ -32,6 +35,8 @@ def report(
     title: str = "",
     protocols: Sequence[str] = (),
     attempts: bool = True,
+    analyses: Sequence[str] = (),
+    seed: int = 0,
     told: Callable[[int], None] | None = None,
 ) -> Iterator[str]:
     """The page, part by part; what is read first comes first, so that a browser paints before it has read the rest.
@@ -43,23 +48,29 @@ def report(
         title: of the page.
         protocols: those to show, by default as in the terminal.
         attempts: also every attempt with its steps.
+        analyses: names of analyses to make and show.
+        seed: of their bootstraps.
         told: called with the number of attempts written so far.
     """
     hide = Hider()
     shown = [table.protocol for table, _ in distinct_tables(comparison, protocols)]
     style = _asset("report.css") + picture_style()
     script = "(()=>{'use strict';\n" + "\n".join(_asset(name) for name in _SCRIPTS) + "\nstart();})();"
-    yield _head(title or f"{comparison.benchmark}: {len(runs)} runs", style, script)
     parts = {
         "Summary": sections.summary(comparison, protocols),
         "Cost and accuracy": sections.frontier_section(comparison, protocols),
         "Tables": sections.tables(comparison, protocols),
+        "Analyses": sections.mixed(analysis_parts(store, runs, analyses, _protocol(comparison, shown), seed)),
+        "Arena": sections.mixed(arena_parts(store, runs)),
         "Outcomes": sections.outcome_section(comparison, protocols),
         "Methods": sections.methods_section(comparison, runs, shown, hide),
         "Fingerprints": sections.fingerprint_section(runs, hide),
     }
-    for name, body in parts.items():
-        yield f'<section id="{name.split()[0].lower()}"><h2>{name}</h2>{hide(body)}</section>\n'
+    made = {name: body for name, body in parts.items() if body}
+    called = title or f"{comparison.benchmark}: {len(runs)} {'run' if len(runs) == 1 else 'runs'}"
+    yield _head(hide(called), [*made, *(["Attempts"] if attempts else [])], style, script)
+    for name, body in made.items():
+        yield f'<section id="{_anchor(name)}"><h2>{name}</h2>{hide(body)}</section>\n'
     if attempts:
         yield _asset("browser.html")
         yield "</main>\n"
@@ -70,13 +81,24 @@ def report(
     yield "</body></html>\n"
 
 
-def _head(title: str, style: str, script: str) -> str:
+def _protocol(comparison: Comparison, shown: Sequence[str]) -> str:
+    """What analyses go by: strict, where it is there and not hidden by another choice; else the first shown."""
+    present = [table.protocol for table in comparison.tables]
+    return "strict" if "strict" in present else next(iter(shown), "strict")
+
+
+def _anchor(name: str) -> str:
+    return name.split()[0].lower()
+
+
+def _head(title: str, parts: Sequence[str], style: str, script: str) -> str:
     # Only this very script and style are allowed, and nothing may be fetched: text that came from a model cannot act
     # here, even if it ever got into the page as markup.
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; base-uri 'none'; "
         "form-action 'none'"
     )
+    links = " ".join(f'<a href="#{_anchor(part)}">{part}</a>' for part in parts)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -84,21 +106,25 @@ def _head(title: str, style: str, script: str) -> str:
         '<meta name="referrer" content="no-referrer">\n'
         f'<meta name="generator" content="ragrounds {__version__}">\n'
         f"<title>{sections.text(title)}</title>\n<style>{style}</style></head>\n<body><header>"
-        f"<h1>{sections.text(title)}</h1><nav><a href='#summary'>Summary</a> <a href='#cost'>Cost</a> "
-        "<a href='#tables'>Tables</a> <a href='#outcomes'>Outcomes</a> <a href='#methods'>Methods</a> "
-        "<a href='#fingerprints'>Fingerprints</a> <a href='#attempts'>Attempts</a></nav></header>\n<main>\n"
+        f"<h1>{sections.text(title)}</h1><nav>{links}</nav></header>\n<main>\n"
     )
 
 
 def _attempts(
     store: Store, runs: Sequence[Run], comparison: Comparison, hide: Hider, told: Callable[[int], None] | None
 ) -> Iterator[str]:
-    questions, _ = store.questions(runs[0])
+    # Where the comparison is on what all runs share, so is the list: its counts are those of the tables.
+    questions, _ = common_questions(store, runs, True)
     order = {question.id: place for place, question in enumerate(questions)}
     numbers = {run: int(number) - 1 for run, number in numbered(comparison).items()}
     payload = Payload(order, numbers, hide)
     count = 0
-    for piece in payload.pieces(traces_by_question(store, runs)):
+    traces = (
+        trace
+        for trace in traces_by_question(store, runs)
+        if trace.question.id in order and trace.attempt.epoch < comparison.epochs
+    )
+    for piece in payload.pieces(traces):
         yield f'<script type="text/plain" id="piece-{count}">{piece}</script>\n'
         count += 1
         if told:

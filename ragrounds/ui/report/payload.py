@@ -102,7 +102,7 @@ class Payload:
         run = self._numbers[trace.run.id]
         self._rows.append(
             [
-                (self._order.get(question.id, 0), attempt.epoch, run),
+                (self._order[question.id], attempt.epoch, run),
                 self._questions[question.id],
                 run,
                 attempt.epoch,
@@ -150,7 +150,7 @@ def _attempt(trace: Trace, texts: _Texts, passages: dict[tuple[str, str], list[A
         "usage": _usage(attempt.usage),
         "spent": attempt.spent,
         "cold": attempt.cold,
-        "seconds": attempt.seconds,
+        "seconds": attempt.seconds if trace.run.origin == "replayed" else None,
         "scores": [[s.protocol, s.value, s.reading, texts(s.prediction), texts(s.reason)] for s in trace.scores],
         "steps": [_step(step, texts, passages) for step in trace.steps],
     }

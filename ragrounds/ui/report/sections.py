@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -47,6 +47,11 @@ def table(sheet: Sheet) -> str:
 
 def _right(right: bool) -> str:
     return ' class="right"' if right else ""
+
+
+def mixed(parts: Iterable[Sheet | str]) -> str:
+    """Tables and remarks, as they come."""
+    return "".join(table(part) if isinstance(part, Sheet) else f"<p>{text(part)}</p>" for part in parts)
 
 
 def summary(comparison: Comparison, protocols: Sequence[str]) -> str:

@@ -1,0 +1,60 @@
+"""Arenas and analyses in the report."""
+
+import re
+from html import unescape
+
+import msgspec
+import pytest
+
+from ragrounds.errors import UserError
+from ragrounds.evals.comparison import compare
+from ragrounds.ui.report.page import report
+from tests.arena.staging import Stage, by_strength, stage
+from tests.compare.making import add_run, questions
+from tests.judging.doubles import Scripted
+
+
+def page(store, runs, **more):
+    return "".join(report(store, runs, compare(store, runs), **more))
+
+
+def texts(page, section):
+    """The text of a section, blanks made one."""
+    body = page.partition(f'<section id="{section}">')[2].partition("</section>")[0]
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+async def test_an_arena_of_these_runs_is_shown_and_another_is_not(tmp_path):
+    with stage(tmp_path, 30) as store:
+        await Stage(store, [Scripted(by_strength), Scripted(by_strength, "other:judge")]).play()
+        runs = [store.run(name) for name in ("strong", "middle", "weak")]
+        shown = texts(page(store, runs), "arena")
+        assert "usefulness: ratings from 90 matches" in shown
+        assert re.search(r"1 strong \d+ \S+ to \S+ 2 middle", shown)
+        assert "30-0-0" in shown
+        assert "judge other:judge 90 100.0" in shown, shown  # they agree on everything
+        assert 'id="arena"' not in page(store, runs[:2])
+
+
+async def test_an_arena_whose_answers_have_changed_is_left_out_by_name(tmp_path):
+    with stage(tmp_path, 6) as store:
+        await Stage(store, [Scripted(by_strength)]).play()
+        runs = [store.run(name) for name in ("strong", "middle", "weak")]
+        changed = next(iter(store.attempts(runs[0])))
+        store.add_attempts(runs[0], [msgspec.structs.replace(changed, text="new")])
+        assert "is left out: the runs have other answers now" in texts(page(store, runs), "arena")
+
+
+def test_analyses_are_made_when_asked_for(store):
+    asked = questions(4)
+    runs = [
+        add_run(store, f"rag[top_k={k}]", asked, [1] * k + [0] * (4 - k), identity={"parameters": {"top_k": k}})
+        for k in (1, 3)
+    ]
+    shown = texts(page(store, runs, analyses=["passages"]), "analyses")
+    assert "Accuracy against top_k" in shown
+    assert "25.00" in shown
+    assert "75.00" in shown
+    assert 'id="analyses"' not in page(store, runs)
+    with pytest.raises(UserError, match="nonsense"):
+        page(store, runs, analyses=["nonsense"])
