@@ -10,6 +10,7 @@ from ragrounds import __version__
 from ragrounds.cli.comparing import compare_command
 from ragrounds.cli.data import data_app
 from ragrounds.cli.export import export_app
+from ragrounds.cli.graph import graph_app
 from ragrounds.cli.importing import import_app
 from ragrounds.cli.index import index_app
 from ragrounds.cli.listing import agents_command
@@ -59,6 +60,7 @@ app.command("show")(show_command)
 app.command("trace")(trace_command)
 app.add_typer(runs_app, name="runs")
 app.command("agents")(agents_command)
+app.add_typer(graph_app, name="graph")
 app.add_typer(data_app, name="data")
 app.add_typer(index_app, name="index")
 app.command("retrieve")(retrieve)
