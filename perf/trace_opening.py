@@ -159,7 +159,7 @@ def measure(folder: Path, small: str, large: str, repeat: int) -> dict[str, obje
         kept: list[TreeState] = []
         one = {
             "open": spent(lambda: kept.append(TreeState(Opened(long, long.read([0])[0])))),
-            "show_a_step": spent(lambda: (kept[0].move(7), Page(kept[0].pieces(), 80))),
+            "show_a_call": spent(lambda: _show(kept[0], "step 7 call 0")),
             "fold_all_and_unfold": spent(lambda: (kept[0].fold_all(True), kept[0].fold_all(False), kept[0].branches())),
             "search_5_mb": spent(lambda: kept[0].search("prompt 199")),
             "lay_out_5_mb": spent(lambda: _all_at_once(kept[0])),
@@ -171,6 +171,11 @@ def measure(folder: Path, small: str, large: str, repeat: int) -> dict[str, obje
         "whole_list_s": slow,
         "long_attempt_s": one,
     }
+
+
+def _show(state: TreeState, key: str) -> None:
+    state.cursor = key
+    Page(state.pieces(), 80)
 
 
 def _all_at_once(state: TreeState) -> None:

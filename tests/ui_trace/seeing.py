@@ -9,6 +9,7 @@ from pathlib import Path
 
 from textual.app import App
 from textual.pilot import Pilot
+from textual.widgets import Footer
 
 _TEXT = re.compile(r'<text [^>]*x="([\d.]+)"[^>]*clip-path="url\(#[^)]*-line-(\d+)\)"[^>]*>(.*?)</text>', re.DOTALL)
 _CELL = 12.2
@@ -41,6 +42,11 @@ async def settle(pilot: Pilot[None]) -> None:
     """Wait for threads and drawing."""
     await pilot.app.workers.wait_for_complete()
     await pilot.pause()
+    # The footer fills itself a little after its screen came up.
+    for _ in range(1000):
+        if all(footer.children for footer in pilot.app.screen.query(Footer)):
+            return
+        await pilot.pause(0.01)
 
 
 def matches(app: App[None], name: str) -> None:

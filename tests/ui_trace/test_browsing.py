@@ -7,7 +7,7 @@ import pytest
 from ragrounds.evals.store.outlines import Filter
 from ragrounds.evals.store.pages import Pages
 from ragrounds.ui.trace.browsing import Browsing, is_troubled, is_wrong
-from ragrounds.ui.trace.comparing import Comparing, align, differences
+from ragrounds.ui.trace.comparing import Comparing, Difference, align, differences
 from ragrounds.ui.trace.drawing import attempt_cells, branch_cells, mark, short_names
 from ragrounds.ui.trace.fitting import fit
 from ragrounds.ui.trace.opened import Opened
@@ -93,6 +93,8 @@ def test_questions_that_only_one_gets_right(pages: Pages) -> None:
     assert [one.question_id for one in state.shown] == ["quiz/004"]
     state.choose("second")
     assert [one.question_id for one in state.shown] == ["quiz/001"]
+    state.found = (Difference("quiz/000", 0, 0, 0.5, 0.0), *state.found)
+    assert [one.question_id for one in state.shown] == ["quiz/001"]  # half right is not right
     pair = state.opened()
     assert pair is not None
     assert [one.outline.run.agent for one in pair] == ["plain", "seeker[rounds=3]"]

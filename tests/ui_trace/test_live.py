@@ -50,7 +50,7 @@ async def test_rows_fill_in_where_they_stand(running: tuple[Store, Run, Store]) 
         before = browse.browsing.row, browse.attempts.scroll_offset.y
         assert "Not run yet." in screen(app)
         finish(writing, run, range(20, 90))
-        browse._look()  # what the clock does every second
+        browse.look()  # what the clock does every second
         await settle(pilot)
         assert (browse.browsing.row, browse.attempts.scroll_offset.y) == before
         assert "Not run yet." not in screen(app)
@@ -66,7 +66,7 @@ async def test_nothing_is_read_again_while_nothing_is_written(running: tuple[Sto
         await settle(pilot)
         browse = at(app)
         state = browse.tree_state
-        browse._look()
+        browse.look()
         await settle(pilot)
         assert browse.tree_state is state
 
@@ -79,14 +79,14 @@ async def test_a_sorted_list_keeps_the_cursor_on_its_attempt_and_on_its_line(run
         browse = at(app)
         await press(pilot, "end")
         finish(writing, run, range(20, 150))
-        browse._look()
+        browse.look()
         await settle(pilot)
         assert browse.browsing.current is not None
         assert browse.browsing.current.question.id == "quiz/000"
         await press(pilot, *["up"] * 30)
         current, line = browse.browsing.current, browse.browsing.row - browse.attempts.scroll_offset.y
         finish(writing, run, range(150, 200))
-        browse._look()
+        browse.look()
         await settle(pilot)
         assert browse.browsing.current == current
         assert browse.browsing.row - browse.attempts.scroll_offset.y == line
@@ -98,7 +98,7 @@ async def test_the_head_of_the_newest_follows_the_run(running: tuple[Store, Run,
     async with app.run_test(size=(140, 40)) as pilot:
         await settle(pilot)
         finish(writing, run, range(20, 31))
-        at(app)._look()
+        at(app).look()
         await settle(pilot)
         assert at(app).browsing.row == 0
         assert at(app).browsing.current is not None
@@ -117,7 +117,7 @@ async def test_folds_and_scroll_outlive_another_scoring(running: tuple[Store, Ru
         assert browse.tree_state is not None
         before = [branch.node.key for branch in browse.tree_state.branches()], browse.tree_state.cursor
         writing.add_scores(run, [score(0, False)])
-        browse._look()
+        browse.look()
         await settle(pilot)
         assert ([branch.node.key for branch in browse.tree_state.branches()], browse.tree_state.cursor) == before
         assert browse.tree_state.opened.outline.value == 0.0

@@ -123,6 +123,18 @@ async def test_find_in_messages_goes_from_match_to_match(viewer: Open) -> None:
         assert "answer" in shown(pilot)
 
 
+async def test_find_in_the_messages_of_all_attempts(viewer: Open) -> None:
+    async with viewer(140, 40) as pilot:
+        await press(pilot, "F", *"kept in round 2", "enter")
+        assert browse(pilot).browsing.row == 6
+        assert "Kept in round 2: aspirin." in shown(pilot)
+        await press(pilot, "F", "enter")
+        assert browse(pilot).browsing.row == 7
+        await press(pilot, "F", *"nowhere at all", "enter")
+        assert browse(pilot).browsing.row == 7
+        assert "No listed attempt holds" in shown(pilot)
+
+
 async def test_next_wrong_next_error_and_back(viewer: Open) -> None:
     async with viewer() as pilot:
         rows = []

@@ -26,8 +26,6 @@ class TraceApp(App[None]):
         Binding("question_mark", "help", "Keys", id="help", key_display="?"),
         Binding("t", "light", "Light or dark", id="theme", show=False),
         Binding("q", "quit", "Quit", id="quit"),
-        Binding("tab", "app.focus_next", "Next pane", id="pane.next", show=False),
-        Binding("shift+tab", "app.focus_previous", "Pane before", id="pane.previous", show=False),
     ]
 
     def __init__(

@@ -55,9 +55,9 @@ class Comparing:
     def shown(self) -> list[Difference]:
         """The questions of the list."""
         if self.which == "first":
-            return [one for one in self.found if one.first > one.second]
+            return [one for one in self.found if one.first >= 1 > one.second]
         if self.which == "second":
-            return [one for one in self.found if one.second > one.first]
+            return [one for one in self.found if one.second >= 1 > one.first]
         return list(self.found)
 
     def choose(self, which: Which) -> None:

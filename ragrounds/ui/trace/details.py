@@ -66,6 +66,24 @@ def _attempt(opened: Opened) -> Iterator[Piece]:
         yield Piece("  ".join(part for part in parts if part), style)
     yield Piece("\nanswer", "heading")
     yield Piece(attempt.text or "(no text)", markdown=True)
+    yield from _judged(opened)
+
+
+def _judged(opened: Opened) -> Iterator[Piece]:
+    for one in opened.told:
+        yield Piece(f"\nagainst {one.against}, shown {one.shown}, judged by {one.judge} ({one.arena})", "heading")
+        for axis, said in one.axes.items():
+            style = {"won": "right", "lost": "wrong", "tie": "plain"}.get(said, "trouble")
+            why = f"  {one.reasons[axis]}" if one.reasons.get(axis) else ""
+            yield Piece(f"{axis}: {said}{why}", style)
+        if one.how != "asked":
+            yield Piece(one.how, "note")
+        for call in one.calls:
+            reply = opened.recorded(call).reply
+            if call.error:
+                yield Piece(f"error: {call.error}", "trouble")
+            if reply is not None:
+                yield Piece(reply.text, indent=2, markdown=True)
 
 
 def _step(node: Node) -> Iterator[Piece]:
@@ -135,12 +153,15 @@ def _passages(opened: Opened, call: Call, passages: tuple[Passage, ...]) -> Iter
     hits = sum(passage.document in golden or passage.id in golden for passage in passages)
     known = f", {hits} of {len(golden)} gold documents" if golden else ""
     yield Piece(f"\n{len(passages)} passages{known}", "heading")
+    sources = {(passage.retriever, passage.corpus) for passage in passages}
+    if len(sources) == 1:
+        yield Piece(f"by {passages[0].retriever} from {passages[0].corpus}", "dim")
     found = uses(opened, call, passages)
     for passage in passages:
         gold = passage.document in golden or passage.id in golden
+        source = f"  by {passage.retriever} from {passage.corpus}" if len(sources) > 1 else ""
         yield Piece(
-            f"{'★ gold ' if gold else ''}{passage.rank}. {passage.id}  score {passage.score:.3f}  "
-            f"{passage.retriever}  {passage.corpus}",
+            f"{'★ gold ' if gold else ''}{passage.rank}. {passage.id}  score {passage.score:.3f}{source}",
             "gold" if gold else "key",
         )
         if passage.title:

@@ -20,7 +20,7 @@ MEASURES = ("time", "tokens", "cost")
 
 _COMMON = 6
 """Characters that names must have in common to be left out."""
-_OPTIONAL = ((34, "calls", 5), (56, "time", 7), (64, "tokens", 6), (76, "cold", 8))
+_OPTIONAL = ((30, "calls", 5), (56, "time", 7), (64, "tokens", 6), (76, "cold", 8))
 """Columns of the list: from which width on, name, cells."""
 _TROUBLE = {"failed": "! ", "capped": "^ ", "refused": "x ", "abstained": "~ ", "unparsable": "? "}
 

@@ -34,14 +34,17 @@ class Key(Struct, frozen=True):
 
 def keys(bindings: Iterable[ActiveBinding], shown: dict[str, str]) -> list[Key]:
     """What keys do, one line an action; `shown` says how a key is written."""
-    lines: dict[str, tuple[list[str], str, str]] = {}
+    written: dict[str, list[str]] = {}
+    about: dict[str, Key] = {}
     for active in bindings:
         binding = active.binding
         if not binding.description or binding.system:
             continue
-        known = lines.setdefault(binding.id or binding.action, ([], binding.description, binding.id or ""))
-        known[0].append(shown.get(binding.key, binding.key))
-    return [Key(", ".join(dict.fromkeys(names)), does, id) for names, does, id in lines.values()]
+        action = binding.action.removeprefix("app.")
+        written.setdefault(action, []).append(shown.get(binding.key, binding.key))
+        if action not in about or binding.id:
+            about[action] = Key("", binding.description, binding.id or "")
+    return [Key(", ".join(dict.fromkeys(written[action])), key.does, key.id) for action, key in about.items()]
 
 
 class HelpScreen(ModalScreen[None]):

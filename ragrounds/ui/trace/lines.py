@@ -46,7 +46,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         scrollbar-size-vertical: 1;
         background: $background;
         & > .lines--dim { text-style: dim; }
-        & > .lines--heading { color: $accent; text-style: bold; }
+        & > .lines--heading { color: $text-accent; text-style: bold; }
         & > .lines--key { color: $text-secondary; }
         & > .lines--note { text-style: italic; }
         & > .lines--right { color: $text-success; text-style: bold; }

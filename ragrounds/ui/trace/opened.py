@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
+from ragrounds.evals.arena.told import Told, told
 from ragrounds.evals.store.outlines import Outline
 from ragrounds.evals.store.pages import Pages
 from ragrounds.evals.traces import TracedCall, traced_call
@@ -25,6 +28,11 @@ class Opened:
         if call.key not in self._recorded or not call.key:
             self._recorded[call.key] = traced_call(self._store, call)
         return self._recorded[call.key]
+
+    @cached_property
+    def told(self) -> list[Told]:
+        """What judges said of this answer in arenas."""
+        return told(self._store, self.outline.run.id, self.outline.question.id, self.outline.epoch)
 
     def calls(self) -> list[tuple[Node, Call]]:
         """Every call with the node of its step, in order."""
