@@ -6,7 +6,8 @@ FOUR = {"A": "Rickets", "B": "Scurvy", "C": "Vitamin A deficiency", "D": "None o
 
 
 def question(options=None, **more):
-    return Question(id="x/1", benchmark="x", text="Which?", options=FOUR if options is None else options, **more)
+    made = {"id": "x/1", "benchmark": "x", "text": "Which?", "options": FOUR if options is None else options}
+    return Question(**{**made, **more})
 
 
 def attempt(text, status="completed", **more):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
 from ragrounds.evals.scoring import SCORERS, scorer, scorers_for
-from tests.scoring.making import attempt, gold, question
+from tests.scoring.making import FOUR, attempt, gold, question
 
 
 def said(answer):
@@ -181,6 +181,8 @@ def test_scorers_for():
     assert [made.protocol for made in scorers_for(question())] == ["mirage", "strict", "robust"]
     assert [made.protocol for made in scorers_for(question({}, kind="long"))] == ["facts", "rouge-l"]
     assert [made.protocol for made in scorers_for(question({}, kind="extraction"))] == ["triplets"]
+    linked = question(FOUR, benchmark="link/umls")
+    assert [made.protocol for made in scorers_for(linked)] == ["strict", "robust"]
     asked = question({}, kind="long", metadata={"facts": "statements"})
     assert [made.protocol for made in scorers_for(asked)] == ["rouge-l"]
 

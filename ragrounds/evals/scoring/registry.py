@@ -16,6 +16,9 @@ from ragrounds.records import Question
 _ALL: tuple[Scorer, ...] = (MIRAGE, MIRAGE_PMC_LLAMA, STRICT, ROBUST, FACTS, ROUGE_L, TRIPLETS)
 SCORERS: Mapping[str, Scorer] = MappingProxyType({made.protocol: made for made in _ALL})
 
+_NEVER_PUBLISHED = ("link", "cmedteb")
+"""Families whose multiple-choice form is this project's own."""
+
 
 def scorer(protocol: str) -> Scorer:
     """The scorer of a protocol.
@@ -33,8 +36,12 @@ def scorers_for(question: Question) -> tuple[Scorer, ...]:
     """The protocols that score this question wherever nothing else is asked for, the published one first."""
     if question.kind == "choice":
         # The published patterns know letters only; options with numbers are for the robust reader.
-        lettered = all(len(label) == 1 and label.isalpha() for label in question.options)
-        return (MIRAGE, STRICT, ROBUST) if lettered else (ROBUST,)
+        if not all(len(label) == 1 and label.isalpha() for label in question.options):
+            return (ROBUST,)
+        # "Else A" belongs to MIRAGE and to what is compared with it; a ranking or a graph has no such figure.
+        return (
+            (STRICT, ROBUST) if question.benchmark.partition("/")[0] in _NEVER_PUBLISHED else (MIRAGE, STRICT, ROBUST)
+        )
     if question.kind == "extraction":
         return (TRIPLETS,)
     # Statements for a judge (K-QA) are sentences: looking for them as words would find none.
