@@ -13,11 +13,11 @@ def list_runs(as_json: bool = typer.Option(False, "--json", help="As JSON.")) ->
     import time
     from collections import Counter
 
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from ragrounds.cli.common import open_store, print_json, settings
+    from ragrounds.ui.tables import results_console
 
     with open_store(settings()) as store:
         runs = store.runs()
@@ -36,7 +36,7 @@ def list_runs(as_json: bool = typer.Option(False, "--json", help="As JSON.")) ->
         created = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
         count = f"{sum(done[run.id].values()):,}/{run.count * run.epochs:,}"
         table.add_row(Text(run.id), Text(run.agent), Text(run.benchmark), count, created)
-    Console().print(table)
+    results_console().print(table)
 
 
 @runs_app.command("rm")
