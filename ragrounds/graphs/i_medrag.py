@@ -10,11 +10,12 @@ not count, but no more than three of those are allowed. Then the answer is given
 
 from __future__ import annotations
 
+import functools
 import json
 import operator
 import re
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
@@ -71,6 +72,12 @@ def nests(parameters: Mapping[str, Value]) -> bool:
     return True
 
 
+@functools.cache
+def _vanilla_rag() -> Any:
+    # Compiling takes longer than a step; a compiled graph holds nothing of an attempt.
+    return vanilla_rag.build().compile()
+
+
 def _over(state: State, context: Context) -> bool:
     rounds = whole(context, "rounds", 4)
     return state.get("rounds", 0) >= rounds or state["iterations"] >= rounds + SPARE
@@ -112,7 +119,7 @@ async def ask_further(state: State, runtime: Runtime[Context]) -> State:
 
 async def look_up(state: State, runtime: Runtime[Context]) -> State:
     context = runtime.context
-    graph = vanilla_rag.build().compile()
+    graph = _vanilla_rag()
     names = ("top_k", "order", "context_tokens")
     given = {name: context.parameters[name] for name in names if name in context.parameters}
     known: list[Known] = []

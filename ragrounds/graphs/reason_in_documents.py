@@ -25,7 +25,11 @@ from ragrounds.records import Message
 
 PROMPTS = ("reason_in_documents/read", "reason_in_documents/nothing")
 
-_MARKER = re.compile(r"\**\s*final\s+information\s*\**\s*[:：]?\s*\**", re.IGNORECASE)
+_MARKER = re.compile(
+    # The words alone are prose; emphasis, a colon or the end of the line makes them a heading.
+    r"\**\s*(?:final\s+information|最终信息)\s*(?:\*\*\s*[:：]?|[:：]\s*(?:\*\*)?|\n|\Z)",
+    re.IGNORECASE,
+)
 
 
 class State(TypedDict, total=False):

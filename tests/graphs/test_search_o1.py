@@ -1,6 +1,7 @@
 """search_o1 against a scripted model: nodes, calls, searches, notices, limits, misbehaviour."""
 
 import pytest
+from msgspec.structs import replace
 
 from ragrounds.graphs.search_o1 import ASK, ASKED, END_TOLD, TOLD
 from ragrounds.records import Reply
@@ -182,6 +183,19 @@ async def test_tokens_in_passages_are_text():
     played = await play("search_o1[reading=false]", [query("x"), DONE, ANSWER], shelf=Shelf([hostile]))
     assert played.shelf.queries == ["x"]
     assert "### Conclusion\nHeparin" in played.shown(2)
+
+
+async def test_chinese_questions_are_reasoned_about_in_chinese():
+    asked = replace(CHOICE, language="zh", text="首选哪种药物？")
+    read = "**最终信息：** 肝素起效快。"
+    played = await play(
+        "search_o1[search_limit=1]", [query("肝素"), query("华法林"), DONE, ANSWER], asked, reader=[read]
+    )
+    assert played.shelf.queries == ["肝素"]
+    assert f"{TOLD}肝素起效快。{END_TOLD}" in played.model.requests[1].prefix
+    assert "检索次数已经用完" in played.model.requests[2].prefix
+    assert "逐步推理" in played.shown(0)
+    assert "你回答医学选择题" in played.shown(3)
 
 
 async def test_a_cap_ends_the_attempt_with_what_it_had():

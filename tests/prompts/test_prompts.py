@@ -21,13 +21,17 @@ def placeholders(text):
     return set(re.findall(r"\$(\w+)", text))
 
 
-@pytest.mark.parametrize("name", ANSWERING)
-def test_every_answering_prompt_has_a_chinese_form_that_asks_for_the_same(name):
+STRATEGIES = sorted({name for graph in catalogue.names() for name in catalogue.prompts_of(graph)})
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_prompt_of_a_strategy_has_a_chinese_form_that_asks_for_the_same(name):
     english, chinese = source(name), source(name, ".zh")
     assert placeholders(english) == placeholders(chinese)
     assert re.search(r"[\u4e00-\u9fff]", chinese)
     for text in (english, chinese):
         assert ('"answer_choice"' in text) == name.startswith("choice/")
+        assert english.count("\n[user]\n") == chinese.count("\n[user]\n")
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ANSWERING])
