@@ -16,7 +16,7 @@ def score_command(
     """
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.evals.comparison import compare
-    from ragrounds.evals.scoring import scorer, scorers_for
+    from ragrounds.evals.scoring import scorer, scorers_for, suits
     from ragrounds.ui.tables import print_comparison
 
     wanted = [scorer(name) for name in protocol]
@@ -28,8 +28,8 @@ def score_command(
             scores = [
                 scorer.score(attempt, by_id[attempt.question_id], golds[attempt.question_id])
                 for attempt in store.attempts(run)
-                for scorer in scorers_for(by_id[attempt.question_id])
-                if not wanted or scorer in wanted
+                for scorer in wanted or scorers_for(by_id[attempt.question_id])
+                if suits(scorer, by_id[attempt.question_id])
             ]
             store.add_scores(run, scores)
             say(f"{run.id}: {len(scores):,} scores")

@@ -18,10 +18,11 @@ status where it was not."""
 
 
 def outcome(status: str, reading: str) -> str:
-    """One word for an attempt: its status where that says more than the reading."""
-    if status in ("failed", "not_run", "capped", "refused"):
+    """One word for an attempt: its status where that says more than the reading. A reading of `none` in a completed
+    attempt is an error that was recorded in place of a reply."""
+    if status != "completed":
         return status
-    return "unparsable" if reading == "none" else reading
+    return "failed" if reading == "none" else reading
 
 
 @dataclass

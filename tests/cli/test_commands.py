@@ -67,6 +67,18 @@ def test_progress_goes_to_stderr_and_results_to_stdout(command: Cli, display: st
         assert sum(run["done"] for run in json.loads(line)["runs"].values()) == 12
 
 
+def test_score_scores_again_without_a_model_and_only_what_a_protocol_is_for(command: Cli) -> None:
+    assert command("run", "--agent", "direct", "--display", "none").returncode == 0
+    done = command("score", "direct", "--protocol", "mirage-pmc-llama", "--protocol", "facts", "--json")
+    assert done.returncode == 0, done.stderr
+    lines = {table["protocol"]: table["lines"][0] for table in json.loads(done.stdout)["tables"]}
+    assert lines["mirage-pmc-llama"]["overall"]["n"] == 89
+    assert lines["facts"]["overall"]["n"] == 18
+    unknown = command("score", "direct", "--protocol", "stric")
+    assert unknown.returncode == 2
+    assert "'strict'" in unknown.stderr
+
+
 def test_failed_attempts_end_with_three_and_are_counted(command: Cli, server: Running) -> None:
     options = ["--agent", "direct", "--base-url", server.url, "--display", "none", "--limit", "6", "--json"]
     done = command("run", "--model", "openai:fault-empty-always", *options)

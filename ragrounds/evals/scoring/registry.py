@@ -46,3 +46,12 @@ def scorers_for(question: Question) -> tuple[Scorer, ...]:
         return (TRIPLETS,)
     # Statements for a judge (K-QA) are sentences: looking for them as words would find none.
     return (ROUGE_L,) if question.metadata.get("facts") == "statements" else (FACTS, ROUGE_L)
+
+
+def suits(made: Scorer, question: Question) -> bool:
+    """Whether a protocol can be asked for on this question: protocols for choices, extraction and long answers do not
+    mix."""
+    kind = (
+        "choice" if made in (MIRAGE, MIRAGE_PMC_LLAMA, STRICT, ROBUST) else "extraction" if made is TRIPLETS else "long"
+    )
+    return question.kind == kind
