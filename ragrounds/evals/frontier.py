@@ -210,7 +210,7 @@ def _undominated(right: NDArray[np.float64], cost: NDArray[np.float64]) -> NDArr
 
 
 def _range(value: float, draws: NDArray[np.float64]) -> Range:
-    low, high = np.quantile(draws, [0.025, 0.975])
+    low, high = np.nanquantile(draws, [0.025, 0.975])
     return Range(float(value), float(low), float(high))
 
 

@@ -46,6 +46,8 @@ def axes(frontier: Frontier) -> tuple[Axis, Axis]:
 
 def _cost_axis(costs: Sequence[float]) -> Axis:
     low, high = min(costs), max(costs)
+    if high <= 0:
+        return Axis(low=0.0, high=1.0, ticks=(0.0,))
     if low > 0 and high / low >= _LOGARITHMIC:
         first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
         ticks = [factor * 10.0**power for power in range(first, last + 1) for factor in (1, 2, 5)]

@@ -17,7 +17,8 @@ _LEGEND = 20.0
 _STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#333}.grid{stroke:#ddd}.axis{stroke:#666}.bar{stroke:#5b7a9d;"
     "stroke-width:1.5}.step{stroke:#1a7f4b;stroke-width:2;stroke-dasharray:5 4;fill:none}.on{fill:#1a7f4b}"
-    ".off{fill:#b26a00}.mark{font-weight:600;fill:#fff;text-anchor:middle;dominant-baseline:central}"
+    ".off{fill:#b26a00}text.on,text.off{font-weight:700}.mark{font-weight:600;fill:#fff;text-anchor:middle;"
+    "dominant-baseline:central}"
 )
 
 
@@ -120,7 +121,9 @@ def _dot(spot: Spot, cost: Axis, accuracy: Axis, number: str) -> str:
         return ""
     x, y = _x(cost, spot.cost.value), _y(accuracy, spot.accuracy.value)
     told = escape(f"{safe(spot.agent)}: {percent(spot.accuracy.value)} %")
+    kind = "on" if spot.on_frontier else "off"
+    # Small, so that narrow intervals are not hidden behind it; the number stands beside it.
     return (
-        f'<g><title>{told}</title><circle class="{"on" if spot.on_frontier else "off"}" cx="{x}" cy="{y}" r="9"/>'
-        f'<text class="mark" x="{x}" y="{y}">{number}</text></g>'
+        f'<g><title>{told}</title><circle class="{kind}" cx="{x}" cy="{y}" r="4"/>'
+        f'<text class="{kind}" x="{x - 8:g}" y="{y - 7:g}" text-anchor="end">{number}</text></g>'
     )

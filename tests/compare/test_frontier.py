@@ -78,6 +78,16 @@ def test_where_all_is_free_nothing_is_priced(store):
     assert compare(store, [run]).tables[0].frontier.measure == "tokens"
 
 
+def test_free_runs_are_drawn_when_dollars_are_asked_for(store):
+    runs = [add_run(store, name, questions(2), [1, 0], cold=0.0) for name in ("cheap", "good")]
+    found = compare(store, runs, cost="cold").tables[0].frontier
+    cost, _ = axes(found)
+    assert cost.place(0.0) == 0.0
+    assert "$0.00" in draw(found, NUMBERS).plain
+    assert [spot.on_frontier for spot in found.spots] == [True, True]
+    assert found.exchanges == ()
+
+
 def test_attempts_not_made_cost_nothing_and_nothing_right_has_no_price(store):
     run = add_run(store, "cheap", questions(2), [0, ...], cold=0.4)
     (spot,) = compare(store, [run], cost="cold").tables[0].frontier.spots

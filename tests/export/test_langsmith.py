@@ -40,6 +40,11 @@ def test_the_command_sends_nothing_without_its_flag(cli, listening):
     assert refused.returncode == 2
     assert "--upload" in refused.stderr
     assert listening.requests == []
-    ran = cli("run", "--display", "none", "--limit", "3", LANGSMITH_API_KEY="k" * 20, LANGSMITH_ENDPOINT=listening.url)
+    ran = cli(
+        *("run", "--display", "none", "--limit", "3"),
+        LANGSMITH_API_KEY="k" * 20,
+        LANGSMITH_ENDPOINT=listening.url,
+        LANGSMITH_TRACING="true",
+    )
     assert ran.returncode == 0
     assert listening.requests == []
