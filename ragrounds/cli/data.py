@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from ragrounds.evals.audit import Audit
 
-data_app = typer.Typer(help="Benchmarks: list, show, add, verify, audit.", no_args_is_help=True)
+data_app = typer.Typer(help="Benchmarks: list, show, fetch, add, verify, audit.", no_args_is_help=True)
 
 
 @data_app.command("ls")
@@ -70,30 +70,54 @@ def add_benchmark(
     say(f"{name}: {len(added):,} questions ({counts}). Licence: {added.card.license}.")
 
 
+@data_app.command("fetch")
+def fetch_benchmark(
+    name: str = typer.Argument(help="A family or a dataset whose card lists files: mirage, pubmedqa, kqa."),
+) -> None:
+    """Fetch a benchmark from its public home and register it. The licence is said first; every file is checked by size
+    and SHA-256. A cut download goes on with the same command.
+
+    Example: ragrounds data fetch mirage
+    """
+    from ragrounds.cli.common import say, settings
+    from ragrounds.cli.downloading import downloading
+    from ragrounds.evals.benchmarks import card
+    from ragrounds.evals.benchmarks.fetching import fetch
+
+    wanted = card(name)
+    say(f"{wanted.name}: {wanted.title}. Licence: {wanted.license}. From {wanted.source}.")
+    with downloading() as progress:
+        fetched = fetch(name, settings().home, progress)
+    say(f"{fetched.name}: {len(fetched):,} questions are here. `ragrounds run --benchmark {name}` finds them.")
+
+
 @data_app.command("verify")
 def verify_benchmark(
     reference: str = typer.Argument(help="A benchmark: mirage, mirage:PATH/benchmark.json, …"),
+    as_json: bool = typer.Option(False, "--json", help="As JSON."),
 ) -> None:
-    """Read a benchmark whole and check its size and its file's hash against the card. Exit code 1 where they differ."""
-    import hashlib
+    """Read a benchmark whole and check its size and its files' hashes against the card. Exit code 1 where they
+    differ."""
+    from ragrounds.cli.common import print_json, say, settings
+    from ragrounds.evals.benchmarks import verify
+    from ragrounds.ui.text import one_line
 
-    from ragrounds.cli.common import say, settings
-    from ragrounds.evals.benchmarks import load
-
-    found = load(reference, settings().home)
-    card, file = found.card, Path(found.path) if found.path else None
-    typer.echo(f"{found.name}: {len(found):,} questions, content version {found.version[:16]}")
-    wrong = []
-    if card.size and card.size != len(found):
-        wrong.append(f"the card says {card.size:,} questions")
-    if card.sha256 and file is not None and file.is_file():
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        wrong += [] if digest == card.sha256 else [f"the file's SHA-256 is {digest}, the card says {card.sha256}"]
-    elif file is not None:
-        say("The card names no hash of the authors' file, so only the size was checked.")
-    for difference in wrong:
-        say(f"Differs: {difference}.")
-    raise typer.Exit(1 if wrong else 0)
+    checked = verify(reference, settings().home)
+    if as_json:
+        print_json(checked)
+    else:
+        typer.echo(f"{one_line(checked.name)}: {checked.questions:,} questions, content version {checked.version[:16]}")
+        words = {True: "as published", False: "differs from the published file", None: "not described by the card"}
+        for file, same in checked.files.items():
+            typer.echo(f"  {one_line(file)}: {words[same]}")
+    if checked.size_as_published is False:
+        say(f"Differs: the card says {checked.size:,} questions.")
+    differing = [file for file, same in checked.files.items() if same is False]
+    if differing:
+        say(f"Differs: the SHA-256 of {one_line(', '.join(differing), 400)} is not the card's.")
+    elif checked.files and not any(checked.files.values()):
+        say("The card names no hash of these files, so only the size was checked.")
+    raise typer.Exit(1 if differing or checked.size_as_published is False else 0)
 
 
 @data_app.command("audit")

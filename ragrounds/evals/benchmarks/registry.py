@@ -45,7 +45,7 @@ def register(name: str, path: Path, home: Path) -> Benchmark:
 
 
 class Checked(Struct, frozen=True, kw_only=True):
-    """A registered copy, loaded and compared with its card."""
+    """A benchmark's files, loaded and compared with its card."""
 
     name: str
     path: str
@@ -55,31 +55,42 @@ class Checked(Struct, frozen=True, kw_only=True):
     """File → whether it is the very file that the card describes; ``None``: the card does not say."""
     size_as_published: bool | None
     """Whether it has as many questions as the card says; ``None``: the card does not say."""
+    size: int
+    """Questions by the card; 0: it does not say."""
 
 
-def verify(name: str, home: Path) -> Checked:
-    """Load a registered copy and compare its files with the card.
+def verify(reference: str, home: Path) -> Checked:
+    """Load a benchmark, registered or named with its path, and compare its files with the card.
 
     Raises:
         UserError: there is no copy, or it is broken.
     """
-    benchmark = load(name, home)
-    described = {file.name: file.sha256 for file in remote_files(benchmark.card.name)}
-    folder = Path(benchmark.path)
+    benchmark = load(reference, home)
+    path, card = Path(benchmark.path), benchmark.card
+    described = {file.name: file.sha256 for file in remote_files(card.name)}
+    if not benchmark.path:
+        hashes = {}
+    elif path.is_file():
+        # A lone file may have any name; its hash is compared where the card describes a single file.
+        only = next(iter(described.values())) if len(described) == 1 else ""
+        hashes = {path.name: _same(path, described.get(path.name) or only or card.sha256)}
+    else:
+        files = [file for file in sorted(path.rglob("*")) if file.is_file()]
+        alone = card.sha256 if len(files) == 1 else ""
+        hashes = {str(file.relative_to(path)): _same(file, described.get(file.name) or alone) for file in files}
     return Checked(
-        name=name,
+        name=benchmark.name,
         path=benchmark.path,
         questions=len(benchmark),
         version=benchmark.version,
-        files={
-            str(file.relative_to(folder)): _sha256(file) == described[file.name] if file.name in described else None
-            for file in sorted(folder.rglob("*"))
-            if file.is_file()
-        }
-        if benchmark.path
-        else {},
-        size_as_published=len(benchmark) == benchmark.card.size if benchmark.card.size else None,
+        files=hashes,
+        size_as_published=len(benchmark) == card.size if card.size else None,
+        size=card.size,
     )
+
+
+def _same(file: Path, described: str) -> bool | None:
+    return _sha256(file) == described if described else None
 
 
 def _sha256(path: Path) -> str:
