@@ -12,7 +12,8 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from ragrounds.contracts import Context
+from ragrounds.contracts import Context, Tool
+from ragrounds.models.faults import CallFailed
 from ragrounds.records import Message, Reply
 
 
@@ -72,7 +73,26 @@ def put_back(reply: Reply, pairs: Mapping[str, str]) -> str:
     return text
 
 
-def full(context: Context, messages: Sequence[Message], prefix: str) -> bool:
-    """Whether the model's window has no room left for another chunk."""
+async def asked_within(
+    context: Context,
+    messages: Sequence[Message],
+    turn: int,
+    *,
+    prefix: str = "",
+    stop: Sequence[str] = (),
+    tools: Sequence[Tool] = (),
+) -> Reply | None:
+    """Ask for another chunk; ``None``, and the note ``window_full``, where the model's window has no room for it.
+
+    Where the window is not known, the server's refusal tells: a conversation that grew too long ends its loop, as it
+    does where the window is known, and not the attempt.
+    """
     room = context.room((*messages, Message("assistant", prefix)) if prefix else messages)
-    return room is not None and room <= 0
+    if room != 0:
+        try:
+            return await context.ask(messages, prefix=prefix, stop=stop, tools=tools)
+        except CallFailed as failed:
+            if failed.kind != "context_too_long":
+                raise
+    context.note("window_full", f"the model's window was full before turn {turn}")
+    return None

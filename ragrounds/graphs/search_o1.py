@@ -23,7 +23,7 @@ from ragrounds.contracts import Context
 from ragrounds.graphs import reason_in_documents
 from ragrounds.graphs.answering import CONCLUDE, answer_prompt, conclude_prompt
 from ragrounds.graphs.answering import PROMPTS as ANSWERING
-from ragrounds.graphs.continuing import Part, full, put_back, resumed, whole_text
+from ragrounds.graphs.continuing import Part, asked_within, put_back, resumed, whole_text
 from ragrounds.graphs.documents import beginnings, written
 from ragrounds.graphs.parameters import switch, whole
 from ragrounds.graphs.queries import repeated
@@ -99,10 +99,9 @@ async def reason(state: State, runtime: Runtime[Context]) -> State:
     limit = whole(context, "search_limit", 10, least=0)
     prompt = context.prompts.render("search_o1/reason", stem.language, question=stem.text, limit=str(limit))
     messages, prefix = resumed(context, prompt, parts, lambda part: _written(context, part))
-    if full(context, messages, prefix):
-        context.note("window_full", f"the model's window was full before turn {turn}")
+    reply = await asked_within(context, messages, turn, prefix=prefix, stop=(ASKED,))
+    if reply is None:
         return {"turns": turn, "query": None}
-    reply = await context.ask(messages, prefix=prefix, stop=(ASKED,))
     text = put_back(reply, {ASKED: ASK})
     query = _query(context, text)
     if query is not None and turn >= whole(context, "turns", 15):

@@ -20,7 +20,7 @@ from langgraph.runtime import Runtime
 
 from ragrounds.contracts import Context
 from ragrounds.graphs.answering import CONCLUDE, conclude_prompt
-from ragrounds.graphs.continuing import Part, full, put_back, resumed, whole_text
+from ragrounds.graphs.continuing import Part, asked_within, put_back, resumed, whole_text
 from ragrounds.graphs.documents import written
 from ragrounds.graphs.parameters import whole
 from ragrounds.graphs.queries import written_query
@@ -67,10 +67,9 @@ async def act(state: State, runtime: Runtime[Context]) -> State:
     context, turn = runtime.context, state.get("turns", 0) + 1
     prompt = context.prompts.render("search_r1/act", context.stem.language, question=context.stem.text)
     messages, prefix = resumed(context, prompt, state.get("parts", []), lambda part: _written(context, part))
-    if full(context, messages, prefix):
-        context.note("window_full", f"the model's window was full before turn {turn}")
+    reply = await asked_within(context, messages, turn, prefix=prefix, stop=tuple(_STOPS))
+    if reply is None:
         return {"turns": turn, "action": "none", "content": ""}
-    reply = await context.ask(messages, prefix=prefix, stop=tuple(_STOPS))
     text = put_back(reply, _STOPS)
     found = _ACTION.search(text)
     action, content = (found[1], found[2].strip()) if found else ("invalid", "")
@@ -106,7 +105,9 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
     if not context.question.options:
         last = next((part["text"] for part in reversed(parts) if part["by"] == "model"), "")
         return {"answer": given or last}
-    text = whole_text(parts, lambda part: _written(context, part))
+    # Where the window was full, only what the model wrote itself: with the observations it would not fit again.
+    kept = [part for part in parts if part["by"] == "model"] if state["action"] == "none" else parts
+    text = whole_text(kept, lambda part: _written(context, part))
     reply = await context.ask(conclude_prompt(context, text or "(none)", given or "(none)"))
     return {"answer": reply.text}
 

@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 from ragrounds.contracts import Context, Tool
 from ragrounds.graphs.answering import PROMPTS as ANSWERING
 from ragrounds.graphs.answering import answer_prompt, choose_prompt
+from ragrounds.graphs.continuing import asked_within
 from ragrounds.graphs.documents import beginnings, written
 from ragrounds.graphs.parameters import whole
 from ragrounds.graphs.queries import written_query
@@ -90,10 +91,9 @@ def _next(state: State, runtime: Runtime[Context]) -> str:
 async def think(state: State, runtime: Runtime[Context]) -> State:
     context, turn = runtime.context, state.get("turns", 0) + 1
     messages = _messages(context, state)
-    if context.room(messages) == 0:
-        context.note("window_full", f"the model's window was full before turn {turn}")
+    reply = await asked_within(context, messages, turn, tools=(SEARCH,))
+    if reply is None:
         return {"turns": turn, "full": True}
-    reply = await context.ask(messages, tools=(SEARCH,))
     wishes: list[Wish] = [
         {"id": f"call_{turn}_{number}", "name": call.name, "arguments": call.arguments}
         for number, call in enumerate(reply.calls, 1)
@@ -147,7 +147,7 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
     else:
         context.note("no_answer", "the loop ended without an answer; it is asked for without tools")
         messages = (*messages, *context.prompts.render("tool_agent/answer_now", context.stem.language))
-    if context.room(messages) == 0:
+    if state.get("full") or context.room(messages) == 0:
         context.note("conversation_left_out", "the conversation does not fit the window; the answer is given directly")
         messages = answer_prompt(context)
     return {"answer": (await context.ask(messages)).text}
