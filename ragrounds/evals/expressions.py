@@ -12,6 +12,7 @@ the point estimates decide. Nothing here reads a store: see `ragrounds.evals.cla
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Literal
 
@@ -119,8 +120,11 @@ class _Reader:
         found = self.peek()
         if found is None or found["number"] is None:
             return None
+        value = float(found["number"]) / (100 if found["percent"] else 1)
+        if not math.isfinite(value):
+            raise self.wrong("a number that is finite")
         self.at = found.end()
-        return float(found["number"]) / (100 if found["percent"] else 1)
+        return value
 
     def reference(self) -> str:
         """A run, up to the comma or bracket that ends it; a spec has brackets and commas of its own."""

@@ -1,6 +1,11 @@
 """The language of claims: what it reads, what it refuses, how it decides."""
 
+from contextlib import suppress
+from math import isfinite
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
 from ragrounds.evals.claims import judge_claims, run_named
@@ -46,6 +51,7 @@ def test_sums_factors_percents_and_conjunctions():
         ("accuracy() > 1", "expected a run and"),
         ("acuracy(a) > 1", "Did you mean 'accuracy'"),
         ("accuracy(a) > 0.5 @ 95", "expected a confidence"),
+        ("accuracy(a) > 1e400", "a number that is finite at position 14"),
         ("accuracy(a) > 0.5 @ 100%", "expected a confidence"),
         ("accuracy(a) > 0.5 or accuracy(b) > 1", "'and' or the end at position 18"),
         ("0.1 > 0.2", "names no run"),
@@ -143,3 +149,19 @@ def test_runs_are_named_by_id_agent_or_name(store):
         run_named("rag", runs)
     with pytest.raises(UserError, match=r"not among the runs compared\. Did you mean"):
         run_named("dirrect", runs)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["accuracy", "cost", "separated", "and", "(", ")", "[", "]", ",", "@", "95%", "0.5", "2", "*", "+", "-",
+             ">", "<=", "a", "rag[k=8]", '"', "%", " ", "é", "\n", "1e400"]
+        ),
+        max_size=14,
+    ).map("".join)
+)  # fmt: skip
+def test_any_text_is_read_or_refused_in_one_line(text):
+    with suppress(UserError):
+        claim = parse_claim(text)
+        assert claim.conditions
+        assert all(condition.terms and isfinite(condition.constant) for condition in claim.conditions)
