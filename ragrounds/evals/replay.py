@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import os
-import signal
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -20,6 +18,7 @@ from ragrounds.agents.agent import Agent
 from ragrounds.contracts import Model, Scorer, Searcher
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.budget import Budget, Spending
+from ragrounds.evals.interrupting import interruptible
 from ragrounds.evals.journal import StoreJournal
 from ragrounds.evals.session import Session
 from ragrounds.evals.store.store import Store, now
@@ -46,10 +45,6 @@ class Strand(Struct, frozen=True):
     agent: Agent
     models: Mapping[str, Model]
     searcher: Searcher | None
-
-
-class Interrupted(StopRun):
-    """The user asked to stop."""
 
 
 class Finished(Struct, frozen=True):
@@ -113,7 +108,7 @@ async def replay(
             except UserError as error:
                 ends.append(error)
 
-    with _interruptible(ends):
+    with interruptible(ends):
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(max(1, concurrency)):
@@ -124,27 +119,6 @@ async def replay(
     if ends:
         raise ends[0]
     return spending.ended
-
-
-@contextlib.contextmanager
-def _interruptible(ends: list[BaseException]) -> Iterator[None]:
-    """The first Ctrl-C lets the attempts in flight finish; the second stops at once."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-
-    def stop() -> None:
-        if any(isinstance(end, Interrupted) for end in ends) and task is not None:
-            task.cancel()
-        ends.append(Interrupted("Interrupted. What is done is kept; the same command goes on from there."))
-
-    try:
-        loop.add_signal_handler(signal.SIGINT, stop)
-    except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
 
 
 def _waiting(

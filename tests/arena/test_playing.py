@@ -1,11 +1,13 @@
 import asyncio
 import json
+import signal
 
 import pytest
 
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.arena.outcomes import combine, matches_of
 from ragrounds.evals.arena.rating import rate
+from ragrounds.evals.interrupting import Interrupted
 from ragrounds.models.faults import CallFailed
 from tests.arena.staging import Stage, add_run, by_strength, shown, stage
 from tests.judging.doubles import Scripted
@@ -178,6 +180,24 @@ async def test_cut_off_in_the_middle_it_ends_as_if_nothing_had_happened(store, t
         whole = Stage(other, [Scripted(by_strength)], schedule="published", least=8)
         await whole.play()
         assert played(staged) == played(whole)
+
+
+async def test_ctrl_c_lets_what_is_in_flight_finish(store):
+    def interrupting(prompt, occurrence):
+        if len(judge.requests) == 9:
+            signal.raise_signal(signal.SIGINT)
+        return by_strength(prompt)
+
+    judge = Scripted(interrupting)
+    staged = Stage(store, [judge])
+    with pytest.raises(Interrupted, match="the same command goes on"):
+        await staged.play(concurrency=2)
+    # Both matches in flight were finished, in both orders, and nothing was begun after them.
+    assert len(staged.judgements) == len(judge.requests)
+    assert 10 <= len(judge.requests) <= 12
+    assert all(len(match.judges[0]) == 2 and match.panel(0) for match in played(staged))
+    await Stage(store, [judge]).play()
+    assert len(judge.requests) == 72
 
 
 async def test_answers_that_do_not_fit_the_judge_are_cut_and_told(store):

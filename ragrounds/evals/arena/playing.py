@@ -21,6 +21,7 @@ from ragrounds.evals.arena.keeping import ArenaKeeper, Detail, Judged
 from ragrounds.evals.arena.outcomes import Played, combine
 from ragrounds.evals.arena.pairs import all_pairs, question_orders
 from ragrounds.evals.arena.schedules import Schedule, Standing
+from ragrounds.evals.interrupting import interruptible
 from ragrounds.evals.judging.asking import FAILED, ask
 from ragrounds.evals.judging.pairs import show_pair
 from ragrounds.records import Question, Reply, Usage
@@ -106,7 +107,7 @@ class Player:
     async def _all(self, waiting: Iterable[tuple[int, int, Question]]) -> int:
         """Play these matches; says how many the budget left over."""
         queue = list(reversed(list(waiting)))
-        ends: list[UserError] = []
+        ends: list[BaseException] = []
 
         async def work() -> None:
             while queue and not ends and not self._over() and not self._hopeless():
@@ -115,9 +116,14 @@ class Player:
                 except UserError as error:
                     ends.append(error)
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._at_once):
-                group.create_task(work())
+        with interruptible(ends):
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(self._at_once):
+                        group.create_task(work())
+            except asyncio.CancelledError:
+                if not ends:  # not by the second Ctrl-C
+                    raise
         if ends:
             raise ends[0]
         return len(queue)

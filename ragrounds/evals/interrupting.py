@@ -1,0 +1,35 @@
+"""Ctrl-C while calls are in flight: what was paid for is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator
+
+from ragrounds.errors import StopRun
+
+
+class Interrupted(StopRun):
+    """The user asked to stop."""
+
+
+@contextlib.contextmanager
+def interruptible(ends: list[BaseException]) -> Iterator[None]:
+    """The first Ctrl-C lets what is in flight finish, the second stops at once: both put an end into `ends`."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def stop() -> None:
+        if any(isinstance(end, Interrupted) for end in ends) and task is not None:
+            task.cancel()
+        ends.append(Interrupted("Interrupted. What is done is kept; the same command goes on from there."))
+
+    try:
+        loop.add_signal_handler(signal.SIGINT, stop)
+    except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
