@@ -189,6 +189,12 @@ def quiz_store(folder: Path) -> Store:
     """Two agents and six questions. `plain`: right, wrong, abstained, failed, right, not run. `seeker`: searches in
     three rounds; right on 0 and 1, wrong on 4."""
     store = Store(folder)
+    fill(store)
+    return store
+
+
+def fill(store: Store) -> None:
+    """Write the quiz into an empty store."""
     journal = Journal(store)
     plain, seeker = make_run(store, "plain", 6), make_run(store, "seeker[rounds=3]", 6)
     single = [
@@ -222,4 +228,3 @@ def quiz_store(folder: Path) -> Store:
         [score(0, True), score(1, True), score(4, False)],
     )
     journal.close()
-    return store

@@ -93,8 +93,12 @@ def test_questions_that_only_one_gets_right(pages: Pages) -> None:
     assert [one.question_id for one in state.shown] == ["quiz/004"]
     state.choose("second")
     assert [one.question_id for one in state.shown] == ["quiz/001"]
-    state.found = (Difference("quiz/000", 0, 0, 0.5, 0.0), *state.found)
+    halves = (Difference("quiz/000", 0, 0, 0.5, 0.0), Difference("quiz/000", 0, 0, 0.0, 0.5))
+    state.found = (*halves, *state.found)
     assert [one.question_id for one in state.shown] == ["quiz/001"]  # half right is not right
+    state.choose("first")
+    assert [one.question_id for one in state.shown] == ["quiz/004"]
+    state.choose("second")
     pair = state.opened()
     assert pair is not None
     assert [one.outline.run.agent for one in pair] == ["plain", "seeker[rounds=3]"]

@@ -25,7 +25,7 @@ from tests.ui_trace.seeing import press, screen, settle
 ESCAPE, TITLE = "\x1b[31mred\x1b[0m", "\x1b]0;taken over\x07"
 MARKUP = "[bold red]loud[/bold red] [@click=app.quit]click[/] [/]"
 TURNED, HIDDEN = "left \u202eright\u202c", "a\u200bb\ufeffc\u2060d\U000e0041e\ufe0ff\u3164g"
-ENTITY = "&#27;[2J &lt;b&gt; <script>alert(1)</script> ```` end"
+ENTITY = "&#27;[2J &#x202e;turned&#8203; &lt;b&gt; <script>alert(1)</script> ```` end"
 HOSTILE = " ".join((ESCAPE, TITLE, MARKUP, TURNED, HIDDEN, ENTITY))
 RAW = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufe00-\ufe0f\u3164\U000e0000-\U000e0fff]"

@@ -59,6 +59,21 @@ async def test_rows_fill_in_where_they_stand(running: tuple[Store, Run, Store]) 
         assert len(browse.browsing) == COUNT
 
 
+async def test_a_list_scrolled_away_from_its_cursor_stays_there(running: tuple[Store, Run, Store]) -> None:
+    reading, run, writing = running
+    app = TraceApp(Pages(reading, [run]))
+    async with app.run_test(size=(140, 40)) as pilot:
+        await settle(pilot)
+        rows = at(app).attempts
+        rows.scroll_to(y=120, animate=False, immediate=True)
+        await settle(pilot)
+        finish(writing, run, range(20, 90))
+        at(app).look()
+        await settle(pilot)
+        assert rows.scroll_offset.y == 120
+        assert at(app).browsing.row == 0
+
+
 async def test_nothing_is_read_again_while_nothing_is_written(running: tuple[Store, Run, Store]) -> None:
     reading, run, _ = running
     app = TraceApp(Pages(reading, [run]))

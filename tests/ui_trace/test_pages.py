@@ -50,6 +50,14 @@ def test_outcomes_are_those_of_the_tally(tmp_path: Path) -> None:
     assert [one.outcome for one in rows] == [outcome(status, reading) for status, reading in pairs]
 
 
+def test_what_was_never_scored_was_answered_and_has_no_value(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        run = make_run(store, "bare", 1)
+        store.add_attempts(run, [attempt(run, 0, ())])
+        found = Pages(store, [run]).read([0])[0]
+    assert (found.outcome, found.value, found.protocol, found.wrong) == ("answered", None, "", False)
+
+
 def test_epochs_are_rows_of_their_own_and_missing_ones_were_not_run(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         run = make_run(store, "twice", 3, epochs=2)

@@ -27,7 +27,6 @@ from ragrounds.records import Run, Score
 
 PREFERRED = ("strict", "facts", "mirage", "robust")
 """Protocols whose score stands in the list, the first that an attempt has."""
-UNSETTLED = ("failed", "not_run", "capped", "refused")
 _CHUNK = 400
 _Q, _A, _S = schema.questions, schema.attempts, schema.scores
 
@@ -193,12 +192,13 @@ class Pages:
             cases = [(score.c.protocol.is_not(None), score.c[name]) for score in scores]
             return sa.case(*cases, else_=sa.null()) if cases else sa.null()
 
-        reading = sa.func.coalesce(chosen("reading"), "none")
+        reading = chosen("reading")
         outcome = sa.case(
             (_A.c.status.is_(None), "not_run"),
-            (_A.c.status.in_(UNSETTLED), _A.c.status),
-            (reading == "none", "unparsable"),
-            else_=reading,
+            (_A.c.status != "completed", _A.c.status),
+            (reading == "none", "failed"),
+            # Completed and never scored: what it is worth is not known, that it was answered is.
+            else_=sa.func.coalesce(reading, "answered"),
         )
         columns = [_A.c.cold, _A.c.spent, _A.c.calls, _A.c.seconds, _A.c.at]
         return (
@@ -265,20 +265,26 @@ class Watch:
 
     def __init__(self, pages: Pages) -> None:
         self._connection = pages.connect()
-        # SQLite counts commits of others for a connection; PostgreSQL has nothing as cheap: always look again.
-        self._counts = pages.store.engine.dialect.name == "sqlite"
+        sqlite = pages.store.engine.dialect.name == "sqlite"
+        # Both are counters that cost nothing to read: commits of others, and rows written as the server's statistics
+        # have them (a few seconds late).
+        self._statement = sa.text("PRAGMA data_version" if sqlite else _WRITTEN)
         self._last = self._version()
 
     def changed(self) -> bool:
         """Whether something was written since the last call."""
         last, self._last = self._last, self._version()
-        return not self._counts or last != self._last
+        return last != self._last
 
     def close(self) -> None:
         """Give the connection back."""
         self._connection.close()
 
     def _version(self) -> int:
-        if not self._counts:
-            return 0
-        return int(self._connection.execute(sa.text("PRAGMA data_version")).scalar_one())
+        return int(self._connection.execute(self._statement).scalar_one())
+
+
+_WRITTEN = (
+    "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables "
+    "WHERE relname IN ('attempts', 'scores')"
+)
