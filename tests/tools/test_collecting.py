@@ -46,7 +46,7 @@ def test_an_interrupted_build_goes_on_and_gives_the_same(beir, tmp_path, monkeyp
     with pytest.raises(UserError, match="half-built"):
         named("cut", tmp_path)
     with (folder / "passages.bin").open("ab") as file:  # what a kill in the middle of a write leaves behind
-        file.write(b"rubbish")
+        file.write(b"rubbish" * 10_000)
     told = []
     resumed = collect(folder, source(text), name="x", progress=told.append)
     assert told[0] == 16
@@ -65,6 +65,11 @@ def test_an_id_given_twice_is_found_also_across_an_interruption(beir, tmp_path, 
     bad = []
     assert collect(tmp_path / "x", source(text), name="x", bad=bad).skipped == 1
     assert len(bad) == 1
+
+
+def test_an_id_given_twice_in_a_row(beir, tmp_path):
+    with pytest.raises(UserError, match=r"line 3 .*'d1' was given before"):
+        collect(tmp_path / "x", source(beir([*_rows(2), ("d1", "", "again")])), name="x")
 
 
 def test_a_changed_source_is_not_continued(beir, tmp_path, monkeypatch):
