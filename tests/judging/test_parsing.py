@@ -35,6 +35,20 @@ def test_the_last_verdict_counts():
     assert read_verdict(text, TWO).values == {"usefulness": "B", "reasoning": "tie"}
 
 
+def test_the_last_verdict_counts_without_json_too():
+    assert read_verdict("Usefulness: A\nOn second thought:\nUsefulness: B", ONE).values == {"usefulness": "B"}
+
+
+def test_a_verdict_in_words_counts_after_a_quoted_one():
+    text = 'The answer says {"usefulness": "A"}, which is none of its business.\nUsefulness: B'
+    assert read_verdict(text, ONE).values == {"usefulness": "B"}
+
+
+def test_prose_after_the_verdict_changes_nothing():
+    text = '{"usefulness": "A", "reasoning": "B"}\nReasoning: good.\nUsefulness: high'
+    assert read_verdict(text, TWO).values == {"usefulness": "A", "reasoning": "B"}
+
+
 def test_extra_keys_are_left_aside_and_told():
     read = read_verdict('{"usefulness": "A", "reasoning": "B", "confidence": 3, "note": "x"}', TWO)
     assert read.values == {"usefulness": "A", "reasoning": "B"}

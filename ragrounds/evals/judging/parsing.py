@@ -47,14 +47,18 @@ def read_verdict(text: str, contract: Contract, finish: str = "stop") -> Reading
     """The verdict of a reply; `finish` is why it ended."""
     plain = _THINKING.sub("", text)[-_LONGEST:]
     said: dict[str, str] = {}
+    places: dict[str, int] = {}
     extra: dict[str, None] = {}
-    for found in _objects(plain):
-        _collect(found, contract, said, extra)
+    for found, end in _objects(plain):
+        here: dict[str, str] = {}
+        _collect(found, contract, here, extra)
+        said |= here
+        places |= dict.fromkeys(here, end)
     for axis in contract.axes:
-        if axis not in said:
-            line = _line(plain, axis)
-            if line is not None:
-                said[axis] = line
+        for line, place in _lines(plain, axis):
+            # Prose after the verdict ("Reasoning: good.") is no verdict; a verdict without JSON after a quoted one is.
+            if axis not in said or (place > places[axis] and _value(line, contract) in contract.values):
+                said[axis], places[axis] = line, place
     nothing = CUT if finish == "length" else NOTHING if plain.strip() else EMPTY
     values: dict[str, str] = {}
     reasons: dict[str, str] = {}
@@ -67,8 +71,8 @@ def read_verdict(text: str, contract: Contract, finish: str = "stop") -> Reading
     return Reading(values, reasons, tuple(extra))
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects in the text, in order; an object inside another comes with it."""
+def _objects(text: str) -> Iterator[tuple[dict[str, Any], int]]:
+    """The JSON objects in the text in order, and where each ends; an object inside another comes with it."""
     decoder = json.JSONDecoder()
     at = text.find("{")
     while at >= 0:
@@ -78,7 +82,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             end = at + 1
         else:
             if isinstance(found, dict):
-                yield found
+                yield found, end
         at = text.find("{", end)
 
 
@@ -105,12 +109,12 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _line(text: str, axis: str) -> str | None:
-    """The last ``axis: value`` that ends its line or clause, where there is no JSON object (or a broken one)."""
+def _lines(text: str, axis: str) -> Iterator[tuple[str, int]]:
+    """Every ``axis: value`` that ends its line or clause, and its place: a verdict without JSON, or in broken JSON."""
     quote = r"[\s\"'*_`\[\](]*"
     pattern = rf"(?<!\w){re.escape(axis)}{quote}[:=]{quote}([^\n\"'*_`\[\](),.;{{}}]{{1,40}}){quote}(?=[,.;)}}\n]|$)"
-    found = re.findall(pattern, text, re.IGNORECASE)
-    return found[-1].strip() if found else None
+    for found in re.finditer(pattern, text, re.IGNORECASE):
+        yield found.group(1).strip(), found.start()
 
 
 def _value(said: str, contract: Contract) -> str:
