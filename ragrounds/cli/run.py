@@ -19,24 +19,32 @@ SAMPLE_AGENTS = ["direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]
 def run_command(
     benchmark: str = typer.Option("sample", help="A benchmark: sample, mirage/pubmedqa, mirage:benchmark.json, …"),
     agent: list[str] = typer.Option([], help="An agent, name[key=value,…] (repeatable). See `ragrounds agents`."),
-    model: str = typer.Option(None, help="provider:model[temperature=0,…]: openai:gpt-4o-mini, anthropic:…, ollama:…"),
-    base_url: str = typer.Option(None, help="An OpenAI-compatible server (vLLM, Ollama, llama.cpp, …)."),
-    corpus: str = typer.Option(None, help="What agents search: beir:FOLDER, an index by name, or sample."),
-    limit: int = typer.Option(None, min=1, help="Only so many questions, drawn by --seed."),
-    per_dataset: int = typer.Option(None, min=1, help="Only so many questions of each dataset, drawn by --seed."),
+    model: str | None = typer.Option(
+        None, help="provider:model[temperature=0,…]: openai:gpt-4o-mini, anthropic:…, ollama:…"
+    ),
+    base_url: str | None = typer.Option(None, help="An OpenAI-compatible server (vLLM, Ollama, llama.cpp, …)."),
+    corpus: str | None = typer.Option(None, help="What agents search: beir:FOLDER, an index by name, or sample."),
+    limit: int | None = typer.Option(None, min=1, help="Only so many questions, drawn by --seed."),
+    per_dataset: int | None = typer.Option(
+        None, min=1, help="Only so many questions of each dataset, drawn by --seed."
+    ),
     seed: int = typer.Option(0, help="Seed of the sample."),
     epochs: int = typer.Option(1, min=1, help="How often each question is asked."),
-    temperature: float = typer.Option(None, help="Sampling temperature (or inside --model)."),
-    top_p: float = typer.Option(None, help="Nucleus sampling (or inside --model)."),
-    answer_tokens: int = typer.Option(None, min=1, help="Longest answer in tokens (max_tokens inside --model)."),
-    timeout: float = typer.Option(None, min=0.1, help="Seconds that one call may take. [default: 600]"),
-    concurrency: int = typer.Option(None, min=1, help="Attempts in flight. [default: 16]"),
-    max_cost: float = typer.Option(None, min=0, help="Dollars to spend; the questions that are begun are finished."),
-    max_tokens: int = typer.Option(None, min=0, help="Tokens to use over the whole run, in and out."),
-    max_time: float = typer.Option(None, min=0, help="Seconds that the run may take."),
+    temperature: float | None = typer.Option(None, help="Sampling temperature (or inside --model)."),
+    top_p: float | None = typer.Option(None, help="Nucleus sampling (or inside --model)."),
+    answer_tokens: int | None = typer.Option(None, min=1, help="Longest answer in tokens (max_tokens inside --model)."),
+    timeout: float | None = typer.Option(None, min=0.1, help="Seconds that one call may take. [default: 600]"),
+    concurrency: int | None = typer.Option(None, min=1, help="Attempts in flight. [default: 16]"),
+    max_cost: float | None = typer.Option(
+        None, min=0, help="Dollars to spend; the questions that are begun are finished."
+    ),
+    max_tokens: int | None = typer.Option(None, min=0, help="Tokens to use over the whole run, in and out."),
+    max_time: float | None = typer.Option(None, min=0, help="Seconds that the run may take."),
     new: bool = typer.Option(False, "--new", help="Start another run instead of going on with the same one."),
     journal: str = typer.Option("reuse", help="Recorded calls: reuse, replay (no network; a miss is an error), fresh."),
-    display: str = typer.Option(None, help="Progress on stderr: full, plain, json or none. [default: by terminal]"),
+    display: str | None = typer.Option(
+        None, help="Progress on stderr: full, plain, json or none. [default: by terminal]"
+    ),
     as_json: bool = typer.Option(False, "--json", help="The comparison as JSON on stdout."),
 ) -> None:
     """Replay a benchmark through agents, score every answer, and compare the agents on accuracy and cost.

@@ -1,0 +1,26 @@
+"""`ragrounds doctor`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.conftest import Cli
+from tests.servers.process import Running
+
+
+def test_it_says_where_things_are_and_what_is_missing(command: Cli, home: Path) -> None:
+    done = command("doctor")
+    assert done.returncode == 0, done.stderr
+    assert str(home) in done.stdout
+    assert "extras" in done.stdout
+    assert set(json.loads(command("doctor", "--json").stdout)["extras"]) >= {"dense", "local", "postgresql"}
+
+
+def test_it_asks_a_server_what_it_can_do(command: Cli, server: Running) -> None:
+    asked = server.stats()["asked"]
+    done = command("doctor", "--model", "openai:plain", "--base-url", server.url, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["model"]["continues"] in ("prefix", "turns")
+    assert server.stats()["asked"] > asked
+    assert command("doctor", "--model", "openai:fault-401-always", "--base-url", server.url).returncode == 2
