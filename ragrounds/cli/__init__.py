@@ -9,10 +9,12 @@ import typer
 from ragrounds import __version__
 from ragrounds.cli.comparing import compare_command
 from ragrounds.cli.data import data_app
+from ragrounds.cli.doctor import doctor_command
 from ragrounds.cli.export import export_app
 from ragrounds.cli.graph import graph_app
 from ragrounds.cli.importing import import_app
 from ragrounds.cli.index import index_app
+from ragrounds.cli.judge import judge_app
 from ragrounds.cli.listing import agents_command
 from ragrounds.cli.report import report_command
 from ragrounds.cli.retrieve import retrieve
@@ -56,10 +58,12 @@ app.command("compare")(compare_command)
 app.command("report")(report_command)
 app.add_typer(export_app, name="export")
 app.command("score")(score_command)
+app.add_typer(judge_app, name="judge")
 app.command("show")(show_command)
 app.command("trace")(trace_command)
 app.add_typer(runs_app, name="runs")
 app.command("agents")(agents_command)
+app.command("doctor")(doctor_command)
 app.add_typer(graph_app, name="graph")
 app.add_typer(data_app, name="data")
 app.add_typer(index_app, name="index")
