@@ -123,7 +123,9 @@ def verify_benchmark(
 @data_app.command("audit")
 def audit_benchmark(
     reference: str = typer.Argument(help="A benchmark: mirage:PATH/benchmark.json, sample, …"),
-    corpus: str | None = typer.Option(None, help="Also look for the questions and their sources in a corpus: beir:FOLDER."),
+    corpus: str | None = typer.Option(
+        None, help="Also look for the questions and their sources in a corpus: beir:FOLDER."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Everything, as JSON."),
 ) -> None:
     """Find duplicates and near duplicates, option bias, lengths, and what a corpus holds of the questions."""
