@@ -158,7 +158,7 @@ def _values(
     readings = {(score.question_id, score.epoch): score.reading for score in scores}
     shares = dict.fromkeys((question.id for question in asked), 0.0)
     for attempt in attempts:
-        reading = readings.get((attempt.question_id, attempt.epoch), "none")
+        reading = readings.get((attempt.question_id, attempt.epoch), "answered")
         if attempt.question_id in shares and outcome(attempt.status, reading) == term.measure:
             shares[attempt.question_id] += 1 / ground.epochs
     return shares

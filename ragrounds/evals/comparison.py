@@ -185,7 +185,8 @@ def _table(
                 f"`ragrounds score {run.id}` scores them."
             )
         readings = Counter(
-            outcome(status.get(key, "not_run"), read.get(key, "none"))
+            # An answer that nobody has scored is an answer; that its score is missing stands beside the accuracy.
+            outcome(status.get(key, "not_run"), read.get(key, "answered"))
             for key in itertools.product((question.id for question in asked), range(epochs))
         )
         opened[run.id] = open_ = _open(asked, status, epochs)

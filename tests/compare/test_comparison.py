@@ -60,7 +60,7 @@ def test_a_missing_score_is_in_no_mean(store):
     found = compare(store, [run])
     figure = found.tables[0].lines[0].overall
     assert (figure.value, figure.n, figure.missing) == (0.5, 2, 2)
-    assert found.tables[0].lines[0].readings == {"answered": 3, "unparsable": 1}
+    assert found.tables[0].lines[0].readings == {"answered": 4}
     other = add_run(store, "two", asked, [1, 1, 1, 1])
     found = compare(store, [run, other])
     figure = found.tables[0].lines[0].overall

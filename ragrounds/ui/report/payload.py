@@ -106,7 +106,7 @@ class Payload:
                 self._questions[question.id],
                 run,
                 attempt.epoch,
-                OUTCOMES.index(outcome(attempt.status, read.reading if read else "none")),
+                OUTCOMES.index(outcome(attempt.status, read.reading if read else "answered")),
                 score.value if score else None,
                 score.prediction[:40].encode("utf-8", "replace").decode("utf-8") if score else "",
                 attempt.cold,
