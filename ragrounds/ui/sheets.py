@@ -18,6 +18,10 @@ _ABOUT = {
     "strict": "the published patterns without that: what cannot be read is wrong",
     "robust": "lenient reading: repaired JSON, option text, full-width letters",
     "facts": "share of the required facts that the answer holds",
+    "triplets": "micro F1 over triplets",
+    "equivalent": "share of answers that the judge finds equivalent to the reference",
+    "comprehensiveness": "share of the must-have statements that the answer entails, by the judge",
+    "contradiction": "share of the statements that the answer contradicts, by the judge; lower is better",
 }
 
 

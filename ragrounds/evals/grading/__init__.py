@@ -5,20 +5,29 @@ A grade is a score with the calls that it took. What the judge could not say is 
 
 from ragrounds.evals.grading.equivalence import Equivalence
 from ragrounds.evals.grading.grade import Grade, Grader, judges_itself
+from ragrounds.evals.grading.kinds import KINDS, Kind, gradable, kind, verdicts
 from ragrounds.evals.grading.panel import PanelGrades, grade_by_panel
+from ragrounds.evals.grading.panel_run import PanelGradedRun, grade_run_by_panel
 from ragrounds.evals.grading.run import GradedRun, grade_run
 from ragrounds.evals.grading.running import grade_attempts
 from ragrounds.evals.grading.statements import Statements
 
 __all__ = [
+    "KINDS",
     "Equivalence",
     "Grade",
     "GradedRun",
     "Grader",
+    "Kind",
+    "PanelGradedRun",
     "PanelGrades",
     "Statements",
+    "gradable",
     "grade_attempts",
     "grade_by_panel",
     "grade_run",
+    "grade_run_by_panel",
     "judges_itself",
+    "kind",
+    "verdicts",
 ]

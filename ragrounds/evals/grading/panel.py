@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -45,6 +45,7 @@ async def grade_by_panel(
     prompts: Prompts,
     *,
     at_once: int = 16,
+    done: Callable[[Grade], None] = lambda grade: None,
 ) -> PanelGrades:
     """Let every judge grade every attempt, then take the majority of each verdict.
 
@@ -57,7 +58,7 @@ async def grade_by_panel(
         raise UserError(f"A panel needs two or more different judges, got {', '.join(names) or 'none'}.")
     tried = list(attempts)
     by_judge = [
-        await grade_attempts(grader, tried, questions, golds, judge, journal, prompts, at_once=at_once)
+        await grade_attempts(grader, tried, questions, golds, judge, journal, prompts, at_once=at_once, done=done)
         for judge in judges
     ]
     scores: list[Score] = []

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
+from ragrounds.evals.grading.billing import bill
 from ragrounds.evals.grading.grade import Grade, Grader, judges_itself
 from ragrounds.evals.grading.running import grade_attempts
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run, Verdict
+from ragrounds.records import Attempt, Run, Usage, Verdict
 
 
 class GradedRun(Struct, frozen=True, kw_only=True):
@@ -25,6 +26,10 @@ class GradedRun(Struct, frozen=True, kw_only=True):
     failed: int
     """Attempts where a call of the judge gave no reply."""
     calls: int
+    reused: int
+    """Calls that the journal answered."""
+    usage: Usage | None
+    """Tokens of all calls; ``None``: not all known."""
     spent: float | None
     """Dollars really paid for judging; ``None``: some price is not known."""
     cold: float | None
@@ -43,23 +48,22 @@ async def grade_run(
     prompts: Prompts,
     *,
     at_once: int = 16,
+    wanted: Callable[[Attempt], bool] = lambda attempt: True,
     done: Callable[[Grade], None] = lambda grade: None,
 ) -> GradedRun:
-    """Grade every attempt of a run and write the scores. Grading again replaces them and pays only for what is new.
+    """Grade every attempt of a run, or those `wanted`, and write the scores. Grading again replaces them and pays only
+    for what is new.
 
     Raises:
         ragrounds.errors.StopRun: the judge cannot be asked at all; nothing is written.
     """
     questions, golds = store.questions(run)
     by_id = {question.id: question for question in questions}
-    grades = await grade_attempts(
-        grader, store.attempts(run), by_id, golds, judge, journal, prompts, at_once=at_once, done=done
-    )
+    attempts = filter(wanted, store.attempts(run))
+    grades = await grade_attempts(grader, attempts, by_id, golds, judge, journal, prompts, at_once=at_once, done=done)
     scores = [score for grade in grades for score in grade.scores]
     store.add_scores(run, scores)
-    calls = [call for grade in grades for call in grade.calls]
-    cold = [call.cold for call in calls]
-    spent = [0.0 if call.cached else call.cold for call in calls]
+    took = bill([call for grade in grades for call in grade.calls])
     return GradedRun(
         run=run.id,
         judge=judge.spec,
@@ -67,14 +71,16 @@ async def grade_run(
         attempts=len(grades),
         missing=sum(score.value is None for score in scores),
         failed=sum(grade.failed for grade in grades),
-        calls=len(calls),
-        spent=_sum(spent),
-        cold=_sum(cold),
-        same_model=judges_itself(judge.spec, [str(model) for model in (run.identity.get("models") or {}).values()]),
+        calls=took.calls,
+        reused=took.reused,
+        usage=took.usage,
+        spent=took.spent,
+        cold=took.cold,
+        same_model=judges_itself(judge.spec, writers(run)),
         verdicts=tuple(verdict for grade in grades for verdict in grade.verdicts),
     )
 
 
-def _sum(amounts: list[float | None]) -> float | None:
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if len(known) == len(amounts) else None
+def writers(run: Run) -> list[str]:
+    """The models that wrote a run's answers."""
+    return [str(model) for model in (run.identity.get("models") or {}).values()]

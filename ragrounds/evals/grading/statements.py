@@ -1,8 +1,8 @@
 """K-QA's judge (Manes et al. 2024): what does the answer say of each of the physicians' statements?
 
 Two protocols: ``comprehensiveness`` is the share of must-have statements that the answer entails, higher is better;
-``contradiction`` is the share of all statements that it contradicts, **lower is better**; its reason gives the number,
-which the paper averages as the hallucination figure.
+``contradiction`` is the share of all statements that it contradicts, **lower is better**; its prediction gives the
+number, which the paper averages as the hallucination figure, and the verdict on each statement.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ragrounds.records import Attempt, Gold, Question, Score, Verdict
 PROMPT = "judge/entails"
 ENTAILED, NEUTRAL, CONTRADICTED = "entailment", "neutral", "contradiction"
 COMPREHENSIVENESS, CONTRADICTION = "comprehensiveness", "contradiction"
+_MISSING = "?"
 
 
 class Statements(Struct, frozen=True):
@@ -95,12 +96,20 @@ class Statements(Struct, frozen=True):
         )
 
 
+def outcomes(score: Score) -> tuple[str | None, ...]:
+    """The verdict on each statement that a score was made of; ``None``: missing. Empty: nothing was asked."""
+    listed = score.prediction.partition(": ")[2]
+    return tuple(None if outcome == _MISSING else outcome for outcome in listed.split(", ")) if listed else ()
+
+
 def _share(attempt: Attempt, protocol: str, outcomes: list[str], counted: str, read: Read) -> Score:
     missing = sum(not outcome for outcome in outcomes)
     count = outcomes.count(counted)
+    said = f"{count}/{len(outcomes)}: {', '.join(outcome or _MISSING for outcome in outcomes)}"
     if missing:
-        return _score(attempt, protocol, None, read, f"judge: no verdict on {missing} of {len(outcomes)} statements")
-    return _score(attempt, protocol, count / len(outcomes), read, read.reason, f"{count}/{len(outcomes)}")
+        reason = f"judge: no verdict on {missing} of {len(outcomes)} statements"
+        return _score(attempt, protocol, None, read, reason, said)
+    return _score(attempt, protocol, count / len(outcomes), read, read.reason, said)
 
 
 def _score(

@@ -1,0 +1,229 @@
+"""`ragrounds judge`: long answers of stored runs graded by judges, and judges set against people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from ragrounds.evals.grading import GradedRun, PanelGradedRun
+    from ragrounds.evals.grading.labels import JudgeAgreement
+
+_DEFAULT = "run"
+
+
+class _Group(TyperGroup):
+    """`ragrounds judge RUN` is `ragrounds judge run RUN`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
+            args = [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+judge_app = typer.Typer(
+    cls=_Group,
+    help="Grade the long answers of a stored run by judges; set judges against people.\n\n"
+    "`ragrounds judge RUN …` is short for `ragrounds judge run RUN …`.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@judge_app.command(_DEFAULT)
+def judge_command(
+    run: str = typer.Argument(help="A run: an id, the beginning of one, or an agent's text."),
+    kind: str = typer.Option(..., help="equivalence (to a reference answer) or statements (entailed, contradicted)."),
+    judge: list[str] = typer.Option(
+        [], "--judge", "--model", help="The judge, provider:model[…] (repeatable: the majority of the panel counts)."
+    ),
+    base_url: str = typer.Option(None, help="The judges' server, where it is OpenAI-compatible."),
+    epoch: list[int] = typer.Option([], help="Only this epoch, from 0 (repeatable). [default: all]"),
+    concurrency: int = typer.Option(None, min=1, help="Answers graded at once. [default: 16]"),
+    journal: str = typer.Option("reuse", help="Recorded calls: reuse, replay (no network; a miss is an error), fresh."),
+    as_json: bool = typer.Option(False, "--json", help="Figures, bill and every verdict as JSON."),
+) -> None:
+    """Grade a stored run's long answers by a judge or a panel of judges. Answers are never generated again.
+
+    Scores stand in the store beside the others. The same command goes on, and pays only for what is new.
+
+    Examples:
+
+      ragrounds judge direct_cot --kind equivalence --judge openai:gpt-4o-mini
+
+      ragrounds judge direct_cot --kind statements --judge openai:gpt-4o --judge anthropic:claude-sonnet-4-5
+    """
+    import asyncio
+
+    from ragrounds.cli.common import open_store, print_json, say, settings
+    from ragrounds.cli.counting import counting
+    from ragrounds.cli.judging import open_judges
+    from ragrounds.errors import UserError, nearest
+    from ragrounds.evals.comparison import compare
+    from ragrounds.evals.grading import Grade, gradable, grade_run, grade_run_by_panel
+    from ragrounds.evals.grading import kind as find_kind
+    from ragrounds.evals.journal import StoreJournal
+    from ragrounds.prompts.loader import PromptFolder
+    from ragrounds.ui.tables import print_comparison
+
+    chosen, wanted = settings(), find_kind(kind)
+    modes = ("reuse", "replay", "fresh")
+    if journal not in modes:
+        raise UserError(f"--journal {journal!r} is unknown.{nearest(journal, modes)} Known: {', '.join(modes)}.")
+    mode: Any = journal
+    with open_store(chosen) as store:
+        found = store.run(run)
+        fitting = gradable(store, found, wanted, epoch)
+        judges = open_judges(judge, base_url, chosen)
+        recorded, prompts = StoreJournal(store, mode), PromptFolder()
+        seen = 0
+
+        async def go() -> GradedRun | PanelGradedRun:
+            nonlocal seen
+            try:
+                with counting() as tell:
+
+                    def done(grade: Grade) -> None:
+                        nonlocal seen
+                        seen += 1
+                        tell(f"{found.id}: answers judged", seen)
+
+                    at_once = concurrency or chosen.concurrency
+                    more: Any = {"at_once": at_once, "wanted": fitting, "done": done}
+                    if len(judges) == 1:
+                        return await grade_run(store, found, wanted.grader, judges[0], recorded, prompts, **more)
+                    return await grade_run_by_panel(store, found, wanted.grader, judges, recorded, prompts, **more)
+            finally:
+                for model in judges:
+                    await model.close()
+                recorded.close()
+
+        graded = asyncio.run(go())
+        comparison = compare(store, [found], protocols=graded.protocols)
+    if as_json:
+        print_json({"graded": graded, "comparison": comparison})
+    else:
+        print_comparison(comparison, graded.protocols)
+    _tell(graded)
+    if graded.failed:
+        say("Some calls gave no reply; the same command asks for what is missing.")
+        raise typer.Exit(3)
+
+
+def _tell(graded: GradedRun | PanelGradedRun) -> None:
+    """What was judged, by whom, and what it took, on stderr."""
+    from ragrounds.cli.common import say
+    from ragrounds.evals.grading import PanelGradedRun
+    from ragrounds.ui.figures import dollars, tokens
+    from ragrounds.ui.text import safe
+
+    panel = isinstance(graded, PanelGradedRun)
+    judges = graded.judges if isinstance(graded, PanelGradedRun) else (graded.judge,)
+    say(
+        f"{graded.run}: {graded.attempts:,} answers judged by {safe(', '.join(judges))}; "
+        f"{graded.missing:,} scores missing."
+    )
+    if isinstance(graded, PanelGradedRun):
+        kappa, alpha = (f"{value:.3f}" if value is not None else "-" for value in (graded.kappa, graded.alpha))
+        say(
+            f"{graded.graded:,} things judged, {graded.undecided:,} without a majority; Fleiss' kappa {kappa}, "
+            f"Krippendorff's alpha {alpha}."
+        )
+    used = graded.usage
+    tokened = f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens not known"
+    say(
+        f"{graded.calls:,} calls, {graded.reused:,} of them from the journal; {tokened}; "
+        f"spent {dollars(graded.spent)}, {dollars(graded.cold)} from cold."
+    )
+    if graded.same_model:
+        who = safe(", ".join(graded.same_model)) if panel and isinstance(graded.same_model, tuple) else "The judge"
+        say(f"Note: {who} is also the model that wrote these answers; it may favour itself.")
+
+
+@judge_app.command("agreement")
+def agreement_command(
+    run: str = typer.Argument(help="A judged run: an id, the beginning of one, or an agent's text."),
+    human: Path = typer.Option(..., "--human", help="CSV: a column `item`, and one column of labels a rater."),
+    kind: str = typer.Option("equivalence", help="equivalence or statements: whose verdicts are compared."),
+    epoch: int = typer.Option(0, min=0, help="Which of the run's epochs."),
+    item: str = typer.Option("item", help="The column with the items."),
+    rater: list[str] = typer.Option([], help="A rater's column (repeatable). [default: all others]"),
+    as_json: bool = typer.Option(False, "--json", help="As JSON."),
+) -> None:
+    """Set the verdicts in the store against people's: Cohen's kappa, accuracy with its interval, confusion. No model is
+    asked.
+
+    An item is a question's id; for statements `#1`, `#2`, … follow it, in the benchmark's order, must-have first.
+
+    Example: ragrounds judge agreement direct_cot --human labels.csv
+    """
+    from ragrounds.cli.common import open_store, print_json, settings
+    from ragrounds.errors import UserError
+    from ragrounds.evals.grading import kind as find_kind
+    from ragrounds.evals.grading import verdicts
+    from ragrounds.evals.grading.labels import agreement, read_labels
+    from ragrounds.ui.text import one_line
+
+    wanted = find_kind(kind)
+    labels = read_labels(human, item=item, raters=rater)
+    given = {label for row in labels.items.values() for label in row if label}
+    unknown = sorted(given - set(wanted.labels))
+    if unknown:
+        raise UserError(
+            f"{human}: the label {one_line(unknown[0])!r} is none of {', '.join(wanted.labels)}. Which columns hold "
+            "labels is said with --rater."
+        )
+    with open_store(settings()) as store:
+        said = verdicts(store, store.run(run), wanted, epoch)
+    try:
+        found = agreement(said, labels)
+    except ValueError:
+        first = next(iter(said))
+        raise UserError(
+            f"{human}: none of its items has both a majority of people and a verdict. Items look like {first!r}."
+        ) from None
+    if as_json:
+        print_json(found)
+    else:
+        _print_agreement(found, len(labels.raters))
+
+
+def _print_agreement(found: JudgeAgreement, raters: int) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from ragrounds.ui.figures import percent
+    from ragrounds.ui.tables import results_console
+
+    judge = found.judge
+    accuracy = judge.accuracy
+    typer.echo(f"items with both labels: {judge.n:,}")
+    typer.echo(f"accuracy: {percent(accuracy.value)} % (95 %: {percent(accuracy.low)} to {percent(accuracy.high)})")
+    typer.echo(f"Cohen's kappa: {_number(judge.kappa)}")
+    if raters > 1:
+        typer.echo(
+            f"{raters} people among themselves: Fleiss' kappa {_number(found.human_kappa)}, "
+            f"Krippendorff's alpha {_number(found.human_alpha)}"
+        )
+    left = {
+        "the judge gave no verdict": judge.missing,
+        "not judged": found.unmatched,
+        "people without a majority": found.undecided,
+    }
+    for why, count in left.items():
+        if count:
+            typer.echo(f"left out, {why}: {count:,}")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("people \\ judge")
+    for name in judge.confusion:
+        table.add_column(Text(name), justify="right")
+    for name, row in judge.confusion.items():
+        table.add_row(Text(name), *(f"{row[other]:,}" for other in judge.confusion))
+    results_console().print(table)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

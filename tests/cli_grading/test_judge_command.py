@@ -1,0 +1,225 @@
+"""`ragrounds judge` and `judge agreement` over real HTTP on loopback."""
+
+import json
+
+import pytest
+
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Attempt, Gold, Question, Run
+from tests.servers.grader_server import grader_server
+
+ANSWERS = ["methylene blue, of course", "give methylene blue", "exchange transfusion", None, "METHYLENE BLUE", "wait"]
+STATEMENTS = (("fever is common",), ("rest helps",), ("aspirin is harmful", "nice to have"))
+
+
+def stage(home, name, answers, *, facts=(), gold="methylene blue", epochs=1, model="openai:writer"):
+    meta = {"facts": "statements"} if facts else {}
+    questions = [Question(id=f"og/{n}", benchmark="og", text=f"{n}?", kind="long", metadata=meta) for n in range(6)]
+    golds = {question.id: Gold(question_id=question.id, answer=gold, facts=facts) for question in questions}
+    run = Run(
+        id=f"{name}-1",
+        agent=name,
+        benchmark="og",
+        questions=f"set {name}",
+        count=6,
+        epochs=epochs,
+        fingerprint=name,
+        identity={"models": {"model": model}},
+        created=1.0,
+    )
+    attempts = [
+        Attempt(
+            run=run.id,
+            question_id=question.id,
+            epoch=epoch,
+            status="failed" if text is None else "completed",
+            text=text or "",
+        )
+        for question, text in zip(questions, answers, strict=True)
+        for epoch in range(epochs)
+    ]
+    with Store(home) as store:
+        store.add_run(run, questions, golds)
+        store.add_attempts(run, attempts)
+
+
+@pytest.fixture(scope="module")
+def down(tmp_path_factory):
+    return tmp_path_factory.mktemp("grader") / "down"
+
+
+@pytest.fixture(scope="module")
+def grader(down):
+    with grader_server("--down", str(down)) as running:
+        yield running
+
+
+@pytest.fixture
+def judge(command, grader, home):
+    """The command with this server for a judge, and a price list."""
+    home.mkdir()
+    (home / "prices.toml").write_text('["openai:grader"]\ninput = 1000\noutput = 1000\n')
+
+    def run(*arguments):
+        return command("judge", *arguments, "--base-url", grader.url)
+
+    return run
+
+
+def test_a_run_is_judged_billed_and_goes_on(judge, command, grader, home):
+    stage(home, "direct", ANSWERS)
+    before = grader.stats()["asked"]
+    done = judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
+    assert done.returncode == 0, done.stderr
+    assert grader.stats()["asked"] - before == 5  # what has no text is not put to the judge
+    assert "equivalent:" in done.stdout
+    assert "50.00" in done.stdout
+    assert "6 answers judged by openai:grader" in done.stderr
+    assert "5 calls, 0 of them from the journal" in done.stderr
+    assert "spent $" in done.stderr
+    assert "spent $0.00" not in done.stderr
+    again = judge("direct", "--kind", "equivalence", "--model", "openai:grader", "--json")
+    graded = json.loads(again.stdout)["graded"]
+    assert grader.stats()["asked"] - before == 5
+    assert (graded["calls"], graded["reused"], graded["spent"]) == (5, 5, 0.0)
+    assert graded["cold"] == pytest.approx((graded["usage"]["input"] + graded["usage"]["output"]) / 1000)
+    assert graded["same_model"] is False
+    with Store(home) as store:
+        run = store.run("direct")
+        values = {score.question_id: score.value for score in store.scores(run, "equivalent")}
+    assert values == {"og/0": 1.0, "og/1": 1.0, "og/2": 0.0, "og/3": 0.0, "og/4": 1.0, "og/5": 0.0}
+    assert "equivalent" in command("compare", "direct", "--protocol", "equivalent").stdout
+
+
+def test_a_judge_of_its_own_answers_is_flagged(judge, home):
+    stage(home, "direct", ANSWERS, model="openai:grader[temperature=1]")
+    done = judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
+    assert "Note: The judge is also the model that wrote these answers" in done.stderr
+
+
+def test_an_unparsable_verdict_is_asked_for_again_and_then_missing(judge, home):
+    stage(home, "direct", ANSWERS)
+    late = json.loads(judge("direct", "--kind", "equivalence", "--judge", "openai:grader-late", "--json").stdout)
+    assert (late["graded"]["calls"], late["graded"]["missing"], late["graded"]["spent"]) == (10, 0, None)
+    never = json.loads(judge("direct", "--kind", "equivalence", "--judge", "openai:grader-never", "--json").stdout)
+    assert (never["graded"]["calls"], never["graded"]["missing"]) == (15, 5)
+
+
+def test_failed_calls_are_told_and_made_by_the_same_command(judge, home, down):
+    stage(home, "direct", ANSWERS)
+    arguments = ("direct", "--kind", "equivalence", "--judge", "openai:grader-down")
+    down.touch()
+    try:
+        done = judge(*arguments)
+    finally:
+        down.unlink()
+    assert done.returncode == 3, done.stderr
+    assert "5 scores missing" in done.stderr
+    assert "the same command asks for what is missing" in done.stderr
+    done = judge(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert "0 scores missing" in done.stderr
+
+
+def test_statements(judge, home):
+    stage(home, "direct", ["Fever is common. Not rest helps."] * 6, facts=STATEMENTS)
+    done = judge("direct", "--kind", "statements", "--judge", "openai:grader", "--epoch", "0")
+    assert done.returncode == 0, done.stderr
+    assert "comprehensiveness:" in done.stdout
+    assert "contradiction:" in done.stdout
+    assert "lower is better" in done.stdout
+    with Store(home) as store:
+        (score, *_) = store.scores(store.run("direct"), "contradiction")
+    assert score.prediction == "1/3: entailment, contradiction, neutral"
+
+
+def test_a_panel(judge, home):
+    stage(home, "direct", ANSWERS)
+    panel = ("--judge", "openai:grader", "--judge", "openai:grader-mild")
+    done = judge("direct", "--kind", "equivalence", *panel, "--judge", "openai:grader-late")
+    assert done.returncode == 0, done.stderr
+    assert "50.00" in done.stdout
+    assert "5 things judged, 0 without a majority; Fleiss' kappa" in done.stderr
+    graded = json.loads(judge("direct", "--kind", "equivalence", *panel, "--json").stdout)["graded"]
+    assert (graded["undecided"], graded["missing"], graded["calls"]) == (2, 2, 10)
+    twice = judge("direct", "--kind", "equivalence", *panel, *panel)
+    assert twice.returncode == 2
+    assert "named twice" in twice.stderr
+
+
+def test_one_epoch_alone(judge, home):
+    stage(home, "direct", ANSWERS, epochs=3)
+    done = judge("direct", "--kind", "equivalence", "--judge", "openai:grader", "--epoch", "2", "--json")
+    assert json.loads(done.stdout)["graded"]["attempts"] == 6
+    assert "it has 3, counted from 0" in judge("direct", "--kind", "equivalence", "--epoch", "3").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("direct", "--kind", "equivalense"), "Did you mean 'equivalence'"),
+        (("direct", "--kind", "equivalence"), "No judge was named"),
+        (("direct", "--kind", "statements"), "No question of direct-1 has statements for a judge"),
+        (("nobody", "--kind", "statements"), "nobody"),
+        (("direct", "--kind", "equivalence", "--judge", "openai:grader", "--journal", "replay"), "not in the journal"),
+    ],
+)
+def test_bad_input_is_one_line(judge, home, arguments, said):
+    stage(home, "direct", ANSWERS)
+    done = judge(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_agreement_with_people(judge, command, home, tmp_path):
+    stage(home, "direct", ANSWERS)
+    judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
+    (tmp_path / "labels.csv").write_text(
+        "item,anna,ben\nog/0,equivalent,equivalent\nog/1,Equivalent,equivalent\nog/2,equivalent,equivalent\n"
+        "og/4,equivalent,mismatch\nog/5,mismatch,mismatch\nelse,mismatch,mismatch\n"
+    )
+    done = command("judge", "agreement", "direct", "--human", "labels.csv")
+    assert done.returncode == 0, done.stderr
+    assert "items with both labels: 4" in done.stdout
+    assert "accuracy: 75.00 %" in done.stdout
+    assert "Cohen's kappa: 0.500" in done.stdout
+    assert "people without a majority: 1" in done.stdout
+    found = json.loads(command("judge", "agreement", "direct", "--human", "labels.csv", "--json").stdout)
+    assert found["judge"]["confusion"] == {
+        "equivalent": {"equivalent": 2, "mismatch": 1},
+        "mismatch": {"equivalent": 0, "mismatch": 1},
+    }
+    one = json.loads(
+        command("judge", "agreement", "direct", "--human", "labels.csv", "--rater", "anna", "--json").stdout
+    )
+    assert one["judge"]["n"] == 5
+
+
+def test_agreement_by_statement(judge, command, home, tmp_path):
+    stage(home, "direct", ["Fever is common. Not rest helps."] * 6, facts=STATEMENTS)
+    judge("direct", "--kind", "statements", "--judge", "openai:grader")
+    (tmp_path / "labels.csv").write_text("item,a\nog/0#1,Entailment\nog/0#2,contradiction\nog/1#3,entailment\n")
+    arguments = ("judge", "agreement", "direct", "--kind", "statements", "--human", "labels.csv", "--json")
+    found = json.loads(command(*arguments).stdout)
+    assert found["judge"]["accuracy"]["value"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("item,a\nog/0,yes\n", "the label 'yes' is none of equivalent, mismatch"),
+        ("item,a\nelse,mismatch\n", "Items look like 'og/0'"),
+        ("id,a\nelse,mismatch\n", "no column 'item'"),
+    ],
+)
+def test_labels_that_do_not_fit(judge, command, home, tmp_path, text, said):
+    stage(home, "direct", ANSWERS)
+    (tmp_path / "labels.csv").write_text(text)
+    arguments = ("judge", "agreement", "direct", "--human", "labels.csv")
+    if "item,a" in text:
+        assert command(*arguments).returncode == 2  # not judged yet, or a label of another kind
+    judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
+    done = command(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr

@@ -1,0 +1,109 @@
+"""A chat-completions server that grades: real HTTP on loopback, in a process of its own.
+
+It goes by words. An answer is equivalent where it holds the reference; a statement is entailed where the answer holds
+it, contradicted where the answer holds "not " before it. The model's name chooses its manner: ``grader`` as said,
+``grader-mild`` finds everything equivalent, ``grader-late`` says nothing usable the first time it is asked,
+``grader-never`` always, and ``grader-down`` is out of order while the file named by ``--down`` exists.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from aiohttp import web
+
+from tests.servers.openai_server import completion
+from tests.servers.process import ROOT, Running
+
+_PARTS = re.compile(r"<<<\n(.*?)\n>>>", re.DOTALL)
+
+
+class Grader:
+    """State of one server process."""
+
+    def __init__(self, down: Path | None) -> None:
+        self.down = down
+        self.asked: Counter[str] = Counter()
+        self.answered = 0
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        model, prompt = body["model"], body["messages"][-1]["content"]
+        digest = hashlib.sha256(json.dumps([body["messages"], model]).encode()).hexdigest()
+        self.asked[digest] += 1
+        if model == "grader-down" and self.down is not None and self.down.exists():
+            error = {"code": "context_length_exceeded", "message": "maximum context length is 8 tokens"}
+            return web.json_response({"error": error}, status=400)
+        never = model == "grader-never" or (model == "grader-late" and self.asked[digest] == 1)
+        text = "Well." if never else f"Read.\n{json.dumps(grade(prompt, model))}"
+        self.answered += 1
+        return web.Response(body=completion([text], model, prompt), content_type="application/json")
+
+    async def stats(self, request: web.Request) -> web.Response:
+        return web.json_response({"asked": sum(self.asked.values()), "answered": self.answered})
+
+
+def grade(prompt: str, model: str) -> dict[str, str]:
+    """A verdict by words."""
+    _, *rest = _PARTS.findall(prompt)
+    if "### Statements" not in prompt:
+        reference, answer = rest
+        same = model == "grader-mild" or reference.lower() in answer.lower()
+        return {"grade": "equivalent" if same else "mismatch"}
+    answer, *statements = rest
+    said = {}
+    for number, statement in enumerate(statements, 1):
+        denied = f"not {statement}".lower() in answer.lower()
+        held = statement.lower() in answer.lower()
+        said[f"s{number}"] = "contradiction" if denied else "entailment" if held else "neutral"
+    return said
+
+
+@contextlib.contextmanager
+def grader_server(*arguments: str) -> Iterator[Running]:
+    """Run this server until the block ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.servers.grader_server", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        yield Running(process, int(process.stdout.readline()))
+    finally:
+        process.terminate()
+        process.wait(10)
+        if process.stdout:
+            process.stdout.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--down", type=Path)
+    grader = Grader(parser.parse_args().down)
+    app = web.Application(client_max_size=64 * 2**20)
+    app.router.add_post("/v1/chat/completions", grader.complete)
+    app.router.add_get("/stats", grader.stats)
+
+    async def serve() -> None:
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        print(site._server.sockets[0].getsockname()[1], flush=True)  # type: ignore[union-attr]
+        await asyncio.Event().wait()
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    main()
