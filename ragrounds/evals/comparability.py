@@ -13,6 +13,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.figures import protocol_values
 from ragrounds.evals.scoring import scorers_for
+from ragrounds.evals.scoring.registry import SCORERS, suits
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
@@ -36,11 +37,11 @@ class Ground(Struct, frozen=True, kw_only=True):
         """The questions that a protocol is for: those that any run has a score for, and those that it would score,
         whether an attempt was made or not. The denominator is every question."""
         scored = {score.question_id for found in self.scores.values() for score in found.get(protocol, ())}
-        return [
-            question
-            for question in self.questions
-            if question.id in scored or protocol in {scorer.protocol for scorer in scorers_for(question)}
-        ]
+        usual = {one.id for one in self.questions if protocol in {made.protocol for made in scorers_for(one)}}
+        known = SCORERS.get(protocol)
+        if not usual and known is not None:  # a protocol that is only used when it is asked for
+            usual = {question.id for question in self.questions if suits(known, question)}
+        return [question for question in self.questions if question.id in scored | usual]
 
     def values(self, protocol: str, run: Run, asked: Sequence[Question]) -> tuple[dict[str, float | None], int]:
         """Each question's mean score over epochs, and how many answers nobody scored. No score is not a wrong answer:

@@ -69,6 +69,13 @@ def test_a_missing_score_is_in_no_mean(store):
     assert any("1 answers without a score" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("protocol", ["strict", "mirage-pmc-llama"])
+def test_questions_that_nobody_has_come_to_are_in_the_denominator(store, protocol):
+    run = add_run(store, "one", questions(4), [1, 1, ..., ...], protocol=protocol)
+    line = compare(store, [run]).tables[0].lines[0]
+    assert (line.overall.value, line.overall.n, line.overall.best) == (0.5, 4, 1.0)
+
+
 def test_epochs_are_averaged_inside_a_question(store):
     asked = questions(2)
     run = add_run(store, "one", asked, [[1, 0], [1, 1]], epochs=2)
