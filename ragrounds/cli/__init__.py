@@ -7,6 +7,7 @@ import sys
 import typer
 
 from ragrounds import __version__
+from ragrounds.cli.arena import arena_app
 from ragrounds.cli.comparing import compare_command
 from ragrounds.cli.data import data_app
 from ragrounds.cli.doctor import doctor_command
@@ -57,6 +58,7 @@ app.add_typer(import_app, name="import")
 app.command("compare")(compare_command)
 app.command("report")(report_command)
 app.add_typer(export_app, name="export")
+app.add_typer(arena_app, name="arena")
 app.command("score")(score_command)
 app.add_typer(judge_app, name="judge")
 app.command("show")(show_command)
