@@ -20,11 +20,7 @@ from tests.servers.process import ROOT, Running
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 LIMIT, CONCURRENCY = 40, 8
-REGISTERED = (
-    "from ragrounds.cli import app, main; from ragrounds.cli.arena import arena_app; "
-    "app.add_typer(arena_app, name='arena'); main()"
-)
-RUNNER = [sys.executable, "-c", REGISTERED]
+RUNNER = [sys.executable, "-m", "ragrounds"]
 
 
 @contextlib.contextmanager
