@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.records import Call, Event, Usage
+from ragrounds.records import Call, Called, Entered, Event, Left, Usage
 from ragrounds.ui.trace.shape import Node, shape, walk
 from tests.ui_trace.making import AT, attempt, bare_run, step
 
@@ -76,3 +76,14 @@ def test_keys_are_unique_and_stay_when_more_steps_follow() -> None:
     keys = [node.key for node in walk(long)]
     assert len(set(keys)) == len(keys)
     assert {node.key for node in walk(short)} <= set(keys)
+
+
+def test_what_was_imported_has_no_time_rather_than_none_at_all() -> None:
+    silent = Call(key="", kind="model", role="answering", node="x", actor="m", at=0.0, seconds=0.0)
+    events: list[Event] = [
+        Entered(step=0, node="imported", at=0.0),
+        Called(step=0, call=silent),
+        Left(step=0, seconds=0.0),
+    ]
+    made = replace(attempt(bare_run("x", ()), 0, events), seconds=0.0, at=0.0)
+    assert [node.figures.seconds for node in walk(shape(made))] == [None, None, None]

@@ -234,7 +234,7 @@ class Pages:
             spent=row.spent,
             tokens=row.tokens,
             calls=row.calls,
-            seconds=row.seconds,
+            seconds=row.seconds if row.seconds or row.at else None,  # imported: never measured
             at=row.at,
         )
 

@@ -10,7 +10,7 @@ from ragrounds.records import Call, Message, Passage, Reply
 from ragrounds.ui.figures import UNKNOWN, dollars, duration, percent, tokens
 from ragrounds.ui.trace.opened import Opened
 from ragrounds.ui.trace.pieces import Piece
-from ragrounds.ui.trace.shape import Node
+from ragrounds.ui.trace.shape import Node, measured
 from ragrounds.ui.trace.uses import Use, uses
 
 
@@ -50,7 +50,8 @@ def _attempt(opened: Opened) -> Iterator[Piece]:
     yield Piece(
         (f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown")
         + f" | spent {dollars(attempt.spent)}, from cold {dollars(attempt.cold)}"
-        + f" | {attempt.calls} {'call' if attempt.calls == 1 else 'calls'} | {duration(attempt.seconds)}",
+        + f" | {attempt.calls} {'call' if attempt.calls == 1 else 'calls'}"
+        + f" | {duration(measured(attempt.seconds, attempt.at))}",
         "dim",
     )
     yield Piece("\nscores", "heading")
@@ -89,7 +90,7 @@ def _judged(opened: Opened) -> Iterator[Piece]:
 def _step(node: Node) -> Iterator[Piece]:
     step = node.step
     assert step is not None
-    took = duration(step.seconds) if step.seconds is not None else "not left"
+    took = "not left" if step.seconds is None else duration(measured(step.seconds, step.at))
     yield Piece(f"step {step.index}: {node.label}  {took}", "heading")
     if step.error:
         yield Piece(f"error: {step.error}", "trouble")
@@ -118,7 +119,7 @@ def _call(opened: Opened, call: Call) -> Iterator[Piece]:
     recorded = opened.recorded(call)
     yield Piece(f"{call.kind} call, role {call.role}, in {call.node or 'no node'}", "heading")
     yield Piece(call.actor)
-    facts = ["from the journal: nothing spent" if call.cached else duration(call.seconds)]
+    facts = ["from the journal: nothing spent" if call.cached else duration(measured(call.seconds, call.at))]
     if call.kind == "model":
         used = call.usage
         facts.append(f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown")

@@ -101,7 +101,7 @@ class PanesScreen(Outside, Screen[None]):
         agent = safe(current.run.agent) if current else ""
         protocol = f"score: {current.protocol}" if current and current.protocol else "not scored"
         said = safe(browsing.said())
-        parts = [doing] if doing else [place, agent, protocol, *([said] if said else [])]
+        parts = [doing] if doing else [place, *([said] if said else []), protocol, agent]
         self.query_one("#where", Static).update(Text(" " + "  |  ".join(parts), no_wrap=True, overflow="ellipsis"))
 
     def open(self) -> None:

@@ -45,7 +45,7 @@ def shape(attempt: Attempt) -> Node:
     """The tree of an attempt."""
     children = _grouped([_step(step) for step in steps_of(attempt.events)], "")
     used = attempt.usage
-    figures = Figures(attempt.seconds, used.input + used.output if used else None, attempt.cold)
+    figures = Figures(measured(attempt.seconds, attempt.at), used.input + used.output if used else None, attempt.cold)
     return Node(
         key="attempt",
         kind="attempt",
@@ -54,6 +54,11 @@ def shape(attempt: Attempt) -> Node:
         children=children,
         troubled=attempt.status != "completed" or any(child.troubled for child in children),
     )
+
+
+def measured(seconds: float, at: float) -> float | None:
+    """Seconds, where they were measured: what was imported has neither a time nor a duration."""
+    return seconds if seconds or at else None
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -67,6 +72,7 @@ def _step(step: Step) -> Node:
     calls = tuple(_call(call, step.index, number) for number, call in enumerate(step.calls))
     timed = [call.figures.seconds or 0.0 for call in calls]
     seconds = step.seconds if step.seconds is not None else (sum(timed) if timed else None)
+    seconds = None if seconds is None else measured(seconds, step.at)
     return Node(
         key=f"step {step.index}",
         kind="step",
@@ -93,7 +99,7 @@ def _call(call: Call, step: int, number: int) -> Node:
         key=f"step {step} call {number}",
         kind="call",
         label=f"model: {call.role}" if call.kind == "model" else f"{call.kind}{passages}",
-        figures=Figures(call.seconds, tokens, cost),
+        figures=Figures(measured(call.seconds, call.at), tokens, cost),
         call=call,
         troubled=bool(call.error or call.faults),
     )
