@@ -7,6 +7,7 @@ import sys
 import typer
 
 from ragrounds import __version__
+from ragrounds.cli.analyse import analyse_command
 from ragrounds.cli.arena import arena_app
 from ragrounds.cli.comparing import compare_command
 from ragrounds.cli.data import data_app
@@ -56,6 +57,7 @@ def _options(
 app.command("run")(run_command)
 app.add_typer(import_app, name="import")
 app.command("compare")(compare_command)
+app.command("analyse")(analyse_command)
 app.command("report")(report_command)
 app.add_typer(export_app, name="export")
 app.add_typer(arena_app, name="arena")

@@ -1,0 +1,127 @@
+"""`ragrounds analyse`: the figures and tables of the papers, over stored runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from ragrounds.evals.analyses import Analysed, Table
+    from ragrounds.evals.figures import Figure
+    from ragrounds.ui.pictures import Picture
+
+
+def analyse_command(
+    name: str = typer.Argument(
+        help="passages, size, position, sources, grid, success, quality or epochs; `list` says what each shows."
+    ),
+    runs: list[str] = typer.Argument(None, help="Runs: an id, the beginning of one, or an agent's text."),
+    protocol: str = typer.Option("strict", help="The protocol whose scores are shown."),
+    k: int = typer.Option(10, min=1, help="How many passages count (success, quality, sources)."),
+    parameter: str = typer.Option("top_k", help="The agent's parameter that was varied (passages)."),
+    size: list[str] = typer.Option([], help="MODEL=BILLIONS, where the name does not say it (size, repeatable)."),
+    seed: int = typer.Option(0, help="Seed of the bootstrap."),
+    svg: Path = typer.Option(None, help="Write the picture to this file as SVG."),
+    as_json: bool = typer.Option(False, "--json", help="The analysis as JSON."),
+) -> None:
+    """Draw one analysis of stored runs, with its table. No model is asked and nothing is searched again.
+
+    Examples:
+
+      ragrounds analyse passages 'vanilla_rag[top_k=1]' 'vanilla_rag[top_k=8]' --svg passages.svg
+
+      ragrounds analyse success vanilla_rag --k 5 --protocol mirage
+    """
+    from ragrounds.cli.common import open_store, print_json, settings
+    from ragrounds.errors import unknown
+    from ragrounds.evals.analyses import ANALYSES, Choices, analyse
+    from ragrounds.ui.pictures import picture
+
+    if name == "list":
+        for known, (about, _) in ANALYSES.items():
+            typer.echo(f"{known:10} {about}")
+        return
+    if name not in ANALYSES:  # said before the runs are looked for
+        raise unknown("analysis", name, ANALYSES, "ragrounds analyse list")
+    choices = Choices(protocol=protocol, k=k, parameter=parameter, sizes=_sizes(size), seed=seed)
+    with open_store(settings()) as store:
+        analysed = analyse(name, store, [store.run(reference) for reference in runs or ()], choices)
+    drawn = picture(analysed)
+    if svg:
+        _write(drawn, svg)
+    if as_json:
+        print_json(analysed)
+    else:
+        _print(analysed, drawn)
+
+
+def _sizes(texts: list[str]) -> dict[str, float]:
+    from ragrounds.errors import UserError
+
+    sizes = {}
+    for text in texts:
+        model, _, billions = text.rpartition("=")
+        try:
+            sizes[model] = float(billions)
+        except ValueError:
+            sizes[model] = 0.0
+        if not model or not 0 < sizes[model] < float("inf"):
+            raise UserError(f"--size {text!r} cannot be read; expected MODEL=BILLIONS, such as openai:my-model=70.")
+    return sizes
+
+
+def _write(drawn: Picture, path: Path) -> None:
+    from ragrounds.cli.common import say
+    from ragrounds.errors import UserError
+    from ragrounds.ui.pictures_svg import svg
+
+    try:
+        path.write_text(svg(drawn), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror}.") from error
+    say(f"{path}: {drawn.title}")
+
+
+def _print(analysed: Analysed, drawn: Picture) -> None:
+    from rich.text import Text
+
+    from ragrounds.ui.pictures_text import draw
+    from ragrounds.ui.sheets import Column, Sheet
+    from ragrounds.ui.tables import print_sheet, results_console
+    from ragrounds.ui.text import safe
+
+    console, table = results_console(), analysed.table
+    words = [all(isinstance(row[place], str | None) for row in table.rows) for place in range(len(table.columns))]
+    sheet = Sheet(
+        key="analysis",
+        title=safe(table.title),
+        columns=tuple(Column(safe(name), right=not word) for name, word in zip(table.columns, words, strict=True)),
+        rows=_rows(table),
+    )
+    print_sheet(sheet, console)
+    if table.note:
+        console.print(Text(safe(table.note)), soft_wrap=True)
+    console.print()
+    console.print(draw(drawn, width=min(console.width, 100)))
+
+
+def _rows(table: Table) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(_cell(cell) for cell in row) for row in table.rows)
+
+
+def _cell(cell: str | float | int | Figure | None) -> str:
+    from ragrounds.ui.figures import UNKNOWN, percent
+    from ragrounds.ui.sheets import interval
+    from ragrounds.ui.text import one_line
+
+    if cell is None:
+        return UNKNOWN
+    if isinstance(cell, str):
+        return one_line(cell, 400)
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    if isinstance(cell, float):
+        return f"{cell:.4g}"
+    return f"{percent(cell.value)} ({interval(cell)})"

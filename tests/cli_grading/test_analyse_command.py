@@ -1,0 +1,83 @@
+"""`ragrounds analyse` on the shipped sample: every analysis as table, drawing, JSON and SVG."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from ragrounds.evals.analyses import ANALYSES
+
+RUNS = ("vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]")
+
+
+@pytest.fixture
+def ran(command):
+    done = command("run", "--display", "none", "--agent", RUNS[0], "--agent", RUNS[1], "--limit", "24", "--epochs", "2")
+    assert done.returncode == 0, done.stderr
+    return command
+
+
+def test_every_analysis_draws_and_gives_a_table_json_and_svg(ran, tmp_path):
+    for name in ANALYSES:
+        more = ("--size", "baseline:extractive=1") if name == "size" else ()
+        file = tmp_path / f"{name}.svg"
+        done = ran("analyse", name, *RUNS, "--svg", str(file), *more)
+        assert done.returncode == 0, (name, done.stderr)
+        assert "100 %" in done.stdout or "bars: 95 % intervals" in done.stdout, name
+        assert f"{name}.svg" in done.stderr
+        picture = ET.parse(file).getroot()
+        assert picture.tag.endswith("svg")
+        found = json.loads(ran("analyse", name, *RUNS, "--json", *more).stdout)
+        assert found["name"] == name
+        assert found["table"]["rows"]
+        assert found["record"]
+        assert len(found["table"]["columns"]) == len(found["table"]["rows"][0])
+
+
+def test_a_curve_has_the_tables_figures(ran, tmp_path):
+    file = tmp_path / "passages.svg"
+    found = json.loads(ran("analyse", "passages", *RUNS, "--svg", str(file), "--json").stdout)
+    (curve,) = found["record"]["curves"]
+    assert [point["x"] for point in curve["points"]] == [1, 8]
+    told = [title.text for title in ET.parse(file).getroot().iter("{http://www.w3.org/2000/svg}title")]
+    for point in curve["points"]:
+        value = f"{100 * point['figure']['value']:.2f}"
+        assert any(text.endswith(f"top_k {point['x']:g}: {value} %") for text in told)
+        assert value in ran("analyse", "passages", *RUNS).stdout
+    assert "mirage" in ran("analyse", "passages", *RUNS, "--protocol", "mirage").stdout
+
+
+def test_k_is_used(ran):
+    one = json.loads(ran("analyse", "success", RUNS[1], "--k", "1", "--json").stdout)["record"][0]
+    all_ = json.loads(ran("analyse", "success", RUNS[1], "--k", "8", "--json").stdout)["record"][0]
+    assert one["found_right"] + one["found_wrong"] <= all_["found_right"] + all_["found_wrong"]
+
+
+def test_the_list(command):
+    listed = command("analyse", "list").stdout
+    assert all(name in listed for name in ANALYSES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("pasages", "x"), "Unknown analysis 'pasages'. Did you mean 'passages'?"),
+        (("passages",), "needs a run"),
+        (("passages", "nobody"), "nobody"),
+        (("size", "x", "--size", "gpt"), "expected MODEL=BILLIONS"),
+        (("size", "x", "--size", "gpt=nan"), "expected MODEL=BILLIONS"),
+    ],
+)
+def test_bad_input_is_one_line(command, arguments, said):
+    done = command("analyse", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_file_that_cannot_be_written_and_a_protocol_without_scores(ran, tmp_path):
+    done = ran("analyse", "passages", *RUNS, "--svg", str(tmp_path / "no" / "x.svg"))
+    assert done.returncode == 2
+    assert "Cannot write" in done.stderr
+    done = ran("analyse", "passages", *RUNS, "--protocol", "strickt")
+    assert "Did you mean 'strict'" in done.stderr
