@@ -43,7 +43,7 @@ def run_command(
     new: bool = typer.Option(False, "--new", help="Start another run instead of going on with the same one."),
     journal: str = typer.Option("reuse", help="Recorded calls: reuse, replay (no network; a miss is an error), fresh."),
     display: str | None = typer.Option(
-        None, help="Progress on stderr: full, plain, json or none. [default: by terminal]"
+        None, help="Progress: full, plain, json, none; viewer opens the trace viewer. [default: by terminal]"
     ),
     as_json: bool = typer.Option(False, "--json", help="The comparison as JSON on stdout."),
 ) -> None:
@@ -65,6 +65,7 @@ def run_command(
     import asyncio
 
     from ragrounds.cli.common import open_store, print_json, say, settings
+    from ragrounds.cli.watching import ViewerProgress
     from ragrounds.evals.benchmarks import load, select
     from ragrounds.evals.budget import Budget
     from ragrounds.evals.comparison import compare
@@ -113,7 +114,7 @@ def run_command(
 
         async def go() -> str:
             try:
-                with open_progress(shown, tally) as progress:
+                with ViewerProgress(tally) if shown == "viewer" else open_progress(shown, tally) as progress:
                     return await replay(
                         store,
                         recorded,
@@ -153,7 +154,7 @@ def _is_sample(loaded: Benchmark) -> bool:
 
 
 def _display(text: str | None) -> Any:
-    return _one_of("--display", text, ("full", "plain", "json", "none")) if text else None
+    return _one_of("--display", text, ("full", "plain", "json", "none", "viewer")) if text else None
 
 
 def _mode(text: str) -> Any:
