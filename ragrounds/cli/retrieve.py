@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from ragrounds.evals.retrieval.comparing import Comparison
+    from ragrounds.evals.retrieval.generating import Generated
     from ragrounds.evals.retrieval.running import Keep, Retrieved
     from ragrounds.evals.retrieval.sets import QuerySet
     from ragrounds.records import Passage
@@ -53,6 +54,12 @@ def retrieve(
         float | None,
         typer.Option(min=0.0, max=1.0, help="Leave out passages that hold this share of the query's own wording."),
     ] = None,
+    query_generation: Annotated[
+        list[str] | None,
+        typer.Option(help="Let a model write what is searched for: hyde, query2doc, lamer or answer[agent=NAME]."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The model that writes: openai:NAME[temperature=0].")] = None,
+    base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server.")] = None,
     per_query: Annotated[bool, typer.Option(help="Also give every query's values.")] = False,
     resamples: Annotated[int, typer.Option(min=100, help="Of the bootstrap and the randomisation test.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Of the same.")] = 0,
@@ -64,6 +71,7 @@ def retrieve(
     """
     from itertools import product
 
+    from ragrounds.cli.generating import generated_queries
     from ragrounds.cli.retrieval_report import show
     from ragrounds.errors import UserError
     from ragrounds.evals.retrieval.comparing import compare
@@ -92,11 +100,21 @@ def retrieve(
     values: dict[str, dict[str, dict[str, float]]] = {}
     if asked is not None and (retriever or not run):
         keep = guarding(asked.queries, guard, guard_near)
-        for spec, kept in product(retriever or ["bm25"], [None, keep] if keep else [None]):
-            found = _search(spec, asked, depth, kept)
-            label = _unused(f"{found.retriever} guarded" if kept else found.retriever, values)
+        ways = [None, *(query_generation or [])]
+        for spec, way, kept in product(retriever or ["bm25"], ways, [None, keep] if keep else [None]):
+            generated = generated_queries(way, spec, asked, model, base_url) if way else None
+            found = _search(spec, asked, depth, kept, generated)
+            named = found.retriever + (f" after {way}" if way else "") + (" guarded" if kept else "")
+            label = _unused(named, values)
             values[label] = measured(judgements, found.scores, names)
             entries.append(_entry(label, values[label], means(values[label]), found, judgements))
+            if generated:
+                entries[-1] |= {
+                    "generation_failed": len(generated.failed),
+                    "generation_usage": generated.usage,
+                    "generation_spent": generated.spent,
+                    "generation_cold": generated.cold,
+                }
             if write_runs:
                 _write(write_runs, label, found, entries[-1])
     for path in run or ():
@@ -126,7 +144,7 @@ def _asked(benchmark: str, split: str, corpus: str | None) -> QuerySet:
     return query_set(benchmark, split=split, corpus=corpus)
 
 
-def _search(spec: str, asked: QuerySet, depth: int, keep: Keep | None) -> Retrieved:
+def _search(spec: str, asked: QuerySet, depth: int, keep: Keep | None, generated: Generated | None = None) -> Retrieved:
     import asyncio
     from dataclasses import replace
 
@@ -150,7 +168,10 @@ def _search(spec: str, asked: QuerySet, depth: int, keep: Keep | None) -> Retrie
 
     with counting() as told:
         searcher = open_searcher(chosen, asked.corpus, read_settings().home, progress=told)
-        searching = run_queries(searcher, asked.queries, depth, keep=keep, progress=partial(told, "searching"))
+        written = generated.queries if generated else {}
+        searching = run_queries(
+            searcher, asked.queries, depth, written=written, keep=keep, progress=partial(told, "searching")
+        )
         found = asyncio.run(searching)
     if asked.pools:
         return replace(found, run=completed(found.run, asked.pools), left_out=0)

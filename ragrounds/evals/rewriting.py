@@ -29,8 +29,7 @@ class Rewritten(Struct, frozen=True, kw_only=True):
 class Rewriter:
     """Makes a query out of a text by the graph `query_generation`. Its calls are journaled.
 
-    Called with a text it gives the lexical query, as `ragrounds.evals.retrieval.running` takes it; dense retrievers
-    that search for means of vectors are given :meth:`query`.
+    :meth:`query` gives the lexical query, and the texts whose vectors' mean a dense retriever searches for.
     """
 
     def __init__(
@@ -61,10 +60,6 @@ class Rewriter:
         self._graph: Any = catalogue.build("query_generation").compile()
         self._models, self._searcher, self._journal = models, searcher, journal
         self._language, self._prompts = language, PromptFolder(prompts)
-
-    async def __call__(self, text: str) -> str:
-        """The text to search for in place of `text`, for lexical retrievers."""
-        return (await self.query(text)).query.text
 
     async def query(self, text: str) -> Rewritten:
         """The query for a text.

@@ -10,7 +10,7 @@ from ragrounds.cli.retrieve import retrieve
 from ragrounds.errors import UserError
 from ragrounds.evals.retrieval.running import retrieve as run_queries
 from ragrounds.evals.retrieval.sets import query_set
-from ragrounds.records import Passage
+from ragrounds.records import Passage, Query
 
 _app = typer.Typer()
 _app.command()(retrieve)
@@ -124,16 +124,13 @@ async def test_documents_score_by_their_best_chunk():
 
 
 async def test_queries_can_be_rewritten_and_results_left_out():
-    async def longer(text):
-        return text + " and more"
-
     asked = []
 
     def keep(query, passage):
         asked.append((query, passage.text))
         return passage.document != "d0"
 
-    found = await run_queries(_Chunks(), {"q": "x"}, 1, rewrite=longer, keep=keep)
+    found = await run_queries(_Chunks(), {"q": "x"}, 1, written={"q": Query("x and more")}, keep=keep)
     assert found.run == {"q": [("d1", 6.0)]}
     assert set(asked) == {("q", "x and more")}
     assert found.left_out == 4
@@ -151,3 +148,31 @@ def test_the_guard_is_shown_beside(folder, tmp_path):
     (tmp_path / "guard.jsonl").write_text('{"query": "q9", "documents": ["d3"]}\n')
     with pytest.raises(UserError, match="'q9'"):
         _run("--benchmark", f"beir:{folder}", "--guard", tmp_path / "guard.jsonl")
+
+
+def test_a_model_writes_the_queries_once(folder, server):
+    options = ["--benchmark", f"beir:{folder}", "--query-generation", "hyde", "--model", "openai:plain"]
+    before = server.stats()["answered"]
+    done = _run(*options, "--base-url", server.url, "--json")
+    assert done.exit_code == 0, done.stderr
+    plain, generated = json.loads(done.stdout)["runs"]
+    assert generated["retriever"] == plain["retriever"] + " after hyde"
+    assert (generated["generation_failed"], generated["queries"]) == (0, plain["queries"])
+    asked = server.stats()["answered"] - before
+    assert asked > 0
+    again = _run(*options, "--base-url", server.url, "--json")
+    assert json.loads(again.stdout)["runs"][1]["nDCG@10"] == generated["nDCG@10"]
+    assert server.stats()["answered"] - before == asked
+
+
+def test_queries_that_nothing_could_be_written_for_are_searched_as_they_are(folder, server):
+    options = ["--query-generation", "hyde", "--model", "openai:fault-empty-always", "--base-url", server.url]
+    done = _run("--benchmark", f"beir:{folder}", *options, "--json")
+    plain, generated = json.loads(done.stdout)["runs"]
+    assert generated["generation_failed"] == plain["queries"]
+    assert generated["nDCG@10"] == plain["nDCG@10"]
+
+
+def test_query_generation_needs_a_model(folder):
+    with pytest.raises(UserError, match="--model"):
+        _run("--benchmark", f"beir:{folder}", "--query-generation", "hyde")

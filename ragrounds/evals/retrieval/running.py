@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from ragrounds.contracts import Searcher
-from ragrounds.records import Passage
+from ragrounds.contracts import MeanSearcher, Searcher
+from ragrounds.records import Passage, Query
 
-Rewrite = Callable[[str], Awaitable[str]]
-"""Makes the text that is searched for out of a query: the place for HyDE, Query2doc or an agent's answer."""
 Keep = Callable[[str, Passage], bool]
 """Whether a passage may be a result of the query with that id: the place for a leak guard."""
 
@@ -56,11 +55,12 @@ async def retrieve(
     queries: Mapping[str, str],
     k: int,
     *,
-    rewrite: Rewrite | None = None,
+    written: Mapping[str, Query] = MappingProxyType({}),
     keep: Keep | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Retrieved:
-    """Search for every query, one after another.
+    """Search for every query, one after another; in place of those in `written` (by query id), for what stands there:
+    a text that a model wrote, or, by a dense retriever that can, the mean of several texts' vectors.
 
     Where the corpus is cut into chunks, a document's score is its best chunk's (MaxP, Dai and Callan 2019), and more
     chunks are fetched until `k` documents are found or there are no more.
@@ -69,7 +69,7 @@ async def retrieve(
     seconds: dict[str, float] = {}
     left_out = 0
     for number, (query, text) in enumerate(queries.items(), 1):
-        wanted = await rewrite(text) if rewrite else text
+        wanted = written.get(query) or Query(text)
         began = time.perf_counter()
         run[query], dropped = await _documents(searcher, query, wanted, k, keep)
         seconds[query] = time.perf_counter() - began
@@ -80,11 +80,14 @@ async def retrieve(
 
 
 async def _documents(
-    searcher: Searcher, query: str, text: str, k: int, keep: Keep | None
+    searcher: Searcher, query: str, wanted: Query, k: int, keep: Keep | None
 ) -> tuple[list[tuple[str, float]], int]:
     depth = k
     while True:
-        found = await searcher.search(text, depth)
+        if wanted.dense and isinstance(searcher, MeanSearcher):
+            found = await searcher.search_mean(wanted.dense, depth)
+        else:
+            found = await searcher.search(wanted.text, depth)
         best: dict[str, float] = {}
         dropped = 0
         for passage in found:
