@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def compare_command(
     runs: list[str] = typer.Argument(help="Runs: an id, the beginning of one, or an agent's text."),
-    protocol: list[str] = typer.Option([], help="A protocol (repeatable). [default: mirage, strict, facts]"),
+    protocol: list[str] = typer.Option([], help="A protocol (repeatable). [default: the usual ones]"),
     common: bool = typer.Option(False, "--common", help="Compare on what all runs have, where they differ."),
     group_by: list[str] = typer.Option(
         [], help="Also tables by subject, dataset, kind, language, split or a field of metadata (repeatable)."

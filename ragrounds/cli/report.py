@@ -11,7 +11,7 @@ def report_command(
     runs: list[str] = typer.Argument(help="Runs: an id, the beginning of one, or an agent's text."),
     out: Path = typer.Option(Path("report.html"), "--out", "-o", help="The file to write."),
     title: str = typer.Option("", help="Title of the page."),
-    protocol: list[str] = typer.Option([], help="A protocol (repeatable). [default: mirage, strict, facts]"),
+    protocol: list[str] = typer.Option([], help="A protocol (repeatable). [default: the usual ones]"),
     common: bool = typer.Option(False, "--common", help="Compare on what all runs have, where they differ."),
     group_by: list[str] = typer.Option([], help="Also tables by subject, dataset, … as in `ragrounds compare`."),
     cost: str = typer.Option("auto", help="What the frontier counts: cold, spent, tokens, calls, seconds or auto."),

@@ -6,7 +6,7 @@ With `common`, the comparison is made on the part that all runs share, and a not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -17,8 +17,39 @@ from ragrounds.evals.scoring.registry import SCORERS, suits
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
-SHOWN = ("mirage", "strict", "facts")
+SHOWN = ("mirage", "strict", "facts", "triplets", "equivalent", "comprehensiveness", "contradiction")
 """Protocols that tables show where none is named; the others stand in ``--json`` or are named with ``--protocol``."""
+_LONG = ("facts", "rouge-l", "equivalent", "comprehensiveness", "contradiction")
+
+
+def shown(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """The protocols to show where none is named, of those given with their datasets: the usual ones, and any other
+    whose questions none of the usual ones scores."""
+    covered = {(_kind(name), dataset) for name, found in datasets.items() if name in SHOWN for dataset in found}
+    return tuple(
+        name
+        for name, found in datasets.items()
+        if name in SHOWN or any((_kind(name), dataset) not in covered for dataset in found)
+    )
+
+
+def telling(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """Of these protocols those whose outcomes count every answer once: for choices strict before the published one,
+    which hides them."""
+    order = sorted(datasets, key=lambda name: name != "strict")
+    kept: list[str] = []
+    counted: set[tuple[str, str]] = set()
+    for name in order:
+        mine = {(_kind(name), dataset) for dataset in datasets[name]}
+        if mine - counted:
+            kept.append(name)
+            counted |= mine
+    return tuple(kept)
+
+
+def _kind(protocol: str) -> str:
+    """What kind of question a protocol is for."""
+    return "long" if protocol in _LONG else "extraction" if protocol == "triplets" else "choice"
 
 
 class Ground(Struct, frozen=True, kw_only=True):

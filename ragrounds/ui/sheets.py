@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds.evals.comparison import SHOWN, Comparison, ProtocolTable, Row
+from ragrounds.evals.comparability import shown, telling
+from ragrounds.evals.comparison import Comparison, ProtocolTable, Row
 from ragrounds.evals.figures import Figure, Paired
 from ragrounds.evals.tally import OUTCOMES
 from ragrounds.ui.figures import UNKNOWN, dollars, duration, p_value, percent, points, tokens
@@ -18,7 +19,7 @@ _ABOUT = {
     "strict": "the published patterns without that: what cannot be read is wrong",
     "robust": "lenient reading: repaired JSON, option text, full-width letters",
     "facts": "share of the required facts that the answer holds",
-    "triplets": "micro F1 over triplets",
+    "triplets": "mean F1 of an answer's triplets",
     "equivalent": "share of answers that the judge finds equivalent to the reference",
     "comprehensiveness": "share of the must-have statements that the answer entails, by the judge",
     "contradiction": "share of the statements that the answer contradicts, by the judge; lower is better",
@@ -50,9 +51,8 @@ def numbered(comparison: Comparison) -> dict[str, str]:
 
 def distinct_tables(comparison: Comparison, protocols: Sequence[str] = ()) -> list[tuple[ProtocolTable, list[str]]]:
     """The protocols to show, each with the others that give the very same figures and are not shown again."""
-    shown = [table for table in comparison.tables if table.protocol in (protocols or SHOWN)]
     kept: list[tuple[ProtocolTable, list[str]]] = []
-    for table in shown:
+    for table in _shown(comparison, protocols):
         for other, alike in kept:
             if _same(table, other):
                 alike.append(table.protocol)
@@ -121,14 +121,19 @@ def outcome_sheet(comparison: Comparison, protocols: Sequence[str] = ()) -> Shee
 def outcomes(comparison: Comparison, protocols: Sequence[str] = ()) -> dict[str, Counter[str]]:
     """Run → outcomes over all its questions: choices by the strict protocol (the published one hides them), other
     questions by their own."""
-    shown = [table for table in comparison.tables if table.protocol in (protocols or SHOWN)]
+    tables = _shown(comparison, protocols)
+    once = telling({table.protocol: list(table.lines[0].datasets) for table in tables})
     counted: dict[str, Counter[str]] = {}
-    for table in shown:
-        if table.protocol == "mirage" and any(other.protocol == "strict" for other in shown):
-            continue
-        for line in table.lines:
-            counted.setdefault(line.run, Counter()).update(line.readings)
+    for table in tables:
+        if table.protocol in once:
+            for line in table.lines:
+                counted.setdefault(line.run, Counter()).update(line.readings)
     return counted
+
+
+def _shown(comparison: Comparison, protocols: Sequence[str]) -> list[ProtocolTable]:
+    wanted = protocols or shown({table.protocol: list(table.lines[0].datasets) for table in comparison.tables})
+    return [table for table in comparison.tables if table.protocol in wanted]
 
 
 def pair_sheet(table: ProtocolTable, numbers: Mapping[str, str]) -> Sheet:
