@@ -17,6 +17,8 @@ from ragrounds.evals.scoring.registry import SCORERS, suits
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
+LOWER_IS_BETTER = frozenset({"contradiction"})
+"""Protocols whose score is a fault: there is no frontier of them, and no price of one more."""
 SHOWN = ("mirage", "strict", "facts", "triplets", "equivalent", "comprehensiveness", "contradiction")
 """Protocols that tables show where none is named; the others stand in ``--json`` or are named with ``--protocol``."""
 _LONG = ("facts", "rouge-l", "equivalent", "comprehensiveness", "contradiction")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds.evals.comparability import SHOWN, Ground, common_ground
+from ragrounds.evals.comparability import LOWER_IS_BETTER, SHOWN, Ground, common_ground
 from ragrounds.evals.figures import Figure, Paired, figure, paired
 from ragrounds.evals.frontier import Frontier, Measure, frontier
 from ragrounds.evals.grouping import GroupTable, group_table
@@ -75,7 +75,7 @@ class ProtocolTable(Struct, frozen=True, kw_only=True):
     lines: tuple[Line, ...]
     pairs: tuple[Pair, ...]
     frontier: Frontier | None = None
-    """``None`` where no run has a known cost."""
+    """``None`` where no run has a known cost, or a lower score is better."""
     groups: tuple[GroupTable, ...] = ()
 
 
@@ -215,7 +215,9 @@ def _table(
         protocol=protocol,
         lines=tuple(lines),
         pairs=pairs,
-        frontier=frontier(
+        frontier=None
+        if protocol in LOWER_IS_BETTER
+        else frontier(
             asked,
             runs,
             values,
