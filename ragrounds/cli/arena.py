@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ragrounds.cli.common import one_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -75,11 +77,11 @@ def play_command(
 
     chosen = settings()
     words: dict[str, Any] = {
-        "calls": _one_of("--calls", calls, ("together", "apart")),
-        "orders": _one_of("--orders", orders, ("both", "one")),
-        "part": _one_of("--part", part, ("whole", "final")),
+        "calls": one_of("--calls", calls, ("together", "apart")),
+        "orders": one_of("--orders", orders, ("both", "one")),
+        "part": one_of("--part", part, ("whole", "final")),
     }
-    mode: Any = _one_of("--journal", journal, ("reuse", "replay", "fresh"))
+    mode: Any = one_of("--journal", journal, ("reuse", "replay", "fresh"))
     with open_store(chosen) as store:
         field = gather(store, runs, reference=reference, epoch=epoch, part=words["part"])
         judges = _open(judge, base_url or chosen.base_url, chosen.home)
@@ -261,11 +263,3 @@ def _plan(arena: Arena, field: Field, judges: Sequence[Model], as_json: bool) ->
             f"--calls {one.calls}: {most}{one.matches:,} matches, {one.judge_calls:,} judge calls, about "
             f"{tokens(one.input)} tokens in, {dollars(one.cold)} with an empty journal"
         )
-
-
-def _one_of(option: str, text: str, known: tuple[str, ...]) -> str:
-    from ragrounds.errors import UserError, nearest
-
-    if text not in known:
-        raise UserError(f"{option} {text!r} is unknown.{nearest(text, known)} Known: {', '.join(known)}.")
-    return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,3 +37,16 @@ def say(text: str) -> None:
     import typer
 
     typer.echo(text, err=True)
+
+
+def one_of(option: str, text: str, known: Sequence[str]) -> str:
+    """`text`, where it is among `known`.
+
+    Raises:
+        UserError: it is not; names the nearest and all that are known.
+    """
+    from ragrounds.errors import UserError, nearest
+
+    if text not in known:
+        raise UserError(f"{option} {text!r} is unknown.{nearest(text, known)} Known: {', '.join(known)}.")
+    return text

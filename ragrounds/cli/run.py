@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ragrounds.cli.common import one_of
+
 if TYPE_CHECKING:
     from ragrounds.evals.benchmarks import Benchmark
     from ragrounds.evals.comparison import Comparison
@@ -154,19 +156,11 @@ def _is_sample(loaded: Benchmark) -> bool:
 
 
 def _display(text: str | None) -> Any:
-    return _one_of("--display", text, ("full", "plain", "json", "none", "viewer")) if text else None
+    return one_of("--display", text, ("full", "plain", "json", "none", "viewer")) if text else None
 
 
 def _mode(text: str) -> Any:
-    return _one_of("--journal", text, ("reuse", "replay", "fresh"))
-
-
-def _one_of(option: str, text: str, known: tuple[str, ...]) -> str:
-    from ragrounds.errors import UserError, nearest
-
-    if text not in known:
-        raise UserError(f"{option} {text!r} is unknown.{nearest(text, known)} Known: {', '.join(known)}.")
-    return text
+    return one_of("--journal", text, ("reuse", "replay", "fresh"))
 
 
 def _after(loaded: Benchmark, comparison: Comparison) -> None:

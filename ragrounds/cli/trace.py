@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ragrounds.cli.common import one_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -52,7 +54,7 @@ def trace_command(
     from ragrounds.ui.trace.headless import FORMATS
 
     if format is not None:
-        _one_of("--format", format, FORMATS)
+        one_of("--format", format, FORMATS)
     if differing and format is None:
         format = "text"
     chosen = settings()
@@ -62,7 +64,7 @@ def trace_command(
         pages = Pages(store, named, (*protocol, *(name for name in PREFERRED if name not in protocol)))
         known = pages.subjects() if subject else ()
         for name in subject:
-            _one_of("--subject", name, tuple(known))
+            one_of("--subject", name, tuple(known))
         if format is None:
             _view(pages, wanted, order, light, attempt, epoch, chosen.home)
         elif attempt is not None:
@@ -106,24 +108,16 @@ def _filter(find: str, outcome: list[str], mark: list[str], subject: list[str]) 
     from ragrounds.evals.store.outlines import MARKS, OUTCOMES, Filter
 
     for name in outcome:
-        _one_of("--outcome", name, OUTCOMES)
+        one_of("--outcome", name, OUTCOMES)
     for name in mark:
-        _one_of("--mark", name, MARKS)
+        one_of("--mark", name, MARKS)
     return Filter(frozenset(), frozenset(outcome), frozenset(subject), frozenset(mark), find)
 
 
 def _sort(text: str) -> Any:
     from ragrounds.evals.store.outlines import SORTS
 
-    return _one_of("--sort", text, SORTS)
-
-
-def _one_of(option: str, text: str, known: Sequence[str]) -> str:
-    from ragrounds.errors import UserError, nearest
-
-    if text not in known:
-        raise UserError(f"{option} {text!r} is unknown.{nearest(text, known)} Known: {', '.join(known)}.")
-    return text
+    return one_of("--sort", text, SORTS)
 
 
 def _view(pages: Pages, wanted: Filter, sort: Any, light: bool, attempt: str | None, epoch: int, home: Path) -> None:

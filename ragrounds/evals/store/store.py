@@ -15,7 +15,7 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, open_engine, shown, upsert, writing_failed
 from ragrounds.evals.store.packing import compress, decompress, pack, storable, unpack
-from ragrounds.evals.store.writer import Row, Writer
+from ragrounds.evals.store.writer import Row, Writer, group
 from ragrounds.records import Attempt, Event, Gold, Question, Run, Score, Usage
 from ragrounds.texts import wellformed
 
@@ -301,10 +301,7 @@ class Store:
         return self._reading.execute(statement)
 
     def _write(self, rows: Sequence[Row]) -> None:
-        by_table: dict[str, tuple[sa.Table, dict[Any, Mapping[str, Any]]]] = {}
-        for table, row in rows:
-            key = tuple(row[column.name] for column in table.primary_key.columns)
-            by_table.setdefault(table.name, (table, {}))[1][key] = row
+        by_table = group(rows, {})
         try:
             with self.engine.begin() as connection:
                 for table, keyed in by_table.values():

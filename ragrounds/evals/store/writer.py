@@ -10,7 +10,7 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,11 +19,20 @@ from ragrounds.evals.store.database import insert_new, upsert, writing_failed
 
 Row = tuple[sa.Table, Mapping[str, Any]]
 Prepare = Callable[[], list[Row]]
+Grouped = dict[str, tuple[sa.Table, dict[Any, Mapping[str, Any]]]]
 _GATHER = 0.004
 """Seconds that a commit waits for company."""
 _REPLACED = frozenset({"attempts", "scores", "judgements", "votes"})
 """Tables whose rows may be written again (an attempt or a judge call that failed and is tried again, a new scoring, a
 changed vote)."""
+
+
+def group(rows: Iterable[Row], into: Grouped) -> Grouped:
+    """Sort rows by table, one row a key: PostgreSQL refuses to touch a row twice in one statement."""
+    for table, row in rows:
+        key = tuple(row[column.name] for column in table.primary_key.columns)
+        into.setdefault(table.name, (table, {}))[1][key] = row
+    return into
 
 
 class _Item:
@@ -80,13 +89,10 @@ class Writer:
                 _tell(batch)
 
     def _commit(self, connection: sa.Connection, batch: list[_Item]) -> None:
-        rows: dict[str, tuple[sa.Table, dict[Any, Mapping[str, Any]]]] = {}
+        rows: Grouped = {}
         for item in batch:
             try:
-                for table, row in item.prepare():
-                    # One row a key: PostgreSQL refuses to touch a row twice in one statement.
-                    key = tuple(row[column.name] for column in table.primary_key.columns)
-                    rows.setdefault(table.name, (table, {}))[1][key] = row
+                group(item.prepare(), rows)
             except Exception as error:
                 item.error = error
         try:
