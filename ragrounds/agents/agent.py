@@ -96,7 +96,7 @@ def read_card(name: str) -> Card:
         raise unknown("agent", name, names(), "ragrounds agents")
     try:
         card = msgspec.convert(tomllib.loads(text), Card)
-        if own.is_own(card.graph) and name.endswith(".toml"):
+        if own.is_own(card.graph) and not own.is_module(card.graph) and name.endswith(".toml"):
             # Beside the file that names it, wherever the command is given.
             card = msgspec.structs.replace(card, graph=str(Path(name).parent / card.graph))
         return card

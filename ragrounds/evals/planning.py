@@ -15,8 +15,8 @@ from ragrounds.agents.agent import Agent, inner_agent, open_agent
 from ragrounds.contracts import Model, Searcher
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import Benchmark
-from ragrounds.evals.replay import Strand
 from ragrounds.evals.store.store import Store, new_run_id, now
+from ragrounds.evals.strands import Strand
 from ragrounds.graphs import catalogue
 from ragrounds.models.opening import BASELINE, open_model, with_defaults
 from ragrounds.models.prices import Price
@@ -55,13 +55,13 @@ def plan(
     ready = [
         (
             agent,
-            _models(agent, model, models, prices, defaults),
+            open_models(agent, model, models, prices, defaults),
             _searcher(agent, corpus or _own_corpus(benchmark), home, searchers, progress),
         )
         for agent in opened
     ]
     return [
-        Strand(_run(store, benchmark, agent, by_role, searcher, epochs, new), agent, by_role, searcher)
+        Strand(begun_run(store, benchmark, agent, by_role, searcher, epochs, new), agent, by_role, searcher)
         for agent, by_role, searcher in ready
     ]
 
@@ -112,7 +112,7 @@ def fingerprint(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(msgspec.json.encode(identity, order="deterministic")).hexdigest()
 
 
-def _run(
+def begun_run(
     store: Store,
     benchmark: Benchmark,
     agent: Agent,
@@ -121,6 +121,7 @@ def _run(
     epochs: int,
     new: bool,
 ) -> Run:
+    """The run of this identity that the store has, unless `new`; else one that is written down now."""
     covered = identity(benchmark, agent, models, searcher, epochs)
     print_ = fingerprint(covered)
     before = None if new else store.latest(print_)
@@ -149,13 +150,18 @@ def _check_distinct(agents: Sequence[Agent]) -> None:
         seen.add(agent.spec)
 
 
-def _models(
+def open_models(
     agent: Agent,
     default: str | None,
     opened: dict[str, Model],
     prices: Mapping[str, Price],
     defaults: Mapping[str, Value | None],
 ) -> dict[str, Model]:
+    """The agent's models by role, `default` as ``model`` where its card names none; `opened` holds what is open.
+
+    Raises:
+        UserError: no model is named, or one cannot be opened.
+    """
     if catalogue.tier(agent.card.graph) == "own":
         return {}  # it brings its own
     named = agent.card.models if default is None else {"model": default, **agent.card.models}

@@ -61,7 +61,8 @@ class Session(Trail):
     epoch: int
     parameters: Mapping[str, Value]
     models: Mapping[str, Model]
-    """By role; the role ``model`` is always there and stands in for the others."""
+    """By role; the role ``model`` is always there and stands in for the others. What is asked in the role ``reading`` is
+    for the model ``reader``; other roles have their model under their own name, where there is one."""
     searcher: Searcher | None
     prompts: Prompts
     journal: Journal
@@ -227,7 +228,7 @@ class Session(Trail):
         return self._model(role).cut(text, tokens)
 
     def _model(self, role: str) -> Model:
-        return self.models.get("reader" if role == "reading" else "model") or self.models["model"]
+        return self.models.get("reader" if role == "reading" else role) or self.models["model"]
 
     def _check_blind(self, deed: str) -> None:
         """Question-only retrieval (MIRAGE, Section 3.1), kept by order: what follows the options may come from them."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -15,7 +13,7 @@ from typing import Any
 from langgraph.graph import StateGraph
 
 from ragrounds.errors import unknown
-from ragrounds.graphs import own
+from ragrounds.graphs import own, sources
 from ragrounds.specs import Value
 
 
@@ -69,21 +67,7 @@ def digest(name: str) -> str:
     that an edited graph is another run."""
     if own.is_own(name):
         return own.digest(name)
-    sources: dict[str, str] = {}
-    _collect(_module(name), sources)
-    return hashlib.sha256("\0".join(sources[key] for key in sorted(sources)).encode()).hexdigest()[:16]
-
-
-def _collect(module: ModuleType, sources: dict[str, str]) -> None:
-    if module.__name__ in sources:
-        return
-    sources[module.__name__] = source = inspect.getsource(module)
-    package = __name__.rpartition(".")[0]
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(package):
-            whole = [f"{package}.{alias.name}" for alias in node.names] if node.module == package else [node.module]
-            for full in whole:
-                _collect(importlib.import_module(full), sources)
+    return sources.digest(_module(name), __name__.rpartition(".")[0])
 
 
 def _module(name: str) -> ModuleType:

@@ -1,4 +1,5 @@
-"""A user's own graph: ``./mine.py:build``, a function giving a `StateGraph` or a compiled graph.
+"""A user's own graph: ``./mine.py:build`` or ``package.module:build``, a function giving a `StateGraph` or a compiled
+graph.
 
 Three tiers, told apart by what the graph takes:
 
@@ -17,6 +18,7 @@ The function says by :func:`agent` what an agent's file says otherwise; without 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
@@ -28,6 +30,7 @@ from msgspec import Struct, field
 
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError, nearest
+from ragrounds.graphs import sources
 from ragrounds.graphs.answering import options_block
 from ragrounds.records import Question
 
@@ -82,9 +85,16 @@ def agent(
 
 
 def is_own(name: str) -> bool:
-    """Whether a graph's name is a place in a file: ``PATH.py:FUNCTION``."""
-    path, colon, function = name.rpartition(":")
-    return bool(colon) and path.endswith(".py") and function.isidentifier()
+    """Whether a graph's name is a place in a file or in an installed module: ``PATH.py:FUNCTION``,
+    ``package.module:FUNCTION``."""
+    place, colon, function = name.rpartition(":")
+    return bool(colon) and function.isidentifier() and (place.endswith(".py") or is_module(name))
+
+
+def is_module(name: str) -> bool:
+    """Whether the graph of such a name stands in an installed module."""
+    parts = name.rpartition(":")[0].split(".")
+    return len(parts) > 1 and parts[-1] != "py" and all(part.isidentifier() for part in parts)
 
 
 def about(name: str) -> About:
@@ -111,7 +121,10 @@ def construct(name: str) -> Any:
 
 
 def digest(name: str) -> str:
-    """Hash of the file that holds the function. What it imports is not covered: a run cannot know how far to look."""
+    """Hash of the file that holds the function. What a lone file imports is not covered: a run cannot know how far to
+    look. Of a module, what it imports from its own package is (of ``one.two.three.graph``: from ``one.two``)."""
+    if is_module(name):
+        return sources.digest(_load(name), ".".join(name.rpartition(":")[0].split(".")[:-1][:2]))
     return hashlib.sha256(_path(name).read_bytes()).hexdigest()[:16]
 
 
@@ -128,7 +141,7 @@ def tier(name: str) -> Tier:
 
 def prompts(name: str) -> tuple[str, ...]:
     """``PROMPTS`` of the file: names of prompts that the graph renders through the context."""
-    return tuple(getattr(_module(_path(name)), "PROMPTS", ()))
+    return tuple(getattr(_load(name), "PROMPTS", ()))
 
 
 class OwnGraph(Struct, frozen=True):
@@ -201,6 +214,16 @@ def _guessed(keys: list[str], tier: Tier) -> dict[str, str]:
     return {"messages": "stem" if tier == "journaled" else "messages"} if "messages" in keys else {}
 
 
+def _load(name: str) -> ModuleType:
+    if not is_module(name):
+        return _module(_path(name))
+    place = name.rpartition(":")[0]
+    try:
+        return importlib.import_module(place)
+    except Exception as error:
+        raise UserError(f"{name}: importing {place!r} failed: {type(error).__name__}: {error}") from error
+
+
 def _path(name: str) -> Path:
     path = Path(name.rpartition(":")[0]).expanduser()
     if not path.is_file():
@@ -209,7 +232,7 @@ def _path(name: str) -> Path:
 
 
 def _function(name: str) -> Callable[[], Any]:
-    module = _module(_path(name))
+    module = _load(name)
     wanted = name.rpartition(":")[2]
     found = getattr(module, wanted, None)
     if not callable(found):
