@@ -11,7 +11,7 @@ from ragrounds.cli.common import one_of
 if TYPE_CHECKING:
     from ragrounds.evals.benchmarks import Benchmark
     from ragrounds.evals.comparison import Comparison
-    from ragrounds.evals.replay import Strand
+    from ragrounds.evals.strands import Strand
     from ragrounds.specs import Value
 
 SAMPLE_AGENTS = ["direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]
@@ -73,8 +73,9 @@ def run_command(
     from ragrounds.evals.comparison import compare
     from ragrounds.evals.journal import StoreJournal
     from ragrounds.evals.planning import plan
-    from ragrounds.evals.replay import FINAL, replay
+    from ragrounds.evals.replay import replay
     from ragrounds.evals.scoring import scorers_for
+    from ragrounds.evals.strands import FINAL
     from ragrounds.evals.tally import Tally
     from ragrounds.models.opening import BASELINE
     from ragrounds.models.prices import read_prices

@@ -10,7 +10,7 @@ from ragrounds.errors import UserError
 from ragrounds.ui.progress import LineProgress
 
 if TYPE_CHECKING:
-    from ragrounds.evals.replay import Finished
+    from ragrounds.evals.strands import Finished
     from ragrounds.evals.tally import Tally
 
 

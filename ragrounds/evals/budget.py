@@ -6,7 +6,7 @@ import time
 
 from msgspec import Struct
 
-from ragrounds.records import Attempt
+from ragrounds.evals.strands import Finished
 
 
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -24,31 +24,30 @@ class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Spending:
-    """What was used so far."""
+    """What was used so far (contract: :class:`ragrounds.evals.strands.Stop`)."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._started = time.monotonic()
         self._cost: float | None = 0.0
         self._tokens: int | None = 0
-        self.ended = ""
-        """Why the run ended early; empty: it did not."""
 
-    def hear(self, attempt: Attempt, made: int | None) -> None:
-        """Count a finished attempt; `made`: tokens of the calls that it made itself, ``None``: unknown."""
-        self._cost = None if self._cost is None or attempt.spent is None else self._cost + attempt.spent
+    def hear(self, finished: Finished) -> None:
+        """Count a finished attempt."""
+        spent, made = finished.attempt.spent, finished.made
+        self._cost = None if self._cost is None or spent is None else self._cost + spent
         self._tokens = None if self._tokens is None or made is None else self._tokens + made
 
-    def used_up(self) -> bool:
-        """Whether a limit is reached. An unknown sum has reached every limit: what cannot be counted cannot be kept
+    def reached(self) -> str:
+        """Which limit is reached. An unknown sum has reached every limit: what cannot be counted cannot be kept
         within one."""
         budget = self._budget
         if budget.cost is not None and (self._cost is None or self._cost >= budget.cost):
             said = "the cost of a call is unknown" if self._cost is None else f"${self._cost:.4f} are spent"
-            self.ended = f"the budget of ${budget.cost:g} is used up: {said}"
-        elif budget.tokens is not None and (self._tokens is None or self._tokens >= budget.tokens):
+            return f"the budget of ${budget.cost:g} is used up: {said}"
+        if budget.tokens is not None and (self._tokens is None or self._tokens >= budget.tokens):
             said = "the tokens of a call are unknown" if self._tokens is None else f"{self._tokens:,} were used"
-            self.ended = f"the budget of {budget.tokens:,} tokens is used up: {said}"
-        elif budget.seconds is not None and time.monotonic() - self._started >= budget.seconds:
-            self.ended = f"the time of {budget.seconds:g} seconds is over"
-        return bool(self.ended)
+            return f"the budget of {budget.tokens:,} tokens is used up: {said}"
+        if budget.seconds is not None and time.monotonic() - self._started >= budget.seconds:
+            return f"the time of {budget.seconds:g} seconds is over"
+        return ""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ragrounds.evals.replay import Finished, Strand
     from ragrounds.evals.store.store import Store
+    from ragrounds.evals.strands import Finished, Strand
 
 OUTCOMES = ("answered", "abstained", "refused", "unparsable", "failed", "capped", "not_run")
 """How an attempt can count, in the order that tables show: a protocol's reading where the attempt was completed, its

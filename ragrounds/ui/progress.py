@@ -17,7 +17,7 @@ from ragrounds.evals.tally import OUTCOMES, RunTally, Tally
 from ragrounds.ui.figures import dollars, duration, percent, tokens
 
 if TYPE_CHECKING:
-    from ragrounds.evals.replay import Finished
+    from ragrounds.evals.strands import Finished
 
 Display = Literal["full", "plain", "json", "none"]
 _PLAIN_EVERY = 10.0

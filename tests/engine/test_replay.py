@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.journal import StoreJournal
-from ragrounds.evals.replay import Finished
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.strands import Finished
 from ragrounds.evals.traces import trace
 from ragrounds.evals.tree import calls, path, steps
 from ragrounds.models.faults import CallFailed

@@ -1,0 +1,72 @@
+"""The words of a replay: what is run, what is handed out, what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from ragrounds.agents.agent import Agent
+from ragrounds.contracts import Model, Scorer, Searcher
+from ragrounds.records import Attempt, Gold, Question, Run, Score
+
+FINAL: frozenset[str] = frozenset({"completed", "refused", "capped"})
+"""Attempts with another status are tried again when their run goes on. What a provider answered for good (a response
+without choices) is in the journal, so trying again costs nothing."""
+
+
+class Strand(Struct, frozen=True):
+    """One run of the replay: its agent, ready to go."""
+
+    run: Run
+    agent: Agent
+    models: Mapping[str, Model]
+    searcher: Searcher | None
+
+
+class Piece(Struct, frozen=True):
+    """What is handed out at once: a question in one epoch, with the strands that are still to answer it.
+
+    All of it is done by one worker, so that equal calls of several agents meet there.
+    """
+
+    question: Question
+    gold: Gold
+    epoch: int
+    strands: tuple[Strand, ...]
+
+
+class Finished(Struct, frozen=True):
+    """What a source, the stops and the progress display are told of an attempt."""
+
+    run: Run
+    attempt: Attempt
+    """Without its events where another process made it."""
+    scores: tuple[Score, ...]
+    made: int | None = None
+    """Tokens of the calls that were not answered from the journal; ``None``: unknown."""
+
+
+Listener = Callable[[Finished], None]
+Scorers = Callable[[Question], Sequence[Scorer]]
+
+
+class Stop(Protocol):
+    """A reason to end a run before its last question: a budget, or a comparison that is decided."""
+
+    def hear(self, finished: Finished) -> None:
+        """An attempt ended. They come in no particular order."""
+
+    def reached(self) -> str:
+        """Why no further question is to be begun; empty: go on. Asked between questions, never inside one."""
+
+
+class Source(Protocol):
+    """Where a pool gets its work from."""
+
+    async def next(self) -> Piece | None:
+        """The next piece; ``None``: there is none left, or none is to be begun any more."""
+
+    def hear(self, finished: Finished) -> None:
+        """An attempt has ended, and is written."""
