@@ -6,18 +6,16 @@ import email.utils
 import json
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from ragrounds.errors import StopRun
 from ragrounds.models.faults import CallFailed, Transient, redacted
+from ragrounds.models.transport import Answered
 from ragrounds.records import Reply, ToolCall, Usage
 from ragrounds.texts import wellformed_all
-
-if TYPE_CHECKING:
-    import openai
 
 
 class _Function(Struct):
@@ -125,7 +123,7 @@ def _decoded(body: bytes) -> _Completion:
         return msgspec.convert(wellformed_all(json.loads(body)), _Completion)
 
 
-def read_error(error: openai.APIStatusError, model: str, base_url: str | None, key: str) -> Reply:
+def read_error(answered: Answered, model: str, base_url: str | None, key: str) -> Reply:
     """Decide what an HTTP error means. Returns a reply only for a provider's content filter.
 
     Raises:
@@ -133,24 +131,24 @@ def read_error(error: openai.APIStatusError, model: str, base_url: str | None, k
         CallFailed: this request is wrong (too long a context, a parameter the server does not take).
         Transient: worth another try (429, 408, 409, 5xx).
     """
-    status = error.status_code
+    status = answered.status
     server = base_url or "the OpenAI API"
-    code, said = _said(error, key)
+    code, said = _said(answered, key)
     if status in (401, 403):
-        raise StopRun(f"{server} refused the key ({status}): {said}. Check OPENAI_API_KEY.") from error
+        raise StopRun(f"{server} refused the key ({status}): {said}. Check OPENAI_API_KEY.")
     if status == 404:
-        raise StopRun(f"{server} does not know the model {model!r}, or the address is wrong (404): {said}") from error
+        raise StopRun(f"{server} does not know the model {model!r}, or the address is wrong (404): {said}")
     if status == 429 and code == "insufficient_quota":
-        raise StopRun(f"{server}: no credit left (429): {said}") from error
+        raise StopRun(f"{server}: no credit left (429): {said}")
     if status == 429:
-        raise Transient("rate_limit", said, status, retry_after(error.response.headers)) from error
+        raise Transient("rate_limit", said, status, retry_after(answered.headers))
     if status in (408, 409) or status >= 500:
-        raise Transient("server", said, status, retry_after(error.response.headers)) from error
+        raise Transient("server", said, status, retry_after(answered.headers))
     if code == "content_filter" or "content management policy" in said:
         return Reply(text="", finish="content_filter", model=model)
     if code == "context_length_exceeded" or "context length" in said or "maximum context" in said or status == 413:
-        raise CallFailed("context_too_long", said) from error
-    raise CallFailed("bad_request", f"{status}: {said}") from error
+        raise CallFailed("context_too_long", said)
+    raise CallFailed("bad_request", f"{status}: {said}")
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -168,13 +166,16 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _said(error: openai.APIStatusError, key: str) -> tuple[str, str]:
-    body = error.body
+def _said(answered: Answered, key: str) -> tuple[str, str]:
+    try:
+        body = msgspec.json.decode(answered.body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        body = answered.body.decode("utf-8", "replace")
     inner = body.get("error", body) if isinstance(body, dict) else body
     if isinstance(inner, dict):
         code, message = str(inner.get("code") or inner.get("type") or ""), str(inner.get("message") or inner)
     else:
-        code, message = "", str(inner) if inner else error.message
+        code, message = "", str(inner or "no reason was given")
     return code, redacted(" ".join(message.split()), key)[:500]
 
 

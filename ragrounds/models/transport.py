@@ -1,0 +1,104 @@
+"""One POST to a server that speaks OpenAI's protocol: JSON out, bytes back, over one shared aiohttp session.
+
+Not openai's own client, which took a third of a replayed question's processor time: per 1,000 calls of 24 kB it needs
+1.1 s over its aiohttp transport, aiohttp alone 0.2 s (``perf/engine.md``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+
+from ragrounds import __version__
+from ragrounds.errors import StopRun
+from ragrounds.models.faults import Transient, redacted
+
+
+class Answered(Struct, frozen=True):
+    """What a server sent back, whole. The names in `headers` are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport:
+    """Posts to one server. `place` is its base address, `timeout` the seconds that a whole answer may take."""
+
+    def __init__(self, place: str, key: str, timeout: float) -> None:
+        self._place = place.rstrip("/")
+        self._key = key
+        self._timeout = timeout
+        self._session: aiohttp.ClientSession | None = None
+        self._answered = False
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Answered:
+        """Send `body` as JSON and read the whole answer, whatever its status.
+
+        Raises:
+            Transient: no complete answer in time, or the connection was cut.
+            StopRun: nothing has ever answered at this address.
+        """
+        sent = msgspec.json.encode(body)
+        try:
+            # aiohttp's own limits are a silence between bytes; this one bounds the whole answer.
+            async with (
+                asyncio.timeout(self._timeout),
+                self._opened().post(self._place + path, data=sent) as answer,
+            ):
+                content = await answer.read()
+                self._answered = True
+                return Answered(answer.status, {name.lower(): value for name, value in answer.headers.items()}, content)
+        except TimeoutError as error:
+            raise Transient("timeout", f"no complete answer within {self._timeout:g} s") from error
+        except aiohttp.InvalidURL as error:
+            raise StopRun(f"{self._place!r} is no address of a server. Is --base-url right?") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._unreachable(error) from error
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                # How many calls are in flight is decided above, not here.
+                connector=aiohttp.TCPConnector(limit=0),
+                timeout=aiohttp.ClientTimeout(total=None, connect=self._timeout),
+                headers={
+                    "Authorization": f"Bearer {self._key}",
+                    "Content-Type": "application/json",
+                    "User-Agent": f"ragrounds/{__version__}",
+                },
+                trust_env=True,
+            )
+        return self._session
+
+    def _unreachable(self, error: Exception) -> Exception:
+        said = redacted(_root(error), self._key)
+        if isinstance(error, aiohttp.ClientConnectorError | ConnectionRefusedError):
+            message = f"cannot connect to {self._place}"
+            if not self._answered:
+                # Nothing has ever answered here: more likely a wrong address than a passing fault.
+                return StopRun(f"{message}: {said}. Is the server running, and is --base-url right?")
+            return Transient("connection", message)
+        return Transient("connection", f"the connection was cut: {said}")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _root(error: BaseException) -> str:
+    causes = list(_causes(error))
+    return next((str(cause) for cause in reversed(causes) if str(cause)), type(causes[-1]).__name__)
