@@ -72,8 +72,6 @@ class ArenaKeeper:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        # A store that an earlier version made has no such tables yet.
-        schema.metadata.create_all(store.engine, [schema.arenas, schema.judgements, schema.votes], checkfirst=True)
 
     def add(self, arena: Arena) -> int:
         """The arena's number; it is written where it is new."""

@@ -38,9 +38,6 @@ class Told(Struct, frozen=True, kw_only=True):
 
 def told(store: Store, run: str, question_id: str, epoch: int = 0) -> list[Told]:
     """Judgements of a run's answer to a question; none where no arena was played."""
-    # Read only: a store that an earlier version made may have no such tables, and gets none for being looked at.
-    if not sa.inspect(store.engine).has_table(schema.judgements.name):
-        return []
     found: list[Told] = []
     with store.engine.connect() as connection:
         arenas = connection.execute(sa.select(schema.arenas.c.number, schema.arenas.c.body)).all()

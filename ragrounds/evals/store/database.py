@@ -11,18 +11,19 @@ from sqlalchemy.pool import NullPool
 
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.migrations import MIGRATIONS, alone
 
 
 def open_engine(home: Path, url: str | None = None) -> sa.Engine:
-    """The engine of the store at `url`, by default ``home/store.sqlite``; its tables are made where there are none.
+    """The engine of the store at `url`, by default ``home/store.sqlite``; its tables are made where there are none, and
+    brought to the newest version where an older one made them.
 
     Raises:
         UserError: the folder cannot be written, the file is not a store, or a newer version made it.
     """
     engine = _connectable(home, url)
     try:
-        with engine.begin() as connection:
-            _check(connection, engine)
+        _prepare(engine)
     except sa.exc.DatabaseError as error:
         raise UserError(f"Cannot open the store {shown(engine)}: {error.orig}.") from error
     return engine
@@ -88,7 +89,27 @@ def _settle(connection: Any, _record: object) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _check(connection: sa.Connection, engine: sa.Engine) -> None:
+def _prepare(engine: sa.Engine) -> None:
+    """Make the tables where there are none, and bring those of an older version to the newest one."""
+    with engine.connect() as connection:
+        version = _version(connection, engine)
+    if version == 0:
+        with alone(engine) as connection:
+            if _version(connection, engine) == 0:  # nobody was quicker
+                schema.metadata.create_all(connection)
+                connection.execute(sa.insert(schema.meta), {"key": "version", "value": str(schema.VERSION)})
+        return
+    for migration in MIGRATIONS:
+        if migration.version > version:
+            with alone(engine) as connection:
+                if _version(connection, engine) < migration.version:
+                    migration.apply(connection)
+                    renewed = sa.update(schema.meta).where(schema.meta.c.key == "version")
+                    connection.execute(renewed.values(value=str(migration.version)))
+
+
+def _version(connection: sa.Connection, engine: sa.Engine) -> int:
+    """The store's version; 0 where there is no store yet."""
     inspector = sa.inspect(connection)
     if not inspector.has_table("meta"):
         others = set(inspector.get_table_names()) & {table.name for table in schema.metadata.sorted_tables}
@@ -96,12 +117,11 @@ def _check(connection: sa.Connection, engine: sa.Engine) -> None:
             raise UserError(
                 f"{shown(engine)} is not a store of ragrounds: it has tables {sorted(others)} but no 'meta'."
             )
-        schema.metadata.create_all(connection)
-        connection.execute(insert_new(engine, schema.meta), {"key": "version", "value": str(schema.VERSION)})
-        return
+        return 0
     version = connection.execute(sa.select(schema.meta.c.value).where(schema.meta.c.key == "version")).scalar()
-    if version is None or int(version) > schema.VERSION:
+    if version is None or not version.isdecimal() or not 1 <= int(version) <= schema.VERSION:
         raise UserError(
             f"The store {shown(engine)} has version {version}; this ragrounds knows up to {schema.VERSION}. "
             "Install a newer ragrounds, or set RAGROUNDS_HOME to another folder."
         )
+    return int(version)

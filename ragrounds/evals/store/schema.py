@@ -1,11 +1,14 @@
-"""The tables (SQLAlchemy Core: SQLite by default, PostgreSQL by URL)."""
+"""The tables (SQLAlchemy Core: SQLite by default, PostgreSQL by URL), as a store of the newest version has them.
+
+Whoever changes a table here raises `VERSION` and adds the step that leads there to `migrations.py`.
+"""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-VERSION = 1
-"""Raised with every change of a table; `ragrounds.evals.store.database` refuses a newer store."""
+VERSION = 2
+"""Raised with every change of a table; an older store is migrated when it is opened, a newer one is refused."""
 
 metadata = sa.MetaData()
 
@@ -35,6 +38,7 @@ calls = sa.Table(
     sa.Column("seconds", sa.Float, nullable=False),
     sa.Column("request", sa.LargeBinary, nullable=False),
     sa.Column("response", sa.LargeBinary, nullable=False),
+    sa.Column("payer", sa.LargeBinary, comment="the attempt that first made it; null: none, or made before version 2"),
     comment="The journal. It only adds.",
     sqlite_with_rowid=False,
 )
@@ -91,6 +95,15 @@ scores = sa.Table(
     sa.Column("reading", sa.Text, nullable=False),
     sa.Column("prediction", sa.Text, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+gradings = sa.Table(
+    "gradings",
+    metadata,
+    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
+    sa.Column("key", sa.LargeBinary, primary_key=True),
+    comment="Calls that judges of a run's answers made or reused: its scores rest on them, no attempt names them.",
     sqlite_with_rowid=False,
 )
 
