@@ -165,7 +165,7 @@ def select(
             raise UserError(f"The {name} is {number}; it must be 1 or more, or left out for all questions.")
     if limit is None and per_dataset is None:
         return benchmark
-    drawn = sorted(benchmark.questions, key=lambda question: _lot(seed, question.id))
+    drawn = sorted(benchmark.questions, key=lambda question: lot(seed, question.id))
     if per_dataset is not None:
         taken: Counter[str] = Counter()
         kept: list[Question] = []
@@ -186,5 +186,6 @@ def select(
     )
 
 
-def _lot(seed: int, question_id: str) -> bytes:
+def lot(seed: int, question_id: str) -> bytes:
+    """What questions are sorted by where some are drawn: as good as random, the same everywhere."""
     return hashlib.sha256(f"{seed}\n{question_id}".encode()).digest()
