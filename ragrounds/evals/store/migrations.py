@@ -115,4 +115,20 @@ def _to_2(connection: sa.Connection) -> None:
     frozen.create_all(connection, made, checkfirst=True)
 
 
-MIGRATIONS: tuple[Migration, ...] = (Migration(2, _to_2),)
+def _to_3(connection: sa.Connection) -> None:
+    """Runs that were stopped by what they had come to."""
+    frozen = sa.MetaData()
+    sa.Table("runs", frozen, sa.Column("number", sa.Integer, primary_key=True))
+    made = sa.Table(
+        "stoppings",
+        frozen,
+        sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
+        sa.Column("claim", sa.Text, primary_key=True),
+        sa.Column("seed", sa.Integer, primary_key=True),
+        sa.Column("body", sa.LargeBinary, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    frozen.create_all(connection, [made])
+
+
+MIGRATIONS: tuple[Migration, ...] = (Migration(2, _to_2), Migration(3, _to_3))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-VERSION = 2
+VERSION = 3
 """Raised with every change of a table; an older store is migrated when it is opened, a newer one is refused."""
 
 metadata = sa.MetaData()
@@ -104,6 +104,17 @@ gradings = sa.Table(
     sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
     sa.Column("key", sa.LargeBinary, primary_key=True),
     comment="Calls that judges of a run's answers made or reused: its scores rest on them, no attempt names them.",
+    sqlite_with_rowid=False,
+)
+
+stoppings = sa.Table(
+    "stoppings",
+    metadata,
+    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
+    sa.Column("claim", sa.Text, primary_key=True),
+    sa.Column("seed", sa.Integer, primary_key=True, comment="of the order in which questions were asked"),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    comment="Claims that a run was watched for, and how they stood: how long it went on depended on its own results.",
     sqlite_with_rowid=False,
 )
 
