@@ -34,6 +34,8 @@ class Entry(Struct, frozen=True, kw_only=True):
     """Canonical text of the model or the searcher."""
     request: Struct
     """What was asked, to be shown in traces."""
+    payer: bytes = b""
+    """A mark of the attempt that this call is paid for; empty: of none."""
 
 
 class Tool(Struct, frozen=True):
@@ -252,7 +254,9 @@ class Journal(Protocol):
     async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
         """The response recorded under ``entry.key``, or the response of `make`, durable before it is returned.
 
-        Equal calls in flight are made once. The flag says whether the response was already there.
+        Equal calls in flight are made once. The flag says whether the response was already there and costs nothing
+        now. What an attempt paid for before it was killed or failed is still to be counted as paid by it, once: the
+        flag is false where the recorded call bears the mark of the asking attempt.
 
         Raises:
             ragrounds.errors.StopRun: the journal cannot be written, or only replays and does not hold the call.

@@ -16,6 +16,7 @@ from ragrounds.agents.agent import Agent
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.journal import StoreJournal
 from ragrounds.evals.session import Session
+from ragrounds.evals.store.paying import payer
 from ragrounds.evals.store.store import Store, now
 from ragrounds.evals.strands import Finished, Piece, Scorers, Strand
 from ragrounds.evals.trail import AttemptEnded
@@ -78,6 +79,7 @@ def _session(strand: Strand, piece: Piece, journal: StoreJournal) -> Session:
         journal=journal,
         limits=strand.agent.card.limits,
         question_only=strand.agent.card.question_only,
+        payer=payer(strand.run, piece.question.id, piece.epoch),
         gold=piece.gold.documents if strand.agent.card.oracle else None,
     )
 

@@ -54,7 +54,8 @@ class StoreJournal:
             found = self._find(entry.key, kind)
             if found is not None:
                 self.reused += 1
-                return found, True
+                response, mark = found
+                return response, not mark or mark != entry.payer
             if self._mode == "replay":
                 raise StopRun(f"Replay: this call is not in the journal: {_described(entry)}")
         return await self._make(entry, make), False
@@ -80,11 +81,11 @@ class StoreJournal:
         finally:
             del self._flying[entry.key]
 
-    def _find(self, key: str, kind: type[T]) -> T | None:
+    def _find(self, key: str, kind: type[T]) -> tuple[T, bytes | None] | None:
         if self._reading is None:
             self._reading = self._store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         row = self._reading.execute(_FIND, {"key": bytes.fromhex(key)}).first()
-        return None if row is None else unpack(row.response, kind, self._store.texts)
+        return None if row is None else (unpack(row.response, kind, self._store.texts), row.payer)
 
     def close(self) -> None:
         """Close the reading connection."""
@@ -93,7 +94,7 @@ class StoreJournal:
             self._reading = None
 
 
-_FIND = sa.select(schema.calls.c.response).where(schema.calls.c.key == sa.bindparam("key"))
+_FIND = sa.select(schema.calls.c.response, schema.calls.c.payer).where(schema.calls.c.key == sa.bindparam("key"))
 
 
 def _rows(entry: Entry, response: Struct, at: float, seconds: float) -> list[Row]:
@@ -107,6 +108,7 @@ def _rows(entry: Entry, response: Struct, at: float, seconds: float) -> list[Row
         "seconds": round(seconds, 4),
         "request": request,
         "response": answer,
+        "payer": entry.payer or None,
     }
     return [*blob_rows(apart | more), (schema.calls, row)]
 

@@ -68,6 +68,8 @@ class Session(Trail):
     journal: Journal
     question_only: bool = True
     """Once the options have been read, nothing is searched and no query is written any more."""
+    payer: bytes = b""
+    """A mark of this attempt, which the calls that it pays for carry."""
     gold: tuple[str, ...] | None = None
     """Ids of the gold documents, for an oracle alone."""
     _seen: Counter[bytes] = field(default_factory=Counter)
@@ -128,7 +130,8 @@ class Session(Trail):
         self._seen[bare] += 1
         if occurrence:
             request = msgspec.structs.replace(request, occurrence=occurrence)
-        entry = Entry(key=_key(bare, occurrence), kind="model", actor=model.spec, request=request)
+        key = _key(bare, occurrence)
+        entry = Entry(key=key, kind="model", actor=model.spec, request=request, payer=self.payer)
         step, node = self._step()
         faults: list[Fault] = []
         at, start = time.time(), time.perf_counter()

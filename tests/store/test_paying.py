@@ -1,0 +1,97 @@
+"""What a run has spent, where attempts were killed, failed or began again: every call is counted by who paid it, once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ragrounds.errors import StopRun
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Reply, Run, Usage
+from tests.engine.conftest import attempts, replayed, strand
+from tests.engine.doubles import ScriptedModel, questions
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store") as opened:
+        yield opened
+
+
+def spent(store: Store, run: Run) -> list[float | None]:
+    return [attempt.spent for attempt in attempts(store, run).values()]
+
+
+def lose_attempts(store: Store) -> None:
+    """As after `kill -9` between the commit of a call and that of its attempt."""
+    with store.engine.begin() as connection:
+        connection.execute(sa.delete(schema.scores))
+        connection.execute(sa.delete(schema.attempts))
+
+
+async def test_calls_of_an_attempt_that_was_killed_are_spent_once(store: Store) -> None:
+    asked, golds = questions(3)
+    one = strand(store, "direct", asked, golds)
+    await replayed(store, [one], asked, golds)
+    lose_attempts(store)
+    silent = ScriptedModel(say=lambda request: AssertionError("nothing may be called"))
+    journal = await replayed(store, [replace(one, models={"model": silent})], asked, golds)
+    assert (journal.made, journal.reused) == (0, 3)
+    assert spent(store, one.run) == pytest.approx([0.001] * 3)
+    twin = strand(store, "direct[limits.calls=3]", asked, golds)
+    await replayed(store, [twin], asked, golds)
+    assert spent(store, twin.run) == [0.0] * 3  # shared: paid by the first
+    assert spent(store, one.run) == pytest.approx([0.001] * 3)
+
+
+async def test_calls_of_an_attempt_that_failed_stay_spent_when_it_is_tried_again(store: Store) -> None:
+    asked, golds = questions(2)
+
+    def fails_at_the_second(request: object) -> Reply | Exception:
+        return ZeroDivisionError("a bug") if len(model.asked) % 2 == 0 else Reply(text="thought", usage=Usage(10, 5))
+
+    model = ScriptedModel(say=fails_at_the_second)
+    one = strand(store, "cot_refine", asked, golds, model)
+    await replayed(store, [one], asked, golds, concurrency=1)
+    assert {attempt.status for attempt in attempts(store, one.run).values()} == {"failed"}
+    assert spent(store, one.run) == pytest.approx([0.001] * 2)
+    good = ScriptedModel()
+    await replayed(store, [replace(one, models={"model": good})], asked, golds)
+    kept = attempts(store, one.run)
+    assert {attempt.status for attempt in kept.values()} == {"completed"}
+    assert [attempt.spent for attempt in kept.values()] == pytest.approx([a.cold for a in kept.values()])
+    assert sum(spent(store, one.run)) == pytest.approx(0.001 * (2 + len(good.asked)))  # type: ignore[arg-type]
+
+
+async def test_a_run_that_was_removed_and_made_again_has_spent_nothing(store: Store) -> None:
+    asked, golds = questions(2)
+    one = strand(store, "direct", asked, golds)
+    await replayed(store, [one], asked, golds)
+    store.remove(one.run)
+    await asyncio.sleep(0.002)  # runs made in the same millisecond are told apart by nothing
+    again = strand(store, "direct", asked, golds)
+    assert again.run.id == one.run.id
+    await replayed(store, [again], asked, golds)
+    assert spent(store, again.run) == [0.0, 0.0]
+
+
+async def test_what_a_stopped_run_paid_is_spent_when_it_goes_on(store: Store) -> None:
+    asked, golds = questions(4)
+
+    def stops(request: object) -> Reply | Exception:
+        return StopRun("no credit") if len(model.asked) == 4 else Reply(text="thought", usage=Usage(10, 5))
+
+    model = ScriptedModel(say=stops)
+    one = strand(store, "cot_refine", asked, golds, model)
+    with pytest.raises(StopRun):
+        await replayed(store, [one], asked, golds, concurrency=1)
+    paid = len(model.asked) - 1
+    good = ScriptedModel()
+    await replayed(store, [replace(one, models={"model": good})], asked, golds)
+    assert sum(spent(store, one.run)) == pytest.approx(0.001 * (paid + len(good.asked)))  # type: ignore[arg-type]
