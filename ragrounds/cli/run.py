@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from ragrounds.evals.benchmarks import Benchmark
     from ragrounds.evals.comparison import Comparison
     from ragrounds.evals.strands import Strand
-    from ragrounds.specs import Value
 
 SAMPLE_AGENTS = ["direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]
 """What `ragrounds run` compares where nothing is named."""
@@ -72,7 +71,7 @@ def run_command(
     from ragrounds.evals.budget import Budget
     from ragrounds.evals.comparison import compare
     from ragrounds.evals.journal import StoreJournal
-    from ragrounds.evals.planning import plan
+    from ragrounds.evals.planning import Recipe, own_corpus, plan
     from ragrounds.evals.replay import replay
     from ragrounds.evals.scoring import scorers_for
     from ragrounds.evals.strands import FINAL
@@ -87,7 +86,7 @@ def run_command(
     loaded = select(load(benchmark, chosen.home), limit=limit, seed=seed, per_dataset=per_dataset)
     url = base_url or chosen.base_url
     name = model or chosen.model or (BASELINE if _is_sample(loaded) and not url else None)
-    defaults: dict[str, Value | None] = {
+    defaults: dict[str, bool | int | float | str | None] = {
         "base_url": url,
         "temperature": temperature,
         "top_p": top_p,
@@ -96,15 +95,18 @@ def run_command(
     }
     agents = agent or (SAMPLE_AGENTS if _is_sample(loaded) else ["direct_cot"])
     with open_store(chosen) as store:
+        recipe = Recipe(
+            agents=tuple(agents),
+            model=name,
+            corpus=corpus or own_corpus(loaded),
+            prices=read_prices(chosen.home / "prices.toml"),
+            defaults=defaults,
+        )
         strands = plan(
             store,
             loaded,
-            agents,
-            model=name,
-            corpus=corpus,
+            recipe,
             home=chosen.home,
-            prices=read_prices(chosen.home / "prices.toml"),
-            defaults=defaults,
             epochs=epochs,
             new=new,
             progress=lambda what, count: (

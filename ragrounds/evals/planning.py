@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from ragrounds import __version__
 from ragrounds.agents.agent import Agent, inner_agent, open_agent
@@ -26,50 +26,77 @@ from ragrounds.specs import Value
 from ragrounds.tools.opening import Progress, open_searcher
 
 
-def plan(
-    store: Store,
-    benchmark: Benchmark,
-    agents: Sequence[str],
-    *,
-    model: str | None,
-    corpus: str | None,
-    home: Path,
-    prices: Mapping[str, Price],
-    defaults: Mapping[str, Value | None] = MappingProxyType({}),
-    epochs: int = 1,
-    new: bool = False,
-    progress: Progress | None = None,
-) -> list[Strand]:
-    """One strand an agent. A run of the same fingerprint is gone on with, unless `new`. `defaults` are parameters for
-    every model that leaves them open.
+class Recipe(Struct, frozen=True, kw_only=True):
+    """What agents are opened from: plain values, which can be sent to another process."""
 
-    Nothing is sent to a model and nothing is written before every agent is found to be in order.
+    agents: tuple[str, ...]
+    model: str | None = None
+    """For every role that an agent's file leaves open."""
+    corpus: str | None = None
+    prices: Mapping[str, Price] = {}
+    defaults: Mapping[str, bool | int | float | str | None] = {}
+    """Parameters for every model that leaves them open."""
+
+
+class Opened(Struct, frozen=True):
+    """An agent with all that it needs."""
+
+    agent: Agent
+    models: Mapping[str, Model]
+    searcher: Searcher | None
+
+
+def opened(recipe: Recipe, home: Path, *, progress: Progress | None = None) -> list[Opened]:
+    """Open the agents of a recipe, in its order. Nothing is sent to a model.
 
     Raises:
         UserError: unknown agent, model or parameter; no corpus for an agent that searches; the same agent twice.
     """
-    opened = [open_agent(text) for text in agents]
-    _check_distinct(opened)
+    agents = [open_agent(text) for text in recipe.agents]
+    _check_distinct(agents)
     models: dict[str, Model] = {}
     searchers: dict[tuple[str, str], Searcher] = {}
-    ready = [
-        (
-            agent,
-            open_models(agent, model, models, prices, defaults),
-            _searcher(agent, corpus or _own_corpus(benchmark), home, searchers, progress),
-        )
-        for agent in opened
-    ]
     return [
-        Strand(begun_run(store, benchmark, agent, by_role, searcher, epochs, new), agent, by_role, searcher)
-        for agent, by_role, searcher in ready
+        Opened(
+            agent,
+            open_models(agent, recipe.model, models, recipe.prices, recipe.defaults),
+            _searcher(agent, recipe.corpus, home, searchers, progress),
+        )
+        for agent in agents
     ]
 
 
-def identity(
-    benchmark: Benchmark, agent: Agent, models: Mapping[str, Model], searcher: Searcher | None, epochs: int
-) -> dict[str, Any]:
-    """All that a run's results depend on."""
+def plan(
+    store: Store,
+    benchmark: Benchmark,
+    recipe: Recipe,
+    *,
+    home: Path,
+    epochs: int = 1,
+    new: bool = False,
+    progress: Progress | None = None,
+) -> list[Strand]:
+    """One strand an agent. A run of the same fingerprint is gone on with, unless `new`.
+
+    Nothing is sent to a model and nothing is written before every agent is found to be in order.
+
+    Raises:
+        UserError: as :func:`opened`.
+    """
+    return [
+        Strand(begun_run(store, benchmark, *parts, epochs, new), *parts)
+        for one in opened(recipe, home, progress=progress)
+        for parts in [(one.agent, one.models, one.searcher)]
+    ]
+
+
+def own_corpus(benchmark: Benchmark) -> str | None:
+    """What is searched where no corpus is named: the sample brings its own."""
+    return "sample" if benchmark.name.partition("/")[0] == "sample" else None
+
+
+def makeup(agent: Agent, models: Mapping[str, Model], searcher: Searcher | None) -> dict[str, Any]:
+    """All of an agent that a run's results depend on: the same on every machine that works at the run."""
     card = agent.card
     return {
         "ragrounds": __version__,
@@ -87,6 +114,15 @@ def identity(
         "oracle": card.oracle,
         "tier": catalogue.tier(card.graph),
         "inner": _inner(agent),
+    }
+
+
+def identity(
+    benchmark: Benchmark, agent: Agent, models: Mapping[str, Model], searcher: Searcher | None, epochs: int
+) -> dict[str, Any]:
+    """All that a run's results depend on."""
+    return {
+        **makeup(agent, models, searcher),
         "benchmark": benchmark.name,
         "questions": benchmark.version,
         "selection": msgspec.to_builtins(benchmark.selection),
@@ -196,8 +232,3 @@ def _searcher(
     if key not in opened:
         opened[key] = open_searcher(agent.card.retriever, place, home, progress=progress)
     return opened[key]
-
-
-def _own_corpus(benchmark: Benchmark) -> str | None:
-    """The sample brings its own corpus."""
-    return "sample" if benchmark.name.partition("/")[0] == "sample" else None
