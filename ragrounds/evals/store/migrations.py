@@ -124,7 +124,7 @@ def _to_3(connection: sa.Connection) -> None:
         frozen,
         sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
         sa.Column("claim", sa.Text, primary_key=True),
-        sa.Column("seed", sa.Integer, primary_key=True),
+        sa.Column("seed", sa.Text, primary_key=True),
         sa.Column("body", sa.LargeBinary, nullable=False),
         sqlite_with_rowid=False,
     )
