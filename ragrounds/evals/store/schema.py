@@ -112,7 +112,7 @@ stoppings = sa.Table(
     metadata,
     sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
     sa.Column("claim", sa.Text, primary_key=True),
-    sa.Column("seed", sa.Text, primary_key=True, comment="of the order in which questions were asked; as text: any size"),
+    sa.Column("seed", sa.Text, primary_key=True, comment="of the order of its questions, which has any size"),
     sa.Column("body", sa.LargeBinary, nullable=False),
     comment="Claims that a run was watched for, and how they stood: how long it went on depended on its own results.",
     sqlite_with_rowid=False,
