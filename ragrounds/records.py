@@ -140,6 +140,9 @@ class Reply(Struct, frozen=True, kw_only=True):
     """The stop string that ended the text, where the server says so."""
     calls: tuple[ToolCall, ...] = ()
     """Tools that the model asks for."""
+    busy: float | None = None
+    """Seconds of a self-served model's busy time that this call is charged with: while n calls are in flight, each
+    bears one n-th, so that all charges add up to the time in which the server had anything to do."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):

@@ -10,13 +10,13 @@ import msgspec
 
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun, UserError
-from ragrounds.models import tokens
 from ragrounds.models.faults import CallFailed, Transient, redacted
 from ragrounds.models.langchain_messages import messages_of, read_message
 from ragrounds.models.openai_answers import retry_after
 from ragrounds.models.openai_requests import tool_of
 from ragrounds.models.options import ModelOptions
-from ragrounds.models.prices import Price, listed_price, listed_window
+from ragrounds.models.prices import Price
+from ragrounds.models.provided import Provided
 from ragrounds.models.retrying import patiently
 from ragrounds.records import Fault, Reply
 
@@ -28,38 +28,12 @@ if TYPE_CHECKING:
 _PASSING = ("RateLimit", "Overloaded", "InternalServer", "ServiceUnavailable", "Timeout", "Connect", "ServerError")
 
 
-class LangChainModel:
-    """A LangChain chat model (contract: :class:`ragrounds.contracts.Model`).
-
-    `price` is the user's own price; without it genai-prices' list is asked.
-    """
+class LangChainModel(Provided):
+    """A LangChain chat model (contract: :class:`ragrounds.contracts.Model`)."""
 
     def __init__(self, chat: BaseChatModel, options: ModelOptions, price: Price | None = None) -> None:
+        super().__init__(options, price, listed=options.provider)
         self._chat = chat
-        self._options = options
-        self._price = options.serving.price or price
-        self._window = options.serving.window or listed_window(options.provider, options.model)
-
-    @property
-    def spec(self) -> str:
-        return self._options.identity
-
-    @property
-    def window(self) -> int | None:
-        return self._window
-
-    def count(self, text: str) -> int:
-        return tokens.count(text, self._options.model)
-
-    def cut(self, text: str, size: int, /) -> str:
-        return tokens.cut(text, size, self._options.model)
-
-    def price(self, reply: Reply) -> float | None:
-        if reply.usage is None:
-            return None
-        if self._price is not None:
-            return self._price.of(reply.usage)
-        return listed_price(self._options.provider, self._options.model, reply.usage)
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
         return await patiently(lambda: self._try(request), self._options.serving.retries, faults)

@@ -33,6 +33,7 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where and how the model is reached. `alias` stands for `base_url` in the identity, so that a server may move."""
 
     base_url: str | None = None
+    """One address, or several with commas between them: calls are balanced over these by load."""
     alias: str | None = None
     window: int | None = None
     timeout: float = 600.0
@@ -40,6 +41,18 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
     patience: float = 300.0
     price_input: float | None = None
     price_output: float | None = None
+    price_gpu_hour: float | None = None
+    """Dollars for an hour of one GPU, charged for the time that the server is busy."""
+    gpus: int | None = None
+    """GPUs of the server; by default `tensor_parallel`, or 1."""
+    batch: bool = False
+    """The server answers at its batch rates: the price list's factor for these is applied."""
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The addresses, each once."""
+        given = (url.strip().rstrip("/") for url in (self.base_url or "").split(","))
+        return tuple(dict.fromkeys(url for url in given if url))
 
     @property
     def retries(self) -> Patience:
@@ -47,6 +60,8 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def price(self) -> Price | None:
+        if self.price_gpu_hour is not None:
+            return Price(gpu_hour=self.price_gpu_hour, gpus=self.gpus)
         if self.price_input is None or self.price_output is None:
             return None
         return Price(input=self.price_input, output=self.price_output)
@@ -61,6 +76,32 @@ class Form(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How it goes on with a text of its own: ``prefix`` where the server can (vLLM; any card), else ``turns``."""
 
 
+class Weights(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which weights a ``vllm:`` model's server runs, and how it computes with them: a part of the model's identity."""
+
+    revision: str | None = None
+    """Branch, tag or commit of the weights."""
+    quantization: str | None = None
+    dtype: str | None = None
+    extra: str | None = None
+    """Further arguments of ``vllm serve``, as one would type them. They may change replies."""
+
+
+class Engine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a ``vllm:`` model's server is started. Nothing here changes replies."""
+
+    tensor_parallel: int | None = None
+    """GPUs that the model is spread over."""
+    max_model_len: int | None = None
+    """Longest prompt and answer together, in tokens: also the model's window here."""
+    gpu_memory: float | None = None
+    """Share of each GPU's memory, 0 to 1."""
+    max_num_seqs: int | None = None
+    """Requests that it works on at once."""
+    start_timeout: float = 1800.0
+    """Seconds until it must be ready: weights may have to be downloaded."""
+
+
 class ModelOptions(Struct, frozen=True):
     """A model's spec, taken apart."""
 
@@ -69,6 +110,18 @@ class ModelOptions(Struct, frozen=True):
     sampling: Sampling
     serving: Serving
     form: Form = Form()
+    weights: Weights = Weights()
+    engine: Engine = Engine()
+
+    @property
+    def window(self) -> int | None:
+        """The window that was set."""
+        return self.serving.window or self.engine.max_model_len
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the model's server."""
+        return self.serving.gpus or self.engine.tensor_parallel or 1
 
     @property
     def card(self) -> str | None:
@@ -78,25 +131,38 @@ class ModelOptions(Struct, frozen=True):
     @property
     def continues(self) -> Continuation:
         """How the model goes on with a text of its own."""
-        return self.form.continues or ("prefix" if self.card else "turns")
+        return self.form.continues or ("prefix" if self.card or self.provider == VLLM else "turns")
 
     @property
     def identity(self) -> str:
-        """Canonical text of all that determines a reply: name, sampling, and the server (or its alias)."""
+        """Canonical text of all that determines a reply: name, sampling, and the server (or its alias).
+
+        Where vLLM serves weights that are named, or several servers share the work, it is not the server's address:
+        the port may be another every time, and a server more or less changes nothing.
+        """
         parameters: dict[str, Value] = dict(msgspec.to_builtins(self.sampling))
+        parameters |= msgspec.to_builtins(self.weights)
         if self.card:
             parameters["card"] = self.card
         if self.form.continues:
             parameters["continues"] = self.form.continues
-        server = self.serving.alias or self.serving.base_url
+        urls = () if self.provider == VLLM else self.serving.urls
+        server = self.serving.alias or (SEVERAL if len(urls) > 1 else "".join(urls))
         if server:
             parameters["server"] = server.rstrip("/")
         return str(Spec(f"{self.provider}:{self.model}", parameters))
 
 
+VLLM = "vllm"
+"""The provider whose models are served by vLLM: started here, or joined by `base_url`."""
+SEVERAL = "several"
+"""Stands for the addresses in the identity of a model behind more than one server."""
+
 _SAMPLING = {field.name for field in msgspec.structs.fields(Sampling)}
 _SERVING = {field.name for field in msgspec.structs.fields(Serving)}
 _FORM = {field.name for field in msgspec.structs.fields(Form)}
+_WEIGHTS = {field.name for field in msgspec.structs.fields(Weights)}
+_ENGINE = {field.name for field in msgspec.structs.fields(Engine)}
 
 
 def read_options(spec: Spec) -> ModelOptions:
@@ -111,19 +177,26 @@ def read_options(spec: Spec) -> ModelOptions:
             f"The model {spec.name!r} names no provider. Expected provider:model, such as openai:gpt-4o-mini, "
             "or baseline:extractive for the built-in baseline."
         )
-    known = _SAMPLING | _SERVING | _FORM
+    known = _SAMPLING | _SERVING | _FORM | (_WEIGHTS | _ENGINE if provider == VLLM else set())
     for key in spec.parameters:
         if key not in known:
             raise UserError(
                 f"A model has no parameter {key!r}.{nearest(key, known)} Known: {', '.join(sorted(known))}."
             )
-    return ModelOptions(
+    options = ModelOptions(
         provider,
         model,
         _read(Sampling, {k: v for k, v in spec.parameters.items() if k in _SAMPLING}, spec),
         _read(Serving, {k: v for k, v in spec.parameters.items() if k in _SERVING}, spec),
         _read(Form, {k: v for k, v in spec.parameters.items() if k in _FORM}, spec),
+        _read(Weights, {k: v for k, v in spec.parameters.items() if k in _WEIGHTS}, spec),
+        _read(Engine, {k: v for k, v in spec.parameters.items() if k in _ENGINE}, spec),
     )
+    try:
+        options.serving.price  # noqa: B018
+    except ValueError as error:
+        raise UserError(f"The price of the model {str(spec)!r}: {error}.") from error
+    return options
 
 
 def _read(kind: type[Any], values: dict[str, Value], spec: Spec) -> Any:

@@ -15,17 +15,50 @@ from ragrounds.records import Usage
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Dollars per million tokens. `cached`: of prompt tokens read from the provider's cache (default: `input`)."""
+    """Dollars per million tokens, or per hour of a GPU that one pays for oneself."""
 
-    input: float
-    output: float
+    input: float | None = None
+    output: float | None = None
     cached: float | None = None
+    """Of prompt tokens read from the provider's cache (default: `input`)."""
+    reasoning: float | None = None
+    """Of reasoning tokens, where they are priced apart from the rest of the output (default: `output`)."""
+    batch: float | None = None
+    """What all prices are multiplied by at batch rates, such as 0.5."""
+    gpu_hour: float | None = None
+    """Dollars for an hour of one GPU, in place of prices for tokens: charged while the server is busy."""
+    gpus: int | None = None
+    """GPUs of the server (default: those the model is spread over)."""
 
-    def of(self, usage: Usage) -> float:
-        """Dollars of one reply. Reasoning tokens are a part of the output and priced as such."""
+    def __post_init__(self) -> None:
+        tokens = (self.input, self.output)
+        if (self.gpu_hour is None) == (tokens == (None, None)) or (self.gpu_hour is None and None in tokens):
+            raise ValueError("expected `input` and `output`, or `gpu_hour`")
+        for name in ("input", "output", "cached", "reasoning", "batch", "gpu_hour", "gpus"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < float("inf"):
+                raise ValueError(f"`{name}` is {value}; expected a number from 0")
+
+    def of(self, usage: Usage | None, busy: float | None = None, *, batch: bool = False) -> float | None:
+        """Dollars of one reply; ``None`` where what they depend on is not known.
+
+        Args:
+            usage: its tokens.
+            busy: seconds of the server's busy time that it is charged with.
+            batch: it was answered at batch rates.
+        """
+        if batch and self.batch is None:
+            return None
+        factor = self.batch if batch and self.batch is not None else 1.0
+        if self.gpu_hour is not None:
+            return None if busy is None else factor * busy / 3600 * self.gpu_hour * (self.gpus or 1)
+        if usage is None or self.input is None or self.output is None:
+            return None
         cached = self.input if self.cached is None else self.cached
-        plain = usage.input - usage.cached
-        return (plain * self.input + usage.cached * cached + usage.output * self.output) / 1e6
+        reasoning = self.output if self.reasoning is None else self.reasoning
+        given = (usage.input - usage.cached) * self.input + usage.cached * cached
+        written = (usage.output - usage.reasoning) * self.output + usage.reasoning * reasoning
+        return factor * (given + written) / 1e6
 
 
 FREE = Price(input=0.0, output=0.0)
@@ -38,6 +71,9 @@ def read_prices(path: Path) -> Mapping[str, Price]:
         input = 0.05
         output = 0.20
 
+        ["vllm:Qwen/Qwen3-8B"]
+        gpu_hour = 2.50
+
     Raises:
         UserError: the file does not have this form.
     """
@@ -47,8 +83,8 @@ def read_prices(path: Path) -> Mapping[str, Price]:
         return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), dict[str, Price])
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise UserError(
-            f'{path}: {error}. Expected one table a model: ["provider:model"] with input, output and perhaps cached, '
-            "in dollars per million tokens."
+            f'{path}: {error}. Expected one table a model: ["provider:model"] with input and output (perhaps cached, '
+            "reasoning) in dollars per million tokens, or gpu_hour (perhaps gpus) in dollars."
         ) from error
 
 

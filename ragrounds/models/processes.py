@@ -1,0 +1,50 @@
+"""Processes by more than their number: a process id is used again, an id with its start time is not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from msgspec import Struct
+
+
+class Process(Struct, frozen=True):
+    """A process of this machine. `started`: what the system says of its start; only compared, never read."""
+
+    pid: int
+    started: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs still, and is the same process."""
+        return _started(self.pid) == self.started
+
+    def end_group(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal to the process group that this process leads; nothing, where it is gone already."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, how)
+
+
+def process(pid: int) -> Process | None:
+    """The process with this id; ``None``: there is none."""
+    started = _started(pid)
+    return None if started is None else Process(pid, started)
+
+
+def _started(pid: int) -> str | None:
+    try:
+        # The name, in parentheses, may hold spaces and parentheses of its own.
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None if Path("/proc/self/stat").exists() else _started_by_ps(pid)
+    # A zombie runs no more: only its parent has not asked for it yet.
+    return None if fields[0] in "ZX" else fields[19]
+
+
+def _started_by_ps(pid: int) -> str | None:
+    asked = ["ps", "-o", "lstart=", "-p", str(pid)]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603
+    return done.stdout.strip() or None

@@ -1,0 +1,60 @@
+"""What all models of a provider have in common: identity, window, tokens, price."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ragrounds.models import tokens
+from ragrounds.models.cards import cards
+from ragrounds.models.options import ModelOptions
+from ragrounds.models.prices import Price, listed_price, listed_window
+from ragrounds.records import Reply
+
+
+class Provided:
+    """The part of :class:`ragrounds.contracts.Model` that sends nothing.
+
+    `price` is the user's own price list's; the spec's own stands above it, genai-prices' list below it. `listed`: the
+    provider's name in that list; ``None`` for a server of one's own, whose names say nothing about a provider's.
+    """
+
+    def __init__(self, options: ModelOptions, price: Price | None = None, listed: str | None = None) -> None:
+        self._options = options
+        own = options.serving.price or price
+        self._price = msgspec.structs.replace(own, gpus=own.gpus or options.gpus) if own else None
+        self._listed = listed
+        self._window = options.window or (cards()[options.card].window if options.card else None)
+        if self._window is None and listed is not None:
+            self._window = listed_window(listed, options.model)
+
+    @property
+    def spec(self) -> str:
+        """The model's identity."""
+        return self._options.identity
+
+    @property
+    def window(self) -> int | None:
+        """Tokens that prompt and answer may take together; ``None``: not known."""
+        return self._window
+
+    @property
+    def name(self) -> str:
+        """The model's name on the server."""
+        return self._options.model
+
+    def count(self, text: str) -> int:
+        """Tokens of a text."""
+        return tokens.count(text, self._options.model)
+
+    def cut(self, text: str, size: int, /) -> str:
+        """The longest beginning of a text that has at most `size` tokens."""
+        return tokens.cut(text, size, self._options.model)
+
+    def price(self, reply: Reply) -> float | None:
+        """Dollars of a reply; ``None``: not known."""
+        batch = self._options.serving.batch
+        if self._price is not None:
+            return self._price.of(reply.usage, reply.busy, batch=batch)
+        if reply.usage is None or self._listed is None or batch:  # the list has no batch rates
+            return None
+        return listed_price(self._listed, self._options.model, reply.usage)

@@ -1,0 +1,299 @@
+"""A vLLM server that this process starts, waits for, and stops.
+
+``vllm serve`` runs under `ragrounds.models.supervisor`, which stops it when this process ends in any way. Its log is
+kept in ``RAGROUNDS_HOME/logs``. What runs is written down in ``RAGROUNDS_HOME/servers``, so that a server whose
+supervisor was killed too is found and stopped when the next one starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ragrounds.errors import StopRun, UserError
+from ragrounds.models import supervisor
+from ragrounds.models.faults import redacted
+from ragrounds.models.processes import Process, process
+
+Tell = Callable[[str], None]
+_EVERY = 10.0
+"""Seconds between lines of progress while a server loads its model."""
+_TAIL = 6
+"""Lines of the log that are shown when a server ends."""
+_PORTS = 3
+"""Ports that are tried: between its choice and its use, another process may take one."""
+
+
+class Command(Struct, frozen=True):
+    """What is served, and how. Equal commands share one server."""
+
+    model: str
+    arguments: tuple[str, ...] = ()
+    """Further arguments of ``vllm serve``."""
+    start_timeout: float = 1800.0
+    """Seconds until it must be ready: weights may have to be downloaded."""
+
+
+class _Record(Struct, frozen=True):
+    """A server that runs, as it is written down."""
+
+    model: str
+    owner: Process
+    supervisor: Process
+    server: Process
+
+
+class VllmServer:
+    """One server. Its methods may be called from any thread."""
+
+    def __init__(self, command: Command, home: Path, tell: Tell) -> None:
+        self.command = command
+        self._home = home
+        self._tell = tell
+        self._starting = threading.Lock()
+        self._closing = threading.Event()
+        self._running: subprocess.Popen[bytes] | None = None
+        self._record: Path | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self._log = home / "logs" / f"vllm-{_plain(command.model)}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+        self._port = 0
+        self._ready = False
+
+    @property
+    def url(self) -> str:
+        """Where it serves, once it has been started."""
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    @property
+    def died(self) -> bool:
+        """It was ready, and has ended by itself."""
+        return self._ready and not self._closing.is_set() and self._running is not None and self._ended()
+
+    def start(self) -> str:
+        """Start it, where it does not run yet, and wait until it answers. Returns its URL.
+
+        Raises:
+            UserError: there is no ``vllm`` here.
+            StopRun: it ended while it started, or was not ready in time; with the last lines of its log.
+        """
+        with self._starting:
+            if self._ready:
+                return self.url
+            executable = _executable()
+            sweep(self._home)
+            for left in reversed(range(_PORTS)):
+                self._spawn(executable)
+                try:
+                    self._wait()
+                    break
+                except StopRun as error:
+                    self._end()
+                    if not left or "address already in use" not in str(error).lower():
+                        raise
+            self._ready = True
+            threading.Thread(target=self._watch, name="ragrounds-vllm", daemon=True).start()
+            return self.url
+
+    def stop(self) -> None:
+        """Stop it; a start that goes on is given up. It can be started again."""
+        self._closing.set()
+        with self._starting:
+            self._end()
+            self._ready = False
+            self._closing.clear()
+
+    def when_died(self, hear: Callable[[], None]) -> None:
+        """Call `hear`, in another thread, when the server ends by itself."""
+        self._listeners.append(hear)
+
+    def death(self) -> StopRun:
+        """What to say when it has ended by itself."""
+        code = self._running.poll() if self._running else None
+        return StopRun(f"The vLLM server of {self.command.model} ended {_how(code)}. {self._tail()}")
+
+    def _spawn(self, executable: str) -> None:
+        self._port = _free_port()
+        arguments = ["--host", "127.0.0.1", "--port", str(self._port), "--served-model-name", self.command.model]
+        line = [executable, "serve", self.command.model, *arguments, *self.command.arguments]
+        try:
+            self._log.parent.mkdir(parents=True, exist_ok=True)
+            log = self._log.open("ab")
+        except OSError as error:
+            raise StopRun(f"Cannot write the server's log {self._log}: {error.strerror}.") from error
+        with log:
+            self._running = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-I", str(Path(supervisor.__file__)), *line],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=dict(_environment()),
+                start_new_session=True,  # Ctrl-C in the terminal is for us: what is in flight needs its server
+            )
+        self._write_down(self._running)
+
+    def _write_down(self, running: subprocess.Popen[bytes]) -> None:
+        assert running.stdout is not None
+        line = running.stdout.readline().strip()
+        owner, kept = process(os.getpid()), process(running.pid)
+        server = process(int(line)) if line else None
+        if owner and kept and server:
+            folder = self._home / "servers"
+            folder.mkdir(parents=True, exist_ok=True)
+            self._record = folder / f"{server.pid}.json"
+            self._record.write_bytes(msgspec.json.encode(_Record(self.command.model, owner, kept, server)))
+
+    def _wait(self) -> None:
+        begun = told = time.monotonic()
+        self._tell(f"vLLM: starting {self.command.model} on port {self._port}; its log: {self._log}")
+        while True:
+            if self._closing.is_set():
+                raise StopRun(f"The start of the vLLM server of {self.command.model} was given up.")
+            if self._ended():
+                code = self._running.returncode if self._running else None
+                raise StopRun(f"vLLM could not serve {self.command.model}: it ended {_how(code)}. {self._tail()}")
+            if self._healthy():
+                break
+            now = time.monotonic()
+            if now - begun > self.command.start_timeout:
+                raise StopRun(
+                    f"The vLLM server of {self.command.model} was not ready after {self.command.start_timeout:g} s "
+                    f"(start_timeout). {self._tail()}"
+                )
+            if now - told >= _EVERY:
+                told = now
+                self._tell(f"vLLM: loading {self.command.model}, {now - begun:.0f} s so far")
+            self._closing.wait(0.1 if now - begun < 5 else 1.0)
+        self._tell(f"vLLM: {self.command.model} is ready after {time.monotonic() - begun:.0f} s")
+
+    def _healthy(self) -> bool:
+        """``/health`` answers, and ``/v1/models`` names the model."""
+        if _get(f"http://127.0.0.1:{self._port}/health") is None:
+            return False
+        body = _get(f"{self.url}/models")
+        try:
+            listed = json.loads(body or b"{}").get("data", [])
+            return self.command.model in [entry.get("id") for entry in listed]
+        except (ValueError, AttributeError):
+            return False
+
+    def _ended(self) -> bool:
+        return self._running is None or self._running.poll() is not None
+
+    def _watch(self) -> None:
+        running = self._running
+        if running is not None:
+            running.wait()
+            if self._ready and not self._closing.is_set():
+                for hear in self._listeners:
+                    hear()
+
+    def _end(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            with contextlib.suppress(BrokenPipeError):
+                running.stdin.close()  # type: ignore[union-attr]
+            try:
+                running.wait(supervisor.GRACE + 5)
+            except subprocess.TimeoutExpired:
+                running.kill()
+                running.wait()
+            running.stdout.close()  # type: ignore[union-attr]
+        if self._record is not None:
+            self._record.unlink(missing_ok=True)
+            self._record = None
+
+    def _tail(self) -> str:
+        try:
+            text = self._log.read_text(encoding="utf-8", errors="replace")[-20_000:]
+        except OSError:
+            return f"Its log: {self._log}"
+        lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()][-_TAIL:]
+        said = redacted(" / ".join(lines), os.environ.get("VLLM_API_KEY", ""), os.environ.get("HF_TOKEN", ""))
+        return f"Its last words: {said[-1500:] or '(none)'} (all of them: {self._log})"
+
+
+def sweep(home: Path) -> int:
+    """Stop servers whose run is gone; how many there were. Each is known by process id and start time."""
+    stopped = 0
+    for path in sorted((home / "servers").glob("*.json")):
+        try:
+            record = msgspec.json.decode(path.read_bytes(), type=_Record)
+        except (OSError, msgspec.DecodeError):
+            continue
+        if record.owner.alive:
+            continue
+        if record.server.alive:
+            record.server.end_group()
+            stopped += 1
+        path.unlink(missing_ok=True)
+    return stopped
+
+
+def _executable() -> str:
+    beside = str(Path(sys.executable).parent)  # an environment that was not activated
+    found = shutil.which("vllm") or shutil.which("vllm", path=beside)
+    if found is None:
+        raise UserError(
+            "There is no `vllm` on the PATH to serve this model with. Install it where there is a GPU "
+            "(pip install 'ragrounds[vllm]'), or name a server that runs with --base-url."
+        )
+    return found
+
+
+def _environment() -> Iterator[tuple[str, str]]:
+    """Ours without providers' keys, which a server of one's own has no use for."""
+    for name, value in os.environ.items():
+        if not name.endswith("_API_KEY") or name.startswith("VLLM_"):
+            yield name, value
+    # vLLM reports its use to its makers where nothing is said.
+    yield from (("VLLM_NO_USAGE_STATS", "1"), ("DO_NOT_TRACK", "1"))
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _get(url: str) -> bytes | None:
+    request = urllib.request.Request(url)  # noqa: S310
+    if key := os.environ.get("VLLM_API_KEY"):
+        request.add_header("Authorization", f"Bearer {key}")
+    try:
+        # No proxy: it is on this machine, whatever the environment says.
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=2) as answer:
+            body: bytes = answer.read()
+            return body
+    except (OSError, urllib.error.URLError, ValueError):
+        return None
+
+
+def _how(code: int | None) -> str:
+    if code is None:
+        return "by itself"
+    return f"by signal {code - 128}" if code > 128 else f"with exit code {code}"
+
+
+def _plain(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in name)[-60:]
+
+
+def arguments_of(pairs: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
+    """Options with their values, those without a value left out."""
+    return tuple(text for option, value in pairs if value is not None for text in (option, str(value)))
