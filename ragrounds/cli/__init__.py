@@ -9,6 +9,7 @@ import typer
 from ragrounds import __version__
 from ragrounds.cli.analyse import analyse_command
 from ragrounds.cli.arena import arena_app
+from ragrounds.cli.build import build_app
 from ragrounds.cli.comparing import compare_command
 from ragrounds.cli.data import data_app
 from ragrounds.cli.doctor import doctor_command
@@ -61,6 +62,7 @@ app.command("analyse")(analyse_command)
 app.command("report")(report_command)
 app.add_typer(export_app, name="export")
 app.add_typer(arena_app, name="arena")
+app.add_typer(build_app, name="build")
 app.command("score")(score_command)
 app.add_typer(judge_app, name="judge")
 app.command("show")(show_command)

@@ -8,13 +8,17 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
 from ragrounds.errors import unknown
+from ragrounds.evals.benchmarks.reading import broken, read_bytes
 
+CARD_FILE = "card.json"
+"""Beside the files of a benchmark that was built here."""
 Task = Literal["choice", "long", "extraction", "link", "retrieval", "reranking", "similarity", "mixed"]
 
 
@@ -72,6 +76,25 @@ def remote_files(name: str) -> tuple[RemoteFile, ...]:
     cannot, be fetched."""
     files = _family(name.partition("/")[0]).file
     return tuple(file for file in files if file.of == name) or tuple(file for file in files if "/" not in file.of)
+
+
+class _Beside(Struct):
+    benchmark: Card
+
+
+def card_beside(folder: Path) -> Card | None:
+    """The card that stands beside a benchmark's files, as `ragrounds build` writes it; ``None``: there is none.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    path = folder / CARD_FILE
+    if not path.is_file():
+        return None
+    try:
+        return msgspec.json.decode(read_bytes(path), type=_Beside).benchmark
+    except msgspec.MsgspecError as error:
+        raise broken(path, f"it is not the card of a benchmark ({error})") from None
 
 
 @cache

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, assemble
-from ragrounds.evals.benchmarks.cards import Card, family_cards
+from ragrounds.evals.benchmarks.cards import Card, card_beside, family_cards
 from ragrounds.evals.benchmarks.families import FAMILIES, sample
 from ragrounds.evals.benchmarks.reading import shown
 from ragrounds.evals.benchmarks.source import Source
@@ -62,7 +62,8 @@ def load(reference: str, home: Path) -> Benchmark:
     datasets = list(dict.fromkeys(item.question.benchmark for item in items))
     # A file that is one dataset is known by that dataset's name: beir:scifact/ is beir/scifact.
     name = datasets[0] if len(datasets) == 1 and FAMILIES[wanted.family].open else wanted.name
-    card = _find_card(name) or _own_card(name, path, items)
+    built = card_beside(path) if path.is_dir() else None
+    card = msgspec.structs.replace(built, name=name) if built else _find_card(name) or _own_card(name, path, items)
     return assemble(name, card, items, path)
 
 

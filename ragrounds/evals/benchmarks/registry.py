@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark
-from ragrounds.evals.benchmarks.cards import remote_files
+from ragrounds.evals.benchmarks.cards import CARD_FILE, remote_files
 from ragrounds.evals.benchmarks.catalogue import load, parse_reference, place
 from ragrounds.evals.benchmarks.families import FAMILIES
 
@@ -105,7 +105,7 @@ def _copy(source: Path, target: Path, needs: tuple[str, ...]) -> None:
         name = source.name if any(source.match(pattern) for pattern in needs) else needs[0]
         shutil.copyfile(source, target / Path(name).name)
         return
-    for file in sorted({file for pattern in needs for file in source.glob(pattern) if file.is_file()}):
+    for file in sorted({file for pattern in (*needs, CARD_FILE) for file in source.glob(pattern) if file.is_file()}):
         copy = target / file.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)

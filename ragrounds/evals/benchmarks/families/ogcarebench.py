@@ -1,5 +1,6 @@
 """OGCaReBench: long-form questions from case reports, as CSV, JSON or JSON Lines with the columns Title, pmc_id,
-Classification, question, answer. The gold document is the case report (its PMC id).
+Classification, question, answer. The gold document is the case report (its PMC id). A dataset of one's own in the same
+form (`ragrounds build case-questions`) is ``ogcarebench/NAME``.
 
 A report's title is not kept with the question: titles of case reports name the diagnosis.
 """
@@ -35,16 +36,17 @@ def items(source: Source) -> Iterator[Item]:
         UserError: a broken file.
     """
     path = source.file("ogcarebench.csv", "ogcarebench.json", "ogcarebench.jsonl")
+    name = source.dataset or "ogcarebench"
     for number, (place, value) in enumerate(_rows(path), start=1):
         row = convert(value, _Row, path, place)
         report = str(row.pmc_id)
         question = Question(
-            id=f"ogcarebench/{number}",
-            benchmark="ogcarebench",
+            id=f"{name}/{number}",
+            benchmark=f"ogcarebench/{source.dataset}" if source.dataset else "ogcarebench",
             text=row.question,
             kind="long",
             group=row.classification,
-            cluster=f"ogcarebench/{report}",
+            cluster=f"{name}/{report}",
         )
         yield Item(question, Gold(question_id=question.id, answer=row.answer, documents=(report,)))
 
@@ -67,4 +69,5 @@ FAMILY = Family(
     items=items,
     file="the authors' file of questions (csv, json or jsonl)",
     needs=("ogcarebench.csv", "ogcarebench.json", "ogcarebench.jsonl"),
+    open=True,
 )

@@ -1,0 +1,67 @@
+"""From files to the items of a pipeline, with what is dropped before any model is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, assemble, select
+from ragrounds.evals.benchmarks.cards import Card
+
+INTAKE, SAMPLE = "intake", "sample"
+
+
+class Dropped(Struct, frozen=True, kw_only=True):
+    """Something that was left out."""
+
+    id: str
+    stage: str
+    reason: str
+    """One of a few: they are counted."""
+    detail: str = ""
+
+
+class Intake(Struct, frozen=True, kw_only=True):
+    """What a pipeline works on."""
+
+    items: Benchmark
+    """Those that were drawn, in the files' order."""
+    read: int
+    passed: int
+    """Of those read, not dropped; `items` were drawn from these."""
+    dropped: tuple[Dropped, ...] = ()
+    seed: int = 0
+    limit: int | None = None
+
+
+def take_in(
+    name: str,
+    items: Iterable[Item],
+    dropped: Iterable[Dropped] = (),
+    *,
+    of: str,
+    limit: int | None = None,
+    seed: int = 0,
+) -> Intake:
+    """Items under the name ``PIPELINE/SOURCE``, of which `limit` are drawn by `seed`; `of` says what they are made of.
+
+    Raises:
+        UserError: nothing is left, or an id stands twice.
+    """
+    left_out, passing = tuple(dropped), list(items)
+    if not passing:
+        reasons = sorted({f"{each.reason}" for each in left_out})
+        because = f"; all {len(left_out):,} were dropped ({', '.join(reasons)})" if left_out else ""
+        raise UserError(f"{of}: there is nothing to work on{because}.")
+    card = Card(name=name, title=of, task="mixed", source=of, license="not known")
+    drawn = select(assemble(name, card, passing), limit=limit, seed=seed)
+    return Intake(
+        items=drawn,
+        read=len(passing) + len(left_out),
+        passed=len(passing),
+        dropped=left_out,
+        seed=seed,
+        limit=limit,
+    )

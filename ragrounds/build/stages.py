@@ -1,0 +1,144 @@
+"""Stages of a pipeline as nodes of a graph: one after another, an item leaves where it is rejected."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from msgspec import Struct
+from typing_extensions import TypedDict
+
+from ragrounds.build.outcome import Outcome, encode
+from ragrounds.contracts import Context
+from ragrounds.evals.judging.pairs import neutral
+from ragrounds.evals.judging.parsing import objects, spoken
+from ragrounds.records import Message
+from ragrounds.texts import wellformed_all
+
+T = TypeVar("T", bound=Struct)
+Stage = Callable[[Any, Context], Awaitable[Mapping[str, Any]]]
+"""State and context → changes of the state."""
+
+TRIES = 2
+"""How often a model is asked before its output counts as malformed."""
+MALFORMED = "malformed output"
+
+
+class State(TypedDict, total=False):
+    """What every pipeline's state has."""
+
+    answer: str
+    """The outcome; once it is there, no further stage is entered."""
+
+
+class Rejected(Exception):
+    """The item is rejected here."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+        self.detail = detail
+
+
+def kept(**product: Any) -> dict[str, str]:
+    """What the last stage gives: the item is kept with this product, made of JSON-able values."""
+    return {"answer": encode(Outcome(kept=True, product=product))}
+
+
+def in_line(state: type[Any], stages: Mapping[str, Stage]) -> StateGraph[Any, Context, Any, Any]:
+    """A graph of stages in this order; `state` is a :class:`State` with fields of its own."""
+    graph: StateGraph[Any, Context, Any, Any] = StateGraph(state, context_schema=Context)
+    names = list(stages)
+    for name, stage in stages.items():
+        graph.add_node(name, _node(name, stage))
+    graph.add_edge(START, names[0])
+    for name, following in itertools.pairwise(names):
+        graph.add_conditional_edges(name, _onwards(following), [following, END])
+    graph.add_edge(names[-1], END)
+    return graph
+
+
+def _node(name: str, stage: Stage) -> Any:
+    async def node(state: Any, runtime: Runtime[Context]) -> Mapping[str, Any]:
+        try:
+            return await stage(state, runtime.context)
+        except Rejected as rejected:
+            outcome = Outcome(kept=False, stage=name, reason=rejected.reason, detail=rejected.detail)
+            return {"answer": encode(outcome)}
+
+    return node
+
+
+def _onwards(following: str) -> Callable[[Any], str]:
+    def onwards(state: Any) -> str:
+        return END if state.get("answer") else following
+
+    return onwards
+
+
+async def ask_for(
+    context: Context,
+    prompt: str,
+    kind: type[T],
+    *,
+    role: str,
+    check: Callable[[T], str] = lambda read: "",
+    shorten: str = "",
+    **values: str,
+) -> T:
+    """Ask for a JSON object with the fields of `kind`; where it cannot be read, once more as a new occurrence.
+
+    Args:
+        context: The item's.
+        prompt: Name of a prompt; `values` go into it with the marks taken out that fence texts there.
+        kind: What the reply must hold. The last object that fits counts.
+        role: Whose tokens these are, and the name of the model that is asked where one of that name is given.
+        check: What is wrong with the form of a reply that could be read (a number out of range); empty: nothing.
+        shorten: Which of `values` is cut where the model's window is too small for it.
+
+    Raises:
+        Rejected: both replies were malformed; the detail says how the last one was.
+    """
+    messages = _fitting(context, prompt, role, shorten, {name: neutral(text) for name, text in values.items()})
+    why = ""
+    for _ in range(TRIES):
+        reply = await context.ask(messages, role=role)
+        try:
+            found = read_object(reply.text, kind)
+            why = check(found)
+        except ValueError as error:
+            why = "the reply was cut off" if reply.finish == "length" else str(error)
+        if not why:
+            return found
+        context.note("malformed", why)
+    raise Rejected(MALFORMED, why)
+
+
+def read_object(text: str, kind: type[T]) -> T:
+    """The last JSON object in a reply that has the fields of `kind`; what was thought aloud is passed over.
+
+    Raises:
+        ValueError: there is none; says what is wrong with the last object.
+    """
+    why = "empty reply" if not text.strip() else "no JSON object in the reply"
+    for found, _ in reversed(list(objects(spoken(text)))):
+        try:
+            return msgspec.convert(wellformed_all(found), kind)
+        except msgspec.ValidationError as error:
+            why = str(error) if why.endswith("reply") else why
+    raise ValueError(why)
+
+
+def _fitting(context: Context, prompt: str, role: str, shorten: str, values: dict[str, str]) -> tuple[Message, ...]:
+    language = context.stem.language
+    if shorten:
+        room = context.room(context.prompts.render(prompt, language, **{**values, shorten: ""}), role=role)
+        text = values[shorten]
+        if room is not None and context.count(text, role=role) > room:
+            values = {**values, shorten: context.cut(text, room, role=role)}
+            context.note("cut", f"{shorten}: only the first {room:,} tokens fit the model's window")
+    return context.prompts.render(prompt, language, **values)

@@ -1,0 +1,111 @@
+"""Writing a built benchmark: each file whole or not at all, and the card last."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from ragrounds.build.card import BuiltCard
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks.cards import CARD_FILE
+
+Lines = Iterable[bytes]
+Files = Mapping[str, Lines]
+"""Name inside the folder → lines with their ends."""
+
+
+def check_folder(folder: Path, pipeline: str) -> None:
+    """See before anything is paid that the result can be written there.
+
+    Raises:
+        UserError: it is a file, or a folder with something in it that this pipeline did not write.
+    """
+    if folder.is_dir():
+        inside = any(folder.iterdir())
+        if inside and _made_by(folder) != pipeline:
+            raise UserError(
+                f"{folder} holds other files than a benchmark by {pipeline}: name a new or an empty folder with --out."
+            )
+    elif folder.exists():
+        raise UserError(f"{folder} is not a folder: name a new one with --out.")
+
+
+def write_built(folder: Path, files: Files, card: BuiltCard) -> BuiltCard:
+    """Write the files and then ``card.json`` with their hashes; gives the card as written.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+    try:
+        hashes = {name: _write(folder / name, lines) for name, lines in files.items()}
+        written = replace(card, made=replace(card.made, files=hashes))
+        text = msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n"
+        _write(folder / CARD_FILE, [text])
+    except OSError as error:
+        raise UserError(f"Cannot write {error.filename or folder}: {error.strerror}. Choose another --out.") from None
+    return written
+
+
+def json_lines(rows: Iterable[Any]) -> Iterator[bytes]:
+    """A JSON object a line."""
+    return (msgspec.json.encode(row) + b"\n" for row in rows)
+
+
+def beir_files(
+    documents: Iterable[tuple[str, str, str]],
+    queries: Mapping[str, str],
+    judgements: Mapping[str, Mapping[str, int]],
+    split: str = "test",
+) -> dict[str, Lines]:
+    """The files of a BEIR folder. `documents` are id, title and text; `judgements` query → document → grade."""
+    return {
+        "corpus.jsonl": json_lines({"_id": id, "title": title, "text": text} for id, title, text in documents),
+        "queries.jsonl": json_lines({"_id": id, "text": text} for id, text in queries.items()),
+        f"qrels/{split}.tsv": qrels_lines(judgements),
+    }
+
+
+def qrels_lines(judgements: Mapping[str, Mapping[str, int]]) -> Iterator[bytes]:
+    """BEIR's judgements with their heading.
+
+    Raises:
+        UserError: an id with a blank in it, which the format cannot carry.
+    """
+    yield b"query-id\tcorpus-id\tscore\n"
+    for query, judged in judgements.items():
+        for document, grade in judged.items():
+            if len(f"{query} {document}".split()) != 2 or not query or not document:
+                raise UserError(f"Judgements cannot carry the ids {query!r} and {document!r}: a blank is in them.")
+            yield f"{query}\t{document}\t{grade}\n".encode()
+
+
+def _write(path: Path, lines: Lines) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256()
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for line in lines:
+                digest.update(line)
+                file.write(line)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return digest.hexdigest()
+
+
+def _made_by(folder: Path) -> str:
+    try:
+        found = msgspec.json.decode((folder / CARD_FILE).read_bytes())
+        return str(found["made"]["pipeline"])
+    except (OSError, msgspec.MsgspecError, KeyError, TypeError):
+        return ""

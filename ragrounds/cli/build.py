@@ -1,0 +1,13 @@
+"""`ragrounds build`: benchmarks made from one's own reports, queries and corpora."""
+
+from __future__ import annotations
+
+import typer
+
+build_app = typer.Typer(
+    help="Make a benchmark: pipelines of the papers as LangGraph graphs, journaled, priced, resumable, traced.\n\n"
+    "Each ends in a folder that `ragrounds data add` takes and `ragrounds run` or `ragrounds retrieve` replays, with "
+    "card.json (how it was made) and rejected.jsonl (what was not kept, and why).",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
