@@ -26,7 +26,8 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.outlines import Filter
 from ragrounds.evals.store.packing import pack
 from ragrounds.evals.store.pages import Pages
-from ragrounds.evals.store.store import Store, blob_rows
+from ragrounds.evals.store.rows import blob_rows
+from ragrounds.evals.store.store import Store
 from ragrounds.records import (
     Attempt,
     Call,

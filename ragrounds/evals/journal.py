@@ -17,7 +17,8 @@ from ragrounds.contracts import Entry
 from ragrounds.errors import StopRun
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.packing import pack, storable, unpack
-from ragrounds.evals.store.store import Store, blob_rows, now
+from ragrounds.evals.store.rows import blob_rows
+from ragrounds.evals.store.store import Store, now
 from ragrounds.evals.store.writer import Row
 
 T = TypeVar("T", bound=Struct)
@@ -33,7 +34,7 @@ class StoreJournal:
 
     def __init__(self, store: Store, mode: Mode = "reuse") -> None:
         self._store = store
-        self._mode = mode
+        self.mode = mode
         self._flying: dict[str, asyncio.Future[Any]] = {}
         self._reading: sa.Connection | None = None
         self.made = 0
@@ -50,13 +51,13 @@ class StoreJournal:
                 continue  # the one who made the call was cancelled: somebody else makes it
             self.reused += 1
             return response, True
-        if self._mode != "fresh":
+        if self.mode != "fresh":
             found = self._find(entry.key, kind)
             if found is not None:
                 self.reused += 1
                 response, mark = found
                 return response, not mark or mark != entry.payer
-            if self._mode == "replay":
+            if self.mode == "replay":
                 raise StopRun(f"Replay: this call is not in the journal: {_described(entry)}")
         return await self._make(entry, make), False
 

@@ -1,4 +1,4 @@
-"""What a run has spent, where attempts were killed, failed or began again: every call is counted by who paid it, once."""
+"""What a run has spent where attempts were killed, failed or began again: a call counts where it was paid, once."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from ragrounds.evals.arena.arena import Arena
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, upsert, writing_failed
 from ragrounds.evals.store.packing import compress, decompress, pack, unpack
-from ragrounds.evals.store.store import Store, blob_rows, now
+from ragrounds.evals.store.rows import blob_rows
+from ragrounds.evals.store.store import Store, now
 from ragrounds.evals.store.writer import Row
 from ragrounds.records import Call, Usage
 

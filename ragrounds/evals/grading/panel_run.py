@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
+from ragrounds.errors import UserError
 from ragrounds.evals.grading.billing import bill
-from ragrounds.evals.grading.grade import Grade, Grader, judges_itself
+from ragrounds.evals.grading.grade import Grade, Grader, Voting, judges_itself
 from ragrounds.evals.grading.panel import grade_by_panel
 from ragrounds.evals.grading.run import writers
 from ragrounds.evals.store.store import Store
@@ -59,14 +60,16 @@ async def grade_run_by_panel(
     """Let every judge grade every attempt of a run, or those `wanted`, and write the scores of the majority.
 
     Raises:
-        UserError: fewer than two judges, or one of them twice.
+        UserError: fewer than two judges, or one of them twice; verdicts that are numbers, on which nobody can vote.
         ragrounds.errors.StopRun: a judge cannot be asked at all; nothing is written.
     """
+    if not isinstance(grader, Voting):
+        raise UserError(f"{grader.protocols[0]} is a number, and numbers have no majority: name one --judge.")
     questions, golds = store.questions(run)
     by_id = {question.id: question for question in questions}
     attempts = list(filter(wanted, store.attempts(run)))
     made = await grade_by_panel(grader, judges, attempts, by_id, golds, journal, prompts, at_once=at_once, done=done)
-    store.add_scores(run, made.scores)
+    store.add_scores(run, made.scores, made.calls)
     took = bill(made.calls)
     return PanelGradedRun(
         run=run.id,

@@ -62,8 +62,9 @@ async def grade_run(
     attempts = filter(wanted, store.attempts(run))
     grades = await grade_attempts(grader, attempts, by_id, golds, judge, journal, prompts, at_once=at_once, done=done)
     scores = [score for grade in grades for score in grade.scores]
-    store.add_scores(run, scores)
-    took = bill([call for grade in grades for call in grade.calls])
+    calls = [call for grade in grades for call in grade.calls]
+    store.add_scores(run, scores, calls)
+    took = bill(calls)
     return GradedRun(
         run=run.id,
         judge=judge.spec,

@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, open_engine, shown, upsert, writing_failed
-from ragrounds.evals.store.packing import compress, decompress, pack, storable, unpack
+from ragrounds.evals.store.outlines import Item
+from ragrounds.evals.store.packing import compress, decompress, unpack
+from ragrounds.evals.store.rows import attempt_of, attempt_rows, run_body, run_of, score_rows
 from ragrounds.evals.store.writer import Row, Writer, group
-from ragrounds.records import Attempt, Event, Gold, Question, Run, Score, Usage
-from ragrounds.texts import wellformed
+from ragrounds.records import Attempt, Call, Gold, Question, Run, Score
 
 T = TypeVar("T")
 _CHUNK = 500
@@ -25,16 +25,6 @@ _PASSAGE = 4000
 """Characters up to which a text is kept in memory."""
 _KEPT = 8192
 """Texts kept in memory: some 10 MB of passages."""
-
-
-class _Body(Struct, frozen=True):
-    text: str
-    events: tuple[Event, ...]
-
-
-class _Item(Struct, frozen=True):
-    question: Question
-    gold: Gold
 
 
 class Store:
@@ -82,11 +72,11 @@ class Store:
                 "set": run.questions,
                 "position": position,
                 "question_id": question.id,
-                "body": compress(msgspec.msgpack.encode(_Item(question, golds[question.id]))),
+                "body": compress(msgspec.msgpack.encode(Item(question, golds[question.id]))),
             }
             for position, question in enumerate(questions)
         ]
-        body = compress(msgspec.msgpack.encode(run))
+        body = run_body(run)
         row = {"id": run.id, "fingerprint": run.fingerprint, "created": run.created, "body": body}
         try:
             with self.engine.begin() as connection:
@@ -100,7 +90,7 @@ class Store:
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
         rows = self._read(sa.select(schema.runs.c.body).order_by(schema.runs.c.number))
-        return [msgspec.msgpack.decode(decompress(row.body), type=Run) for row in rows]
+        return [run_of(row.body) for row in rows]
 
     def latest(self, fingerprint: str) -> Run | None:
         """The newest run with this fingerprint."""
@@ -111,7 +101,7 @@ class Store:
             .limit(1)
         )
         row = self._read(statement).first()
-        return msgspec.msgpack.decode(decompress(row.body), type=Run) if row else None
+        return run_of(row.body) if row else None
 
     def run(self, reference: str) -> Run:
         """A run by its id, the beginning of its id, or its agent's text (the newest of that agent).
@@ -149,40 +139,19 @@ class Store:
             .where(schema.questions.c.set == run.questions)
             .order_by(schema.questions.c.position)
         )
-        items = [msgspec.msgpack.decode(decompress(row.body), type=_Item) for row in self._read(statement)]
+        items = [msgspec.msgpack.decode(decompress(row.body), type=Item) for row in self._read(statement)]
         return [item.question for item in items], {item.question.id: item.gold for item in items}
 
     # Attempts
 
-    def attempt_rows(self, attempt: Attempt, number: int) -> list[Row]:
-        """The rows of an attempt, its long texts apart."""
-        body, apart = pack(storable(_Body(attempt.text, attempt.events)))
-        usage = attempt.usage
-        row = {
-            "run": number,
-            "question_id": attempt.question_id,
-            "epoch": attempt.epoch,
-            "status": attempt.status,
-            # A text column of PostgreSQL takes no NUL, and no encoder takes lone surrogates.
-            "reason": wellformed(attempt.reason).replace("\0", "\ufffd"),
-            "input": usage.input if usage else None,
-            "output": usage.output if usage else None,
-            "cached": usage.cached if usage else None,
-            "reasoning": usage.reasoning if usage else None,
-            "spent": attempt.spent,
-            "cold": attempt.cold,
-            "seconds": attempt.seconds,
-            "at": attempt.at,
-            "calls": attempt.calls,
-            "body": body,
-        }
-        return [*blob_rows(apart), (schema.attempts, row)]
+    attempt_rows = staticmethod(attempt_rows)
+    score_rows = staticmethod(score_rows)
 
     def add_attempts(self, run: Run, attempts: Iterable[Attempt], scores: Iterable[Score] = ()) -> None:
         """Write many attempts at once (imports)."""
         number = self._number(run)
-        rows = [row for attempt in attempts for row in self.attempt_rows(attempt, number)]
-        rows += [(schema.scores, _score_row(score, number)) for score in scores]
+        rows = [row for attempt in attempts for row in attempt_rows(attempt, number)]
+        rows += score_rows(scores, number)
         self._write(rows)
 
     def done(self, run: Run) -> dict[tuple[str, int], str]:
@@ -197,7 +166,7 @@ class Store:
         """All attempts of a run without text and events: enough for tables."""
         columns = [column for column in schema.attempts.c if column.name != "body"]
         rows = self._read(sa.select(*columns).where(schema.attempts.c.run == self._number(run)))
-        return [_attempt(run, row, _Body("", ())) for row in rows]
+        return [attempt_of(run, row, None) for row in rows]
 
     def attempts(self, run: Run) -> Iterator[Attempt]:
         """All attempts of a run, complete, read in pieces."""
@@ -213,7 +182,7 @@ class Store:
             )
             rows = self._read(statement).all()
             for row in rows:
-                yield _attempt(run, row, unpack(row.body, _Body, self.texts))
+                yield attempt_of(run, row, self.texts)
             if len(rows) < _CHUNK:
                 return
             after = (rows[-1].question_id, rows[-1].epoch)
@@ -225,17 +194,16 @@ class Store:
             table.c.run == self._number(run), table.c.question_id == question_id, table.c.epoch == epoch
         )
         row = self._read(statement).first()
-        return _attempt(run, row, unpack(row.body, _Body, self.texts)) if row else None
+        return attempt_of(run, row, self.texts) if row else None
 
     # Scores
 
-    def score_rows(self, scores: Iterable[Score], number: int) -> list[Row]:
-        """The rows of some scores of the run `number`."""
-        return [(schema.scores, _score_row(score, number)) for score in scores]
-
-    def add_scores(self, run: Run, scores: Iterable[Score]) -> None:
-        """Write scores; one of the same protocol, question and epoch is replaced."""
-        self._write(self.score_rows(scores, self._number(run)))
+    def add_scores(self, run: Run, scores: Iterable[Score], calls: Iterable[Call] = ()) -> None:
+        """Write scores; one of the same protocol, question and epoch is replaced. `calls`: the judges' calls that they
+        rest on, so that `gc` keeps them and an export takes them along."""
+        number = self._number(run)
+        keys = (bytes.fromhex(call.key) for call in calls if call.key and not call.error)
+        self._write([*score_rows(scores, number), *((schema.gradings, {"run": number, "key": key}) for key in keys)])
 
     def scores(self, run: Run, protocol: str | None = None) -> list[Score]:
         """Scores of a run, of one protocol or of all."""
@@ -305,15 +273,10 @@ class Store:
         try:
             with self.engine.begin() as connection:
                 for table, keyed in by_table.values():
-                    build = insert_new if table is schema.blobs else upsert
+                    build = insert_new if table in (schema.blobs, schema.gradings) else upsert
                     connection.execute(build(self.engine, table), list(keyed.values()))
         except sa.exc.SQLAlchemyError as error:
             raise writing_failed(self.engine, error) from error
-
-
-def blob_rows(apart: Mapping[bytes, bytes]) -> list[Row]:
-    """Rows for texts stored apart."""
-    return [(schema.blobs, {"hash": hash, "data": data}) for hash, data in apart.items()]
 
 
 def new_run_id(agent: str, fingerprint: str, taken: Iterable[str]) -> str:
@@ -330,29 +293,3 @@ def new_run_id(agent: str, fingerprint: str, taken: Iterable[str]) -> str:
 def now() -> float:
     """Wall-clock seconds, for the record only: durations are measured on the monotonic clock."""
     return round(time.time(), 3)
-
-
-def _attempt(run: Run, row: Any, body: _Body) -> Attempt:
-    usage = None if row.input is None else Usage(row.input, row.output, row.cached, row.reasoning)
-    return Attempt(
-        run=run.id,
-        question_id=row.question_id,
-        epoch=row.epoch,
-        status=row.status,
-        text=body.text,
-        reason=row.reason,
-        usage=usage,
-        spent=row.spent,
-        cold=row.cold,
-        seconds=row.seconds,
-        at=row.at,
-        calls=row.calls,
-        events=body.events,
-    )
-
-
-def _score_row(score: Score, number: int) -> dict[str, Any]:
-    row = {"run": number, **msgspec.structs.asdict(score)}
-    for name in ("prediction", "reason"):
-        row[name] = wellformed(row[name]).replace("\0", "\ufffd")
-    return row
