@@ -23,6 +23,7 @@ from pathlib import Path
 from aiohttp import web
 
 from tests.servers.faults import misbehave
+from tests.servers.prefixes import PrefixCache
 from tests.servers.recorded import Recorded
 
 
@@ -39,6 +40,9 @@ class Server:
         self.tries: Counter[str] = Counter()
         self.keys_seen: set[str] = set()
         self.log = options.log.open("a", buffering=1) if options.log else None
+        self.port: int = options.port
+        self.names: tuple[str, ...] = ("test",)
+        self.prefixes = PrefixCache(options.cache_blocks) if options.cache_blocks else None
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         self.keys_seen.add(request.headers.get("authorization", ""))
@@ -47,6 +51,7 @@ class Server:
         digest = hashlib.sha256(json.dumps([body["messages"], model]).encode()).hexdigest()[:16]
         self.asked[digest] += 1
         self.tries[digest] += 1
+        cached = self.prefixes.read(written(body["messages"])) // 4 if self.prefixes else 0
         await asyncio.sleep(self.random.uniform(*self.latency))
         if model.startswith("fault-"):
             return await misbehave(model.removeprefix("fault-"), self.tries[digest], request, completion)
@@ -56,7 +61,8 @@ class Server:
             texts = self.recorded.replies(model.removeprefix("recorded-"), prompt)
         else:
             texts = [fixed_reply(prompt)]
-        response = web.Response(body=completion(texts, model, prompt), content_type="application/json")
+        body = completion(texts, model, prompt, cached=cached)
+        response = web.Response(body=body, content_type="application/json")
         try:
             await response.prepare(request)
             await response.write_eof()
@@ -84,13 +90,16 @@ class Server:
                 "checked": dict(self.recorded.checked) if self.recorded else {},
                 "documents": dict(self.recorded.held) if self.recorded else {},
                 "keys_seen": sorted(self.keys_seen),
+                "prefix": [self.prefixes.found, self.prefixes.looked] if self.prefixes else [0, 0],
             }
         )
 
     async def models(self, request: web.Request) -> web.Response:
-        return web.json_response(
-            {"object": "list", "data": [{"id": "test", "object": "model", "max_model_len": 32768}]}
-        )
+        listed = [{"id": name, "object": "model", "max_model_len": 32768} for name in self.names]
+        return web.json_response({"object": "list", "data": listed})
+
+    async def health(self, request: web.Request) -> web.Response:
+        return web.Response()
 
 
 def fixed_reply(prompt: str) -> str:
@@ -99,20 +108,28 @@ def fixed_reply(prompt: str) -> str:
     return json.dumps({"step_by_step_thinking": "A fixed reply of the test server.", "answer_choice": letter})
 
 
-def completion(texts: list[str], model: str, prompt: str, finish: str = "stop") -> bytes:
+def written(messages: list[dict[str, str]]) -> str:
+    """The conversation as one text, as a template would write it."""
+    return "".join(f"<{message['role']}>{message['content']}" for message in messages)
+
+
+def completion(texts: list[str], model: str, prompt: str, finish: str = "stop", cached: int = 0) -> bytes:
     """A chat completion with one choice for each text (none: no choices)."""
     choices = [
         {"index": i, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
         for i, text in enumerate(texts[:1])
     ]
-    given, written = len(prompt) // 4, sum(len(text) for text in texts[:1]) // 4
-    usage = {"prompt_tokens": given, "completion_tokens": written, "total_tokens": given + written}
+    given, length = len(prompt) // 4, sum(len(text) for text in texts[:1]) // 4
+    usage = {"prompt_tokens": given, "completion_tokens": length, "total_tokens": given + length}
+    if cached:
+        usage |= {"prompt_tokens_details": {"cached_tokens": min(cached, given)}}  # type: ignore[dict-item]
     return json.dumps(
         {"id": "c", "object": "chat.completion", "created": 0, "model": model, "choices": choices, "usage": usage}
     ).encode()
 
 
-def main() -> None:
+def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The server's options, by default from the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--benchmark", type=Path)
@@ -124,27 +141,32 @@ def main() -> None:
     parser.add_argument("--faults", type=float, default=0.0, help="share of requests that meet a fault")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--log", type=Path)
-    options = parser.parse_args()
-    server = Server(options)
+    parser.add_argument("--cache-blocks", type=int, default=0, help="keep so many blocks of prompts, as vLLM does")
+    return parser.parse_args(arguments)
+
+
+def serve(server: Server) -> None:
+    """Answer on loopback until interrupted. The port is printed when it is open."""
     app = web.Application(client_max_size=64 * 2**20)
     app.router.add_post("/v1/chat/completions", server.complete)
     app.router.add_get("/v1/models", server.models)
+    app.router.add_get("/health", server.health)
     app.router.add_get("/stats", server.stats)
 
-    async def serve() -> None:
+    async def run() -> None:
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", options.port, backlog=1024)
+        site = web.TCPSite(runner, "127.0.0.1", server.port, backlog=1024)
         await site.start()
         sockets = site._server.sockets  # type: ignore[union-attr]
         print(sockets[0].getsockname()[1], flush=True)
         await asyncio.Event().wait()
 
     try:
-        asyncio.run(serve())
+        asyncio.run(run())
     except KeyboardInterrupt:
         sys.exit(0)
 
 
 if __name__ == "__main__":
-    main()
+    serve(Server(options_of()))

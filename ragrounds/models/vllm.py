@@ -1,0 +1,216 @@
+"""``vllm:NAME``: a model whose server is started when it is first needed, or joined where ``base_url`` names one.
+
+Nothing is started for a run that the journal answers. The model's identity is its name, its weights and its sampling,
+never the server's address, so a recorded call is found again whatever port the server had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ragrounds.contracts import Continuation, Request
+from ragrounds.errors import StopRun, UserError
+from ragrounds.models.faults import CallFailed
+from ragrounds.models.openai_compatible import OpenAICompatible
+from ragrounds.models.opening import starts_server
+from ragrounds.models.options import ModelOptions, read_options
+from ragrounds.models.prices import Price
+from ragrounds.models.provided import Provided
+from ragrounds.models.vllm_server import Command, Tell, VllmServer, arguments_of
+from ragrounds.records import Fault, Reply
+from ragrounds.specs import parse
+
+_MOMENT = 10
+"""Looks at the server, a tenth of a second apart, after a connection failed."""
+
+
+def say(line: str) -> None:
+    """Where nothing else is wanted, progress goes to stderr."""
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+
+class VllmModel(Provided):
+    """A chat model on a server of our own (contract: :class:`ragrounds.contracts.Model`)."""
+
+    def __init__(self, options: ModelOptions, price: Price | None = None, tell: Tell = say) -> None:
+        super().__init__(options, price)
+        self._prices = price
+        self._command = command_of(options)
+        self._tell = tell
+        self._server: VllmServer | None = None
+        self._joined: OpenAICompatible | None = None
+        self._opening: asyncio.Lock | None = None
+        self._flying: set[asyncio.Task[Any]] = set()
+        self._lost: set[asyncio.Task[Any]] = set()
+
+    @property
+    def continues(self) -> Continuation:
+        """How the model goes on with a text of its own."""
+        return self._options.continues
+
+    async def complete(self, request: Request, faults: list[Fault]) -> Reply:
+        """See the contract. The first call starts the server.
+
+        Raises:
+            StopRun: the server cannot be started, or has ended by itself.
+        """
+        joined = self._joined or await self._opened()
+        task = asyncio.current_task()
+        assert task is not None
+        self._flying.add(task)
+        try:
+            return await self._asked(joined, request, faults)
+        except asyncio.CancelledError:
+            # Cancelled because the server is gone, and by nobody else.
+            if task in self._lost and task.uncancel() == 0:
+                self._check()
+            raise
+        finally:
+            self._flying.discard(task)
+            self._lost.discard(task)
+
+    async def _asked(self, joined: OpenAICompatible, request: Request, faults: list[Fault]) -> Reply:
+        self._check()
+        try:
+            return await joined.complete(request, faults)
+        except (StopRun, CallFailed) as error:
+            if isinstance(error, CallFailed) and error.kind != "connection":
+                raise
+            # The server's end says more than that a connection was cut, but takes a moment to be seen.
+            for _ in range(_MOMENT):
+                self._check()
+                await asyncio.sleep(0.1)
+            raise
+
+    async def close(self) -> None:
+        """Close the connections; the server is stopped when its last model is closed."""
+        joined, self._joined = self._joined, None
+        if joined is not None:
+            await joined.close()
+        server, self._server = self._server, None
+        if server is not None:
+            await asyncio.to_thread(_servers.give_back, server)
+
+    async def _opened(self) -> OpenAICompatible:
+        self._opening = self._opening or asyncio.Lock()
+        async with self._opening:
+            if self._joined is None:
+                loop = asyncio.get_running_loop()
+                server = self._server = self._server or _servers.take(self._command, self._tell)
+                server.when_died(lambda: _threadsafe(loop, self._hear_death))
+                url = await asyncio.to_thread(server.start)
+                self._joined = OpenAICompatible(_at(self._options, url), self._prices)
+            return self._joined
+
+    def _check(self) -> None:
+        if self._server is not None and self._server.died:
+            raise self._server.death()
+
+    def _hear_death(self) -> None:
+        """Calls in flight would wait for an answer, and be tried again, until their patience ends."""
+        for task in self._flying:
+            self._lost.add(task)
+            task.cancel()
+
+
+class _Servers:
+    """The servers of this process: equal commands share one, which ends with its last user."""
+
+    def __init__(self) -> None:
+        self._users: dict[Command, tuple[VllmServer, int]] = {}
+
+    def take(self, command: Command, tell: Tell) -> VllmServer:
+        from ragrounds.settings import read_settings
+
+        server, users = self._users.get(command) or (VllmServer(command, read_settings().home, tell), 0)
+        self._users[command] = (server, users + 1)
+        return server
+
+    def give_back(self, server: VllmServer) -> None:
+        known, users = self._users.pop(server.command)
+        if users > 1:
+            self._users[server.command] = (known, users - 1)
+        else:
+            known.stop()
+
+
+_servers = _Servers()
+
+
+@contextlib.contextmanager
+def served(models: Iterable[str], tell: Tell = say) -> Iterator[Mapping[str, str]]:
+    """Start the servers that some models need, for other processes to join: text → text with the server's address.
+
+    Models of other providers, and those that join a server already, stand in it unchanged. The joined text has the
+    same identity, so it leads to the same runs and the same recorded calls. The servers end with the block, or with
+    this process.
+
+    Raises:
+        UserError: a model's text is wrong, or there is no ``vllm``.
+        StopRun: a server could not be started.
+    """
+    taken: list[VllmServer] = []
+    joined: dict[str, str] = {}
+    try:
+        for text in models:
+            spec = parse(text)
+            if starts_server(text):
+                server = _servers.take(command_of(read_options(spec)), tell)
+                taken.append(server)
+                joined[text] = str(spec.having(base_url=server.start()))
+            else:
+                joined[text] = text
+        yield joined
+    finally:
+        for server in taken:
+            _servers.give_back(server)
+
+
+def open_vllm(options: ModelOptions, price: Price | None = None) -> VllmModel | OpenAICompatible:
+    """Join the server that is named, or be ready to start one. Nothing is sent or started yet.
+
+    Raises:
+        UserError: `extra` is not a line of arguments.
+    """
+    return OpenAICompatible(options, price) if options.serving.urls else VllmModel(options, price)
+
+
+def command_of(options: ModelOptions) -> Command:
+    """What to serve. Nothing of it ever passes through a shell.
+
+    Raises:
+        UserError: `extra` is not a line of arguments.
+    """
+    engine, weights = options.engine, options.weights
+    try:
+        extra = shlex.split(weights.extra or "")
+    except ValueError as error:
+        raise UserError(f"vllm: extra={weights.extra!r} cannot be read as arguments: {error}.") from error
+    pairs = [
+        ("--revision", weights.revision),
+        ("--quantization", weights.quantization),
+        ("--dtype", weights.dtype),
+        ("--tensor-parallel-size", engine.tensor_parallel),
+        ("--max-model-len", engine.max_model_len),
+        ("--gpu-memory-utilization", engine.gpu_memory),
+        ("--max-num-seqs", engine.max_num_seqs),
+    ]
+    # Told how much of a prompt came from its prefix cache, the ledger can price it.
+    arguments = (*arguments_of(pairs), "--enable-prompt-tokens-details", *extra)
+    return Command(options.model, arguments, engine.start_timeout)
+
+
+def _at(options: ModelOptions, url: str) -> ModelOptions:
+    return msgspec.structs.replace(options, serving=msgspec.structs.replace(options.serving, base_url=url))
+
+
+def _threadsafe(loop: asyncio.AbstractEventLoop, call: Any) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop has ended, and with it every call
+        loop.call_soon_threadsafe(call)
