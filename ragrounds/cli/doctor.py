@@ -13,6 +13,7 @@ _EXTRAS = {
     "local": "sentence_transformers",
     "mcp": "mcp",
     "postgresql": "psycopg",
+    "ragas": "ragas",
     "web": "trafilatura",
 }
 """Extra → a module that it brings."""

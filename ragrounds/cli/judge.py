@@ -36,11 +36,16 @@ judge_app = typer.Typer(
 @judge_app.command(_DEFAULT)
 def judge_command(
     run: str = typer.Argument(help="A run: an id, the beginning of one, or an agent's text."),
-    kind: str = typer.Option(..., help="equivalence (to a reference answer) or statements (entailed, contradicted)."),
+    kind: str = typer.Option(
+        ...,
+        help="equivalence (to a reference answer), statements (entailed, contradicted), ragas (its five figures) or "
+        "one of them, such as ragas_faithfulness.",
+    ),
     judge: list[str] = typer.Option(
         [], "--judge", "--model", help="The judge, provider:model[…] (repeatable: the majority of the panel counts)."
     ),
     base_url: str = typer.Option(None, help="The judges' server, where it is OpenAI-compatible."),
+    embedder: str = typer.Option(None, help="For ragas' answer relevancy: 'dense[model=…]' or a retriever's card."),
     epoch: list[int] = typer.Option([], help="Only this epoch, from 0 (repeatable). [default: all]"),
     concurrency: int = typer.Option(None, min=1, help="Answers graded at once. [default: 16]"),
     journal: str = typer.Option("reuse", help="Recorded calls: reuse, replay (no network; a miss is an error), fresh."),
@@ -55,28 +60,30 @@ def judge_command(
       ragrounds judge direct_cot --kind equivalence --judge openai:gpt-4o-mini
 
       ragrounds judge direct_cot --kind statements --judge openai:gpt-4o --judge anthropic:claude-sonnet-4-5
+
+      ragrounds judge vanilla_rag --kind ragas --judge openai:gpt-4o --embedder 'dense[model="openai:NAME"]'
     """
     import asyncio
 
-    from ragrounds.cli.common import open_store, print_json, say, settings
+    from ragrounds.cli.common import one_of, open_store, print_json, say, settings
     from ragrounds.cli.counting import counting
     from ragrounds.cli.judging import open_judges
-    from ragrounds.errors import UserError, nearest
     from ragrounds.evals.comparison import compare
-    from ragrounds.evals.grading import Grade, gradable, grade_run, grade_run_by_panel
+    from ragrounds.evals.grading import Grade, Means, gradable, grade_run, grade_run_by_panel
     from ragrounds.evals.grading import kind as find_kind
     from ragrounds.evals.journal import StoreJournal
+    from ragrounds.models.prices import read_prices
     from ragrounds.prompts.loader import PromptFolder
+    from ragrounds.tools.naming import named_embedder
     from ragrounds.ui.tables import print_comparison
 
     chosen, wanted = settings(), find_kind(kind)
-    modes = ("reuse", "replay", "fresh")
-    if journal not in modes:
-        raise UserError(f"--journal {journal!r} is unknown.{nearest(journal, modes)} Known: {', '.join(modes)}.")
-    mode: Any = journal
+    mode: Any = one_of("--journal", journal, ("reuse", "replay", "fresh"))
     with open_store(chosen) as store:
         found = store.run(run)
         fitting = gradable(store, found, wanted, epoch)
+        vectors = named_embedder(embedder) if embedder else None
+        grader = wanted.grader(Means(store=store, embedder=vectors, prices=read_prices(chosen.home / "prices.toml")))
         judges = open_judges(judge, base_url, chosen)
         recorded, prompts = StoreJournal(store, mode), PromptFolder()
         seen = 0
@@ -94,8 +101,8 @@ def judge_command(
                     at_once = concurrency or chosen.concurrency
                     more: Any = {"at_once": at_once, "wanted": fitting, "done": done}
                     if len(judges) == 1:
-                        return await grade_run(store, found, wanted.grader, judges[0], recorded, prompts, **more)
-                    return await grade_run_by_panel(store, found, wanted.grader, judges, recorded, prompts, **more)
+                        return await grade_run(store, found, grader, judges[0], recorded, prompts, **more)
+                    return await grade_run_by_panel(store, found, grader, judges, recorded, prompts, **more)
             finally:
                 for model in judges:
                     await model.close()
@@ -162,12 +169,11 @@ def agreement_command(
     """
     from ragrounds.cli.common import open_store, print_json, settings
     from ragrounds.errors import UserError
-    from ragrounds.evals.grading import kind as find_kind
-    from ragrounds.evals.grading import verdicts
+    from ragrounds.evals.grading import labelling, verdicts
     from ragrounds.evals.grading.labels import agreement, read_labels
     from ragrounds.ui.text import one_line
 
-    wanted = find_kind(kind)
+    wanted = labelling(kind)
     labels = read_labels(human, item=item, raters=rater)
     given = {label for row in labels.items.values() for label in row if label}
     unknown = sorted(given - set(wanted.labels))

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.figures import protocol_values
+from ragrounds.evals.grading.ragas_metrics import PROTOCOLS as RAGAS
 from ragrounds.evals.scoring import scorers_for
 from ragrounds.evals.scoring.registry import SCORERS, suits
 from ragrounds.evals.store.store import Store
@@ -19,9 +20,9 @@ from ragrounds.records import Attempt, Gold, Question, Run, Score
 
 LOWER_IS_BETTER = frozenset({"contradiction"})
 """Protocols whose score is a fault: there is no frontier of them, and no price of one more."""
-SHOWN = ("mirage", "strict", "facts", "triplets", "equivalent", "comprehensiveness", "contradiction")
+SHOWN = ("mirage", "strict", "facts", "triplets", "equivalent", "comprehensiveness", "contradiction", *RAGAS)
 """Protocols that tables show where none is named; the others stand in ``--json`` or are named with ``--protocol``."""
-_LONG = ("facts", "rouge-l", "equivalent", "comprehensiveness", "contradiction")
+_LONG = ("facts", "rouge-l", "equivalent", "comprehensiveness", "contradiction", *RAGAS)
 
 
 def shown(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
@@ -74,7 +75,8 @@ class Ground(Struct, frozen=True, kw_only=True):
         known = SCORERS.get(protocol)
         if not usual and known is not None:  # a protocol that is only used when it is asked for
             usual = {question.id for question in self.questions if suits(known, question)}
-        return [question for question in self.questions if question.id in scored | usual]
+        wanted = scored | usual
+        return [question for question in self.questions if question.id in wanted]
 
     def values(self, protocol: str, run: Run, asked: Sequence[Question]) -> tuple[dict[str, float | None], int]:
         """Each question's mean score over epochs, and how many answers nobody scored. No score is not a wrong answer:

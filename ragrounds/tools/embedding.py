@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -56,6 +56,14 @@ class Embedder(Protocol):
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
         """Of titles and texts."""
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """An embedder whose provider counts tokens."""
+
+    def metered(self, texts: Sequence[str]) -> tuple[Vectors, int | None]:
+        """The vectors of `texts` as queries, and the provider's count of tokens; ``None``: it gave none."""
 
 
 def joined(title: str, text: str, how: str) -> str:

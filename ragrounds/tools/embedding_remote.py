@@ -46,15 +46,19 @@ class OpenAIEmbedder(_Joined):
         self._model = encoding.model.removeprefix("openai:")
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        return self._vectors(self._asked(texts))
+        return self.metered(texts)[0]
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
-        return self._vectors(self._prefixed(documents))
+        return self._vectors(self._prefixed(documents))[0]
 
-    def _vectors(self, texts: list[str]) -> Vectors:
+    def metered(self, texts: Sequence[str]) -> tuple[Vectors, int | None]:
+        return self._vectors(self._asked(texts))
+
+    def _vectors(self, texts: list[str]) -> tuple[Vectors, int | None]:
         from openai import OpenAIError
 
         rows: list[list[float]] = []
+        tokens: int | None = 0
         for start in range(0, len(texts), _BATCH):
             # An empty text is refused by the API; a blank has a vector.
             batch = [text or " " for text in texts[start : start + _BATCH]]
@@ -63,7 +67,9 @@ class OpenAIEmbedder(_Joined):
             except OpenAIError as problem:
                 raise UserError(f"The embedding model {self._model!r} gave no vectors: {problem}.") from None
             rows += [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
-        return finished(rows, self._encoding)
+            counted = getattr(reply.usage, "prompt_tokens", None)  # other servers leave it out
+            tokens = None if tokens is None or counted is None else tokens + counted
+        return finished(rows, self._encoding), tokens
 
 
 class ImportedEmbedder(_Joined):

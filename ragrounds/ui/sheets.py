@@ -23,6 +23,11 @@ _ABOUT = {
     "equivalent": "share of answers that the judge finds equivalent to the reference",
     "comprehensiveness": "share of the must-have statements that the answer entails, by the judge",
     "contradiction": "share of the statements that the answer contradicts, by the judge; lower is better",
+    "ragas_faithfulness": "ragas: share of the answer's statements that follow from the passages",
+    "ragas_answer_relevancy": "ragas: cosine of the question with questions made from the answer",
+    "ragas_context_precision": "ragas: average precision of the passages, as useful for the reference",
+    "ragas_context_recall": "ragas: share of the reference's statements that the passages hold",
+    "ragas_factual_correctness": "ragas: F1 of the answer's and the reference's claims",
 }
 
 

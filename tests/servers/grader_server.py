@@ -14,16 +14,13 @@ import contextlib
 import hashlib
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from aiohttp import web
 
 from tests.servers.openai_server import completion
-from tests.servers.process import ROOT, Running
+from tests.servers.process import Running, running
 
 _PARTS = re.compile(r"<<<\n(.*?)\n>>>", re.DOTALL)
 
@@ -69,20 +66,9 @@ def grade(prompt: str, model: str) -> dict[str, str]:
     return said
 
 
-@contextlib.contextmanager
-def grader_server(*arguments: str) -> Iterator[Running]:
+def grader_server(*arguments: str) -> contextlib.AbstractContextManager[Running]:
     """Run this server until the block ends."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.servers.grader_server", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        yield Running(process, int(process.stdout.readline()))
-    finally:
-        process.terminate()
-        process.wait(10)
-        if process.stdout:
-            process.stdout.close()
+    return running("grader_server", *arguments)
 
 
 def main() -> None:

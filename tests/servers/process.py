@@ -31,11 +31,16 @@ class Running:
             return stats
 
 
-@contextlib.contextmanager
-def openai_server(*arguments: str) -> Iterator[Running]:
+def openai_server(*arguments: str) -> contextlib.AbstractContextManager[Running]:
     """Run `tests.servers.openai_server` with these arguments until the block ends."""
+    return running("openai_server", *arguments)
+
+
+@contextlib.contextmanager
+def running(name: str, *arguments: str) -> Iterator[Running]:
+    """Run a server of `tests.servers`, which prints its port, with these arguments until the block ends."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.servers.openai_server", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", f"tests.servers.{name}", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None

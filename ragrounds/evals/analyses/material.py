@@ -11,7 +11,7 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.evals.figures import Figure, figure, protocol_values
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.tree import calls
-from ragrounds.records import Gold, Passage, Question, Run, Score
+from ragrounds.records import Attempt, Gold, Passage, Question, Run, Score
 
 Attempted = tuple[str, int]
 """Question id and epoch."""
@@ -75,15 +75,18 @@ def searches(store: Store, run: Run) -> dict[Attempted, tuple[Found, ...]]:
     Equal searches of several attempts are read once.
     """
     read: dict[str, Found] = {}
-    found: dict[Attempted, tuple[Found, ...]] = {}
-    for attempt in store.attempts(run):
-        asked = [call.key for call in calls(attempt.events) if call.kind == "search" and call.key and not call.error]
-        for key in asked:
-            if key not in read:
-                recorded = store.call(key, SearchRequest, SearchResult)
-                read[key] = Found(recorded[0].query, recorded[1].passages) if recorded else Found("", ())
-        found[attempt.question_id, attempt.epoch] = tuple(read[key] for key in asked)
-    return found
+    return {(attempt.question_id, attempt.epoch): found_by(store, attempt, read) for attempt in store.attempts(run)}
+
+
+def found_by(store: Store, attempt: Attempt, read: dict[str, Found] | None = None) -> tuple[Found, ...]:
+    """What one attempt's searches returned, in order; `read` keeps what was read, by the calls' keys."""
+    known = {} if read is None else read
+    asked = [call.key for call in calls(attempt.events) if call.kind == "search" and call.key and not call.error]
+    for key in asked:
+        if key not in known:
+            recorded = store.call(key, SearchRequest, SearchResult)
+            known[key] = Found(recorded[0].query, recorded[1].passages) if recorded else Found("", ())
+    return tuple(known[key] for key in asked)
 
 
 def first_found(found: Mapping[Attempted, tuple[Found, ...]], questions: Iterable[Question]) -> dict[str, Found]:

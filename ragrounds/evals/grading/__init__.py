@@ -1,11 +1,11 @@
-"""Long answers graded by a judge against a gold: equivalence (OGCaReBench), statements (K-QA).
+"""Long answers graded by a judge: equivalence (OGCaReBench), statements (K-QA), ragas' figures.
 
 A grade is a score with the calls that it took. What the judge could not say is missing, never right or wrong.
 """
 
 from ragrounds.evals.grading.equivalence import Equivalence
 from ragrounds.evals.grading.grade import Grade, Grader, judges_itself
-from ragrounds.evals.grading.kinds import KINDS, Kind, gradable, kind, verdicts
+from ragrounds.evals.grading.kinds import KINDS, Kind, Means, gradable, kind, labelling, verdicts
 from ragrounds.evals.grading.panel import PanelGrades, grade_by_panel
 from ragrounds.evals.grading.panel_run import PanelGradedRun, grade_run_by_panel
 from ragrounds.evals.grading.run import GradedRun, grade_run
@@ -19,6 +19,7 @@ __all__ = [
     "GradedRun",
     "Grader",
     "Kind",
+    "Means",
     "PanelGradedRun",
     "PanelGrades",
     "Statements",
@@ -29,5 +30,6 @@ __all__ = [
     "grade_run_by_panel",
     "judges_itself",
     "kind",
+    "labelling",
     "verdicts",
 ]

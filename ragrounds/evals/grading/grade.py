@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -35,6 +35,11 @@ class Grader(Protocol):
     async def grade(
         self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts
     ) -> Grade: ...
+
+
+@runtime_checkable
+class Voting(Grader, Protocol):
+    """A grader whose verdicts are labels, so that several judges can vote on them."""
 
     def scored(self, attempt: Attempt, gold: Gold, said: Sequence[tuple[str, str]]) -> tuple[Score, ...]:
         """Scores from verdicts, in the order that :meth:`grade` gives them: each an outcome, or why there is none."""

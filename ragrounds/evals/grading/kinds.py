@@ -8,9 +8,11 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
+from ragrounds.evals.analyses.material import Found, found_by
 from ragrounds.evals.benchmarks.families.kqa import STATEMENTS, must_have
 from ragrounds.evals.grading.equivalence import CONTRACT, Equivalence
 from ragrounds.evals.grading.grade import Grader
+from ragrounds.evals.grading.ragas_metrics import METRICS, PROTOCOLS, Metric, Ragas, installed
 from ragrounds.evals.grading.statements import (
     CONTRADICTED,
     CONTRADICTION,
@@ -20,19 +22,30 @@ from ragrounds.evals.grading.statements import (
     outcomes,
 )
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Gold, Question, Run, Score
+from ragrounds.models.prices import Price
+from ragrounds.records import Attempt, Gold, Passage, Question, Run, Score
+from ragrounds.tools.naming import NamedEmbedder
+
+
+class Means(Struct, frozen=True, kw_only=True):
+    """What graders may need beside a judge."""
+
+    store: Store
+    embedder: NamedEmbedder | None = None
+    prices: Mapping[str, Price] = {}
 
 
 class Kind(Struct, frozen=True, kw_only=True):
     """A way to grade long answers."""
 
-    grader: Grader
+    grader: Callable[[Means], Grader]
     needs: str
     """What a question must have, in words."""
     fits: Callable[[Question, Gold], bool]
     protocol: str
     """Whose scores hold the verdicts."""
     labels: tuple[str, ...]
+    """What a verdict may be; empty: verdicts are numbers."""
     verdicts: Callable[[Score], dict[str, str | None]]
     """Item → verdict (``None``: missing), from a score under `protocol`."""
 
@@ -45,10 +58,41 @@ def _by_statement(score: Score) -> dict[str, str | None]:
     return {f"{score.question_id}#{number}": outcome for number, outcome in enumerate(outcomes(score), 1)}
 
 
+def _nothing(score: Score) -> dict[str, str | None]:
+    return {}
+
+
+def _by_ragas(metrics: tuple[Metric, ...]) -> Kind:
+    def grader(means: Means) -> Grader:
+        installed()
+        needy = [metric.protocol for metric in metrics if metric.embedder]
+        if needy and means.embedder is None:
+            raise UserError(
+                f"{needy[0]} compares questions by their vectors: name an embedder, --embedder 'dense[model=…]' or a "
+                f"card of `ragrounds retrievers`, or one of {', '.join(sorted(set(PROTOCOLS) - set(needy)))} as --kind."
+            )
+        read: dict[str, Found] = {}
+
+        def passages(attempt: Attempt) -> list[Passage]:
+            found = (passage for search in found_by(means.store, attempt, read) for passage in search.passages)
+            return list({passage.id: passage for passage in found}.values())
+
+        return Ragas(passages=passages, metrics=metrics, embedder=means.embedder, prices=means.prices)
+
+    return Kind(
+        grader=grader,
+        needs="a long answer",
+        fits=lambda question, gold: question.kind == "long",
+        protocol=metrics[0].protocol,
+        labels=(),
+        verdicts=_nothing,
+    )
+
+
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         "equivalence": Kind(
-            grader=Equivalence(),
+            grader=lambda means: Equivalence(),
             needs="a reference answer in words",
             fits=lambda question, gold: question.kind == "long" and bool(gold.answer.strip()),
             protocol="equivalent",
@@ -56,13 +100,15 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             verdicts=_grade,
         ),
         "statements": Kind(
-            grader=Statements(),
+            grader=lambda means: Statements(),
             needs="statements for a judge",
             fits=lambda question, gold: question.metadata.get("facts") == STATEMENTS and bool(must_have(gold)),
             protocol=CONTRADICTION,
             labels=(ENTAILED, NEUTRAL, CONTRADICTED),
             verdicts=_by_statement,
         ),
+        "ragas": _by_ragas(METRICS),
+        **{metric.protocol: _by_ragas((metric,)) for metric in METRICS},
     }
 )
 
@@ -76,6 +122,19 @@ def kind(name: str) -> Kind:
     if name not in KINDS:
         raise UserError(f"--kind {name!r} is unknown.{nearest(name, KINDS)} Known: {', '.join(KINDS)}.")
     return KINDS[name]
+
+
+def labelling(name: str) -> Kind:
+    """A kind of grading whose verdicts are labels, so that people can give them too.
+
+    Raises:
+        UserError: there is none of this name, or its verdicts are numbers.
+    """
+    found = kind(name)
+    if not found.labels:
+        known = ", ".join(name for name, each in KINDS.items() if each.labels)
+        raise UserError(f"--kind {name!r} gives numbers, which people's labels cannot be set against. Known: {known}.")
+    return found
 
 
 def gradable(store: Store, run: Run, kind: Kind, epochs: Collection[int] = ()) -> Callable[[Attempt], bool]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import UserError
-from ragrounds.evals.grading.grade import Grade, Grader
+from ragrounds.evals.grading.grade import Grade, Voting
 from ragrounds.evals.grading.running import grade_attempts
 from ragrounds.evals.statistics.agreement import fleiss_kappa, krippendorff_alpha, majority
 from ragrounds.records import Attempt, Call, Gold, Question, Score, Verdict
@@ -36,7 +36,7 @@ class PanelGrades(Struct, frozen=True, kw_only=True):
 
 
 async def grade_by_panel(
-    grader: Grader,
+    grader: Voting,
     judges: Sequence[Model],
     attempts: Iterable[Attempt],
     questions: Mapping[str, Question],

@@ -75,7 +75,7 @@ async def ask(
     for occurrence in range(tries):
         request = Request(messages=tuple(messages), occurrence=occurrence)
         try:
-            reply = await _call(judge, journal, request, node, calls)
+            reply = await call(judge, journal, request, node, calls)
         except CallFailed:
             reasons = {axis: FAILED for axis in contract.axes if axis not in best.values}
             return Judgement(values=best.values, reasons=reasons, calls=tuple(calls), failed=True, extra=best.extra)
@@ -90,7 +90,13 @@ async def ask(
     return Judgement(values=best.values, reasons=best.reasons, calls=tuple(calls), extra=best.extra)
 
 
-async def _call(judge: Model, journal: Journal, request: Request, node: str, calls: list[Call]) -> Reply:
+async def call(judge: Model, journal: Journal, request: Request, node: str, calls: list[Call]) -> Reply:
+    """One call of a judge through the journal; it is appended to `calls`, also where it fails.
+
+    Raises:
+        ragrounds.models.faults.CallFailed: no reply after all retries.
+        ragrounds.errors.StopRun: the judge cannot be asked at all.
+    """
     key = hashlib.sha256(msgspec.msgpack.encode(("judge", judge.spec, request))).hexdigest()
     entry = Entry(key=key, kind="model", actor=judge.spec, request=request)
     faults: list[Fault] = []

@@ -45,11 +45,11 @@ class Reading(Struct, frozen=True):
 
 def read_verdict(text: str, contract: Contract, finish: str = "stop") -> Reading:
     """The verdict of a reply; `finish` is why it ended."""
-    plain = _THINKING.sub("", text)[-_LONGEST:]
+    plain = spoken(text)
     said: dict[str, str] = {}
     places: dict[str, int] = {}
     extra: dict[str, None] = {}
-    for found, end in _objects(plain):
+    for found, end in objects(plain):
         here: dict[str, str] = {}
         _collect(found, contract, here, extra)
         said |= here
@@ -71,7 +71,12 @@ def read_verdict(text: str, contract: Contract, finish: str = "stop") -> Reading
     return Reading(values, reasons, tuple(extra))
 
 
-def _objects(text: str) -> Iterator[tuple[dict[str, Any], int]]:
+def spoken(text: str) -> str:
+    """A reply without what was thought aloud; of a very long one, its end."""
+    return _THINKING.sub("", text)[-_LONGEST:]
+
+
+def objects(text: str) -> Iterator[tuple[dict[str, Any], int]]:
     """The JSON objects in the text in order, and where each ends; an object inside another comes with it."""
     decoder = json.JSONDecoder()
     at = text.find("{")

@@ -8,10 +8,8 @@ from typing import Any
 import msgspec
 
 from ragrounds.errors import UserError
-from ragrounds.specs import parse
-from ragrounds.tools.cards import card_encoding, cards
-from ragrounds.tools.dense import encoding_of
-from ragrounds.tools.embedding import Embedder, open_embedder
+from ragrounds.tools.embedding import Embedder
+from ragrounds.tools.naming import named_embedder
 
 _BATCH = 256
 
@@ -75,9 +73,6 @@ def score_similarity(path: Path, specs: list[str]) -> list[dict[str, Any]]:
     pairs = read_pairs(path)
     entries: list[dict[str, Any]] = []
     for text in specs:
-        spec = parse(text)
-        if spec.name != "dense" and spec.name not in cards():
-            raise UserError(f"{text!r} has no vectors: sentence similarity needs dense[model=…] or a card.")
-        encoding, _ = encoding_of(spec, card_encoding(spec) if spec.name in cards() else None)
-        entries.append({"retriever": str(spec), **similarity(pairs, open_embedder(encoding)), "pairs": len(pairs)})
+        named = named_embedder(text)
+        entries.append({"retriever": named.spec, **similarity(pairs, named.embedder), "pairs": len(pairs)})
     return entries
