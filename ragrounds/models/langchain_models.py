@@ -18,6 +18,7 @@ from ragrounds.models.options import ModelOptions
 from ragrounds.models.prices import Price
 from ragrounds.models.provided import Provided
 from ragrounds.models.retrying import patiently
+from ragrounds.models.traffic import traffic_of
 from ragrounds.records import Fault, Reply
 
 if TYPE_CHECKING:
@@ -48,15 +49,17 @@ class LangChainModel(Provided):
         if request.max_tokens is not None:
             settings["max_tokens"] = request.max_tokens
         timeout = self._options.serving.timeout
-        try:
-            async with asyncio.timeout(timeout):
-                message = await self._asked(request).ainvoke(messages_of(request.messages), **settings)
-        except StopRun:
-            raise
-        except TimeoutError as error:
-            raise Transient("timeout", f"no complete answer within {timeout:g} s") from error
-        except Exception as error:
-            raise _meaning(error, self._options.model) from error
+        place = self._options.serving.base_url or self._options.provider
+        async with traffic_of(place).call(self._rates, self._size(request)):
+            try:
+                async with asyncio.timeout(timeout):
+                    message = await self._asked(request).ainvoke(messages_of(request.messages), **settings)
+            except StopRun:
+                raise
+            except TimeoutError as error:
+                raise Transient("timeout", f"no complete answer within {timeout:g} s") from error
+            except Exception as error:
+                raise _meaning(error, self._options.model) from error
         return read_message(message)
 
     def _asked(self, request: Request) -> Runnable[Any, AIMessage]:

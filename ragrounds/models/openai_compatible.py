@@ -20,6 +20,7 @@ from ragrounds.models.options import VLLM, ModelOptions
 from ragrounds.models.prices import Price
 from ragrounds.models.provided import Provided
 from ragrounds.models.retrying import patiently
+from ragrounds.models.traffic import traffic_of
 from ragrounds.models.transport import Transport
 from ragrounds.records import Fault, Reply
 
@@ -52,11 +53,12 @@ class OpenAICompatible(Provided):
 
     async def _try(self, request: Request, charge: Charge) -> Reply:
         path, body = body_of(self._options, request)
-        with self._meter.call(charge) if self._meter else contextlib.nullcontext():
-            answered = await self._transport.post(path, body)
-        if answered.status >= 400:
-            return read_error(answered, self._options.model, self._base_url, self._key)
-        return read_reply(answered.body, answered.headers.get("content-type", ""))
+        async with traffic_of(self._base_url or OPENAI).call(self._rates, self._size(request)):
+            with self._meter.call(charge) if self._meter else contextlib.nullcontext():
+                answered = await self._transport.post(path, body)
+            if answered.status >= 400:
+                return read_error(answered, self._options.model, self._base_url, self._key)
+            return read_reply(answered.body, answered.headers.get("content-type", ""))
 
 
 def _key(options: ModelOptions) -> str:

@@ -39,6 +39,10 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout: float = 600.0
     tries: int = 6
     patience: float = 300.0
+    rpm: float | None = None
+    """Requests a minute, at most, to this server from all models with this limit."""
+    tpm: float | None = None
+    """Tokens a minute, in and out, at most."""
     price_input: float | None = None
     price_output: float | None = None
     price_gpu_hour: float | None = None

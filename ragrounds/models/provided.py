@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from ragrounds.contracts import Request
 from ragrounds.models import tokens
 from ragrounds.models.cards import cards
 from ragrounds.models.options import ModelOptions
 from ragrounds.models.prices import Price, listed_price, listed_window
+from ragrounds.models.traffic import Rates
 from ragrounds.records import Reply
 
 
@@ -26,6 +28,8 @@ class Provided:
         self._window = options.window or (cards()[options.card].window if options.card else None)
         if self._window is None and listed is not None:
             self._window = listed_window(listed, options.model)
+
+        self._rates = Rates(options.serving.rpm, options.serving.tpm)
 
     @property
     def spec(self) -> str:
@@ -58,3 +62,10 @@ class Provided:
         if reply.usage is None or self._listed is None or batch:  # the list has no batch rates
             return None
         return listed_price(self._listed, self._options.model, reply.usage)
+
+    def _size(self, request: Request) -> int:
+        """Tokens of a call by which a limit of tokens a minute is kept: the prompt's and the longest answer's."""
+        if self._rates.tokens is None:
+            return 0
+        longest = request.max_tokens or self._options.sampling.max_tokens or 0
+        return sum(self.count(message.content) for message in request.messages) + longest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -10,6 +11,7 @@ import tenacity
 from msgspec import Struct
 
 from ragrounds.models.faults import CallFailed, Transient
+from ragrounds.models.waiting import sleeping
 from ragrounds.records import Fault
 
 T = TypeVar("T")
@@ -33,17 +35,26 @@ async def patiently(call: Callable[[], Awaitable[T]], patience: Patience, faults
     Raises:
         CallFailed: the patience ran out.
     """
+    begun = time.monotonic()
+    try:
+        return await call()
+    except Transient as fault:
+        # Most calls end here: tenacity is only set up for one that met a fault, which it is told of as its first try.
+        met = [fault]
+
+    async def once() -> T:
+        if met:
+            raise met.pop()
+        return await call()
+
     retrying = tenacity.AsyncRetrying(
+        sleep=sleeping.get(),
         retry=tenacity.retry_if_exception_type(Transient),
         wait=lambda state: _wait(state, patience),
-        stop=lambda state: _over(state, patience),
+        stop=lambda state: _over(state, patience, time.monotonic() - begun),
         before_sleep=lambda state: _remember(state, faults),
         reraise=True,
     )
-
-    async def once() -> T:
-        return await call()
-
     try:
         return await retrying(once)
     except Transient as last:
@@ -68,10 +79,9 @@ def _wait(state: tenacity.RetryCallState, patience: Patience) -> float:
     return wait
 
 
-def _over(state: tenacity.RetryCallState, patience: Patience) -> bool:
+def _over(state: tenacity.RetryCallState, patience: Patience, elapsed: float) -> bool:
     fault = _fault(state)
     wish = fault.retry_after if fault and fault.retry_after is not None else 0.0
-    elapsed = state.seconds_since_start or 0.0
     return state.attempt_number >= patience.tries or elapsed + wish > patience.seconds
 
 

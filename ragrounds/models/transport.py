@@ -7,6 +7,8 @@ Not openai's own client, which took a third of a replayed question's processor t
 from __future__ import annotations
 
 import asyncio
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -78,7 +80,8 @@ class Transport:
                     "Content-Type": "application/json",
                     "User-Agent": f"ragrounds/{__version__}",
                 },
-                trust_env=True,
+                # aiohttp would look into the environment and into .netrc at every call.
+                proxy=_proxy(self._place),
             )
         return self._session
 
@@ -91,6 +94,14 @@ class Transport:
                 return StopRun(f"{message}: {said}. Is the server running, and is --base-url right?")
             return Transient("connection", message)
         return Transient("connection", f"the connection was cut: {said}")
+
+
+def _proxy(place: str) -> str | None:
+    """The proxy that the environment names for this server (``HTTPS_PROXY``, ``NO_PROXY`` …)."""
+    parts = urllib.parse.urlsplit(place)
+    if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -1,0 +1,46 @@
+"""The agent that is measured: three nodes, of which one asks the model."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from ragrounds.contracts import Context
+from ragrounds.graphs.answering import PROMPTS as PROMPTS
+from ragrounds.graphs.answering import answer_prompt
+from ragrounds.graphs.own import agent
+
+
+class State(TypedDict, total=False):
+    question: str
+    plan: str
+    reply: str
+    answer: str
+
+
+@agent(summary="Three nodes, one call.", input={"question": "question"}, output="answer")
+def build() -> StateGraph[State, Context, State, State]:
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("prepare", prepare)
+    graph.add_node("ask", ask)
+    graph.add_node("settle", settle)
+    graph.add_edge(START, "prepare")
+    graph.add_edge("prepare", "ask")
+    graph.add_edge("ask", "settle")
+    graph.add_edge("settle", END)
+    return graph
+
+
+async def prepare(state: State, runtime: Runtime[Context]) -> State:
+    return {"plan": f"answer {runtime.context.stem.question_id}"}
+
+
+async def ask(state: State, runtime: Runtime[Context]) -> State:
+    reply = await runtime.context.ask(answer_prompt(runtime.context))
+    return {"reply": reply.text}
+
+
+async def settle(state: State, runtime: Runtime[Context]) -> State:
+    return {"answer": state["reply"]}

@@ -1,0 +1,176 @@
+"""How many calls one server gets at once, and how many a minute.
+
+The number in flight adapts as TCP's window does (Jacobson 1988, "Congestion avoidance and control"): it starts small
+and grows by one with every answer (slow start) until the server first says 429, which takes a fifth of it; from then on
+it grows by one a round. Only answers to calls that left after the last cut count, so that a burst of 429s to one window
+cuts it once. A 5xx, a cut connection or a time-out says nothing of the rate and changes nothing.
+
+Limits a minute are the user's (``rpm`` and ``tpm`` of a model), kept by a leaky bucket (aiolimiter).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from msgspec import Struct
+
+from ragrounds.errors import UserError
+from ragrounds.models.faults import Transient
+
+if TYPE_CHECKING:
+    import aiolimiter
+
+START = 32
+"""Calls in flight before the first answer."""
+CUT = 0.8
+_BURST = 5.0
+"""Seconds of a minute's limit that may go out at once."""
+
+
+class Flow(Struct, frozen=True):
+    """What the calls to one server are doing."""
+
+    place: str
+    flying: int
+    allowed: int
+    """In flight at once, at most, as adapted so far."""
+    waiting: int
+    limited: int
+    """429s so far."""
+
+
+class Rates(Struct, frozen=True):
+    """The user's limits at one server. ``None``: none."""
+
+    requests: float | None = None
+    """A minute."""
+    tokens: float | None = None
+    """A minute, in and out: what a call's prompt has, and the longest answer it may get."""
+
+    def __post_init__(self) -> None:
+        for name, limit in (("rpm", self.requests), ("tpm", self.tokens)):
+            if limit is not None and limit <= 0:
+                raise UserError(f"{name}={limit:g}: expected more than 0 a minute. Leave it out for no limit.")
+
+
+class Traffic:
+    """Calls to one server, from all models of this process that are asked there."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._allowed = float(START)
+        self._starting = True
+        self._flying = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._limited = 0
+        self._left = itertools.count(1)
+        self._cut_at = 0
+        self._buckets: dict[tuple[str, float], aiolimiter.AsyncLimiter] = {}
+
+    @contextlib.asynccontextmanager
+    async def call(self, rates: Rates = Rates(), tokens: int = 0) -> AsyncIterator[None]:  # noqa: B008 - frozen
+        """One try of a call of so many tokens, from when it may leave until it is answered. A 429 is raised through
+        here."""
+        await self._paced(rates, tokens)
+        await self._enter()
+        number = next(self._left)
+        try:
+            yield
+        except Transient as fault:
+            if fault.status == 429:
+                self._cut(number)
+            raise
+        else:
+            self._grow(number)
+        finally:
+            self._leave()
+
+    @property
+    def flow(self) -> Flow:
+        """The figures now."""
+        waiting = sum(not place.done() for place in self._waiting)
+        return Flow(self._place, self._flying, int(self._allowed), waiting, self._limited)
+
+    async def _enter(self) -> None:
+        if self._flying < int(self._allowed) and not self._waiting:
+            self._flying += 1
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        self._flying -= 1
+        while self._waiting and self._flying < int(self._allowed):
+            place = self._waiting.popleft()
+            if not place.done():
+                self._flying += 1
+                place.set_result(None)
+
+    def _grow(self, number: int) -> None:
+        # A window that is not filled says nothing of what the server could bear.
+        if number < self._cut_at or self._flying < int(self._allowed):
+            return
+        self._allowed += 1 if self._starting else 1 / self._allowed
+
+    def _cut(self, number: int) -> None:
+        self._limited += 1
+        self._starting = False
+        if number < self._cut_at:
+            return
+        # What was allowed and never used is no measure: the cut is from what was really in flight.
+        self._allowed = max(1.0, min(self._allowed, self._flying) * CUT)
+        self._cut_at = next(self._left)
+
+    async def _paced(self, rates: Rates, tokens: int) -> None:
+        for what, limit, amount in (("requests", rates.requests, 1), ("tokens", rates.tokens, tokens)):
+            if limit is not None:
+                bucket = self._bucket(what, limit * share())
+                # A call larger than the bucket takes all of it.
+                await bucket.acquire(min(amount, bucket.max_rate))
+
+    def _bucket(self, what: str, a_minute: float) -> aiolimiter.AsyncLimiter:
+        if (what, a_minute) not in self._buckets:
+            import aiolimiter
+
+            seconds = max(_BURST, 60.0 / a_minute)  # one call must fit, however low the rate
+            self._buckets[what, a_minute] = aiolimiter.AsyncLimiter(a_minute * seconds / 60.0, seconds)
+        return self._buckets[what, a_minute]
+
+
+_traffic: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Traffic]] = WeakKeyDictionary()
+_share = [1.0]
+
+
+def traffic_of(place: str) -> Traffic:
+    """The traffic to a server: one for all models that are asked there by the running event loop."""
+    here = _traffic.setdefault(asyncio.get_running_loop(), {})
+    if place not in here:
+        here[place] = Traffic(place)
+    return here[place]
+
+
+def flows() -> list[Flow]:
+    """Figures of every server that the running event loop has asked."""
+    return [traffic.flow for traffic in _traffic.get(asyncio.get_running_loop(), {}).values()]
+
+
+def share() -> float:
+    """The part of every limit a minute that is this process's."""
+    return _share[0]
+
+
+def take_share(part: float) -> None:
+    """Keep to this part of every limit a minute from now on: several processes ask the same servers."""
+    _share[0] = part

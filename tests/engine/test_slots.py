@@ -1,0 +1,106 @@
+"""Places for attempts: given up while waiting, taken again first."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ragrounds.contracts import Request
+from ragrounds.evals.slots import Slots
+from ragrounds.evals.store.store import Store
+from ragrounds.models.faults import Transient
+from ragrounds.models.retrying import Patience, patiently
+from ragrounds.records import Fault, Reply
+from tests.engine.conftest import attempts, replayed, strand
+from tests.engine.doubles import ScriptedModel, always, questions
+
+
+class Limited(ScriptedModel):
+    """Asks the first question to come back later."""
+
+    async def complete(self, request: Request, faults: list[Fault]) -> Reply:
+        async def once() -> Reply:
+            self.asked.append(request)
+            if len(self.asked) == 1:
+                raise Transient("rate_limit", "later", 429, 0.3)
+            return self.say(request)  # type: ignore[return-value]
+
+        return await patiently(once, Patience(), faults)
+
+
+async def test_who_waits_for_retry_after_gives_its_place_to_another(store: Store) -> None:
+    items, golds = questions(5)
+    model = Limited(say=always('{"answer_choice": "A"}'))
+    run = strand(store, "direct", items, golds, model)
+    await replayed(store, [run], items, golds, concurrency=1)
+    texts = [request.messages[-1].content for request in model.asked]
+    assert texts[0] == texts[-1]  # the first question's second try came after all others
+    assert len(set(texts)) == 5
+    done = attempts(store, run.run)
+    assert {attempt.status for attempt in done.values()} == {"completed"}
+
+
+async def test_who_has_begun_comes_before_who_has_not() -> None:
+    slots, order = Slots(1), []
+
+    async def one(name: str, wait: float) -> None:
+        await slots.acquire()
+        try:
+            order.append(f"{name} begins")
+            if wait:
+                await slots.sleep(wait)
+            else:
+                await asyncio.sleep(0.05)
+            order.append(f"{name} ends")
+        finally:
+            slots.release()
+
+    await asyncio.gather(one("a", 0.01), one("b", 0), one("c", 0))
+    assert order == ["a begins", "b begins", "b ends", "a ends", "c begins", "c ends"]
+    assert (slots.taken, slots.paused) == (0, 0)
+
+
+async def test_what_waits_does_not_pile_up() -> None:
+    slots, begun = Slots(2), 0
+
+    async def one() -> None:
+        nonlocal begun
+        await slots.acquire()
+        try:
+            begun += 1
+            await slots.sleep(0.1)
+        finally:
+            slots.release()
+
+    tasks = [asyncio.create_task(one()) for _ in range(20)]
+    await asyncio.sleep(0.05)
+    assert begun == 4  # two wait without a place, two hold theirs
+    await asyncio.gather(*tasks)
+    assert begun == 20
+
+
+@pytest.mark.parametrize("after", [0.0, 0.02])
+async def test_ended_while_it_waits_it_leaves_the_count_right(after: float) -> None:
+    slots = Slots(1)
+
+    async def one(wait: float) -> None:
+        await slots.acquire()
+        try:
+            await slots.sleep(wait)
+        finally:
+            slots.release()
+
+    async def holding() -> None:
+        await slots.acquire()
+        try:
+            await asyncio.sleep(0.1)
+        finally:
+            slots.release()
+
+    waits, holds = asyncio.create_task(one(0.01)), asyncio.create_task(holding())
+    await asyncio.sleep(after)  # asleep, or waiting for a place
+    waits.cancel()
+    await asyncio.gather(waits, holds, return_exceptions=True)
+    assert slots.taken == 0
+    await asyncio.wait_for(slots.acquire(), 1)
