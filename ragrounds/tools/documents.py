@@ -10,12 +10,10 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragrounds.records import Passage
-
-if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
+from ragrounds.tools.jats import paragraph, read_article
 
 _LONGEST = 256 * 2**20
 """Bytes of a document that is taken into memory; larger ones are errors, a corpus of them belongs into JSON Lines."""
@@ -44,7 +42,13 @@ def _kind(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 
-def _bytes(path: Path) -> bytes:
+def read_whole(path: Path) -> bytes:
+    """A document's bytes, unpacked where its ending is ``.gz``.
+
+    Raises:
+        ValueError: it unpacks to more than is taken into memory.
+        OSError: it cannot be read.
+    """
     if path.suffix != ".gz":
         return path.read_bytes()
     with gzip.open(path, "rb") as file:
@@ -55,12 +59,12 @@ def _bytes(path: Path) -> bytes:
 
 
 def _plain(path: Path) -> tuple[str, str]:
-    return "", _bytes(path).decode("utf-8-sig")
+    return "", read_whole(path).decode("utf-8-sig")
 
 
 def _markdown(path: Path) -> tuple[str, str]:
     """The first heading of the first level, where the text begins with one, is the title."""
-    text = _bytes(path).decode("utf-8-sig").lstrip()
+    text = read_whole(path).decode("utf-8-sig").lstrip()
     if not text.startswith("# "):
         return "", text
     title, _, rest = text.partition("\n")
@@ -72,7 +76,7 @@ def _html(path: Path) -> tuple[str, str]:
         from bs4 import BeautifulSoup  # the parser under LlamaIndex's HTMLTagReader
     except ImportError:
         raise ValueError("reading HTML needs beautifulsoup4: install ragrounds[files]") from None
-    soup = BeautifulSoup(_bytes(path), "html.parser")
+    soup = BeautifulSoup(read_whole(path), "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     for unseen in soup(["script", "style", "noscript", "template", "nav", "footer"]):
         unseen.decompose()
@@ -82,7 +86,7 @@ def _html(path: Path) -> tuple[str, str]:
             continue  # its parts come by themselves
         text = " ".join(tag.get_text(" ", strip=True).split())
         if text:
-            blocks.append(f"{'#' * int(tag.name[1])} {text}" if tag.name[0] == "h" else _paragraph(text))
+            blocks.append(f"{'#' * int(tag.name[1])} {text}" if tag.name[0] == "h" else paragraph(text))
     return title, "\n\n".join(blocks)
 
 
@@ -99,59 +103,8 @@ def _pdf(path: Path) -> tuple[str, str]:
 
 
 def _jats(path: Path) -> tuple[str, str]:
-    """Title, abstract and body of JATS XML. References, figures and tables are left out, as MedRAG leaves them out."""
-    from defusedxml import DefusedXmlException
-    from defusedxml.ElementTree import ParseError, fromstring
-
-    try:
-        root = fromstring(_bytes(path), forbid_dtd=False)
-    except (ParseError, DefusedXmlException) as problem:
-        raise ValueError(f"it is not XML that can be read ({problem})") from None
-    title = _text(root.find(".//title-group/article-title")) or _text(root.find(".//book-part-meta//title"))
-    blocks: list[str] = []
-    for part in (*root.iterfind(".//abstract"), *root.iterfind(".//body")):
-        _section(part, 0, blocks)
-    if not blocks:
-        raise ValueError("it has neither an abstract nor a body: expected JATS (PMC, StatPearls)")
-    return title, "\n\n".join(blocks)
-
-
-def _section(element: Element, level: int, blocks: list[str]) -> None:
-    for child in element:
-        if child.tag == "title":
-            if heading := _text(child):
-                blocks.append(f"{'#' * min(max(level, 1), 6)} {heading}")
-        elif child.tag == "sec":
-            _section(child, level + 1, blocks)
-        elif child.tag in ("p", "list"):
-            for item in child.iter("list-item") if child.tag == "list" else (child,):
-                if text := _text(item):
-                    blocks.append(_paragraph(text))
-
-
-_SKIPPED = {"table-wrap", "fig", "xref", "disp-formula", "graphic", "media"}
-
-
-def _text(element: Element | None) -> str:
-    """All text inside, blanks collapsed."""
-    if element is None:
-        return ""
-    parts: list[str] = []
-
-    def walk(node: Element) -> None:
-        parts.append(node.text or "")
-        for child in node:
-            if child.tag not in _SKIPPED:
-                walk(child)
-            parts.append(child.tail or "")
-
-    walk(element)
-    return " ".join("".join(parts).split())
-
-
-def _paragraph(text: str) -> str:
-    """A paragraph that begins like a heading is not one: it is marked as Markdown marks it."""
-    return f"\\{text}" if text.startswith("#") else text
+    article = read_article(read_whole(path))
+    return article.title, article.text
 
 
 _READERS: dict[str, Callable[[Path], tuple[str, str]]] = {
