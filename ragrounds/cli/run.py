@@ -36,11 +36,19 @@ def run_command(
     answer_tokens: int | None = typer.Option(None, min=1, help="Longest answer in tokens (max_tokens inside --model)."),
     timeout: float | None = typer.Option(None, min=0.1, help="Seconds that one call may take. [default: 600]"),
     concurrency: int | None = typer.Option(None, min=1, help="Attempts in flight. [default: 16]"),
+    workers: int | None = typer.Option(
+        None, min=1, help="Processes that share the work, its concurrency and its rate limits. [default: 1]"
+    ),
+    engine: str = typer.Option("local", help="Where workers are: local (this machine), ray (a cluster)."),
     max_cost: float | None = typer.Option(
         None, min=0, help="Dollars to spend; the questions that are begun are finished."
     ),
     max_tokens: int | None = typer.Option(None, min=0, help="Tokens to use over the whole run, in and out."),
     max_time: float | None = typer.Option(None, min=0, help="Seconds that the run may take."),
+    until: str | None = typer.Option(
+        None, help="End when a claim is decided: 'separated(A, B) @ 95%'; questions come in an order drawn by --seed."
+    ),
+    max_questions: int | None = typer.Option(None, min=1, help="With --until: questions to ask at most."),
     new: bool = typer.Option(False, "--new", help="Start another run instead of going on with the same one."),
     journal: str = typer.Option("reuse", help="Recorded calls: reuse, replay (no network; a miss is an error), fresh."),
     display: str | None = typer.Option(
@@ -62,23 +70,29 @@ def run_command(
       --corpus beir:FOLDER --model openai:gpt-4o-mini --limit 100
 
       ragrounds run --benchmark mirage/pubmedqa --agent direct_cot --model openai:llama --base-url http://127.0.0.1:8000/v1
+
+      ragrounds run --agent direct --agent 'vanilla_rag[top_k=8]' --until 'separated(direct, vanilla_rag) @ 95%'
     """
     import asyncio
 
+    from msgspec.structs import asdict
+
     from ragrounds.cli.common import open_store, print_json, say, settings
+    from ragrounds.cli.spreading import replayer
+    from ragrounds.cli.stopping import follow, settle
     from ragrounds.cli.watching import ViewerProgress
     from ragrounds.evals.benchmarks import load, select
     from ragrounds.evals.budget import Budget
     from ragrounds.evals.comparison import compare
     from ragrounds.evals.journal import StoreJournal
     from ragrounds.evals.planning import Recipe, own_corpus, plan
-    from ragrounds.evals.replay import replay
     from ragrounds.evals.scoring import scorers_for
     from ragrounds.evals.strands import FINAL
     from ragrounds.evals.tally import Tally
     from ragrounds.models.opening import BASELINE
     from ragrounds.models.prices import read_prices
     from ragrounds.ui.progress import open_progress
+    from ragrounds.ui.standing import standing
     from ragrounds.ui.tables import print_comparison
 
     chosen = settings()
@@ -102,6 +116,8 @@ def run_command(
             prices=read_prices(chosen.home / "prices.toml"),
             defaults=defaults,
         )
+        in_flight = concurrency or chosen.concurrency
+        replay = replayer(engine, workers, in_flight, recipe, chosen)
         strands = plan(
             store,
             loaded,
@@ -115,7 +131,11 @@ def run_command(
         )
         for strand in strands:
             say(f"{strand.run.id}: {strand.run.count:,} questions of {strand.run.benchmark}, {_models(strand)}")
+        runs = [strand.run for strand in strands]
+        watched = follow(store, runs, loaded.questions, until, seed, max_questions)
         tally, recorded = Tally(store, strands, FINAL), StoreJournal(store, mode)
+        if watched:
+            tally.standing = lambda: standing(watched.now)
 
         async def go() -> str:
             try:
@@ -124,11 +144,12 @@ def run_command(
                         store,
                         recorded,
                         strands,
-                        loaded.questions,
+                        watched.questions if watched else loaded.questions,
                         loaded.golds,
                         scorers_for,
-                        concurrency=concurrency or chosen.concurrency,
+                        concurrency=in_flight,
                         budget=Budget(cost=max_cost, tokens=max_tokens, seconds=max_time),
+                        stops=[watched] if watched else [],
                         listener=progress.hear,
                     )
             finally:
@@ -137,12 +158,13 @@ def run_command(
                 recorded.close()
 
         ended = asyncio.run(go())
-        if ended:
+        if ended and not (watched and watched.reached()):
             say(f"Ended early: {ended}. All agents have answered the same questions; the same command goes on.")
-        comparison = compare(store, [strand.run for strand in strands], common=bool(ended))
+        stopping = settle(store, watched, ended) if watched else None
+        comparison = compare(store, runs, common=bool(ended or watched))
     say(f"{recorded.made:,} calls made, {recorded.reused:,} answered from the journal.")
     if as_json:
-        print_json(comparison)
+        print_json({**asdict(comparison), "until": stopping} if stopping else comparison)
     else:
         print_comparison(comparison)
         _after(loaded, comparison)

@@ -18,7 +18,7 @@ from ragrounds.evals.journal import StoreJournal
 from ragrounds.evals.session import Session
 from ragrounds.evals.store.paying import payer
 from ragrounds.evals.store.store import Store, now
-from ragrounds.evals.strands import Finished, Piece, Scorers, Strand
+from ragrounds.evals.strands import FINAL, Finished, Piece, Scorers, Strand
 from ragrounds.evals.trail import AttemptEnded
 from ragrounds.evals.tree import calls
 from ragrounds.graphs import catalogue, own
@@ -46,13 +46,26 @@ class Attempter:
         Raises:
             StopRun: the run cannot go on.
         """
-        question, gold, run = piece.question, piece.gold, strand.run
+        run = strand.run
         session = _session(strand, piece, self._journal)
         attempt = await _attempt(self._compiled[run.id], session, run)
-        scores = tuple(scorer.score(attempt, question, gold) for scorer in self._scorers(question))
+        finished = _finished(attempt, strand, piece, self._scorers)
         store, number = self._store, self._numbers[run.id]
-        await store.writer.write(lambda: store.attempt_rows(attempt, number) + store.score_rows(scores, number))
-        return Finished(run, attempt, scores, _made(attempt))
+        await store.writer.write(
+            lambda: store.attempt_rows(attempt, number) + store.score_rows(finished.scores, number)
+        )
+        return finished
+
+
+def kept(store: Store, strand: Strand, piece: Piece, scorers: Scorers) -> Finished | None:
+    """What the store holds of an attempt that need not be made again; ``None``: nothing such."""
+    attempt = store.attempt(strand.run, piece.question.id, piece.epoch)
+    return _finished(attempt, strand, piece, scorers) if attempt and attempt.status in FINAL else None
+
+
+def _finished(attempt: Attempt, strand: Strand, piece: Piece, scorers: Scorers) -> Finished:
+    scores = tuple(scorer.score(attempt, piece.question, piece.gold) for scorer in scorers(piece.question))
+    return Finished(strand.run, attempt, scores, _made(attempt))
 
 
 def _made(attempt: Attempt) -> int | None:

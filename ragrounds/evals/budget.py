@@ -26,6 +26,8 @@ class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Spending:
     """What was used so far (contract: :class:`ragrounds.evals.strands.Stop`)."""
 
+    whole = False
+
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._started = time.monotonic()

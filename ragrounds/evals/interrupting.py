@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ragrounds.errors import StopRun
 
@@ -15,14 +15,16 @@ class Interrupted(StopRun):
 
 
 @contextlib.contextmanager
-def interruptible(ends: list[BaseException]) -> Iterator[None]:
-    """The first Ctrl-C lets what is in flight finish, the second stops at once: both put an end into `ends`."""
+def interruptible(ends: list[BaseException], then: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """The first Ctrl-C lets what is in flight finish, the second stops at once: both put an end into `ends`, and call
+    `then`."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
     def stop() -> None:
         if any(isinstance(end, Interrupted) for end in ends) and task is not None:
             task.cancel()
         ends.append(Interrupted("Interrupted. What is done is kept; the same command goes on from there."))
+        then()
 
     try:
         loop.add_signal_handler(signal.SIGINT, stop)

@@ -11,7 +11,8 @@ from ragrounds.evals.attempting import Attempter
 from ragrounds.evals.budget import Budget, Spending
 from ragrounds.evals.interrupting import interruptible
 from ragrounds.evals.journal import StoreJournal
-from ragrounds.evals.pool import Slots, run_pool
+from ragrounds.evals.pool import run_pool
+from ragrounds.evals.slots import Slots
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.strands import FINAL, Finished, Listener, Piece, Scorers, Stop, Strand
 from ragrounds.records import Gold, Question
@@ -31,19 +32,23 @@ class Remaining:
         stops: Sequence[Stop],
         listener: Listener,
     ) -> None:
-        self._left = _left(store, strands, questions, golds)
+        self._left = _left(store, strands, questions, golds, any(stop.whole for stop in stops))
         self._stops = stops
         self._listener = listener
         self.ended = ""
         """Why the run ended before its last question; empty: it did not."""
 
-    async def next(self) -> Piece | None:
+    def take(self) -> Piece | None:
         """The next question. The stops are asked here, between questions and never inside one: agents stay comparable
         on the same questions."""
         if self.ended or (piece := next(self._left, None)) is None:
             return None
         self.ended = next((reason for stop in self._stops if (reason := stop.reached())), "")
         return None if self.ended else piece
+
+    async def next(self) -> Piece | None:
+        """As :meth:`take`."""
+        return self.take()
 
     def hear(self, finished: Finished) -> None:
         """Tell the stops and the display."""
@@ -94,11 +99,16 @@ async def replay(
 
 
 def _left(
-    store: Store, strands: Sequence[Strand], questions: Sequence[Question], golds: Mapping[str, Gold]
+    store: Store, strands: Sequence[Strand], questions: Sequence[Question], golds: Mapping[str, Gold], whole: bool
 ) -> Iterator[Piece]:
     done = {strand.run.id: store.done(strand.run) for strand in strands}
-    epochs = max((strand.run.epochs for strand in strands), default=0)
-    for epoch, question in itertools.product(range(epochs), questions):
+    epochs = range(max((strand.run.epochs for strand in strands), default=0))
+    order = (
+        ((epoch, question) for question in questions for epoch in epochs)
+        if whole
+        else itertools.product(epochs, questions)
+    )
+    for epoch, question in order:
         left = tuple(
             strand
             for strand in strands

@@ -55,6 +55,10 @@ Scorers = Callable[[Question], Sequence[Scorer]]
 class Stop(Protocol):
     """A reason to end a run before its last question: a budget, or a comparison that is decided."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether a question is to be asked in all its epochs before the next; else epoch after epoch."""
+
     def hear(self, finished: Finished) -> None:
         """An attempt ended. They come in no particular order."""
 

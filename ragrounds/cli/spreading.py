@@ -1,0 +1,41 @@
+"""Where `ragrounds run` does its work: in this process, in several, or on a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ragrounds.cli.common import one_of, say
+from ragrounds.errors import UserError
+
+if TYPE_CHECKING:
+    from ragrounds.evals.planning import Recipe
+    from ragrounds.settings import Settings
+
+ENGINES = ("local", "ray")
+
+
+def replayer(
+    engine: str, workers: int | None, concurrency: int, recipe: Recipe, chosen: Settings
+) -> Callable[..., Awaitable[str]]:
+    """What replays: :func:`ragrounds.evals.replay.replay` itself, or something that is called alike.
+
+    Raises:
+        UserError: an unknown engine; Ray without PostgreSQL on more than one machine; Ray is not installed.
+    """
+    from ragrounds.evals.replay import replay
+
+    if one_of("--engine", engine, ENGINES) == "local" and (workers or 1) == 1:
+        return replay
+    from ragrounds.evals.spread.leading import spread
+
+    if workers is not None and workers > concurrency:
+        raise UserError(
+            f"--workers {workers} with --concurrency {concurrency}: a worker has at least one attempt in flight. "
+            "Raise --concurrency, which is for all workers together, or take fewer workers."
+        )
+    spreading = partial(spread, recipe=recipe, home=chosen.home, url=chosen.store, say=say)
+    from ragrounds.evals.spread.pipes import open_pipes
+
+    return partial(spreading, open_lines=partial(open_pipes, workers or 1))

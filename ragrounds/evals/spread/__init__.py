@@ -1,0 +1,1 @@
+"""One replay spread over several processes, on one machine or on many."""
