@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.comparability import Ground, common_ground
+from ragrounds.evals.drawing import Round
 from ragrounds.evals.expressions import Claim, Condition, Decision, Term, decide, parse_claim, together
 from ragrounds.evals.frontier import Measure, costs_of
 from ragrounds.evals.statistics import stratified_mean, wilson
+from ragrounds.evals.stopped import Stopped
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.tally import outcome
+from ragrounds.evals.watching import Watch
 from ragrounds.records import Question, Run
 from ragrounds.specs import parse
 
@@ -65,12 +69,27 @@ def judge_claims(
     Raises:
         UserError: a claim that cannot be read or names another run; runs that cannot be compared.
     """
-    read = [parse_claim(text) for text in claims]
+    read = [resolved(parse_claim(text), runs) for text in claims]
     ground = common_ground(store, runs, [protocol] if protocol else [], common)
     if not ground.protocols:
         raise UserError("These runs have no scores yet: nothing can be claimed of them.")
     chosen = ground.protocols[0]
-    return [_judge(claim, ground, runs, chosen, seed) for claim in read]
+    stopped = Stopped(store, runs, ground)
+    return [_judge(claim, ground, runs, chosen, stopped, seed) for claim in read]
+
+
+def resolved(claim: Claim, runs: Sequence[Run]) -> Claim:
+    """The claim with runs named by their ids.
+
+    Raises:
+        UserError: it names another run, or not one alone.
+    """
+
+    def named(condition: Condition) -> Condition:
+        terms = tuple(replace(term, run=run_named(term.run, runs).id) for term in condition.terms)
+        return replace(condition, terms=terms)
+
+    return replace(claim, conditions=tuple(named(condition) for condition in claim.conditions))
 
 
 def run_named(reference: str, runs: Sequence[Run]) -> Run:
@@ -101,21 +120,28 @@ def _canonical(reference: str) -> str:
         return reference
 
 
-def _judge(claim: Claim, ground: Ground, runs: Sequence[Run], protocol: str, seed: int) -> Judged:
-    judged = tuple(_condition(condition, ground, runs, protocol, seed) for condition in claim.conditions)
+def _judge(claim: Claim, ground: Ground, runs: Sequence[Run], protocol: str, stopped: Stopped, seed: int) -> Judged:
+    judged = tuple(_condition(condition, ground, runs, protocol, stopped, seed) for condition in claim.conditions)
     decision = together([condition.decision for condition in judged])
     return Judged(claim=claim.text, decision=decision, protocol=protocol, conditions=judged)
 
 
-def _condition(condition: Condition, ground: Ground, runs: Sequence[Run], protocol: str, seed: int) -> JudgedCondition:
+def _condition(
+    condition: Condition, ground: Ground, runs: Sequence[Run], protocol: str, stopped: Stopped, seed: int
+) -> JudgedCondition:
     asked = ground.asked(protocol)
+    by_id = {run.id: run for run in runs}
     columns = []
     for term in condition.terms:
-        run = run_named(term.run, runs)
-        values = _values(term, run, asked, ground, protocol)
+        values = _values(term, by_id[term.run], asked, ground, protocol)
         if values is None:
-            return _untold(condition, f"the {term.measure} of {run.id} is not known")
+            return _untold(condition, f"the {term.measure} of {term.run} is not known")
         columns.append((term.factor, values))
+    named = [term.run for term in condition.terms]
+    if condition.level is not None and stopped.concerns(*named):
+        if any(term.measure in _COSTS for term in condition.terms):
+            return _untold(condition, "how many questions these runs have depends on their results: no interval holds")
+        return _watched(condition, stopped.rounds(protocol, *named), columns)
     kept: list[Question] = []
     sums: list[float] = []
     for question in asked:
@@ -135,6 +161,27 @@ def _condition(condition: Condition, ground: Ground, runs: Sequence[Run], protoc
         level=condition.level,
         questions=len(kept),
         reason=f"{missing:,} questions have no score and are left out" if missing else "",
+    )
+
+
+def _watched(
+    condition: Condition, rounds: Sequence[Round], columns: Sequence[tuple[float, Mapping[str, float | None]]]
+) -> JudgedCondition:
+    """By an interval that is valid at any number of questions."""
+    watch = Watch(Claim("", (condition,)))
+    known = {(term.measure, term.run): values for term, (_, values) in zip(condition.terms, columns, strict=True)}
+    for drawn in rounds:
+        watch.hear(drawn, lambda measure, run, question: known[measure, run].get(question))
+    now = watch.now.conditions[0]
+    left_out = f"; {now.missing:,} have no score and are left out" if now.missing else ""
+    return JudgedCondition(
+        decision=now.decision,
+        value=now.value,
+        low=now.low,
+        high=now.high,
+        level=now.level,
+        questions=watch.now.questions,
+        reason="how many questions these runs have depends on their results: the interval is always valid" + left_out,
     )
 
 

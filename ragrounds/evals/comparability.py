@@ -6,7 +6,7 @@ With `common`, the comparison is made on the part that all runs share, and a not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -34,6 +34,11 @@ def shown(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
         for name, found in datasets.items()
         if name in SHOWN or any((_kind(name), dataset) not in covered for dataset in found)
     )
+
+
+def in_order(protocols: Collection[str]) -> list[str]:
+    """These protocols with the usual ones first. Where one is to be chosen, it is the first."""
+    return [name for name in SHOWN if name in protocols] + sorted(name for name in protocols if name not in SHOWN)
 
 
 def telling(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
@@ -204,7 +209,7 @@ def _protocols(
     notes: list[str],
 ) -> list[str]:
     present = list(dict.fromkeys(protocol for run in runs for protocol in scores[run.id]))
-    order = [name for name in SHOWN if name in present] + sorted(name for name in present if name not in SHOWN)
+    order = in_order(present)
     kept: list[str] = []
     for name in wanted or order:
         if name not in present:

@@ -10,13 +10,14 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ragrounds.evals.comparability import LOWER_IS_BETTER, SHOWN, Ground, common_ground
 from ragrounds.evals.figures import Figure, Paired, figure, paired
 from ragrounds.evals.frontier import Frontier, Measure, frontier
 from ragrounds.evals.grouping import GroupTable, group_table
 from ragrounds.evals.statistics import holm
+from ragrounds.evals.stopped import Stopped, Stopping
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.tally import outcome
 from ragrounds.records import Question, Run, Usage
@@ -88,6 +89,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     rows: tuple[Row, ...]
     tables: tuple[ProtocolTable, ...]
     notes: tuple[str, ...] = ()
+    stopped: dict[str, Stopping] = field(default_factory=dict)
+    """By run: the claim that decided how many questions it has."""
 
 
 def compare(
@@ -117,13 +120,16 @@ def compare(
     """
     ground = common_ground(store, runs, protocols, common)
     rows = tuple(_row(run, ground) for run in runs)
-    notes = list(ground.notes)
+    stopped = Stopped(store, runs, ground)
+    notes = [*ground.notes, *stopped.notes]
     notes += [
         f"{row.run} has {row.statuses['not_run']:,} attempts still to be made; they count as not correct."
         for row in rows
         if row.statuses.get("not_run")
     ]
-    tables = tuple(_table(protocol, runs, ground, seed, cost, group_by, notes) for protocol in ground.protocols)
+    tables = tuple(
+        _table(protocol, runs, ground, stopped, seed, cost, group_by, notes) for protocol in ground.protocols
+    )
     return Comparison(
         benchmark=runs[0].benchmark,
         questions=len(ground.questions),
@@ -131,6 +137,7 @@ def compare(
         rows=rows,
         tables=tables,
         notes=tuple(notes),
+        stopped=stopped.by_run,
     )
 
 
@@ -166,6 +173,7 @@ def _table(
     protocol: str,
     runs: Sequence[Run],
     ground: Ground,
+    stopped: Stopped,
     seed: int,
     cost: Measure | None,
     group_by: Sequence[str],
@@ -197,7 +205,13 @@ def _table(
         overall = figure(asked, values[run.id], open_, seed)
         lines.append(Line(run=run.id, agent=run.agent, datasets=datasets, overall=overall, readings=dict(readings)))
     tests = [
-        (first, second, paired(asked, values[first.id], values[second.id], seed))
+        (
+            first,
+            second,
+            stopped.paired(
+                paired(asked, values[first.id], values[second.id], seed), protocol, first.id, second.id, values
+            ),
+        )
         for first, second in itertools.combinations(runs, 2)
     ]
     known = [test.p_mcnemar for _, _, test in tests if test.p_mcnemar is not None]
@@ -227,7 +241,7 @@ def _table(
             measure=cost,
             seed=seed,
         ),
-        groups=tuple(group_table(by, asked, values, opened, seed) for by in group_by),
+        groups=tuple(group_table(by, asked, values, opened, seed, stopped.concerns) for by in group_by),
     )
 
 

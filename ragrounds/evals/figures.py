@@ -45,7 +45,8 @@ class Paired(Struct, frozen=True, kw_only=True):
 
     difference: float | None
     low: float | None
-    """95 % interval by the paired bootstrap, stratified by dataset, clustered by duplicates."""
+    """95 % interval by the paired bootstrap, stratified by dataset, clustered by duplicates; of runs that ended by
+    their own results a confidence sequence (`p_always`)."""
     high: float | None
     n: int
     first_only: int | None
@@ -55,6 +56,11 @@ class Paired(Struct, frozen=True, kw_only=True):
     """Exact McNemar test, one question of each cluster of duplicates."""
     detectable: float | None
     """The smallest true difference that these questions show with 80 % power at 5 %."""
+    p_always: float | None = None
+    """Of runs that ended by their own results: the p value that is valid at any number of questions, in place of
+    `p_mcnemar` and `detectable`, which are for a number that was fixed beforehand."""
+    watched: int | None = None
+    """Draws (questions; duplicates and datasets together) that this p value and its interval rest on."""
 
 
 def protocol_values(questions: Iterable[Question], scores: Iterable[Score], epochs: int) -> dict[str, float | None]:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.figures import Figure, Paired, Values, figure, paired
@@ -81,6 +82,7 @@ def group_table(
     values: Mapping[str, Values],
     open_: Mapping[str, Mapping[str, float]],
     seed: int,
+    stopped: Callable[[str, str], bool] = lambda first, second: False,
 ) -> GroupTable:
     """Figures and paired tests inside each group, the largest group first.
 
@@ -90,13 +92,15 @@ def group_table(
         values: run id → question id → score.
         open_: run id → question id → share of attempts whose result is open.
         seed: of the bootstrap.
+        stopped: of two run ids, whether one ended by its own results: their differences get no interval and no test
+            here, as both would be for a number of questions that was fixed beforehand.
     """
     read = property_named(by, questions)
     members: dict[str, list[Question]] = {}
     for question in questions:
         members.setdefault(read(question) or NONE, []).append(question)
     tests = {
-        (name, first, second): paired(inside, values[first], values[second], seed)
+        (name, first, second): _tested(paired(inside, values[first], values[second], seed), stopped(first, second))
         for name, inside in members.items()
         for first, second in itertools.combinations(values, 2)
     }
@@ -116,3 +120,7 @@ def group_table(
         for name, inside in members.items()
     ]
     return GroupTable(by=by, groups=tuple(sorted(groups, key=lambda group: (-group.questions, group.name))))
+
+
+def _tested(tests: Paired, stopped: bool) -> Paired:
+    return replace(tests, low=None, high=None, p_mcnemar=None, detectable=None) if stopped else tests

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,8 @@ class Tally:
     def __init__(self, store: Store, strands: Sequence[Strand], final: frozenset[str]) -> None:
         self.started = time.monotonic()
         self.runs: dict[str, RunTally] = {}
+        self.standing: Callable[[], str] = str
+        """How a claim that the runs are watched for stands; empty: there is none."""
         for strand in strands:
             done = sum(status in final for status in store.done(strand.run).values())
             self.runs[strand.run.id] = RunTally(strand.run.agent, strand.run.count * strand.run.epochs, before=done)

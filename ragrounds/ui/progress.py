@@ -91,10 +91,11 @@ class LineProgress:
         all_done = sum(run.before + run.done for run in tally.runs.values())
         total = sum(run.total for run in tally.runs.values())
         bad = sum(run.outcomes["failed"] for run in tally.runs.values())
+        standing = tally.standing()
         return (
             f"{all_done:,} of {total:,} attempts, {tally.rate:.1f}/s, {bad:,} failed, "
             f"{dollars(_spent(tally))} spent, {duration(tally.seconds_left)} left"
-        )
+        ) + (f"; {standing}" if standing else "")
 
     def _json(self) -> str:
         tally = self._tally
@@ -110,7 +111,9 @@ class LineProgress:
             }
             for id, run in tally.runs.items()
         }
-        return json.dumps({"rate": round(tally.rate, 3), "seconds_left": tally.seconds_left, "runs": runs})
+        told = {"rate": round(tally.rate, 3), "seconds_left": tally.seconds_left, "runs": runs}
+        standing = tally.standing()
+        return json.dumps({**told, "until": standing} if standing else told)
 
 
 class FullProgress:
@@ -143,7 +146,8 @@ class FullProgress:
             "Ctrl-C finishes what is in flight; twice stops now. Nothing done is lost.",
             style="dim",
         )
-        return Group(table, foot)
+        standing = self._tally.standing()
+        return Group(table, Text(standing), foot) if standing else Group(table, foot)
 
 
 def _cells(run: RunTally) -> list[Text | ProgressBar]:

@@ -142,11 +142,12 @@ def _shown(comparison: Comparison, protocols: Sequence[str]) -> list[ProtocolTab
 
 
 def pair_sheet(table: ProtocolTable, numbers: Mapping[str, str]) -> Sheet:
-    """Every pair of runs."""
+    """Every pair of runs. Of those that ended by their own results the interval and the p value are always valid."""
     corrected = len(table.pairs) > 1
     binary = any(pair.tests.p_mcnemar is not None for pair in table.pairs)
+    watched = any(pair.tests.watched is not None for pair in table.pairs)
     tested = ["only 2nd right", "only 1st right", "McNemar p", *(["Holm p"] if corrected else []), "detectable"]
-    names = ["difference", "95 %", *(tested if binary else [])]
+    names = ["difference", "95 %", *(tested if binary else []), *(["always-valid p", "draws"] if watched else [])]
     rows = []
     for pair in table.pairs:
         tests = pair.tests
@@ -155,11 +156,13 @@ def pair_sheet(table: ProtocolTable, numbers: Mapping[str, str]) -> Sheet:
             cells += [_count(tests.second_only), _count(tests.first_only), p_value(tests.p_mcnemar)]
             cells += [p_value(pair.p_holm)] if corrected else []
             cells.append(percent(tests.detectable, 1))
+        cells += [p_value(tests.p_always), _count(tests.watched)] if watched else []
         rows.append((f"#{numbers[pair.second]} - #{numbers[pair.first]}", *cells))
     return Sheet(
         key="pairs",
         protocol=table.protocol,
-        title=f"paired differences under {table.protocol}, percentage points",
+        title=f"paired differences under {table.protocol}, percentage points"
+        + (" (with an always-valid p, 95 % is a confidence sequence)" if watched else ""),
         columns=(Column("2nd - 1st", right=False), *(Column(name) for name in names)),
         rows=tuple(rows),
     )

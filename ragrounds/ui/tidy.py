@@ -12,7 +12,7 @@ from ragrounds.evals.frontier import Frontier, Range
 
 COLUMNS = (
     *("figure", "protocol", "run", "agent", "against", "part", "n", "missing", "value", "error", "low", "high", "best"),
-    *("first_only", "second_only", "p_mcnemar", "p_holm", "detectable", "measure", "on_frontier"),
+    *("first_only", "second_only", "p_mcnemar", "p_holm", "detectable", "p_always", "measure", "on_frontier"),
 )
 """`figure` says what a row is: ``accuracy``, ``difference`` (run minus against), ``outcome``, ``cost``,
 ``cost per correct``, ``price`` (of one more correct answer, run against the cheaper), ``total``. `part` is the dataset,
@@ -63,7 +63,7 @@ def _figure(run: str, part: str, figure: Figure) -> Row:
 
 
 def _difference(run: str, against: str, part: str, tests: Paired, p_holm: float | None) -> Row:
-    known = ("n", "low", "high", "first_only", "second_only", "p_mcnemar", "detectable")
+    known = ("n", "low", "high", "first_only", "second_only", "p_mcnemar", "detectable", "p_always")
     return {
         "figure": "difference",
         "run": run,
