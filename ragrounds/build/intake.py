@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError
-from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, assemble, select
+from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, Selection, assemble, lot, select
 from ragrounds.evals.benchmarks.cards import Card
 
 INTAKE, SAMPLE = "intake", "sample"
@@ -44,8 +45,12 @@ def take_in(
     of: str,
     limit: int | None = None,
     seed: int = 0,
+    passed: int | None = None,
 ) -> Intake:
     """Items under the name ``PIPELINE/SOURCE``, of which `limit` are drawn by `seed`; `of` says what they are made of.
+
+    Where reading all items to draw a few would fill the memory, they are drawn before by :func:`drawn`, and `passed`
+    says from how many.
 
     Raises:
         UserError: nothing is left, or an id stands twice.
@@ -56,12 +61,22 @@ def take_in(
         because = f"; all {len(left_out):,} were dropped ({', '.join(reasons)})" if left_out else ""
         raise UserError(f"{of}: there is nothing to work on{because}.")
     card = Card(name=name, title=of, task="mixed", source=of, license="not known")
-    drawn = select(assemble(name, card, passing), limit=limit, seed=seed)
+    benchmark = assemble(name, card, passing)
+    if passed is None:
+        chosen = select(benchmark, limit=limit, seed=seed)
+    else:
+        chosen = replace(benchmark, selection=Selection(seed=seed, limit=limit, of=passed))
+    whole = len(passing) if passed is None else passed
     return Intake(
-        items=drawn,
-        read=len(passing) + len(left_out),
-        passed=len(passing),
+        items=chosen,
+        read=whole + len(left_out),
+        passed=whole,
         dropped=left_out,
         seed=seed,
         limit=limit,
     )
+
+
+def drawn(ids: Iterable[str], limit: int | None, seed: int) -> frozenset[str]:
+    """`limit` of the ids, as :func:`ragrounds.evals.benchmarks.select` draws questions."""
+    return frozenset(sorted(ids, key=lambda id: lot(seed, id))[:limit])

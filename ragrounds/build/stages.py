@@ -14,8 +14,9 @@ from typing_extensions import TypedDict
 
 from ragrounds.build.outcome import Outcome, encode
 from ragrounds.contracts import Context
+from ragrounds.evals.judging.contract import Contract
 from ragrounds.evals.judging.pairs import neutral
-from ragrounds.evals.judging.parsing import objects, spoken
+from ragrounds.evals.judging.parsing import objects, read_verdict, spoken
 from ragrounds.records import Message
 from ragrounds.texts import wellformed_all
 
@@ -114,6 +115,26 @@ async def ask_for(
             why = "the reply was cut off" if reply.finish == "length" else str(error)
         if not why:
             return found
+        context.note("malformed", why)
+    raise Rejected(MALFORMED, why)
+
+
+async def ask_verdict(
+    context: Context, prompt: str, contract: Contract, *, role: str, shorten: str = "", **values: str
+) -> tuple[dict[str, str], str]:
+    """Ask for a value of `contract` on each of its axes, read as every judge is; gives axis → value, and the reply.
+
+    The prompt is also given ``$form``, what the reply must end with. Arguments and errors as :func:`ask_for`.
+    """
+    given = {name: neutral(text) for name, text in values.items()} | {"form": contract.example}
+    messages = _fitting(context, prompt, role, shorten, given)
+    why = ""
+    for _ in range(TRIES):
+        reply = await context.ask(messages, role=role)
+        reading = read_verdict(reply.text, contract, reply.finish)
+        if reading.complete:
+            return reading.values, reply.text
+        why = "; ".join(f"{axis}: {reason}" for axis, reason in reading.reasons.items())
         context.note("malformed", why)
     raise Rejected(MALFORMED, why)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from ragrounds.cli.build_cases import case_questions
+
 build_app = typer.Typer(
     help="Make a benchmark: pipelines of the papers as LangGraph graphs, journaled, priced, resumable, traced.\n\n"
     "Each ends in a folder that `ragrounds data add` takes and `ragrounds run` or `ragrounds retrieve` replays, with "
@@ -11,3 +13,5 @@ build_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+build_app.command("case-questions")(case_questions)

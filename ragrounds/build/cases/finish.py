@@ -1,0 +1,182 @@
+"""From kept questions to a benchmark in OGCaReBench's form, with its store of reports and a sheet for experts
+(OGCaReBench, Section 3.1, step 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from ragrounds.build.cases.reports import Reports, store_of
+from ragrounds.build.counting import stage_count
+from ragrounds.build.intake import Dropped, Intake
+from ragrounds.build.product import Product
+from ragrounds.build.rejections import rejection_file
+from ragrounds.build.running import Result, kept
+from ragrounds.build.sheets import Ratings, read_ratings, sheet_lines
+from ragrounds.build.writing import Lines, beir_files, json_lines
+from ragrounds.evals.benchmarks.cards import Card
+from ragrounds.evals.statistics.agreement import krippendorff_alpha
+
+EXPERTS = "experts"
+SCALE = ("1", "2", "3", "4", "5")
+NOT_RATED = "not rated"
+INSTRUCTIONS = b"""# Rating the questions
+
+Each row of the sheet is a question about a case and the answer that was taken from the published report. Write a whole
+number from 1 to 5 into your rating column:
+
+- 5: the question is realistic, needs a specialist's knowledge, and the answer is right for it;
+- 4: the same, with small flaws that change nothing;
+- 3: the question or the answer is only partly right, or the question hardly needs special knowledge;
+- 2: question and answer fit badly;
+- 1: the case could not occur like this, or the answer is wrong.
+
+Leave the cell empty where you cannot judge. Comments are for the authors; they change nothing.
+"""
+
+
+class Rating(Struct, frozen=True, kw_only=True):
+    """What experts are asked, or have said."""
+
+    sheet: Path | None = None
+    """The sheet that was filled in."""
+    raters: int = 1
+    least: int = 4
+    """A pair is kept where every rating that it has is at least this."""
+
+    def fault(self, ratings: Sequence[str | None]) -> tuple[str, str]:
+        """Why a pair is dropped, and its ratings; empty texts: it is kept."""
+        given = [int(rating) for rating in ratings if rating is not None]
+        if not given:
+            return NOT_RATED, ""
+        return ("", "") if min(given) >= self.least else (f"rated below {self.least}", ", ".join(map(str, given)))
+
+
+class CaseFinish(Struct, frozen=True, kw_only=True):
+    """Makes the benchmark of one intake."""
+
+    intake: Intake
+    reports: Reports
+    out: Path
+    rating: Rating = Rating()
+    license: str = "not known"
+
+    def __call__(self, results: Sequence[Result]) -> Product:
+        """See :data:`ragrounds.build.product.Finish`.
+
+        Raises:
+            UserError: the sheet of ratings is broken, or is of other questions.
+        """
+        pairs = kept(results)
+        if self.rating.sheet is None:
+            return self._product(pairs, results, (), None)
+        ratings = read_ratings(self.rating.sheet, {pair.question.id for pair in pairs}, SCALE)
+        nobody: tuple[str | None, ...] = ()
+        faults = {pair.question.id: self.rating.fault(ratings.items.get(pair.question.id, nobody)) for pair in pairs}
+        dropped = [
+            Dropped(id=id, stage=EXPERTS, reason=reason, detail=detail)
+            for id, (reason, detail) in faults.items()
+            if reason
+        ]
+        good = [pair for pair in pairs if not faults[pair.question.id][0]]
+        return self._product(good, results, dropped, ratings)
+
+    def _product(
+        self, pairs: Sequence[Result], results: Sequence[Result], dropped: Sequence[Dropped], ratings: Ratings | None
+    ) -> Product:
+        card = Card(
+            name=self.intake.items.name,
+            title=f"Case questions from {self.reports.name}",
+            task="long",
+            source=f"built from {self.reports.name} by `ragrounds build case-questions`",
+            license=self.license,
+            language=_language(pairs),
+            size=len(pairs),
+            metric="share of equivalent answers",
+            protocols=("equivalent", "rouge-l"),
+            note="Equivalence needs a judge. The answers are verbatim from the timelines that a model made.",
+        )
+        files = rejection_file(self.intake, results, dropped)
+        notes: list[str] = []
+        figures: dict[str, Any] = {}
+        if ratings is None and pairs:
+            files |= self._sheet(pairs)
+            notes.append(f"No expert has rated these {len(pairs):,} pairs yet: {self._sheet_name(pairs)} is for them.")
+        if ratings is not None:
+            figures = {"raters": len(ratings.raters), "rated": len(ratings.items), "alpha": _alpha(ratings)}
+        return Product(
+            benchmark=card,
+            files={**(self._files(pairs) if pairs else {}), **files},
+            stages=(stage_count(EXPERTS, len(pairs) + len(dropped), (each.reason for each in dropped)),)
+            if ratings is not None
+            else (),
+            figures=figures,
+            notes=tuple(notes),
+            following=(
+                "ragrounds data add ogcarebench/NAME {out}",
+                "ragrounds run --benchmark ogcarebench:{out} --corpus beir:{out} --agent vanilla_rag --model …",
+                "ragrounds retrieve --benchmark beir:{out} --retriever bm25",
+            ),
+        )
+
+    def _files(self, pairs: Sequence[Result]) -> dict[str, Lines]:
+        numbered = {str(number): pair for number, pair in enumerate(pairs, 1)}
+        judged = {number: {pair.gold.documents[0]: 1} for number, pair in numbered.items()}
+        queries = {number: str(_product_of(pair)["question"]) for number, pair in numbered.items()}
+        return {
+            "ogcarebench.jsonl": json_lines(_row(pair) for pair in pairs),
+            **beir_files(store_of(self.reports), queries, judged),
+        }
+
+    def _sheet(self, pairs: Sequence[Result]) -> dict[str, Lines]:
+        return {self._sheet_name(pairs): self._sheet_lines(pairs), "instructions.md": [INSTRUCTIONS]}
+
+    def _sheet_lines(self, pairs: Sequence[Result]) -> list[bytes]:
+        rows = {
+            pair.question.id: (str(_product_of(pair)["question"]), str(_product_of(pair)["answer"])) for pair in pairs
+        }
+        return sheet_lines(("question", "answer"), rows, self.rating.raters)
+
+    def _sheet_name(self, pairs: Sequence[Result]) -> str:
+        """A name under which no other sheet stands: what experts have written is never overwritten."""
+        wanted = b"".join(self._sheet_lines(pairs))
+        names = (f"sheet{'' if number == 1 else f'-{number}'}.csv" for number in count(1))
+        return next(
+            name for name in names if not (self.out / name).exists() or (self.out / name).read_bytes() == wanted
+        )
+
+
+def _row(pair: Result) -> dict[str, Any]:
+    product = _product_of(pair)
+    return {
+        "Title": pair.question.metadata.get("title", ""),
+        "pmc_id": pair.gold.documents[0],
+        "Classification": pair.question.group,
+        "question": product["question"],
+        "answer": product["answer"],
+        "original_question": product["original"],
+        "significance": product["significance"],
+        "significance_type": product["kind"],
+        "distractors": product["distractors"],
+    }
+
+
+def _product_of(pair: Result) -> dict[str, Any]:
+    return pair.outcome.product if pair.outcome else {}
+
+
+def _language(pairs: Sequence[Result]) -> str:
+    languages = {pair.question.language for pair in pairs}
+    return languages.pop() if len(languages) == 1 else "en"
+
+
+def _alpha(ratings: Ratings) -> float | None:
+    """Krippendorff's alpha of several raters, by intervals; ``None``: not defined."""
+    try:
+        return krippendorff_alpha(list(ratings.items.values()), "interval")
+    except ValueError:
+        return None

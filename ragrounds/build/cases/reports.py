@@ -1,0 +1,232 @@
+"""Case reports in, with the facts that they are filtered by (OGCaReBench, Section 3.1, step 1).
+
+Reports are a corpus as :mod:`ragrounds.tools.corpora` reads it: a folder of PMC NXML or text (``files:``), BEIR, JSON
+Lines. NXML says its year, type, subject and PMC id itself. JSON Lines may have ``year``, ``citations`` (articles that
+cite it), ``other_citations`` (of these, those that are no case reports), ``type``, ``specialty`` and ``language``
+beside the text; for any corpus a table (CSV or JSON Lines, by ``id``) can bring them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragrounds.build.intake import INTAKE, Dropped, Intake, drawn, take_in
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.reading import broken, read_text
+from ragrounds.records import Gold, Passage, Question
+from ragrounds.tools.corpora import Bad, Source, guess, passages, read_lines, source
+from ragrounds.tools.documents import read_document, read_whole
+from ragrounds.tools.jats import read_article
+
+TOO_SHORT = "fewer than {least} words"
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """What is known of a report. ``None`` and empty: not known."""
+
+    year: int | None = None
+    citations: int | None = None
+    other_citations: int | None = None
+    type: str = ""
+    specialty: str = ""
+    language: str = ""
+
+
+class Filters(Struct, frozen=True, kw_only=True):
+    """Which reports are worked on; ``None``: any. The paper: `after` 2022, `max_citations` 3, `max_other_citations` 1.
+
+    What is not known does not pass a filter that asks for it.
+    """
+
+    after: int | None = None
+    """Published after this year."""
+    max_citations: int | None = None
+    max_other_citations: int | None = None
+    types: tuple[str, ...] = ()
+    least_words: int = 0
+
+    def fault(self, facts: Facts, text: str) -> tuple[str, str]:
+        """Why a report is dropped, and the case itself; empty texts: it is not."""
+        checks: tuple[tuple[str, int | None, int | None], ...] = (
+            ("citations", facts.citations, self.max_citations),
+            ("citations by other articles", facts.other_citations, self.max_other_citations),
+        )
+        if self.after is not None and facts.year is None:
+            return "year not known", ""
+        if self.after is not None and facts.year is not None and facts.year <= self.after:
+            return f"published in {self.after} or before", str(facts.year)
+        for name, value, most in checks:
+            if most is not None and value is None:
+                return f"{name} not known", ""
+            if most is not None and value is not None and value > most:
+                return f"more than {most} {name}", str(value)
+        if self.types and facts.type.casefold() not in {each.casefold() for each in self.types}:
+            return "another type" if facts.type else "type not known", facts.type
+        if self.least_words and len(text.split()) < self.least_words:
+            return TOO_SHORT.format(least=self.least_words), str(len(text.split()))
+        return "", ""
+
+
+class Reports(Struct, frozen=True, kw_only=True):
+    """Reports to be read, as often as needed."""
+
+    origin: Source
+    table: Mapping[str, Facts]
+
+    @property
+    def name(self) -> str:
+        return self.origin.name
+
+    def read(self, bad: list[Bad] | None = None) -> Iterator[tuple[Passage, Facts]]:
+        """Every report with its facts; what stands in the table goes before what the report says.
+
+        Raises:
+            UserError: a report cannot be read, and no list of `bad` ones is given.
+        """
+        if self.origin.root is None:
+            own = _rows(self.origin)
+            for (passage, _), facts in zip(passages(self.origin), own, strict=True):
+                yield _named(passage, passage.id), self.table.get(passage.id, facts)
+            return
+        for file in self.origin.files:
+            try:
+                passage, facts = _of_file(file, self.origin.root)
+            except (ValueError, OSError, EOFError, zlib.error) as problem:
+                wrong = Bad(str(file), 0, str(problem))
+                if bad is None:
+                    raise UserError(f"Cannot read {wrong}.") from None
+                bad.append(wrong)
+                continue
+            yield passage, self.table.get(passage.id, facts)
+
+
+def open_reports(corpus: str, table: Path | None) -> Reports:
+    """Find the reports; `table` is CSV (or TSV) or JSON Lines with a column or field ``id``.
+
+    Raises:
+        UserError: no such corpus, or a broken table.
+    """
+    return Reports(origin=source(guess(corpus)), table=_table(table) if table else {})
+
+
+def report_items(reports: Reports, filters: Filters, *, limit: int | None, seed: int) -> Intake:
+    """The items: reports that pass the filters, `limit` of them drawn by `seed`.
+
+    Texts are kept of those alone that are drawn: a store of reports may be larger than memory.
+
+    Raises:
+        UserError: none passes, or a report cannot be read.
+    """
+    dropped: list[Dropped] = []
+    passing: list[str] = []
+    seen: set[str] = set()
+    bad: list[Bad] = []
+    for passage, facts in reports.read(bad):
+        if passage.id in seen:
+            raise UserError(f"The report {passage.id!r} stands twice in {reports.name}; ids are unique.")
+        seen.add(passage.id)
+        reason, detail = filters.fault(facts, passage.text)
+        if not reason and not passage.text.strip():
+            reason = "empty"
+        if reason:
+            dropped.append(Dropped(id=passage.id, stage=INTAKE, reason=reason, detail=detail))
+        else:
+            passing.append(passage.id)
+    dropped += [Dropped(id=each.file, stage=INTAKE, reason="cannot be read", detail=each.reason) for each in bad]
+    chosen = drawn(passing, limit, seed)
+    items = (_item(passage, facts, reports.name) for passage, facts in reports.read([]) if passage.id in chosen)
+    name = "".join(letter if letter.isalnum() or letter in "_.-" else "_" for letter in reports.name)
+    return take_in(
+        f"case-questions/{name}", items, dropped, of=reports.name, limit=limit, seed=seed, passed=len(passing)
+    )
+
+
+def _item(passage: Passage, facts: Facts, source_name: str) -> Item:
+    metadata = {"title": passage.title, "specialty": facts.specialty}
+    question = Question(
+        id=passage.id,
+        benchmark=f"case-questions/{source_name}",
+        text=f"{passage.title}\n\n{passage.text}".strip(),
+        kind="long",
+        group=facts.specialty,
+        language=facts.language or "en",
+        metadata={name: text for name, text in metadata.items() if text},
+    )
+    return Item(question, Gold(question_id=question.id, answer="", documents=(passage.document,)))
+
+
+def _of_file(file: Path, root: Path) -> tuple[Passage, Facts]:
+    """A file's report; under its PMC id and with what it says of itself, where it is NXML that has them."""
+    if not file.name.removesuffix(".gz").endswith((".nxml", ".xml")):
+        passage = read_document(file, root)
+        return _named(passage, passage.id), Facts()
+    article = read_article(read_whole(file))
+    name = article.pmc or (file.relative_to(root).as_posix() if file != root else file.name)
+    passage = Passage(id=name, document=name, title=article.title, text=article.text, corpus="")
+    return _named(passage, name), Facts(year=article.year, type=article.type, specialty=article.subject)
+
+
+def _named(passage: Passage, id: str) -> Passage:
+    """Under an id without blanks, which judgements cannot carry."""
+    name = "_".join(id.split())
+    return passage if name == passage.id == passage.document else replace(passage, id=name, document=name)
+
+
+def _rows(origin: Source) -> Iterator[Facts]:
+    """The facts of every row of JSON Lines."""
+    for file in origin.files:
+        for number, line in enumerate(read_lines(file), 1):
+            if line.strip():
+                yield _facts(_decoded(line, file, number), file, f"line {number}")
+
+
+def _decoded(line: bytes, file: Path, number: int) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise broken(file, f"this is not JSON ({error})", f"line {number}") from None
+    return found if isinstance(found, dict) else {}
+
+
+def _facts(row: Mapping[str, Any], file: Path, place: str) -> Facts:
+    given = {name: row[name] for name in Facts.__struct_fields__ if row.get(name) not in (None, "")}
+    try:
+        return msgspec.convert(given, Facts, strict=False)
+    except msgspec.ValidationError as error:
+        raise broken(file, str(error), place) from None
+
+
+def _table(path: Path) -> dict[str, Facts]:
+    rows: Iterable[tuple[str, dict[str, Any]]]
+    if path.name.removesuffix(".gz").endswith(".jsonl"):
+        rows = [(f"line {n}", _decoded(line, path, n)) for n, line in enumerate(read_lines(path), 1) if line.strip()]
+    else:
+        text = read_text(path)
+        tabs = path.name.endswith(".tsv")
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if tabs else ",", strict=True)
+        try:
+            rows = [(f"line {reader.line_num}", dict(row)) for row in reader]
+        except csv.Error as error:
+            raise broken(path, f"this is not CSV ({error})", f"line {reader.line_num}") from None
+    found: dict[str, Facts] = {}
+    for place, row in rows:
+        name = str(row.get("id") or row.get("_id") or row.get("pmc_id") or "")
+        if not name:
+            raise broken(path, "it has no id", place)
+        found[name] = _facts(row, path, place)
+    return found
+
+
+def store_of(reports: Reports) -> Iterator[tuple[str, str, str]]:
+    """Id, title and text of every report that can be read: the store that the questions are asked of."""
+    return ((passage.id, passage.title, passage.text) for passage, _ in reports.read([]))
