@@ -20,7 +20,7 @@ class State(TypedDict, total=False):
     answer: str
 
 
-@agent(summary="Three nodes, one call.", input={"question": "question"}, output="answer")
+@agent(summary="Three nodes, one call.", input={"question": "question"}, output="answer", nests=False)
 def build() -> StateGraph[State, Context, State, State]:
     graph = StateGraph(State, context_schema=Context)
     graph.add_node("prepare", prepare)

@@ -48,6 +48,8 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """For a user's own graph: key of its state → what it is given (see :mod:`ragrounds.graphs.own`)."""
     output: str = ""
     """For a user's own graph: the key that holds the answer."""
+    nests: bool = True
+    """For a user's own graph: other graphs run inside its nodes."""
     models: dict[str, str] = field(default_factory=dict)
     retriever: str = "bm25"
     corpus: str | None = None

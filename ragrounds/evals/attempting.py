@@ -108,7 +108,7 @@ class _BuiltIn(Struct, frozen=True):
 def _compiled(agent: Agent) -> _BuiltIn | own.OwnGraph:
     card = agent.card
     if own.is_own(card.graph):
-        return own.open_own(card.graph, card.input, card.output)
+        return own.open_own(card.graph, card.input, card.output, card.nests)
     return _BuiltIn(catalogue.build(card.graph).compile(), catalogue.nests(card.graph, agent.parameters))
 
 

@@ -29,6 +29,9 @@ class Observer(AsyncCallbackHandler):
 
     raise_error = True
     """An attempt's cap, reached here, must end the graph."""
+    run_inline = True
+    """No task of its own for every event: there is one for every node."""
+    ignore_chain = ignore_retriever = ignore_agent = ignore_custom_event = True  # type: ignore[assignment]
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -100,14 +103,17 @@ async def run_own(own: OwnGraph, session: Session, longest: int) -> str:
                 own.feed(session.question if own.shows_options else session.item),
                 config,
                 context=context,
-                stream_mode=["tasks", "values"],
-                subgraphs=True,
+                stream_mode=["tasks"] if own.settled else ["tasks", "values"],
+                subgraphs=own.nests,
             )
-            async for space, mode, event in stream:
+            async for told in stream:
+                space, mode, event = told if own.nests else ((), *told)
                 if mode == "values":
                     state = event if not space else state
                 elif "result" in event:
                     session.left(event["id"], event["name"], plain(event["result"]), str(event["error"] or ""))
+                    if own.settled and not space and isinstance(event["result"], dict):
+                        state |= event["result"]
                 else:
                     session.entered(event["id"], event["name"])
     except TimeoutError as error:

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 RESAMPLES = 2_000
 """Enough for 95 % intervals of ratios; every resample draws all questions one by one."""
-_HELD = 2_000_000
-"""Drawn weights held in memory at a time."""
 
 
 def joint_means(
@@ -62,15 +60,14 @@ def _by_cluster(table: Floats, names: Sequence[str]) -> tuple[Floats, Floats]:
 
 
 def _resampled(sums: Floats, counts: Floats, resamples: int, generator: np.random.Generator) -> Floats:
-    size = len(sums)
-    at_once = max(1, _HELD // size)
-    parts = []
-    for start in range(0, resamples, at_once):
-        number = min(at_once, resamples - start)
-        drawn = generator.integers(0, size, (number, size)) + np.arange(number)[:, None] * size
-        weights = np.bincount(drawn.ravel(), minlength=number * size).reshape(number, size)
-        parts.append((weights @ sums) / (weights @ counts))
-    return np.concatenate(parts)
+    size, both = len(sums), np.concatenate([sums, counts], axis=1)
+    drawn = np.empty((resamples, both.shape[1]))
+    for number in range(resamples):
+        weights = np.bincount(generator.integers(0, size, size), minlength=size)
+        drawn[number] = weights.astype(np.float64) @ both
+    columns = sums.shape[1]
+    replicates: Floats = drawn[:, :columns] / drawn[:, columns:]
+    return replicates
 
 
 def _mean(values: Floats) -> Floats:
