@@ -24,7 +24,6 @@ from ragrounds.evals.slots import Slots
 from ragrounds.evals.spread.lines import Post
 from ragrounds.evals.spread.messages import Enough, Failed, Given, Hello, Over, Share, Told, Wanted, encode, to_worker
 from ragrounds.evals.store.packing import storable
-from ragrounds.evals.slots import Slots
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.strands import Finished, Piece, Strand
 from ragrounds.models.traffic import take_share

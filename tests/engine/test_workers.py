@@ -1,0 +1,221 @@
+"""`--workers N`: several processes, one journal and store; whoever dies, nothing is lost and nothing made twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ragrounds.evals.store.store import Store
+from tests.servers.process import Running, openai_server
+
+AGENTS = ["direct", "direct_cot"]
+COUNT = 40
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    """Questions of which each stands in the file twice under another id."""
+    options = {"A": "one", "B": "two", "C": "three", "D": "four"}
+    made = [
+        {"id": f"q{i}", "question": f"Question number {i % (COUNT // 2)}?", "options": options, "answer": "A"}
+        for i in range(COUNT)
+    ]
+    made.sort(key=lambda one: one["question"])  # equal ones follow each other, and so are in flight together
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in made))
+    return path
+
+
+def command(questions: Path, server: Running, *more: str) -> list[str]:
+    agents = [word for agent in AGENTS for word in ("--agent", agent)]
+    return [
+        *(sys.executable, "-m", "ragrounds", "run", "--benchmark", f"jsonl:{questions}", *agents),
+        *("--model", "openai:plain", "--base-url", server.url, "--display", "none", "--json"),
+        *("--concurrency", "6", "--workers", "2", *more),
+    ]
+
+
+def environment(home: Path) -> dict[str, str]:
+    return {**os.environ, "RAGROUNDS_HOME": str(home)}
+
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(questions: Path, tmp_path: Path) -> Iterator[Start]:
+    """Start the command; what is still running at the test's end is ended."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def started(server: Running, *more: str) -> subprocess.Popen[str]:
+        begun.append(
+            subprocess.Popen(
+                command(questions, server, *more),
+                env=environment(tmp_path / "home"),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return begun[-1]
+
+    yield started
+    for process in begun:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def workers(process: subprocess.Popen[str]) -> list[int]:
+    """The process ids of a command's workers."""
+    task = Path(f"/proc/{process.pid}/task")
+    if not task.is_dir():
+        pytest.skip("needs /proc")
+    children = [int(pid) for thread in task.iterdir() for pid in (thread / "children").read_text().split()]
+    return [pid for pid in children if b"spread" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def until(server: Running, answered: int, process: subprocess.Popen[str]) -> None:
+    while server.stats()["answered"] < answered:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+
+
+def gone(pids: list[int], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def statuses(home: Path) -> list[Counter[str]]:
+    with Store(home) as store:
+        return [Counter(store.done(run).values()) for run in store.runs()]
+
+
+def test_equal_to_one_process_and_equal_questions_are_asked_once(start: Start, tmp_path: Path) -> None:
+    with openai_server("--latency", "0.02", "--jitter", "0.03") as server:
+        spread = start(server)
+        told, said = spread.communicate(timeout=120)
+        assert spread.returncode == 0, said
+        stats = server.stats()
+        alone = start(server, "--workers", "1", "--new")
+        again, said_again = alone.communicate(timeout=120)
+        assert alone.returncode == 0, said_again
+        assert server.stats()["asked"] == stats["asked"]
+    assert stats["asked"] == stats["prompts"] == COUNT  # half of the questions, by two agents
+    assert f"{COUNT} calls made, {COUNT} answered from the journal" in said
+    assert statuses(tmp_path / "home") == [Counter(completed=COUNT)] * 4
+    with Store(tmp_path / "home") as store:
+        runs = store.runs()
+        spread_scores, alone_scores = (
+            [sorted(map(repr, store.scores(run))) for run in two] for two in (runs[:2], runs[2:])
+        )
+    assert spread_scores == alone_scores
+    assert len(spread_scores[0]) >= COUNT
+    assert json.loads(told)["questions"] == json.loads(again)["questions"] == COUNT
+
+
+def test_the_questions_of_a_killed_worker_are_taken_up_by_others(start: Start, tmp_path: Path) -> None:
+    with openai_server("--latency", "0.1", "--jitter", "0.1") as server:
+        process = start(server)
+        until(server, 8, process)
+        os.kill(workers(process)[0], signal.SIGKILL)
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+        stats = server.stats()
+    assert "was ended by SIGKILL; others take up" in said
+    assert statuses(tmp_path / "home") == [Counter(completed=COUNT)] * 2
+    assert stats["prompts"] == COUNT
+    assert stats["asked"] <= COUNT + 3, "no more is asked again than the worker had in flight"
+
+
+def test_without_any_worker_left_the_run_ends_and_goes_on_later(start: Start, tmp_path: Path) -> None:
+    with openai_server("--latency", "0.1") as server:
+        process = start(server)
+        until(server, 6, process)
+        for pid in workers(process):
+            os.kill(pid, signal.SIGKILL)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 2
+        assert "No worker is left: worker" in said
+        assert "Traceback" not in said
+        assert start(server).communicate(timeout=120)
+    assert statuses(tmp_path / "home") == [Counter(completed=COUNT)] * 2
+
+
+def test_when_the_leader_is_killed_its_workers_end_by_themselves(start: Start, tmp_path: Path) -> None:
+    with openai_server("--latency", "0.2") as server:
+        process = start(server)
+        until(server, 6, process)
+        pids = workers(process)
+        assert len(pids) == 2
+        process.kill()
+        process.wait()
+        assert gone(pids, 15)
+        asked = server.stats()["asked"]
+        _, said = start(server).communicate(timeout=120)
+        stats = server.stats()
+    assert statuses(tmp_path / "home") == [Counter(completed=COUNT)] * 2, said
+    assert stats["asked"] <= COUNT + 6
+    assert asked < COUNT
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(start: Start, tmp_path: Path, times: int) -> None:
+    with openai_server("--latency", "2.0") as server:
+        process = start(server)
+        while server.stats()["asked"] < 12:  # six are answered and written, six in flight
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        for _ in range(times):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+        _, said = process.communicate(timeout=60)
+        asked = server.stats()["asked"]
+    assert process.returncode == 130, said
+    assert "the same command goes on" in said
+    assert "Traceback" not in said
+    assert asked == 12
+    done = sum(sum(found.values()) for found in statuses(tmp_path / "home"))
+    # Of each pair of equal questions one is answered, and its twin by the journal at once.
+    assert done == (12 if times == 1 else 6) or done % 2 == 0
+
+
+def test_a_budget_ends_the_run_with_all_agents_at_the_same_questions(start: Start, tmp_path: Path) -> None:
+    with openai_server("--latency", "0.05") as server:
+        process = start(server, "--max-tokens", "1500")
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert "the budget of 1,500 tokens is used up" in said
+    with Store(tmp_path / "home") as store:
+        first, second = (set(store.done(run)) for run in store.runs())
+    assert first == second
+    assert 0 < len(first) < COUNT
+
+
+def test_what_ends_one_worker_for_good_ends_the_run_in_one_line(start: Start) -> None:
+    with openai_server("--latency", "0.05") as server:
+        process = start(server, "--model", "openai:fault-401")
+        _, said = process.communicate(timeout=60)
+        asked = server.stats()["asked"]
+    assert process.returncode == 2
+    assert "401" in said or "key" in said
+    assert "Traceback" not in said
+    assert asked <= 6
+
+
+def test_more_workers_than_attempts_in_flight_are_refused(start: Start, server: Running) -> None:
+    process = start(server, "--concurrency", "1")
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "--workers 2 with --concurrency 1" in said
