@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ragrounds.cli.moving import export_store
+
 if TYPE_CHECKING:
     from ragrounds.evals.store.store import Store
     from ragrounds.records import Run
 
-export_app = typer.Typer(help="Runs written for other tools.", no_args_is_help=True)
+export_app = typer.Typer(help="Runs written for other tools, or into another store.", no_args_is_help=True)
+export_app.command("store")(export_store)
 RUNS = typer.Argument(help="Runs: an id, the beginning of one, or an agent's text.")
 FORCE = typer.Option(False, "--force", help="Write over files that are there.")
 

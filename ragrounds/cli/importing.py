@@ -6,12 +6,16 @@ from pathlib import Path
 
 import typer
 
-import_app = typer.Typer(help="Outputs of other systems become runs.", no_args_is_help=True)
+from ragrounds.cli.moving import import_store
+
+import_app = typer.Typer(help="Outputs of other systems, and runs of other stores.", no_args_is_help=True)
+import_app.command("store")(import_store)
 
 
 @import_app.callback()
 def _group() -> None:
-    """Outputs of other systems become runs, scored, compared and traced like our own."""
+    """Outputs of other systems become runs, scored, compared and traced like our own; runs of other stores come with
+    all that they rest on."""
 
 
 @import_app.command("mirage-predictions")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -21,12 +23,41 @@ def open_engine(home: Path, url: str | None = None) -> sa.Engine:
     Raises:
         UserError: the folder cannot be written, the file is not a store, or a newer version made it.
     """
-    engine = _connectable(home, url)
+    return _prepared(_connectable(home, url))
+
+
+def open_file(path: Path) -> sa.Engine:
+    """The engine of a SQLite store by its path; it is made where there is none.
+
+    Raises:
+        UserError: as :func:`open_engine`.
+    """
+    return _prepared(_sqlite(path))
+
+
+def open_to_read(path: Path) -> sa.Engine:
+    """A SQLite file of unknown origin, to be read and never changed. Nothing of it has been looked at."""
+    where = f"file:{quote(str(path.resolve()))}?mode=ro"
+    engine = sa.create_engine(
+        f"sqlite:///{path}",
+        creator=lambda: sqlite3.connect(where, uri=True, timeout=60, check_same_thread=False),
+        poolclass=NullPool,
+    )
+    sa.event.listen(engine, "connect", _distrust)
+    return engine
+
+
+def version_of(engine: sa.Engine) -> int:
+    """The store's version; 0 where there is no store.
+
+    Raises:
+        UserError: it is newer than this program, or no store.
+    """
     try:
-        _prepare(engine)
+        with engine.connect() as connection:
+            return _version(connection, engine)
     except sa.exc.DatabaseError as error:
         raise UserError(f"Cannot open the store {shown(engine)}: {error.orig}.") from error
-    return engine
 
 
 def shown(engine: sa.Engine) -> str:
@@ -70,17 +101,33 @@ def _connectable(home: Path, url: str | None) -> sa.Engine:
             raise UserError(
                 f"Cannot make the folder {home}: {error.strerror}. Set RAGROUNDS_HOME to another."
             ) from error
-        engine = sa.create_engine(
-            f"sqlite:///{home / 'store.sqlite'}",
-            poolclass=NullPool,
-            connect_args={"timeout": 60, "check_same_thread": False},
-        )
-        sa.event.listen(engine, "connect", _settle)
-        return engine
+        return _sqlite(home / "store.sqlite")
     try:
         return sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"), pool_pre_ping=True)
     except (sa.exc.ArgumentError, ImportError) as error:
         raise UserError(f"Cannot use the store {url.partition('@')[2] or url!r}: {error}") from error
+
+
+def _sqlite(path: Path) -> sa.Engine:
+    engine = sa.create_engine(
+        f"sqlite:///{path}", poolclass=NullPool, connect_args={"timeout": 60, "check_same_thread": False}
+    )
+    sa.event.listen(engine, "connect", _settle)
+    return engine
+
+
+def _prepared(engine: sa.Engine) -> sa.Engine:
+    try:
+        _prepare(engine)
+    except sa.exc.DatabaseError as error:
+        raise UserError(f"Cannot open the store {shown(engine)}: {error.orig}.") from error
+    return engine
+
+
+def _distrust(connection: Any, _record: object) -> None:
+    # What a file says of itself runs no function of ours, and every page is checked before it is used.
+    for pragma in ("trusted_schema=OFF", "cell_size_check=ON"):
+        connection.execute(f"PRAGMA {pragma}")
 
 
 def _settle(connection: Any, _record: object) -> None:

@@ -16,6 +16,9 @@ from ragrounds.texts import wellformed_all
 LONG = 600
 """Characters from which a text is stored apart. Below that a row of its own costs more than it saves."""
 
+_LARGEST = 256 << 20
+"""Bytes of a record, or of a text stored apart, beyond which a file is not believed."""
+
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 Fetch = Callable[[Iterable[bytes]], Mapping[bytes, str]]
@@ -61,6 +64,40 @@ def unpack(data: bytes, kind: type[T], fetch: Fetch) -> T:
     return msgspec.convert(plain, kind, strict=False)
 
 
+def loose(data: bytes) -> tuple[Any, set[bytes]]:
+    """A packed record as plain values with its long texts left empty, and the hashes of those.
+
+    Raises:
+        ValueError: not a packed record, or one of a size that no store of ours has.
+    """
+    hashes: set[bytes] = set()
+
+    def text(code: int, hash: memoryview) -> str:
+        hashes.add(bytes(hash))
+        return ""
+
+    return msgspec.msgpack.decode(checked(data), ext_hook=text), hashes
+
+
+def checked(data: bytes) -> bytes:
+    """As :func:`decompress`, for data of unknown origin.
+
+    Raises:
+        ValueError: not compressed by us, or of a size that no store of ours has.
+    """
+    try:
+        if zstandard.frame_content_size(data) > _LARGEST:
+            raise ValueError(f"a record of more than {_LARGEST >> 20} MiB")
+        return decompress(data)
+    except zstandard.ZstdError as error:
+        raise ValueError(f"not a compressed record ({error})") from error
+
+
+def hash_of(text: bytes) -> bytes:
+    """What a text that is stored apart is found by."""
+    return hashlib.sha256(text).digest()[:16]
+
+
 def compress(data: bytes) -> bytes:
     """zstd, level 3."""
     compressor = getattr(_local, "compressor", None)
@@ -95,4 +132,4 @@ def _without_long(value: Any, apart: dict[bytes, bytes]) -> Any:
 def _apart(text: str) -> tuple[bytes, bytes]:
     # The same passages come again and again: they are hashed and compressed once.
     raw = text.encode()
-    return hashlib.sha256(raw).digest()[:16], compress(raw)
+    return hash_of(raw), compress(raw)

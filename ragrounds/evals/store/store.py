@@ -109,20 +109,7 @@ class Store:
         Raises:
             UserError: none, or more than one run whose id begins like this.
         """
-        runs = self.runs()
-        exact = [run for run in runs if run.id == reference]
-        begun = exact or [run for run in runs if run.id.startswith(reference)]
-        if len(begun) == 1:
-            return begun[0]
-        named = [run for run in runs if run.agent == reference]
-        if named:
-            return named[-1]
-        if begun:
-            raise UserError(f"{reference!r} is the beginning of several runs: {', '.join(run.id for run in begun)}.")
-        known = [run.id for run in runs] + [run.agent for run in runs]
-        raise UserError(
-            f"There is no run {reference!r} in {self.place}.{nearest(reference, known)} See `ragrounds runs ls`."
-        )
+        return find_run(self.runs(), reference, self.place)
 
     def remove(self, run: Run) -> None:
         """Remove a run with its attempts and scores. Recorded calls stay until `gc`."""
@@ -277,6 +264,21 @@ class Store:
                     connection.execute(build(self.engine, table), list(keyed.values()))
         except sa.exc.SQLAlchemyError as error:
             raise writing_failed(self.engine, error) from error
+
+
+def find_run(runs: Sequence[Run], reference: str, place: str) -> Run:
+    """As :meth:`Store.run`, among these."""
+    exact = [run for run in runs if run.id == reference]
+    begun = exact or [run for run in runs if run.id.startswith(reference)]
+    if len(begun) == 1:
+        return begun[0]
+    named = [run for run in runs if run.agent == reference]
+    if named:
+        return named[-1]
+    if begun:
+        raise UserError(f"{reference!r} is the beginning of several runs: {', '.join(run.id for run in begun)}.")
+    known = [run.id for run in runs] + [run.agent for run in runs]
+    raise UserError(f"There is no run {reference!r} in {place}.{nearest(reference, known)} See `ragrounds runs ls`.")
 
 
 def new_run_id(agent: str, fingerprint: str, taken: Iterable[str]) -> str:

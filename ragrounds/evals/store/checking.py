@@ -1,0 +1,239 @@
+"""Reading runs from a store of unknown origin: every row is checked, and what rests on what is marked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, get_args
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct, field
+
+from ragrounds.errors import UserError
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.database import shown
+from ragrounds.evals.store.marking import Marks, stream
+from ragrounds.evals.store.outlines import Item
+from ragrounds.evals.store.packing import checked, hash_of
+from ragrounds.records import Reading, Run, Status
+
+ARENA_TABLES: tuple[sa.Table, ...] = (schema.judgements, schema.votes)
+"""Tables whose rows belong to an arena and move with it."""
+_BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
+
+
+class ChosenArena(Struct, frozen=True):
+    """An arena that only chosen runs played in."""
+
+    number: int
+    id: str
+    fingerprint: str
+    row: dict[str, Any]
+
+
+class Chosen(Struct, frozen=True):
+    """What is to be moved."""
+
+    runs: dict[int, Run] = field(default_factory=dict)
+    """By their number in the source."""
+    sets: tuple[str, ...] = ()
+    """Question sets that they answer."""
+    arenas: tuple[ChosenArena, ...] = ()
+
+
+def runs_in(engine: sa.Engine) -> list[Run]:
+    """The runs of a store of unknown origin, oldest first.
+
+    Raises:
+        UserError: one of them cannot be read.
+    """
+    found: list[Run] = []
+    with engine.connect() as reading:
+        try:
+            for row in stream(reading, sa.select(schema.runs).order_by(schema.runs.c.number)):
+                _check_types(schema.runs, row)
+                run = msgspec.msgpack.decode(checked(row.body), type=Run)
+                if run.id != row.id or run.fingerprint != row.fingerprint or not run.id.isprintable():
+                    raise ValueError(f"the run {row.id} is not what its row says")
+                found.append(run)
+        except sa.exc.DatabaseError as error:
+            raise UserError(f"{shown(engine)} cannot be read: {error.orig}.") from error
+        except _BROKEN as error:
+            raise UserError(f"{shown(engine)} cannot be read: runs: {error}.") from error
+    return found
+
+
+class Strange:
+    """One pass over what some runs rest on. Nothing that is read is believed."""
+
+    def __init__(
+        self, reading: sa.Connection, place: str, marks: Marks, final: frozenset[str], tell: Callable[[str, int], None]
+    ) -> None:
+        self._reading = reading
+        self._place = place
+        self._marks = marks
+        self._final = final
+        self._tell = tell
+        self._at = ""
+
+    def read(self, runs: Sequence[Run]) -> Chosen:
+        """Check all that these runs refer to, and mark it.
+
+        Raises:
+            UserError: something is broken or missing, with its place.
+        """
+        try:
+            return self._read(runs)
+        except sa.exc.DatabaseError as error:
+            raise self._broken(str(error.orig)) from error
+        except _BROKEN as error:
+            raise self._broken(str(error) or type(error).__name__) from error
+
+    def _read(self, runs: Sequence[Run]) -> Chosen:
+        chosen: dict[int, Run] = {}
+        for run in runs:
+            self._at = f"run {run.id}"
+            number = self._reading.execute(sa.select(schema.runs.c.number).where(schema.runs.c.id == run.id)).scalar()
+            if number is None:
+                raise ValueError("it is not there any more")
+            chosen[int(number)] = run
+        sets = tuple(dict.fromkeys(run.questions for run in runs))
+        for name in sets:
+            self._questions(name, [run for run in runs if run.questions == name])
+        for number, run in chosen.items():
+            self._run(number, run)
+        arenas = tuple(self._arenas({run.id for run in runs}))
+        self._marks.flush()
+        self._calls()
+        self._marks.flush()
+        self._texts()
+        return Chosen(chosen, sets, arenas)
+
+    def _questions(self, name: str, runs: Sequence[Run]) -> None:
+        self._at = "questions"
+        ids: set[str] = set()
+        table = schema.questions
+        asked = sa.select(table).where(table.c.set == name).order_by(table.c.position)
+        for position, row in enumerate(self._rows(table, asked)):
+            item = msgspec.msgpack.decode(checked(row.body), type=Item)
+            if row.position != position or item.question.id != row.question_id or row.question_id in ids:
+                raise ValueError(f"the questions {name[:12]} are not in order")
+            ids.add(row.question_id)
+        for run in runs:
+            if len(ids) != run.count:
+                raise ValueError(f"the run {run.id} has {run.count:,} questions, and {len(ids):,} of them are here")
+
+    def _run(self, number: int, run: Run) -> None:
+        questions = sa.select(schema.questions.c.question_id).where(schema.questions.c.set == run.questions)
+        for table in (schema.attempts, schema.scores):
+            self._at = f"{table.name} of {run.id}"
+            strangers = sa.select(sa.func.count()).where(
+                table.c.run == number,
+                table.c.question_id.not_in(questions) | (table.c.epoch < 0) | (table.c.epoch >= run.epochs),
+            )
+            if count := self._reading.execute(strangers).scalar_one():
+                raise ValueError(f"{count:,} of them are of questions that the run does not have")
+        self._at = f"attempts of {run.id}"
+        for row in self._rows(schema.attempts, own(schema.attempts, "run", number)):
+            if row.status not in get_args(Status):
+                raise ValueError(f"an attempt has the status {row.status!r}")
+            self._marks.of_attempt(row)
+        self._at = f"scores of {run.id}"
+        for row in self._rows(schema.scores, own(schema.scores, "run", number)):
+            if row.reading not in get_args(Reading):
+                raise ValueError(f"a score has the reading {row.reading!r}")
+        self._at = f"judges' calls of {run.id}"
+        for row in self._rows(schema.gradings, own(schema.gradings, "run", number)):
+            self._marks.mark(self._marks.calls, [row.key])
+        self._at = f"claims of {run.id}"
+        for row in self._rows(schema.stoppings, own(schema.stoppings, "run", number)):
+            checked(row.body)
+        self._marks.unfinished(number, run, self._final)
+
+    def _arenas(self, runs: set[str]) -> Iterator[ChosenArena]:
+        for row in self._rows(schema.arenas, sa.select(schema.arenas).order_by(schema.arenas.c.number)):
+            self._at = f"arena {row.id}"
+            arena = msgspec.msgpack.decode(checked(row.body))
+            played = {system["run"] for system in arena["systems"] if system.get("run")}
+            if not played or not played <= runs:
+                continue
+            for one in self._rows(schema.judgements, own(schema.judgements, "arena", row.number)):
+                self._marks.of_judgement(one)
+            for _ in self._rows(schema.votes, own(schema.votes, "arena", row.number)):
+                pass  # their types are all there is to check
+            kept = {name: value for name, value in row._mapping.items() if name != "number"}
+            yield ChosenArena(row.number, row.id, row.fingerprint, kept)
+
+    def _calls(self) -> None:
+        self._at = "recorded calls"
+        marked, calls = self._marks.calls, schema.calls
+        for row in self._rows(calls, sa.select(calls).join(marked, calls.c.key == marked.c.mark)):
+            self._marks.of_call(row)
+        self._missing(marked, calls.c.key, "recorded calls")
+
+    def _texts(self) -> None:
+        self._at = "texts"
+        marked, blobs = self._marks.blobs, schema.blobs
+        for row in self._rows(blobs, sa.select(blobs).join(marked, blobs.c.hash == marked.c.mark), 20):
+            text = checked(row.data)
+            if hash_of(text) != row.hash:
+                raise ValueError("a text is not what its hash says")
+            text.decode("utf-8")
+        self._missing(marked, blobs.c.hash, "texts")
+
+    def _missing(self, marked: sa.Table, column: sa.Column[Any], what: str) -> None:
+        held = sa.exists().where(column == marked.c.mark)
+        lacking = sa.select(sa.func.count()).select_from(marked).where(~held)
+        if count := self._reading.execute(lacking).scalar_one():
+            raise ValueError(f"{count:,} {what} that the runs refer to are missing")
+
+    def _rows(self, table: sa.Table, statement: sa.Select[Any], size: int = 100) -> Iterator[Any]:
+        what = f"reading {self._at}"
+        count = 0
+        for count, row in enumerate(stream(self._reading, statement, size), 1):
+            _check_types(table, row)
+            if count % 500 == 0:
+                self._tell(what, count)
+            yield row
+        self._tell(what, count)
+
+    def _broken(self, why: str) -> UserError:
+        return UserError(f"{self._place} cannot be read: {self._at}: {why}. Nothing was written.")
+
+
+def own(table: sa.Table, column: str, number: int) -> sa.Select[Any]:
+    """The rows of a run or an arena."""
+    return sa.select(table).where(table.c[column] == number)
+
+
+def own_rows(connection: sa.Connection, table: sa.Table, column: str, number: int) -> Iterator[Any]:
+    """The rows of a run or an arena, as they come."""
+    return stream(connection, own(table, column, number))
+
+
+def digest(connection: sa.Connection, table: sa.Table, column: str, number: int) -> tuple[int, int]:
+    """How many rows a run or an arena has in a table, and a hash of them that does not depend on their order."""
+    count = total = 0
+    for row in own_rows(connection, table, column, number):
+        values = [value for name, value in row._mapping.items() if name != column]
+        count += 1
+        total += int.from_bytes(hashlib.sha256(msgspec.msgpack.encode(values)).digest()[:16], "big")
+    return count, total % 2**128
+
+
+_TYPES: dict[type[Any], tuple[type, ...]] = {
+    sa.Text: (str,),
+    sa.Integer: (int,),
+    sa.Float: (float, int),
+    sa.LargeBinary: (bytes,),
+}
+
+
+def _check_types(table: sa.Table, row: Any) -> None:
+    # SQLite keeps whatever it is given in any column.
+    for column, value in zip(table.columns, row, strict=True):
+        if value is None and column.nullable:
+            continue
+        if not isinstance(value, _TYPES[type(column.type)]) or (isinstance(value, str) and "\0" in value):
+            raise ValueError(f"{table.name}.{column.name} holds {type(value).__name__} of the wrong kind")

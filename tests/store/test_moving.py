@@ -1,0 +1,379 @@
+"""Runs between stores: nothing is lost, twice adds nothing, and a broken or hostile file writes nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ragrounds.errors import StopRun, UserError
+from ragrounds.evals.arena.keeping import ArenaKeeper
+from ragrounds.evals.comparison import compare
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.checking import ARENA_TABLES, runs_in
+from ragrounds.evals.store.elsewhere import source, target
+from ragrounds.evals.store.moving import MOVED, Moved, move
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.strands import FINAL
+from ragrounds.evals.traces import trace
+from ragrounds.records import Reply, Usage
+from tests.conftest import Cli
+from tests.engine.conftest import attempts, replayed, strand
+from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
+from tests.servers.process import Running
+from tests.store.old import contents, version_1
+
+LEFT: tuple[sa.Table, ...] = ()
+"""Tables of a run that say something of the machine it runs on, and stay there."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store") as opened:
+        yield opened
+
+
+async def filled(store: Store, count: int = 12) -> None:
+    """Two runs that share calls, with long texts, and one whose attempts failed."""
+    asked, golds = questions(count)
+    long = '{"answer_choice": "A"} \u202e ' + "a long reply " * 80
+    searcher = ScriptedSearcher(texts=[f"{i} " + "a passage " * 90 for i in range(3)])
+    model = ScriptedModel(say=always(long))
+    for agent in ("vanilla_rag", "vanilla_rag[limits.calls=9]"):
+        await replayed(store, [strand(store, agent, asked, golds, model, searcher)], asked, golds)
+    bad = ScriptedModel(say=lambda request: ZeroDivisionError("a bug"))
+    await replayed(store, [strand(store, "direct", asked[:3], golds, bad)], asked[:3], golds)
+
+
+def everything(engine: sa.Engine) -> dict[str, list[Any]]:
+    """All rows, with runs and arenas by their ids."""
+    with engine.connect() as connection:
+        named = {
+            column: {row.number: row.id for row in connection.execute(sa.select(table))}
+            for column, table in (("run", schema.runs), ("arena", schema.arenas))
+        }
+        found: dict[str, list[Any]] = {}
+        for table in schema.metadata.sorted_tables:
+            rows = []
+            for row in connection.execute(sa.select(table)):
+                values = dict(row._mapping)
+                for column, ids in named.items():
+                    if column in values:
+                        values[column] = ids[values[column]]
+                if table in (schema.runs, schema.arenas):
+                    del values["number"]
+                rows.append(sorted((name, repr(value)) for name, value in values.items()))
+            found[table.name] = sorted(rows)
+    return found
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def moved(one: sa.Engine, other: sa.Engine) -> Moved:
+    return move(one, other, runs_in(one), FINAL)
+
+
+def test_every_table_of_a_run_is_moved_or_left_on_purpose() -> None:
+    of_runs = {t.name for t in schema.metadata.sorted_tables if "run" in t.c and t.c.run.foreign_keys}
+    assert of_runs == {table.name for table in (*MOVED, *LEFT)}
+    of_arenas = {t.name for t in schema.metadata.sorted_tables if "arena" in t.c and t.c.arena.foreign_keys}
+    assert of_arenas == {table.name for table in ARENA_TABLES}
+
+
+async def test_a_file_and_back_again_is_everything(store: Store, tmp_path: Path) -> None:
+    await filled(store)
+    file = tmp_path / "runs.ragrounds"
+    with target(str(file)) as engine:
+        assert not file.exists()  # until it is whole
+        first = moved(store.engine, engine)
+    assert names(tmp_path) == ["runs.ragrounds", "store"]
+    assert (len(first.runs), first.present, first.differing) == (3, (), 0)
+    with Store(tmp_path / "other") as other, source(str(file)) as engine:
+        assert moved(engine, other.engine) == first
+        assert everything(other.engine) == everything(store.engine)
+        again = moved(engine, other.engine)
+        assert (again.runs, again.calls, again.texts, set(again.present)) == ((), 0, 0, set(first.runs))
+        assert everything(other.engine) == everything(store.engine)
+
+
+async def test_postgresql_and_back_again_is_everything(store: Store, url: str, tmp_path: Path) -> None:
+    await filled(store)
+    with target(url) as engine:
+        moved(store.engine, engine)
+        assert everything(engine) == everything(store.engine)
+    with source(url) as engine, Store(tmp_path / "other") as other:
+        moved(engine, other.engine)
+        assert everything(other.engine) == everything(store.engine)
+        one, two = ([run.id for run in place.runs()] for place in (store, other))
+        assert one == two
+        pairs = [compare(place, [place.run(id) for id in one[:2]]) for place in (store, other)]
+        assert pairs[0] == pairs[1]
+
+
+async def test_a_replay_elsewhere_asks_nobody(store: Store, tmp_path: Path) -> None:
+    await filled(store)
+    with Store(tmp_path / "other") as other:
+        moved(store.engine, other.engine)
+        asked, golds = questions(12)
+        silent = ScriptedModel(say=lambda request: AssertionError("nothing may be called"))
+        one = strand(other, "vanilla_rag[limits.calls=8]", asked, golds, silent, ScriptedSearcher())
+        journal = await replayed(other, [one], asked, golds, mode="replay")
+        assert (journal.made, silent.asked) == (0, [])
+        there = {id: attempt.text for id, attempt in attempts(other, one.run).items()}
+        assert there == {id: attempt.text for id, attempt in attempts(store, store.runs()[0]).items()}
+
+
+async def test_what_an_unfinished_attempt_paid_goes_along(store: Store, tmp_path: Path) -> None:
+    asked, golds = questions(1)
+
+    def stops(request: object) -> Reply | Exception:
+        return StopRun("no credit") if len(model.asked) == 2 else Reply(text="thought", usage=Usage(10, 5))
+
+    model = ScriptedModel(say=stops)
+    one = strand(store, "cot_refine", asked, golds, model)
+    with pytest.raises(StopRun):
+        await replayed(store, [one], asked, golds)
+    with Store(tmp_path / "other") as other:
+        assert moved(store.engine, other.engine).calls == 1
+        good = ScriptedModel()
+        journal = await replayed(other, [replace(one, models={"model": good})], asked, golds)
+        assert journal.reused == 1
+
+
+async def test_one_run_takes_what_it_rests_on_alone(store: Store, tmp_path: Path) -> None:
+    await filled(store)
+    asked, golds = questions(12)
+    other_words = ScriptedModel(say=always("B"))
+    apart = strand(store, "direct[limits.calls=2]", asked, golds, other_words)
+    await replayed(store, [apart], asked, golds)
+    with Store(tmp_path / "other") as other:
+        brought = move(store.engine, other.engine, [apart.run], FINAL)
+        assert (brought.runs, brought.calls) == ((apart.run.id,), 12)
+        with other.engine.connect() as connection:
+            assert connection.execute(sa.select(sa.func.count()).select_from(schema.blobs)).scalar() == brought.texts
+        assert trace(other, apart.run, "t/3").attempt.text == "B"
+
+
+def test_arenas_move_with_the_runs_that_played_in_them_and_old_files_are_read(tmp_path: Path) -> None:
+    path = version_1(tmp_path / "old")
+    before = contents(path)
+    with Store(tmp_path / "one") as one, Store(tmp_path / "both") as both, source(str(path)) as old:
+        runs = runs_in(old)
+        assert move(old, one.engine, runs[:1], FINAL).arenas == ()
+        assert len(move(old, both.engine, runs, FINAL).arenas) == 1
+        assert move(old, both.engine, runs, FINAL).arenas == ()
+        keeper = ArenaKeeper(both)
+        assert len(keeper.judgements(1)) == 2
+        assert [vote.voter for vote in keeper.votes(1)] == ["ann"]
+        details = [detail for _, detail in keeper.details(1)]
+        assert all(both.call(call.key, dict, dict) for detail in details for call in detail.calls)
+    assert contents(path) == before  # not even migrated
+
+
+async def test_a_run_of_the_same_id_that_is_not_the_same_is_refused(store: Store, tmp_path: Path) -> None:
+    await filled(store)
+    with Store(tmp_path / "other") as other:
+        moved(store.engine, other.engine)
+        run = other.runs()[0]
+        with other.engine.begin() as connection:
+            connection.execute(sa.update(schema.scores).values(value=0.5).where(schema.scores.c.run == 1))
+        before = everything(other.engine)
+        with pytest.raises(UserError, match=f"has a run {run.id} already.*other scores.*Nothing was written"):
+            moved(store.engine, other.engine)
+        assert everything(other.engine) == before
+
+
+async def test_a_call_that_was_answered_otherwise_there_is_told(store: Store, tmp_path: Path) -> None:
+    await filled(store)
+    asked, golds = questions(12)
+    with Store(tmp_path / "other") as other:
+        model = ScriptedModel(say=always("quite another reply"))
+        searcher = ScriptedSearcher(texts=[f"{i} " + "a passage " * 90 for i in range(3)])
+        apart = strand(other, "vanilla_rag[limits.calls=7]", asked, golds, model, searcher)
+        await replayed(other, [apart], asked, golds)
+        assert moved(store.engine, other.engine).differing == 12
+        assert {attempt.text for attempt in attempts(other, apart.run).values()} == {"quite another reply"}
+
+
+# Files that are not what they should be
+
+
+@pytest.fixture
+async def file(store: Store, tmp_path: Path) -> Path:
+    await filled(store)
+    path = tmp_path / "runs.ragrounds"
+    with target(str(path)) as engine:
+        moved(store.engine, engine)
+    return path
+
+
+def brought(file: Path, home: Path) -> Moved:
+    """Move a file's runs into a store that holds nothing; where that fails, it must hold nothing afterwards."""
+    with Store(home) as other:
+        said = ""
+        try:
+            with source(str(file)) as engine:
+                return moved(engine, other.engine)
+        except UserError as error:
+            said = str(error)
+            raise
+        finally:
+            if said:
+                rows = everything(other.engine)
+                assert [name for name in rows if rows[name] and name != "meta"] == []
+                assert "\n" not in said
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.9, 0.999])
+def test_a_truncated_file_writes_nothing(file: Path, tmp_path: Path, share: float) -> None:
+    data = file.read_bytes()
+    file.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(UserError):
+        brought(file, tmp_path / "other")
+
+
+def test_a_flipped_bit_is_found_or_changes_nothing(store: Store, file: Path, tmp_path: Path) -> None:
+    data, draw, found = file.read_bytes(), random.Random(1), 0
+    expected = everything(store.engine)
+    for number in range(60):
+        place = draw.randrange(100, len(data))
+        file.write_bytes(data[:place] + bytes([data[place] ^ (1 << draw.randrange(8))]) + data[place + 1 :])
+        try:
+            brought(file, tmp_path / f"other-{number}")
+        except UserError:
+            found += 1
+            continue
+        with Store(tmp_path / f"other-{number}") as other:
+            here = everything(other.engine)
+            # Columns of plain figures carry no check sum of their own; everything packed does.
+            assert {name: len(rows) for name, rows in here.items()} == {n: len(rows) for n, rows in expected.items()}
+            assert here["blobs"] == expected["blobs"]
+    assert found > 10
+
+
+BREAKING = {
+    "a trigger": ("CREATE TRIGGER t AFTER INSERT ON meta BEGIN SELECT 1; END", "trigger"),
+    "a view": ("CREATE VIEW v AS SELECT 1", "view"),
+    "a table of its own": ("CREATE TABLE stranger (x)", "stranger"),
+    "no meta": ("DROP TABLE meta", "no 'meta'"),
+    "a newer version": ("UPDATE meta SET value = '999'", "knows up to"),
+    "a call is missing": ("DELETE FROM calls WHERE key = (SELECT min(key) FROM calls)", "1 recorded calls"),
+    "a text is missing": ("DELETE FROM blobs WHERE hash = (SELECT min(hash) FROM blobs)", "1 texts"),
+    "a text is another": ("UPDATE blobs SET data = (SELECT max(data) FROM blobs)", "not what its hash says"),
+    "a question is missing": ("DELETE FROM questions WHERE position = 2", "not in order"),
+    "the last question is missing": ("DELETE FROM questions WHERE position = 11", "questions"),
+    "an attempt's body is noise": ("UPDATE attempts SET body = x'00112233'", "not a compressed record"),
+    "a status is none": ("UPDATE attempts SET status = 'fine'", "'fine'"),
+    "a reading is none": ("UPDATE scores SET reading = 'x'", "'x'"),
+    "an epoch too many": ("UPDATE attempts SET epoch = 7", "does not have"),
+    "a score is a text": ("UPDATE scores SET value = 'much'", "scores.value"),
+    "a text is bytes": ("UPDATE calls SET actor = x'ff'", "calls.actor"),
+    "a run's body is noise": ("UPDATE runs SET body = x'00'", "runs"),
+    "a run of another name": ("UPDATE runs SET id = 'x' || id", "not what its row says"),
+}
+
+
+@pytest.mark.parametrize("what", BREAKING)
+def test_a_hostile_file_is_one_line_and_writes_nothing(file: Path, tmp_path: Path, what: str) -> None:
+    statement, said = BREAKING[what]
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(statement)
+    with pytest.raises(UserError, match=said):
+        brought(file, tmp_path / "other")
+
+
+def test_a_record_that_swells_is_refused(file: Path, tmp_path: Path) -> None:
+    import zstandard
+
+    bomb = zstandard.ZstdCompressor(level=1).compress(b"\0" * (300 << 20))
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE attempts SET body = ?", (bomb,))
+    with pytest.raises(UserError, match="more than 256 MiB"):
+        brought(file, tmp_path / "other")
+
+
+KILLED = """
+import os, signal, sys
+from ragrounds.evals.store import moving
+from ragrounds.evals.store.checking import runs_in
+from ragrounds.evals.store.elsewhere import source
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.strands import FINAL
+moving.BATCH = 5
+left = int(sys.argv[3])
+def tell(what, done):
+    global left
+    if what.startswith("writing"):
+        left -= 1
+        if left < 0: os.kill(os.getpid(), signal.SIGKILL)
+with Store(__import__("pathlib").Path(sys.argv[1])) as store, source(sys.argv[2]) as engine:
+    moving.move(engine, store.engine, runs_in(engine), FINAL, tell)
+"""
+
+
+@pytest.mark.parametrize("batches", [0, 2, 6, 9, 12])
+def test_killed_in_the_middle_leaves_whole_runs_and_goes_on(
+    store: Store, file: Path, tmp_path: Path, batches: int
+) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "other"), str(file), str(batches)]
+    assert subprocess.run(command, check=False, env={**os.environ}).returncode == -signal.SIGKILL
+    with Store(tmp_path / "other") as other:
+        for run in other.runs():
+            assert other.done(run) == store.done(run)
+        with source(str(file)) as engine:
+            moved(engine, other.engine)
+        assert everything(other.engine) == everything(store.engine)
+
+
+# The commands
+
+
+def test_the_commands_bring_a_run_with_equal_tables_and_no_call(
+    command: Cli, home: Path, tmp_path: Path, server: Running
+) -> None:
+    options = ["--limit", "5", "--agent", "direct", "--agent", "vanilla_rag", "--model", "openai:m[alias=s]"]
+    options += ["--base-url", server.url, "--display", "none"]
+    assert command("run", *options).returncode == 0
+    assert command("export", "store", "--to", str(tmp_path / "x")).returncode == 0
+    table = command("compare", "direct", "vanilla_rag", "--json").stdout
+    asked = server.stats()["asked"]
+    there = {"RAGROUNDS_HOME": str(tmp_path / "there")}
+    done = command("import", "store", str(tmp_path / "x"), "--json", **there)
+    assert done.returncode == 0, done.stderr
+    assert '"differing": 0' in done.stdout
+    assert command("compare", "direct", "vanilla_rag", "--json", **there).stdout == table
+    assert command("run", *options, "--journal", "replay", **there).returncode == 0
+    assert command("run", *options, "--new", **there).returncode == 0
+    assert server.stats()["asked"] == asked
+    assert "is there already, the same" in command("import", "store", str(tmp_path / "x"), **there).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["import", "store", "nowhere.sqlite"], "There is no file nowhere.sqlite"),
+        (["import", "store", "postgresql://me:very-secret@127.0.0.1:9/x"], "127.0.0.1"),
+        (["export", "store", "--to", "x"], "holds no runs"),
+        (["export", "store", "nothing", "--to", "x"], "There is no run 'nothing'"),
+        (["export", "store", "--to", "nowhere/x"], "nowhere"),
+    ],
+)
+def test_one_clear_line(command: Cli, arguments: list[str], said: str) -> None:
+    done = command(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "very-secret" not in done.stderr
