@@ -21,9 +21,11 @@ def run_command(
     benchmark: str = typer.Option("sample", help="A benchmark: sample, mirage/pubmedqa, mirage:benchmark.json, …"),
     agent: list[str] = typer.Option([], help="An agent, name[key=value,…] (repeatable). See `ragrounds agents`."),
     model: str | None = typer.Option(
-        None, help="provider:model[temperature=0,…]: openai:gpt-4o-mini, anthropic:…, ollama:…"
+        None, help="provider:model[temperature=0,…]: openai:gpt-4o-mini, anthropic:…; vllm:NAME starts a server for it."
     ),
-    base_url: str | None = typer.Option(None, help="An OpenAI-compatible server (vLLM, Ollama, llama.cpp, …)."),
+    base_url: list[str] = typer.Option(
+        [], help="An OpenAI-compatible server (vLLM, Ollama, llama.cpp, …); repeat it for several that share the calls."
+    ),
     corpus: str | None = typer.Option(None, help="What agents search: beir:FOLDER, an index by name, or sample."),
     limit: int | None = typer.Option(None, min=1, help="Only so many questions, drawn by --seed."),
     per_dataset: int | None = typer.Option(
@@ -49,6 +51,9 @@ def run_command(
         None, help="End when a claim is decided: 'separated(A, B) @ 95%'; questions come in an order drawn by --seed."
     ),
     max_questions: int | None = typer.Option(None, min=1, help="With --until: questions to ask at most."),
+    order: str | None = typer.Option(
+        None, help="given; or shared: questions that share a source follow each other, for a server's prefix cache."
+    ),
     new: bool = typer.Option(False, "--new", help="Start another run instead of going on with the same one."),
     journal: str = typer.Option("reuse", help="Recorded calls: reuse, replay (no network; a miss is an error), fresh."),
     display: str | None = typer.Option(
@@ -78,6 +83,7 @@ def run_command(
     from msgspec.structs import asdict
 
     from ragrounds.cli.common import open_store, print_json, say, settings
+    from ragrounds.cli.ordering import chosen_order, in_order
     from ragrounds.cli.spreading import replayer
     from ragrounds.cli.stopping import follow, settle
     from ragrounds.cli.watching import ViewerProgress
@@ -96,9 +102,9 @@ def run_command(
     from ragrounds.ui.tables import print_comparison
 
     chosen = settings()
-    shown, mode = _display(display), _mode(journal)
+    shown, mode, wanted = _display(display), _mode(journal), chosen_order(order, until)
     loaded = select(load(benchmark, chosen.home), limit=limit, seed=seed, per_dataset=per_dataset)
-    url = base_url or chosen.base_url
+    url = ",".join(base_url) or chosen.base_url
     name = model or chosen.model or (BASELINE if _is_sample(loaded) and not url else None)
     defaults: dict[str, bool | int | float | str | None] = {
         "base_url": url,
@@ -133,6 +139,7 @@ def run_command(
             say(f"{strand.run.id}: {strand.run.count:,} questions of {strand.run.benchmark}, {_models(strand)}")
         runs = [strand.run for strand in strands]
         watched = follow(store, runs, loaded.questions, until, seed, max_questions)
+        asked, together = in_order(wanted, loaded, strands)
         tally, recorded = Tally(store, strands, FINAL), StoreJournal(store, mode)
         if watched:
             tally.standing = lambda: standing(watched.now)
@@ -144,12 +151,12 @@ def run_command(
                         store,
                         recorded,
                         strands,
-                        watched.questions if watched else loaded.questions,
+                        watched.questions if watched else asked,
                         loaded.golds,
                         scorers_for,
                         concurrency=in_flight,
                         budget=Budget(cost=max_cost, tokens=max_tokens, seconds=max_time),
-                        stops=[watched] if watched else [],
+                        stops=[watched] if watched else together,
                         listener=progress.hear,
                     )
             finally:
