@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -127,7 +127,13 @@ async def ask_verdict(
     The prompt is also given ``$form``, what the reply must end with. Arguments and errors as :func:`ask_for`.
     """
     given = {name: neutral(text) for name, text in values.items()} | {"form": contract.example}
-    messages = _fitting(context, prompt, role, shorten, given)
+    return await verdict_on(context, _fitting(context, prompt, role, shorten, given), contract, role=role)
+
+
+async def verdict_on(
+    context: Context, messages: Sequence[Message], contract: Contract, *, role: str
+) -> tuple[dict[str, str], str]:
+    """:func:`ask_verdict` with a prompt that is filled already: for one that fences several texts."""
     why = ""
     for _ in range(TRIES):
         reply = await context.ask(messages, role=role)

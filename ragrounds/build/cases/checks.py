@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Sequence
+
+from ragrounds.build.wording import folded, within
 
 NOT_IN_TIMELINE = "the answer is not in the timeline"
 TOO_EARLY = "the answer stands before the decision point"
 IN_QUESTION = "the answer is in the question"
 TOLD = "the question tells what came after the decision point"
-_WORD = re.compile(r"\w+")
 _CARRYING = 4
 """Letters that a word needs to carry a part of the answer."""
-
-
-def folded(text: str) -> str:
-    """By which texts are compared: without differences of case, spacing, punctuation and width."""
-    return " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
-
-
-def within(part: str, whole: str) -> bool:
-    """Whether `part` stands in `whole` word for word."""
-    wanted, given = folded(part), folded(whole)
-    if not wanted:
-        return False
-    spaced = all(character.isascii() for character in wanted)
-    return f" {wanted} " in f" {given} " if spaced else wanted in given
 
 
 def timeline_fault(answer: str, events: Sequence[str], decision: int) -> str:

@@ -14,9 +14,10 @@ from typing import Any, Literal
 from langgraph.graph import StateGraph
 from msgspec import Struct
 
-from ragrounds.build.cases.checks import folded, question_fault, timeline_fault
+from ragrounds.build.cases.checks import question_fault, timeline_fault
 from ragrounds.build.stages import Rejected, ask_for, ask_verdict, in_line, kept
 from ragrounds.build.stages import State as Shared
+from ragrounds.build.wording import folded
 from ragrounds.contracts import Context
 from ragrounds.evals.judging.contract import Contract
 

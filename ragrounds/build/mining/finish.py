@@ -1,0 +1,169 @@
+"""From graded candidates to a benchmark: BEIR, R2MED, a reranking set, every grade, the experts' sheet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragrounds.build.counting import stage_count
+from ragrounds.build.intake import Dropped, Intake
+from ragrounds.build.mining.grades import Fate, Thresholds, fate
+from ragrounds.build.product import Product
+from ragrounds.build.rejections import rejection_file
+from ragrounds.build.retrieval.corpus import Corpus
+from ragrounds.build.retrieval.publishing import (
+    Expert,
+    agreement_note,
+    card_lines,
+    retrieval_card,
+    retrieval_files,
+    within_folder,
+)
+from ragrounds.build.retrieval.sets import JudgedQuery, judged_r2med, query_ids
+from ragrounds.build.running import Result, kept
+from ragrounds.build.writing import Lines, json_lines
+
+VERIFY = "verify"
+NO_POSITIVE = "no verified positive"
+NO_GRADE = "no grade could be read"
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What the finish goes by."""
+
+    name: str
+    """Of the benchmark."""
+    intake: Intake
+    thresholds: Thresholds
+    expert: Expert
+    reranked: int = 0
+    """Documents a side in the reranking set; 0: all."""
+
+
+class Mined(Struct, frozen=True, kw_only=True):
+    """A question with its graded candidates."""
+
+    judged: JudgedQuery
+    grades: tuple[dict[str, Any], ...]
+    fates: tuple[Fate, ...]
+    reasoning: str
+
+
+def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Product:
+    """The product: questions with a verified positive, the corpus without what is ambiguous.
+
+    Raises:
+        UserError: the experts' sheet cannot be read.
+    """
+    mined = _mined(results, settings)
+    passed = [each for each in mined if each.judged.positives]
+    dropped = [_dropped(each) for each in mined if not each.judged.positives]
+    queries = [each.judged for each in passed]
+    language = settings.intake.items.questions[0].language
+    card = retrieval_card(
+        f"beir/{settings.name}",
+        f"{settings.name}: retrieval mined by relevance",
+        settings.intake.items.card.source,
+        len(queries),
+        language=language,
+        note="Built by relevance-mining (R2MED's construction); card.json says how.",
+    )
+    files: dict[str, Lines] = {}
+    figures: dict[str, Any] = _figures(mined, results)
+    notes = [_documents_note(figures)]
+    if queries:
+        files, agreed = retrieval_files(queries, corpus, settings.expert, settings.intake.seed, most=settings.reranked)
+        r2med = {**judged_r2med(queries, corpus), **card_lines(replace(card, name=f"r2med/{settings.name}"))}
+        files |= within_folder("r2med", r2med)
+        files["made/grades.jsonl"] = json_lines(_rows(mined))
+        if agreed is not None:
+            figures["expert"] = agreed
+            notes.append(agreement_note(agreed))
+    files |= rejection_file(settings.intake, results, dropped)
+    return Product(
+        benchmark=card,
+        files=files,
+        stages=(stage_count(VERIFY, len(mined), (each.reason for each in dropped)),),
+        figures=figures,
+        notes=tuple(notes),
+        following=(
+            "ragrounds retrieve --benchmark beir:{out} --retriever bm25 --guard {out}/guard.jsonl",
+            f"ragrounds data add r2med/{settings.name} {{out}}/r2med",
+        ),
+    )
+
+
+def _mined(results: Sequence[Result], settings: Settings) -> list[Mined]:
+    through = kept(results)
+    names = query_ids([result.question.id for result in through])
+    found: list[Mined] = []
+    for result in through:
+        product: dict[str, Any] = result.outcome.product if result.outcome else {}
+        grades = tuple(product["grades"])
+        fates = tuple(fate(each, settings.thresholds) for each in grades)
+        by_fate: dict[str, list[str]] = {}
+        for each, what in zip(grades, fates, strict=True):
+            by_fate.setdefault(what, []).append(each["id"])
+        judged = JudgedQuery(
+            id=names[result.question.id],
+            text=product["query"],
+            answer=product["answer"],
+            group=result.question.group,
+            positives=tuple(by_fate.get("positive", ())),
+            negatives=tuple(by_fate.get("negative", ())),
+            dropped=(*by_fate.get("dropped", ()), *by_fate.get("ungraded", ())),
+        )
+        found.append(Mined(judged=judged, grades=grades, fates=fates, reasoning=product["reasoning"]))
+    return found
+
+
+def _dropped(mined: Mined) -> Dropped:
+    counts = Counter(mined.fates)
+    reason = NO_GRADE if counts["ungraded"] == len(mined.fates) else NO_POSITIVE
+    detail = ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
+    return Dropped(id=mined.judged.id, stage=VERIFY, reason=reason, detail=detail)
+
+
+def _figures(mined: Sequence[Mined], results: Sequence[Result]) -> dict[str, Any]:
+    fates: Counter[str] = Counter(each for question in mined for each in question.fates)
+    known = [
+        what for question in mined for each, what in zip(question.grades, question.fates, strict=True) if each["known"]
+    ]
+    order: tuple[Fate, ...] = ("positive", "negative", "dropped", "ungraded")
+    return {
+        "documents": {"graded": fates.total(), **{name: fates[name] for name in order}},
+        "initial_positives": {"graded": len(known), **{name: known.count(name) for name in order}},
+        "right_of_panel": _panel(results),
+    }
+
+
+def _panel(results: Sequence[Result]) -> dict[str, dict[str, int]]:
+    """The panel's role → how many of the kept questions it answered right, wrong, unreadably."""
+    table: dict[str, Counter[str]] = {}
+    for result in kept(results):
+        right = result.gold.answer
+        for role, said in (result.outcome.product.get("panel") or {}).items() if result.outcome else ():
+            word = "unreadable" if said is None else "right" if said == right else "wrong"
+            table.setdefault(role, Counter())[word] += 1
+    return {role: dict(counts) for role, counts in table.items()}
+
+
+def _documents_note(figures: dict[str, Any]) -> str:
+    counts = figures["documents"]
+    return (
+        f"{counts['graded']:,} documents were put to the grader: {counts['positive']:,} positive, "
+        f"{counts['negative']:,} negative, {counts['dropped']:,} ambiguous and left out, {counts['ungraded']:,} "
+        "without a grade that can be read."
+    )
+
+
+def _rows(mined: Sequence[Mined]) -> list[dict[str, Any]]:
+    return [
+        {"query": question.judged.id, "reasoning": question.reasoning, "document": each["id"], "fate": what, **each}
+        for question in mined
+        for each, what in zip(question.grades, question.fates, strict=True)
+    ]

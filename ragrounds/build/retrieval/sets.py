@@ -1,0 +1,152 @@
+"""Judged sets: what was found out about each query's candidates, and the files that are made of it.
+
+| files | form | read by |
+|---|---|---|
+| ``corpus.jsonl``, ``queries.jsonl``, ``qrels/test.tsv`` | BEIR | ``beir:FOLDER`` |
+| ``corpus.jsonl``, ``query.jsonl``, ``qrels.jsonl`` | R2MED | ``r2med:FOLDER`` |
+| ``rerank.jsonl`` | {query, positive, negative} | ``rerank:FILE``, ``cmedteb:FILE`` |
+| ``sts.jsonl`` | {sentence1, sentence2, score} | ``sts:FILE`` |
+| ``guard.jsonl`` | {query, documents} that a query may not find: the ambiguous ones | ``retrieve --guard FILE`` |
+
+Judgements are 1 for a positive and 0 for a verified negative.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from ragrounds.build.writing import Lines, beir_files, json_lines
+from ragrounds.records import Passage
+
+
+class JudgedQuery(Struct, frozen=True, kw_only=True):
+    """A query with what was found out about its candidates."""
+
+    id: str
+    text: str
+    answer: str = ""
+    group: str = ""
+    positives: tuple[str, ...]
+    negatives: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    """Neither a positive nor a negative: ambiguous, or without a label that could be read."""
+
+
+class ScoredPair(Struct, frozen=True):
+    """Two texts and how alike they are: a line of an STS set."""
+
+    sentence1: str
+    sentence2: str
+    score: float
+
+
+def kept_documents(queries: Iterable[JudgedQuery], corpus: Iterable[Passage]) -> Iterator[Passage]:
+    """The corpus without what is ambiguous for some query and a positive of none: left in, such a document counts as
+    not relevant wherever it is found (CMedTEB's refined corpus, Section 3.1). It is read once, as a stream."""
+    removed = _ambiguous(queries)
+    return (passage for passage in corpus if passage.id not in removed)
+
+
+def judged_beir(queries: Sequence[JudgedQuery], corpus: Iterable[Passage]) -> dict[str, Lines]:
+    """The files of a BEIR folder with the kept documents of a corpus, and the guard beside them."""
+    documents = kept_documents(queries, corpus)
+    return beir_files(
+        ((_carried(each.id), each.title, each.text) for each in documents),
+        {_carried(each.id): each.text for each in queries},
+        {_carried(each.id): _grades(each) for each in queries},
+    ) | {"guard.jsonl": guard_lines(queries)}
+
+
+def judged_r2med(queries: Sequence[JudgedQuery], corpus: Iterable[Passage]) -> dict[str, Lines]:
+    """The files of an R2MED folder. Its documents have no titles, so a title stands in the text's first line."""
+    return {
+        "corpus.jsonl": json_lines(
+            {"id": _carried(each.id), "text": titled(each)} for each in kept_documents(queries, corpus)
+        ),
+        "query.jsonl": json_lines(
+            {
+                "id": _carried(each.id),
+                "text": each.text,
+                "answer": each.answer,
+                "doc_id": [_carried(id) for id in each.positives],
+                "body_system": each.group,
+            }
+            for each in queries
+        ),
+        "qrels.jsonl": json_lines(
+            {"q_id": _carried(each.id), "p_id": document, "score": grade}
+            for each in queries
+            for document, grade in _grades(each).items()
+        ),
+    }
+
+
+def rerank_lines(
+    queries: Iterable[JudgedQuery], texts: Mapping[str, str], *, most: int = 0, seed: int = 0
+) -> list[bytes]:
+    """A reranking set of the queries that have a positive and a negative.
+
+    Args:
+        queries: What was judged.
+        texts: Document → its text. A negative whose text is that of a positive is left out.
+        most: Positives, and negatives, a query at most, drawn by the seed; 0: all.
+        seed: Of the draw.
+    """
+    rows = []
+    for query in queries:
+        right = {texts[id] for id in query.positives}
+        wrong = [id for id in query.negatives if texts[id] not in right]
+        positive = list(dict.fromkeys(texts[id] for id in _draw(query.positives, query.id, most, seed)))
+        negative = list(dict.fromkeys(texts[id] for id in _draw(wrong, query.id, most, seed)))
+        if positive and negative:
+            rows.append({"query": query.text, "positive": positive, "negative": negative})
+    return list(json_lines(rows))
+
+
+def guard_lines(queries: Sequence[JudgedQuery]) -> list[bytes]:
+    """Which documents each query may not find: what is ambiguous for it and still in the corpus, because it is another
+    query's positive."""
+    removed = _ambiguous(queries)
+    rows = (
+        {"query": _carried(each.id), "documents": [_carried(id) for id in each.dropped if id not in removed]}
+        for each in queries
+    )
+    return list(json_lines(row for row in rows if row["documents"]))
+
+
+def titled(passage: Passage) -> str:
+    """A passage as one text, its title in a line before it."""
+    return f"{passage.title}\n{passage.text}" if passage.title else passage.text
+
+
+def query_ids(question_ids: Sequence[str]) -> dict[str, str]:
+    """Ids of questions without their dataset's name, which the loaders put before them again; with it, where several
+    datasets are among them."""
+    datasets = {id.partition("/")[0] for id in question_ids}
+    bare = len(datasets) == 1 and all(id.partition("/")[2] for id in question_ids)
+    return {id: id.partition("/")[2] if bare else id for id in question_ids}
+
+
+def _ambiguous(queries: Iterable[JudgedQuery]) -> set[str]:
+    asked = list(queries)
+    return {id for query in asked for id in query.dropped} - {id for query in asked for id in query.positives}
+
+
+def _grades(query: JudgedQuery) -> dict[str, int]:
+    grades = dict.fromkeys(query.negatives, 0) | dict.fromkeys(query.positives, 1)
+    return {_carried(id): grade for id, grade in grades.items()}
+
+
+def _carried(id: str) -> str:
+    """An id as judgements and runs can carry it: blanks are percent-encoded."""
+    return re.sub(r"\s", lambda blank: "".join(f"%{byte:02X}" for byte in blank.group().encode()), id)
+
+
+def _draw(ids: Sequence[str], query: str, most: int, seed: int) -> Iterator[str]:
+    lots = {id: hashlib.sha256(f"{seed}\n{query}\n{id}".encode()).digest() for id in ids}
+    chosen = set(sorted(lots, key=lots.__getitem__)[: most or None])
+    return (id for id in ids if id in chosen)
