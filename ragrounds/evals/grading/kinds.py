@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.analyses.material import Found, found_by
-from ragrounds.evals.benchmarks.families.kqa import STATEMENTS, must_have
+from ragrounds.evals.benchmarks.families.kqa import STATEMENTS, must_have, nice_to_have
 from ragrounds.evals.grading.equivalence import CONTRACT, Equivalence
 from ragrounds.evals.grading.grade import Grader
 from ragrounds.evals.grading.ragas_metrics import METRICS, PROTOCOLS, Metric, Ragas, installed
@@ -48,6 +48,8 @@ class Kind(Struct, frozen=True, kw_only=True):
     """What a verdict may be; empty: verdicts are numbers."""
     verdicts: Callable[[Score], dict[str, str | None]]
     """Item → verdict (``None``: missing), from a score under `protocol`."""
+    beside: Callable[[Gold], dict[str, str]]
+    """Item → the text that a question's answer is set against: the reference, or a statement."""
 
 
 def _grade(score: Score) -> dict[str, str | None]:
@@ -58,8 +60,9 @@ def _by_statement(score: Score) -> dict[str, str | None]:
     return {f"{score.question_id}#{number}": outcome for number, outcome in enumerate(outcomes(score), 1)}
 
 
-def _nothing(score: Score) -> dict[str, str | None]:
-    return {}
+def _statements(gold: Gold) -> dict[str, str]:
+    every = (*must_have(gold), *nice_to_have(gold))
+    return {f"{gold.question_id}#{number}": statement for number, statement in enumerate(every, 1)}
 
 
 def _by_ragas(metrics: tuple[Metric, ...]) -> Kind:
@@ -85,7 +88,8 @@ def _by_ragas(metrics: tuple[Metric, ...]) -> Kind:
         fits=lambda question, gold: question.kind == "long",
         protocol=metrics[0].protocol,
         labels=(),
-        verdicts=_nothing,
+        verdicts=lambda score: {},
+        beside=lambda gold: {},
     )
 
 
@@ -98,6 +102,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             protocol="equivalent",
             labels=CONTRACT.values,
             verdicts=_grade,
+            beside=lambda gold: {gold.question_id: gold.answer},
         ),
         "statements": Kind(
             grader=lambda means: Statements(),
@@ -106,6 +111,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             protocol=CONTRADICTION,
             labels=(ENTAILED, NEUTRAL, CONTRADICTED),
             verdicts=_by_statement,
+            beside=_statements,
         ),
         "ragas": _by_ragas(METRICS),
         **{metric.protocol: _by_ragas((metric,)) for metric in METRICS},

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from ragrounds.errors import nearest
-from ragrounds.evals.benchmarks.reading import broken, read_text, shown
+from ragrounds.evals.benchmarks.reading import broken, shown
+from ragrounds.evals.spreadsheets import read_sheet
 from ragrounds.evals.statistics.agreement import (
     Agreement,
     compare_with_human,
@@ -18,6 +16,10 @@ from ragrounds.evals.statistics.agreement import (
     krippendorff_alpha,
     majority,
 )
+
+ITEM = "item"
+TEXTS = ("question", "beside", "answer", "allowed")
+"""Columns of a sheet for labelling that are there to be read: the answer, and the text it is to be set against."""
 
 
 class HumanLabels(Struct, frozen=True, kw_only=True):
@@ -57,32 +59,25 @@ class JudgeAgreement(Struct, frozen=True, kw_only=True):
     human_alpha: float | None
 
 
-def read_labels(path: Path, *, item: str = "item", raters: Sequence[str] = ()) -> HumanLabels:
-    """Read labels; by default every column but `item` is a rater's. Labels are taken without case and outer spaces.
+def read_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> HumanLabels:
+    """Read labels; by default every column is a rater's, but `item` and the texts of a sheet for labelling. Labels are
+    taken without case and outer spaces; rows without any are left out.
 
     Raises:
         UserError: a broken file, a column that is not there, an item that stands twice.
     """
-    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
-    try:
-        columns = list(reader.fieldnames or ())
-        for wanted in (item, *raters):
-            if wanted not in columns:
-                has = ", ".join(shown(name) for name in columns[:20])
-                raise broken(
-                    path, f"there is no column {shown(wanted)}.{nearest(wanted, columns)} It has {has}", "line 1"
-                )
-        chosen = tuple(raters) or tuple(name for name in columns if name != item)
-        if not chosen:
-            raise broken(path, "there is no column with labels beside the items", "line 1")
-        items: dict[str, tuple[str | None, ...]] = {}
-        for row in reader:
-            name = row[item]
-            if name in items:
-                raise broken(path, f"the item {shown(name)} stands twice", f"line {reader.line_num}")
-            items[name] = tuple((row[rater] or "").strip().casefold() or None for rater in chosen)
-    except csv.Error as error:
-        raise broken(path, f"this is not CSV ({error})", f"line {reader.line_num}") from None
+    rows = read_sheet(path, (item, *raters))
+    columns = list(rows[0][1]) if rows else []
+    chosen = tuple(raters) or tuple(name for name in columns if name != item and name not in TEXTS)
+    if rows and not chosen:
+        raise broken(path, "there is no column with labels beside the items", "line 1")
+    items: dict[str, tuple[str | None, ...]] = {}
+    for place, row in rows:
+        name = row[item]
+        if name in items:
+            raise broken(path, f"the item {shown(name)} stands twice", place)
+        items[name] = tuple(row[rater].strip().casefold() or None for rater in chosen)
+    items = {name: labels for name, labels in items.items() if any(labels)}
     if not items:
         raise broken(path, "it holds no labels")
     return HumanLabels(raters=chosen, items=items)

@@ -1,0 +1,145 @@
+"""`ragrounds judge sheet`: what people label, blind, safe in a spreadsheet, and read back."""
+
+import csv
+import io
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from ragrounds.evals.grading import KINDS
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Score
+from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, stage
+
+HOSTILE = ['=HYPERLINK("http://x.example","methylene blue")', "+1", "-1 methylene blue", "@SUM(A1)", "\t=1", "a\n=1;=2"]
+
+
+def graded(home, values, protocol="equivalent", prediction=None):
+    with Store(home) as store:
+        run = store.run("direct")
+        store.add_scores(
+            run,
+            [
+                Score(
+                    question_id=f"og/{number}",
+                    epoch=0,
+                    protocol=protocol,
+                    value=value,
+                    reading="answered",
+                    prediction=prediction or {1.0: "equivalent", 0.0: "mismatch"}.get(value, ""),
+                )
+                for number, value in enumerate(values)
+            ],
+        )
+
+
+def rows(path):
+    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")))
+
+
+def filled(path, label):
+    """As a person would: the sheet with their words in the column of labels."""
+    found = rows(path)
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, list(found[0]))
+        writer.writeheader()
+        writer.writerows({**row, "label": label(row)} for row in found)
+
+
+def test_a_sheet_is_blind_and_read_back(command, home, tmp_path):
+    stage(home, "direct", ANSWERS)
+    graded(home, [1.0, 1.0, 0.0, None, 0.0, None])
+    done = command("judge", "sheet", "direct", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "file": "labels.csv", "items": 4, "of": 4, "labels": ["equivalent", "mismatch"],
+    }  # fmt: skip
+    sheet = rows(tmp_path / "labels.csv")
+    assert list(sheet[0]) == ["item", "question", "beside", "answer", "allowed", "label"]
+    assert {row["item"] for row in sheet} == {"og/0", "og/1", "og/2", "og/4"}
+    assert {row["answer"] for row in sheet} == {ANSWERS[number] for number in (0, 1, 2, 4)}
+    assert {(row["beside"], row["allowed"], row["label"]) for row in sheet} == {
+        ("methylene blue", "equivalent | mismatch", "")
+    }
+    # The same rows in the same order whatever the judge said.
+    with Store(home) as store:
+        run = store.run("direct")
+        store.add_scores(
+            run, [replace(score, prediction="mismatch", value=0.0) for score in store.scores(run) if score.prediction]
+        )
+    before = (tmp_path / "labels.csv").read_bytes()
+    assert command("judge", "sheet", "direct", "--output", "again.csv").returncode == 0
+    assert (tmp_path / "again.csv").read_bytes() == before
+    graded(home, [1.0, 1.0, 0.0, None, 0.0, None])
+    empty = command("judge", "agreement", "direct", "--human", "labels.csv")
+    assert empty.returncode == 2
+    assert "it holds no labels" in empty.stderr
+    filled(tmp_path / "labels.csv", lambda row: "Equivalent" if "blue" in row["answer"].lower() else "mismatch")
+    found = json.loads(command("judge", "agreement", "direct", "--human", "labels.csv", "--json").stdout)
+    assert found["judge"]["accuracy"]["value"] == 0.75  # og/4 says METHYLENE BLUE, and the judge a mismatch
+    filled(tmp_path / "labels.csv", lambda row: "mismatch" if row["item"] == "og/2" else "")
+    found = json.loads(command("judge", "agreement", "direct", "--human", "labels.csv", "--json").stdout)
+    assert (found["judge"]["n"], found["undecided"], found["unmatched"]) == (1, 0, 0)
+
+
+def test_a_sample_goes_by_its_seed(command, home, tmp_path):
+    stage(home, "direct", ANSWERS)
+    graded(home, [1.0, 1.0, 0.0, 1.0, 0.0, 1.0])
+    for name, limit, seed in (("a", "3", "1"), ("b", "5", "1"), ("c", "5", "2")):
+        done = command(
+            "judge", "sheet", "direct", "-o", f"{name}.csv", "--limit", limit, "--seed", seed, "--rater", "anna",
+            "--rater", "ben",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert f"{limit} of 6 judged items" in done.stderr
+    items = {name: [row["item"] for row in rows(tmp_path / f"{name}.csv")] for name in "abc"}
+    assert items["a"] == items["b"][:3]
+    assert items["b"] != items["c"]
+    assert list(rows(tmp_path / "a.csv")[0])[-2:] == ["anna", "ben"]
+
+
+def test_no_cell_is_a_formula_and_hostile_items_are_read_back(command, home, tmp_path):
+    stage(home, "direct", HOSTILE, gold="=1+1")
+    graded(home, [1.0] * 6)
+    assert command("judge", "sheet", "direct").returncode == 0
+    for row in rows(tmp_path / "labels.csv"):
+        for cell in row.values():
+            for part in cell.split(";"):
+                assert not part.lstrip().startswith(("=", "+", "-", "@"))
+    filled(tmp_path / "labels.csv", lambda row: "equivalent")
+    found = json.loads(command("judge", "agreement", "direct", "--human", "labels.csv", "--json").stdout)
+    assert found["judge"]["n"] == 6
+
+
+def test_statements_one_by_one(command, home, tmp_path):
+    stage(home, "direct", ["An answer."] * 6, facts=STATEMENTS)
+    graded(home, [0.0], protocol="contradiction", prediction="0/3: entailment, ?, neutral")
+    done = command("judge", "sheet", "direct", "--kind", "statements")
+    assert done.returncode == 0, done.stderr
+    assert {(row["item"], row["beside"]) for row in rows(tmp_path / "labels.csv")} == {
+        ("og/0#1", "fever is common"), ("og/0#3", "aspirin is harmful"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--kind", "ragas"), "gives numbers"),
+        (("--epoch", "3"), "has no scores under"),
+        (("--rater", "answer"), "cannot have a column"),
+        (("--output", "there.csv"), "is there already"),
+    ],
+)
+def test_what_cannot_be_written(command, home, tmp_path, arguments, said):
+    stage(home, "direct", ANSWERS)
+    graded(home, [1.0] * 6)
+    (tmp_path / "there.csv").write_text("item,anna\nog/0,equivalent\n")
+    done = command("judge", "sheet", "direct", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert (tmp_path / "there.csv").read_text() == "item,anna\nog/0,equivalent\n"
+
+
+def test_every_kind_with_labels_says_what_an_item_is_set_against():
+    assert {name for name, kind in KINDS.items() if kind.labels} == {"equivalence", "statements"}
