@@ -1,0 +1,81 @@
+"""`ragrounds run --until`: decided early, said, kept, gone on with; and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.conftest import Cli
+
+RUN = ["run", "--agent", "direct", "--agent", "vanilla_rag[top_k=8]", "--concurrency", "2"]
+CLAIM = "separated(direct, vanilla_rag) @ 80%"
+
+
+def test_a_decided_claim_ends_the_run_and_stands(command: Cli) -> None:
+    done = command(*RUN, "--until", CLAIM, "--json", "--display", "plain")
+    assert done.returncode == 0, done.stderr
+    assert f"holds: {CLAIM}   (accuracy by mirage)" in done.stderr
+    assert "(always valid), p = " in done.stderr
+    assert f"{CLAIM}: holds, -" in done.stderr  # the last line of the progress
+    found = json.loads(done.stdout)
+    watched = found["until"]["watched"]
+    condition = watched["conditions"][0]
+    assert watched["decision"] == "holds"
+    assert watched["questions"] <= found["questions"] < 89
+    assert condition["high"] < 0
+    assert condition["p"] <= 0.2
+    tests = found["tables"][0]["pairs"][0]["tests"]
+    assert tests["p_mcnemar"] is None
+    assert tests["p_always"] is not None
+    again = command(*RUN, "--until", CLAIM, "--json")
+    assert json.loads(again.stdout) == found
+    assert "0 calls made" in again.stderr
+    runs = [row["run"] for row in found["rows"]]
+    shown = command("compare", *runs, "--common")
+    assert "always-valid p" in shown.stdout
+    assert "McNemar" not in shown.stdout
+    assert "depends on the results" in " ".join(shown.stdout.split())
+    claimed = command("compare", *runs, "--common", "--assert", CLAIM)
+    assert claimed.returncode == 0, claimed.stderr
+    assert "always valid" in claimed.stderr
+    whole = json.loads(command(*RUN, "--json", "--display", "none").stdout)
+    assert whole["stopped"] == {}
+    assert whole["tables"][0]["pairs"][0]["tests"]["p_mcnemar"] is not None
+
+
+def test_an_undecided_claim_goes_on_with_more_questions(command: Cli) -> None:
+    claim = "separated(direct, vanilla_rag) @ 99.9%"
+    done = command(*RUN, "--until", claim, "--max-questions", "10", "--json")
+    first = json.loads(done.stdout)
+    assert "cannot tell" in done.stderr
+    assert "--max-questions is reached" in done.stderr
+    assert first["until"]["watched"]["questions"] == first["questions"] == 10
+    second = json.loads(command(*RUN, "--until", claim, "--max-questions", "20", "--json").stdout)
+    assert second["until"]["watched"]["questions"] == 20
+    assert second["rows"][0]["run"] == first["rows"][0]["run"]
+
+
+def test_the_first_questions_are_those_of_a_limit_with_the_same_seed(command: Cli) -> None:
+    watched = json.loads(command(*RUN, "--until", CLAIM, "--max-questions", "5", "--json", "--seed", "4").stdout)
+    assert watched["questions"] == 5
+    other = command(*RUN, "--until", CLAIM, "--max-questions", "5", "--seed", "5")
+    assert other.returncode == 2
+    assert "an order is drawn once. Give --seed 4, or --new" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--until", "cost(direct) < 1 @ 95%"], "cost has no upper bound"),
+        (["--until", "accuracy(direct) > 0.5"], "without a level"),
+        (["--until", "separated(direct, cot)"], "names 'cot'"),
+        (["--until", "separated(direct"], "expected"),
+        (["--max-questions", "5"], "--max-questions goes with --until"),
+    ],
+)
+def test_what_cannot_be_watched_is_one_line(command: Cli, options: list[str], said: str) -> None:
+    done = command(*RUN, *options)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 3  # two lines name the runs

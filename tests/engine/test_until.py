@@ -1,0 +1,320 @@
+"""Ending a run when a claim is decided: the order, who counts, what is kept, going on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from ragrounds.contracts import Request
+from ragrounds.errors import UserError
+from ragrounds.evals.claims import judge_claims
+from ragrounds.evals.comparison import compare
+from ragrounds.evals.drawing import draw, within
+from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.replay import replay
+from ragrounds.evals.scoring import scorers_for
+from ragrounds.evals.stopped import Stopping, decided, keep, stoppings
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.strands import Finished, Strand
+from ragrounds.evals.until import Until
+from ragrounds.models.faults import CallFailed
+from ragrounds.records import Attempt, Fault, Question, Reply, Score, Usage
+from tests.engine.conftest import strand
+from tests.engine.doubles import ScriptedModel, always, questions
+
+CLAIM = "separated(direct, direct_cot) @ 95%"
+RIGHT, WRONG = '{"answer_choice": "A"}', '{"answer_choice": "B"}'
+
+
+def pair(store: Store, count: int = 200, epochs: int = 1, better: str = RIGHT, worse: str = WRONG) -> tuple[
+    list[Strand], list[Question], dict
+]:  # fmt: skip
+    asked, golds = questions(count)
+    one = strand(store, "direct", asked, golds, ScriptedModel(always(better)), epochs=epochs)
+    other = strand(store, "direct_cot", asked, golds, ScriptedModel(always(worse), spec="test:worse"), epochs=epochs)
+    return [one, other], list(asked), dict(golds)
+
+
+def watching(
+    strands: Sequence[Strand], asked: Sequence[Question], claim: str = CLAIM, most: int | None = None
+) -> Until:
+    return Until(claim, [one.run for one in strands], asked, seed=3, most=most)
+
+
+def finished(one: Strand, question: Question, value: float, epoch: int = 0, status: str = "completed") -> Finished:
+    attempt = Attempt(run=one.run.id, question_id=question.id, epoch=epoch, status=status, text="")
+    score = Score(question_id=question.id, epoch=epoch, protocol="mirage", value=value, reading="answered")
+    return Finished(one.run, attempt, (score,))
+
+
+async def played(store: Store, strands: Sequence[Strand], until: Until, golds: dict, **options: object) -> str:
+    journal = StoreJournal(store)
+    try:
+        return await replay(store, journal, strands, until.questions, golds, scorers_for, stops=[until], **options)
+    finally:
+        journal.close()
+
+
+async def test_a_clear_difference_ends_the_run_early_on_the_same_questions(store: Store) -> None:
+    strands, asked, golds = pair(store)
+    until = watching(strands, asked)
+    ended = await played(store, strands, until, golds, concurrency=4)
+    assert "holds after" in ended
+    now = until.now
+    assert now.decision == "holds"
+    assert 5 < now.questions < 30
+    condition = now.conditions[0]
+    assert (condition.value, condition.high, condition.rounds) == (1.0, 1.0, now.questions)
+    assert condition.low is not None
+    assert condition.low > 0
+    assert condition.p is not None
+    assert condition.p <= 0.05
+    done = [set(store.done(one.run)) for one in strands]
+    assert done[0] == done[1]
+    drawn = [question.id for question in until.questions]
+    assert {id for id, _ in done[0]} == set(drawn[: len(done[0])])
+    assert now.questions <= len(done[0]) <= now.questions + 4  # what was in flight is finished
+
+
+async def test_equal_agents_end_at_the_most_questions_undecided(store: Store) -> None:
+    strands, asked, golds = pair(store, 60, worse=RIGHT)
+    until = watching(strands, asked, most=25)
+    assert await played(store, strands, until, golds) == ""
+    assert (until.now.decision, until.now.questions, until.cut) == ("cannot tell", 25, True)
+    assert until.now.conditions[0].p == 1.0
+    assert len(store.done(strands[0].run)) == 25
+
+
+def test_a_quick_answer_does_not_jump_the_queue(store: Store) -> None:
+    strands, asked, _ = pair(store, 40)
+    until = watching(strands, asked)
+    first, *rest = until.questions
+    for question in rest:  # all but the first drawn, as different as can be
+        for one, value in zip(strands, (1.0, 0.0), strict=True):
+            until.hear(finished(one, question, value))
+    assert (until.now.questions, until.reached()) == (0, "")
+    until.hear(finished(strands[0], first, 0.0))
+    assert until.reached() == ""
+    until.hear(finished(strands[1], first, 1.0))
+    assert "holds" in until.reached()
+    # As if they had come one after the other.
+    orderly = watching(strands, asked)
+    for question in orderly.questions:
+        for one, value in zip(strands, (1.0, 0.0), strict=True):
+            orderly.hear(finished(one, question, value if question != first else 1.0 - value))
+    assert orderly.now == until.now
+
+
+def test_every_epoch_must_be_in_and_a_question_counts_by_its_mean(store: Store) -> None:
+    strands, asked, _ = pair(store, 10, epochs=2)
+    until = watching(strands, asked)
+    question = until.questions[0]
+    for epoch, values in enumerate([(1.0, 0.0), (0.0, 0.0)]):
+        for one, value in zip(strands, values, strict=True):
+            assert until.now.questions == 0
+            until.hear(finished(one, question, value, epoch))
+    assert (until.now.questions, until.now.conditions[0].value) == (1, 0.5)
+
+
+async def test_questions_are_asked_with_all_their_epochs_before_the_next(store: Store) -> None:
+    strands, asked, golds = pair(store, 30, epochs=3)
+    until = watching(strands, asked)
+    await played(store, strands, until, golds, concurrency=2)
+    assert until.now.decision == "holds"
+    assert len(store.done(strands[0].run)) < 90
+    answered = {id for id, _ in store.done(strands[0].run)}
+    assert answered == {question.id for question in until.questions[: len(answered)]}
+
+
+async def test_going_on_takes_what_is_there_and_decides_the_same(store: Store) -> None:
+    strands, asked, golds = pair(store)
+    part = watching(strands, asked, most=4)
+    await played(store, strands, part, golds)
+    until = watching(strands, asked)
+    until.read(store)
+    assert until.now.questions == 4
+    await played(store, strands, until, golds, concurrency=1)
+    again = watching(strands, asked)
+    again.read(store)
+    assert again.now == until.now
+    assert again.reached() == until.reached() != ""
+    calls = sum(len(one.models["model"].asked) for one in strands)  # type: ignore[attr-defined]
+    await played(store, strands, again, golds)
+    assert sum(len(one.models["model"].asked) for one in strands) == calls  # type: ignore[attr-defined]
+
+
+async def test_a_failed_attempt_is_not_correct_and_asked_again_first(store: Store) -> None:
+    asked, golds = questions(30)
+
+    def flaky(request: Request) -> Reply | Exception:
+        if "number 2" in str(request):
+            return CallFailed("server", "broken", [Fault(kind="server", message="broken", status=500)])
+        return Reply(text=RIGHT, usage=Usage(1, 1))
+
+    strands = [
+        strand(store, "direct", asked, golds, ScriptedModel(flaky)),
+        strand(store, "direct_cot", asked, golds, ScriptedModel(always(RIGHT), spec="test:other")),
+    ]
+    until = watching(strands, asked)
+    await played(store, strands, until, golds)
+    failed = sum("number 2" in question.text for question in asked)
+    assert until.now.questions == 30
+    assert until.now.conditions[0].value == pytest.approx(-failed / 30)
+    mended = [replace(strands[0], models={"model": ScriptedModel(always(RIGHT))}), strands[1]]
+    again = watching(mended, asked)
+    again.read(store)
+    assert again.now.questions < 30
+    await played(store, mended, again, golds)
+    assert (again.now.questions, again.now.conditions[0].value) == (30, 0.0)
+
+
+async def test_slow_answers_in_any_order_give_the_decision_of_the_drawn_order(store: Store) -> None:
+    asked, golds = questions(80)
+
+    class Uneven(ScriptedModel):
+        async def complete(self, request: Request, faults: list[Fault]) -> Reply:
+            await asyncio.sleep(0.001 * (hash(str(request)) % 7))
+            return await super().complete(request, faults)
+
+    def sometimes(request: Request) -> Reply | Exception:
+        return Reply(text=RIGHT if any(f"number {n}?" in str(request) for n in range(0, 80, 5)) else WRONG)
+
+    strands = [
+        strand(store, "direct", asked, golds, Uneven(always(RIGHT))),
+        strand(store, "direct_cot", asked, golds, Uneven(sometimes, spec="test:worse")),
+    ]
+    until = watching(strands, asked)
+    await played(store, strands, until, golds, concurrency=16)
+    alone = watching(strands, asked)
+    by_id = {question.id: float(int(question.id.split("/")[1]) % 5 == 0) for question in asked}
+    for question in alone.questions:
+        alone.hear(finished(strands[0], question, 1.0))
+        alone.hear(finished(strands[1], question, by_id[question.id]))
+    assert until.now.decision == "holds"
+    assert until.now == alone.now
+
+
+async def test_conditions_joined_by_and(store: Store) -> None:
+    strands, asked, golds = pair(store)
+    claim = "accuracy(direct) - accuracy(direct_cot) > 0.2 @ 90% and failed(direct) < 50% @ 95%"
+    until = watching(strands, asked, claim)
+    await played(store, strands, until, golds, concurrency=2)
+    now = until.now
+    assert [one.decision for one in now.conditions] == ["holds", "holds"]
+    assert [one.level for one in now.conditions] == [0.9, 0.95]
+    assert now.conditions[0].value == pytest.approx(0.8)  # what is left over 0.2
+    against = watching(strands, asked, "accuracy(direct) < accuracy(direct_cot) @ 95%")
+    against.read(store)
+    assert against.now.decision == "fails"
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ("cost(direct) < 0.01 @ 95%", "cost has no upper bound"),
+        ("accuracy(direct) - accuracy(direct_cot) > 0", "without a level"),
+        ("separated(direct, direct)", "compares a run with itself"),
+        ("separated(direct, nobody)", "names 'nobody'"),
+        ("separated(direct direct_cot)", "expected"),
+    ],
+)
+def test_claims_that_cannot_be_watched_are_refused(store: Store, claim: str, said: str) -> None:
+    strands, asked, _ = pair(store, 5)
+    with pytest.raises(UserError, match=said):
+        watching(strands, asked, claim)
+
+
+def test_a_round_takes_one_of_every_dataset_and_duplicates_together() -> None:
+    first = [
+        replace(one, benchmark="x/a", cluster="twins" if n in (1, 4) else "") for n, one in enumerate(questions(6)[0])
+    ]
+    second = [replace(one, id=f"u/{n}", benchmark="x/b") for n, one in enumerate(questions(3)[0])]
+    rounds = draw([*first, *second], seed=0)
+    assert len(rounds) == 3  # where the smaller dataset ends
+    assert all([part[0].benchmark for part in one.parts] == ["x/a", "x/b"] for one in rounds)
+    alone = draw(first, seed=0)
+    assert sorted(len(one.questions) for one in alone) == [1, 1, 1, 1, 2]
+    assert {one.id for drawn in alone for one in drawn.questions if len(drawn.questions) == 2} == {"t/1", "t/4"}
+    assert within(alone, 6) == alone
+    assert sum(len(one.questions) for one in within(alone, 3)) <= 3
+    assert [one.questions for one in draw(reversed(first), 0)] != [one.questions for one in draw(first, 1)]
+
+
+def test_fewer_questions_than_a_round_has_are_refused(store: Store) -> None:
+    asked = [replace(one, benchmark=f"x/{n}") for n, one in enumerate(questions(3)[0])]
+    strands, _, _ = pair(store, 3)
+    with pytest.raises(UserError, match="a round has 3 questions"):
+        watching(strands, asked, most=2)
+
+
+def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
+    strands, asked, _ = pair(store, 40)
+    until = watching(strands, asked)
+    runs = [one.run for one in strands]
+
+    def stopping() -> Stopping:
+        return Stopping(runs=tuple(run.id for run in runs), seed=3, protocol="mirage", watched=until.now)
+
+    keep(store, stopping())
+    assert decided(store, runs, CLAIM, 3) is None
+    for question in until.questions:
+        until.hear(finished(strands[0], question, 1.0))
+        until.hear(finished(strands[1], question, 0.0))
+    keep(store, stopping())
+    assert stoppings(store, runs[0]) == stoppings(store, runs[1]) == [stopping()]
+    assert decided(store, runs, CLAIM, 3) == stopping()
+    assert decided(store, runs, "accuracy(direct) > 0.1 @ 95%", 3) is None
+    with pytest.raises(UserError, match="an order is drawn once"):
+        decided(store, runs[:1], CLAIM, 4)
+
+
+async def test_what_is_said_of_a_stopped_run_is_always_valid(store: Store) -> None:
+    strands, asked, golds = pair(store)
+    until = watching(strands, asked)
+    runs = [one.run for one in strands]
+    await played(store, strands, until, golds, concurrency=1)
+    fixed = compare(store, runs, common=True).tables[0].pairs[0].tests
+    assert fixed.p_mcnemar is not None
+    keep(store, Stopping(runs=tuple(run.id for run in runs), seed=3, protocol="mirage", watched=until.now))
+    compared = compare(store, runs, common=True, group_by=["dataset"])
+    tests = compared.tables[0].pairs[0].tests
+    assert (tests.p_mcnemar, tests.detectable, compared.tables[0].pairs[0].p_holm) == (None, None, None)
+    condition = until.now.conditions[0]
+    assert condition.low is not None
+    # `compare` takes the second less the first.
+    assert tests.watched == condition.rounds
+    assert (tests.high, tests.p_always) == (pytest.approx(-condition.low), pytest.approx(condition.p))
+    inside = compared.tables[0].groups[0].groups[0].pairs[0].tests
+    assert (inside.low, inside.p_mcnemar) == (None, None)
+    assert any("depends on the results" in note for note in compared.notes)
+    assert set(compared.stopped) == {run.id for run in runs}
+    judged = judge_claims(store, runs, [CLAIM, "cost(direct) < 1 @ 95%"], common=True)
+    assert [claim.decision for claim in judged] == ["holds", "cannot tell"]
+    assert judged[0].conditions[0].low == pytest.approx(condition.low)
+    assert "always valid" in judged[0].conditions[0].reason
+
+
+async def test_a_question_that_is_out_hides_those_behind_it(store: Store) -> None:
+    strands, asked, golds = pair(store, 30)
+    until = watching(strands, asked)
+    runs = [one.run for one in strands]
+    keep(store, Stopping(runs=tuple(run.id for run in runs), seed=3, protocol="mirage", watched=until.now))
+    answered = [until.questions[place] for place in (0, 1, 2, 4, 5, 6, 7, 8, 9)]
+    await replay(store, StoreJournal(store), strands, answered, golds, scorers_for)
+    tests = compare(store, runs, common=True).tables[0].pairs[0].tests
+    assert (tests.n, tests.watched) == (9, 3)
+
+
+async def test_a_run_that_went_on_to_its_end_is_like_any_other(store: Store) -> None:
+    strands, asked, golds = pair(store, 30)
+    until = watching(strands, asked)
+    runs = [one.run for one in strands]
+    await played(store, strands, until, golds, concurrency=1)
+    keep(store, Stopping(runs=tuple(run.id for run in runs), seed=3, protocol="mirage", watched=until.now))
+    await replay(store, StoreJournal(store), strands, asked, golds, scorers_for)
+    compared = compare(store, runs)
+    assert compared.stopped == {}
+    assert compared.tables[0].pairs[0].tests.p_mcnemar is not None
