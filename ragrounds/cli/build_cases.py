@@ -96,9 +96,7 @@ def case_questions(
         least_words=least_words,
     )
     intake = report_items(found, filters, limit=limit, seed=seed)
-    say(
-        f"{found.name}: {intake.read:,} reports, {intake.passed:,} pass the filters, {len(intake.items):,} are worked on."
-    )
+    say(f"{found.name}: {intake.read:,} reports, {intake.passed:,} pass the filters, {len(intake.items):,} are drawn.")
     finish = CaseFinish(
         intake=intake,
         reports=found,

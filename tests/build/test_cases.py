@@ -1,0 +1,240 @@
+"""`ragrounds build case-questions` end to end: a real server, scripted; counts against those worked out by hand."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragrounds.evals.store.store import Store
+from tests.build.casing import CALLS, COUNTS, MADE, PLAN, counted, drawn, write_script
+from tests.conftest import Cli
+from tests.servers.process import Running, running
+
+LIMIT, SEED = len(PLAN), 5
+
+
+def options(server: Running, out: Path) -> list[str]:
+    models = ["--model", "openai:writer", "--rewriter", "openai:rewriter", "--checker", "openai:checker"]
+    return [*models, "--base-url", server.url, "--out", str(out), "--limit", str(LIMIT), "--seed", str(SEED)]
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(params=["sample", "pubmedqa"])
+def corpus(request: pytest.FixtureRequest) -> str:
+    """The shipped passages, and a thousand abstracts where the real data are."""
+    if request.param == "sample":
+        return "sample"
+    data: Path = request.getfixturevalue("data")
+    return f"beir:{data / 'beir' / 'pubmedqa_1k'}"
+
+
+def test_from_reports_to_a_benchmark_that_runs(command: Cli, corpus: str, tmp_path: Path) -> None:
+    fates = write_script(tmp_path / "script.json", drawn(corpus, LIMIT, SEED))
+    out = tmp_path / "rare"
+    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
+        done = command("build", "case-questions", corpus, *options(server, out), "--json", "--display", "json")
+        stats = server.stats()
+        assert done.returncode == 0, done.stderr
+        assert stats["by_model"] == CALLS
+        again = command("build", "case-questions", corpus, *options(server, out), "--json", "--display", "none")
+        assert server.stats() == stats, "nothing is asked twice"
+        assert again.stdout == done.stdout
+    card = json.loads(done.stdout)
+    assert card == json.loads((out / "card.json").read_text())
+    lines = counted(card)
+    total = 293 if corpus == "sample" else 1000
+    assert lines.pop("intake") == (total, total, {})
+    assert lines.pop("sample") == (total, LIMIT, {"not drawn": total - LIMIT})
+    assert lines.pop("run") == (LIMIT, LIMIT, {})
+    assert lines == COUNTS
+    assert card["made"]["seed"] == SEED
+    assert card["made"]["models"].keys() == {"model", "rewriting", "checking"}
+    assert len(card["made"]["prompts"]) == 6
+    assert card["made"]["bill"]["calls"] == sum(CALLS.values())
+    assert card["made"]["bill"]["cold"] is None, "these models have no known price"
+
+    rows = read_lines(out / "ogcarebench.jsonl")
+    assert len(rows) == card["benchmark"]["size"] == MADE
+    kept = [id for id, fate in fates.items() if fate == "kept" or fate.startswith("once")]
+    assert [row["pmc_id"] for row in rows] == kept
+    assert all("A cat lives there." in row["question"] for row in rows)
+    assert all(row["answer"].startswith("Thereupon whatever helps") for row in rows)
+    rejected = {row["id"]: (row["stage"], row["reason"]) for row in read_lines(out / "rejected.jsonl")}
+    assert rejected.keys() == fates.keys() - set(kept)
+    bad = {id: fate.split()[1] for id, fate in fates.items() if fate.startswith("bad")}
+    assert {id: rejected[id] for id in bad} == {id: (stage, "malformed output") for id, stage in bad.items()}
+    details = {row["stage"]: row["detail"] for row in read_lines(out / "rejected.jsonl") if row["id"] in bad}
+    assert "poem" in details["significance"]
+    assert details["question"] == "the decision is event 99; expected 2 to " + details["question"].split()[-1]
+
+    # The benchmark is taken in, replayed by agents and searched.
+    added = command("data", "add", "ogcarebench/rare", str(out))
+    assert added.returncode == 0, added.stderr
+    assert f"{MADE} questions" in added.stderr
+    ran = command(
+        *["run", "--benchmark", "ogcarebench/rare", "--corpus", f"beir:{out}", "--agent", "oracle"],
+        *["--agent", "vanilla_rag[top_k=1]", "--model", "baseline:extractive", "--json", "--display", "none"],
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert [row["statuses"] for row in json.loads(ran.stdout)["rows"]] == [{"completed": MADE}] * 2
+    searched = command("retrieve", "--benchmark", f"beir:{out}", "--retriever", "bm25", "--json")
+    assert searched.returncode == 0, searched.stderr
+    found = json.loads(searched.stdout)
+    assert found["queries"] == MADE
+    assert found["unknown_documents"] == 0
+
+
+def test_killed_and_gone_on_with_no_call_is_repeated(tmp_path: Path) -> None:
+    write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
+    home, out = tmp_path / "home", tmp_path / "rare"
+    environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
+    with running("builder_server", "--script", str(tmp_path / "script.json"), "--latency", "0.05") as server:
+        command = [sys.executable, "-m", "ragrounds", "build", "case-questions", "sample", *options(server, out)]
+        command += ["--display", "none", "--concurrency", "4"]
+        for goal in (25, 80):
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while server.stats()["answered"] < goal and process.poll() is None:
+                time.sleep(0.01)
+            assert process.poll() is None, "it ended before it could be killed"
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            assert not out.exists()
+        time.sleep(0.2)  # what was in flight is answered to nobody
+        before, recorded = server.stats()["asked"], calls_recorded(home)
+        assert 0 < recorded < sum(CALLS.values())
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        asked = server.stats()["asked"] - before
+    assert calls_recorded(home) == sum(CALLS.values())
+    assert asked == sum(CALLS.values()) - recorded, "exactly what was not recorded is asked"
+    lines = counted(json.loads((out / "card.json").read_text()))
+    assert {stage: lines[stage] for stage in COUNTS} == COUNTS
+
+
+def calls_recorded(home: Path) -> int:
+    from sqlalchemy import func, select
+
+    from ragrounds.evals.store import schema
+
+    with Store(home) as store, store.engine.connect() as connection:
+        return int(connection.execute(select(func.count()).select_from(schema.calls)).scalar_one())
+
+
+def test_experts_keep_what_they_rate_four_or_five(command: Cli, tmp_path: Path) -> None:
+    write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
+    out = tmp_path / "rare"
+    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
+        ordered = ["build", "case-questions", "sample", *options(server, out), "--raters", "2", "--display", "none"]
+        assert command(*ordered).returncode == 0
+        asked = server.stats()["asked"]
+        with (out / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert list(rows[0]) == ["id", "question", "answer", "rating_1", "rating_2", "comment"]
+        assert len(rows) == MADE
+        # 14 pairs: 5/4, 4/-, 3/5, 5/2, -/-, and the other nine 4/4.
+        said = [("5", "4"), ("4", ""), ("3", "5"), ("5", "2"), ("", ""), *[("4", "4")] * 9]
+        for row, (one, two) in zip(rows, said, strict=True):
+            row["rating_1"], row["rating_2"] = one, two
+        filled = tmp_path / "filled.csv"
+        with filled.open("w", encoding="utf-8-sig", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(reversed(rows))
+        rated = command(*ordered, "--ratings", str(filled), "--json")
+        assert rated.returncode == 0, rated.stderr
+        assert server.stats()["asked"] == asked
+    card = json.loads(rated.stdout)
+    assert counted(card)["experts"] == (14, 11, {"rated below 4": 2, "not rated": 1})
+    assert card["benchmark"]["size"] == 11
+    assert len(read_lines(out / "ogcarebench.jsonl")) == 11
+    # Ratings by intervals: two pairs disagree by 2 and 3, one by 1, nine by 0; worked out by Krippendorff's formula.
+    assert card["made"]["figures"]["alpha"] == pytest.approx(alpha_by_hand([(5, 4), (3, 5), (5, 2), *[(4, 4)] * 9]))
+    assert {row["reason"] for row in read_lines(out / "rejected.jsonl") if row["stage"] == "experts"} == {
+        "rated below 4",
+        "not rated",
+    }
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text(filled.read_text(encoding="utf-8-sig").replace(",5,4,", ",6,4,"))
+    refused = command(*ordered, "--ratings", str(wrong))
+    assert refused.returncode == 2
+    assert "the rating '6' is none of 1, 2, 3, 4, 5" in refused.stderr
+
+
+def alpha_by_hand(pairs: list[tuple[int, int]]) -> float:
+    values = [value for pair in pairs for value in pair]
+    observed = sum((one - two) ** 2 for one, two in pairs) / len(pairs)
+    n = len(values)
+    expected = sum((one - two) ** 2 for one in values for two in values) / (n * (n - 1))
+    return 1 - observed / expected
+
+
+def test_a_sheet_with_ratings_is_not_overwritten(command: Cli, tmp_path: Path) -> None:
+    write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
+    out = tmp_path / "rare"
+    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
+        ordered = ["build", "case-questions", "sample", *options(server, out), "--display", "none"]
+        assert command(*ordered).returncode == 0
+        mine = (out / "sheet.csv").read_text(encoding="utf-8-sig").replace(",,\n", ",5,mine\n")
+        (out / "sheet.csv").write_text(mine, encoding="utf-8")
+        done = command(*ordered)
+    assert done.returncode == 0, done.stderr
+    assert (out / "sheet.csv").read_text(encoding="utf-8") == mine
+    assert (out / "sheet-2.csv").is_file()
+    other = tmp_path / "mine"
+    other.mkdir()
+    (other / "thesis.txt").write_text("years of work")
+    refused = command("build", "case-questions", "sample", "--out", str(other), "--model", "openai:x")
+    assert refused.returncode == 2
+    assert "holds other files" in refused.stderr
+
+
+def test_the_budget_ends_it_and_the_same_command_goes_on(command: Cli, tmp_path: Path) -> None:
+    write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
+    out = tmp_path / "rare"
+    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
+        ordered = [
+            "build",
+            "case-questions",
+            "sample",
+            *options(server, out),
+            "--display",
+            "none",
+            "--concurrency",
+            "1",
+        ]
+        ended = command(*ordered, "--max-tokens", "5000", "--json")
+        lines = counted(json.loads((out / "card.json").read_text()))
+        begun = lines["significance"][0]
+        assert "Ended early: the budget of 5,000 tokens" in ended.stderr
+        assert 0 < begun < LIMIT
+        assert lines["run"] == (LIMIT, begun, {"not run": LIMIT - begun})
+        done = command(*ordered, "--json")
+        assert server.stats()["by_model"] == CALLS
+    assert done.returncode == 0
+    assert {stage: counted(json.loads(done.stdout))[stage] for stage in COUNTS} == COUNTS
+
+
+def test_what_is_rejected_is_seen_in_its_trace(command: Cli, tmp_path: Path) -> None:
+    questions = drawn("sample", LIMIT, SEED)
+    fates = write_script(tmp_path / "script.json", questions)
+    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
+        out = tmp_path / "rare"
+        assert command("build", "case-questions", "sample", *options(server, out), "--display", "none").returncode == 0
+    run = json.loads((out / "card.json").read_text())["made"]["run"]
+    beside = next(id for id, fate in fates.items() if fate == "beside")
+    shown = command("show", run, beside)
+    assert shown.returncode == 0, shown.stderr
+    for word in ("significance", "timeline", "verbatim", "follows", "the answer does not follow from the significance"):
+        assert word in shown.stdout

@@ -1,0 +1,176 @@
+"""A chat-completions server for `ragrounds build`: a model whose every move is scripted.
+
+The script (JSON) gives each report, by its first 80 characters, a key and a fate; the key (``k17``) goes through all that
+the model writes, so that later prompts can be answered by the fate too. Fates: ``kept``, ``none``, ``bad STAGE`` (malformed as
+often as it is asked), ``once STAGE`` (malformed the first time alone), and what the checks must find: ``invented``,
+``early``, ``leak``, ``later``, ``beside``, ``plain``, ``other answer``, ``rewritten leak``, ``checker no``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from tests.servers.openai_server import completion
+
+STAGES = {
+    "say what each one adds": "significance",
+    "into a timeline": "timeline",
+    "from the timeline of a case": "question",
+    "is what the report was published for": "follows",
+    "You rewrite examination questions": "rewrite",
+    "You check rewritten examination questions": "unchanged",
+}
+MALFORMED = {
+    "significance": '{"kind": "poem", "significance": "New."}',
+    "timeline": '{"timeline": "first one thing, then another"}',
+    "question": '{"decision": 99, "case": "A case.", "question": "What now?", "answer": "This."}',
+    "follows": "It is hard to say.",
+    "rewrite": 'Here you are: {"question": "A pati',
+    "unchanged": '{"unchanged": "perhaps"}',
+}
+"""One kind a stage: not among the words allowed, another type, out of range, no verdict, cut off, no value."""
+_FENCED = re.compile(r"### ([^\n]+)\n<<<\n(.*?)\n>>>", re.DOTALL)
+_KEY = re.compile(r"\bk\d+\b")
+
+
+class Server:
+    """State of one server process."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        script = json.loads(options.script.read_text(encoding="utf-8"))
+        self.keys: dict[str, str] = {start: f"k{number}" for number, start in enumerate(script)}
+        self.fates: dict[str, str] = {self.keys[start]: fate for start, fate in script.items()}
+        self.latency: float = options.latency
+        self.asked: Counter[str] = Counter()
+        self.answered: Counter[str] = Counter()
+        self.models: Counter[str] = Counter()
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        digest = hashlib.sha256(json.dumps([body["messages"], body["model"]]).encode()).hexdigest()[:16]
+        self.asked[digest] += 1
+        text = self.answer(body["messages"], self.asked[digest])
+        await asyncio.sleep(self.latency)
+        prompt = body["messages"][-1]["content"]
+        response = web.Response(body=completion([text], body["model"], prompt), content_type="application/json")
+        try:
+            await response.prepare(request)
+            await response.write_eof()
+        except ConnectionError:
+            return response
+        self.answered[digest] += 1
+        self.models[f"{body['model']} {self.stage(body['messages'])}"] += 1
+        return response
+
+    def stage(self, messages: list[dict[str, str]]) -> str:
+        return next(stage for words, stage in STAGES.items() if words in messages[0]["content"])
+
+    def answer(self, messages: list[dict[str, str]], occurrence: int) -> str:
+        stage, given = self.stage(messages), dict(_FENCED.findall(messages[-1]["content"]))
+        if "Report" in given:
+            key = self.keys[given["Report"][:80]]
+        else:
+            found = _KEY.search(messages[-1]["content"])
+            assert found is not None, messages
+            key = found.group()
+        fate = self.fates[key]
+        if fate == f"bad {stage}" or (fate == f"once {stage}" and occurrence == 1):
+            return MALFORMED[stage]
+        return str(getattr(self, f"_{stage}")(key, fate, given))
+
+    def _significance(self, key: str, fate: str, given: dict[str, str]) -> str:
+        kind = "none" if fate == "none" else "treatment"
+        text = f"The report {key} shows what was done in the end."
+        return f"<think>Let me see {{}}.</think>\n{json.dumps({'kind': kind, 'significance': text})}"
+
+    def _timeline(self, key: str, fate: str, given: dict[str, str]) -> str:
+        events = sentences(given["Report"].partition("\n")[2] or given["Report"])
+        events = events if len(events) > 2 else [*events, "They were followed.", "They went home."]
+        return "```json\n" + json.dumps({"timeline": [f"In {key}: {events[0]}", *events[1:-1], last(events)]}) + "\n```"
+
+    def _question(self, key: str, fate: str, given: dict[str, str]) -> str:
+        events = [line.partition(". ")[2] for line in given["Timeline"].split("\n")]
+        answer = " ".join(events[-1].split()[:8])
+        case = f"In {key}, the story began so."
+        if fate == "invented":
+            answer = "A purple elephant was given by mouth"
+        elif fate == "early":
+            answer = " ".join(events[0].split()[2:8])
+        elif fate == "leak":
+            case += f" Then {answer.upper()} was considered."
+        elif fate == "later":
+            case, answer = f"{case} {events[-1]}", " ".join(events[-2].split()[:8])
+        decision = len(events) - (fate == "later")
+        return json.dumps({"decision": decision, "case": case, "question": "What is next?", "answer": answer})
+
+    def _follows(self, key: str, fate: str, given: dict[str, str]) -> str:
+        said = "no" if fate == "beside" else "yes"
+        return f'The answer was weighed.\n{{"follows": "{said}"}}'
+
+    def _rewrite(self, key: str, fate: str, given: dict[str, str]) -> str:
+        asked, answer = given["Question"], given["Answer, not to be changed"]
+        made: dict[str, Any] = {"question": f"{asked} A cat lives there.", "distractors": ["A cat lives there."]}
+        if fate == "plain":
+            made["distractors"] = []
+        elif fate == "other answer":
+            made["answer"] = "Something else entirely"
+        elif fate == "rewritten leak":
+            made["question"] += f" Some say: {answer}"
+        return json.dumps(made)
+
+    def _unchanged(self, key: str, fate: str, given: dict[str, str]) -> str:
+        said = "no" if fate == "checker no" else "yes"
+        return f'Both were read. {{"unchanged": "{said}"}}'
+
+    async def stats(self, request: web.Request) -> web.Response:
+        return web.json_response(
+            {
+                "asked": sum(self.asked.values()),
+                "answered": sum(self.answered.values()),
+                "by_model": dict(self.models),
+            }
+        )
+
+
+def sentences(text: str) -> list[str]:
+    """A text's sentences, blanks collapsed."""
+    return [sentence for sentence in re.split(r"(?<=[.!?])\s+", " ".join(text.split())) if sentence.strip()]
+
+
+def last(events: list[str]) -> str:
+    """The last event, with words of its own, so that no report gives it away by chance."""
+    return f"Thereupon whatever helps was undertaken deliberately: {events[-1]}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--script", type=Path, required=True)
+    parser.add_argument("--latency", type=float, default=0.0)
+    server = Server(parser.parse_args())
+    app = web.Application(client_max_size=64 * 2**20)
+    app.router.add_post("/v1/chat/completions", server.complete)
+    app.router.add_get("/stats", server.stats)
+
+    async def serve() -> None:
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
+        await site.start()
+        sockets = site._server.sockets  # type: ignore[union-attr]
+        print(sockets[0].getsockname()[1], flush=True)
+        await asyncio.Event().wait()
+
+    asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    main()
