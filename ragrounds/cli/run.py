@@ -79,6 +79,7 @@ def run_command(
       ragrounds run --agent direct --agent 'vanilla_rag[top_k=8]' --until 'separated(direct, vanilla_rag) @ 95%'
     """
     import asyncio
+    from contextlib import ExitStack
 
     from msgspec.structs import asdict
 
@@ -93,6 +94,7 @@ def run_command(
     from ragrounds.evals.journal import StoreJournal
     from ragrounds.evals.planning import Recipe, own_corpus, plan
     from ragrounds.evals.scoring import scorers_for
+    from ragrounds.evals.store.leasing import Lease
     from ragrounds.evals.strands import FINAL
     from ragrounds.evals.tally import Tally
     from ragrounds.models.opening import BASELINE
@@ -114,7 +116,7 @@ def run_command(
         "timeout": timeout,
     }
     agents = agent or (SAMPLE_AGENTS if _is_sample(loaded) else ["direct_cot"])
-    with open_store(chosen) as store:
+    with open_store(chosen) as store, ExitStack() as held:
         recipe = Recipe(
             agents=tuple(agents),
             model=name,
@@ -123,7 +125,7 @@ def run_command(
             defaults=defaults,
         )
         in_flight = concurrency or chosen.concurrency
-        replay = replayer(engine, workers, in_flight, recipe, chosen)
+        replay = replayer(engine, workers, in_flight, recipe, chosen, held)
         strands = plan(
             store,
             loaded,
@@ -138,6 +140,7 @@ def run_command(
         for strand in strands:
             say(f"{strand.run.id}: {strand.run.count:,} questions of {strand.run.benchmark}, {_models(strand)}")
         runs = [strand.run for strand in strands]
+        lease = held.enter_context(Lease(store.engine, [run.id for run in runs], say))
         watched = follow(store, runs, loaded.questions, until, seed, max_questions)
         asked, together = in_order(wanted, loaded, strands)
         tally, recorded = Tally(store, strands, FINAL), StoreJournal(store, mode)
@@ -156,7 +159,7 @@ def run_command(
                         scorers_for,
                         concurrency=in_flight,
                         budget=Budget(cost=max_cost, tokens=max_tokens, seconds=max_time),
-                        stops=[watched] if watched else together,
+                        stops=[lease, *([watched] if watched else together)],
                         listener=progress.hear,
                     )
             finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,10 @@ ENGINES = ("local", "ray")
 
 
 def replayer(
-    engine: str, workers: int | None, concurrency: int, recipe: Recipe, chosen: Settings
+    engine: str, workers: int | None, concurrency: int, recipe: Recipe, chosen: Settings, held: ExitStack
 ) -> Callable[..., Awaitable[str]]:
     """What replays: :func:`ragrounds.evals.replay.replay` itself, or something that is called alike.
+    What it needs until the run's end is put into `held`.
 
     Raises:
         UserError: an unknown engine; Ray without PostgreSQL on more than one machine; Ray is not installed.
@@ -28,6 +30,7 @@ def replayer(
 
     if one_of("--engine", engine, ENGINES) == "local" and (workers or 1) == 1:
         return replay
+    from ragrounds.evals.planning import with_servers
     from ragrounds.evals.spread.leading import spread
 
     if workers is not None and workers > concurrency:
@@ -35,7 +38,8 @@ def replayer(
             f"--workers {workers} with --concurrency {concurrency}: a worker has at least one attempt in flight. "
             "Raise --concurrency, which is for all workers together, or take fewer workers."
         )
-    spreading = partial(spread, recipe=recipe, home=chosen.home, url=chosen.store, say=say)
+    shared = held.enter_context(with_servers(recipe, say))
+    spreading = partial(spread, recipe=shared, home=chosen.home, url=chosen.store, say=say)
     from ragrounds.evals.spread.pipes import open_pipes
 
     return partial(spreading, open_lines=partial(open_pipes, workers or 1))

@@ -10,12 +10,13 @@ from types import MappingProxyType
 from typing import Any
 
 import msgspec
+import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds import __version__
 from ragrounds.agents.agent import Agent, inner_agent, open_agent
 from ragrounds.contracts import Model, Searcher
-from ragrounds.errors import UserError
+from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.store.store import Store, new_run_id, now
 from ragrounds.evals.strands import Strand
@@ -178,7 +179,13 @@ def begun_run(
         identity=covered,
         created=now(),
     )
-    store.add_run(run, benchmark.questions, benchmark.golds)
+    try:
+        store.add_run(run, benchmark.questions, benchmark.golds)
+    except StopRun as error:
+        other = store.latest(print_)
+        if not isinstance(error.__cause__, sa.exc.IntegrityError) or other is None:
+            raise
+        return other  # another process has begun it in this moment
     return run
 
 

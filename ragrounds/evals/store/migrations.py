@@ -131,4 +131,22 @@ def _to_3(connection: sa.Connection) -> None:
     frozen.create_all(connection, [made])
 
 
-MIGRATIONS: tuple[Migration, ...] = (Migration(2, _to_2), Migration(3, _to_3))
+def _to_4(connection: sa.Connection) -> None:
+    """Who is working at a run."""
+    frozen = sa.MetaData()
+    made = sa.Table(
+        "leases",
+        frozen,
+        sa.Column("run", sa.Text, primary_key=True),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("host", sa.Text, nullable=False),
+        sa.Column("machine", sa.Text, nullable=False),
+        sa.Column("pid", sa.Integer, nullable=False),
+        sa.Column("started", sa.Text, nullable=False),
+        sa.Column("beat", sa.Integer, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    frozen.create_all(connection, [made])
+
+
+MIGRATIONS: tuple[Migration, ...] = (Migration(2, _to_2), Migration(3, _to_3), Migration(4, _to_4))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-VERSION = 3
+VERSION = 4
 """Raised with every change of a table; an older store is migrated when it is opened, a newer one is refused."""
 
 metadata = sa.MetaData()
@@ -115,6 +115,20 @@ stoppings = sa.Table(
     sa.Column("seed", sa.Text, primary_key=True, comment="of the order of its questions, which has any size"),
     sa.Column("body", sa.LargeBinary, nullable=False),
     comment="Claims that a run was watched for, and how they stood: how long it went on depended on its own results.",
+    sqlite_with_rowid=False,
+)
+
+leases = sa.Table(
+    "leases",
+    metadata,
+    sa.Column("run", sa.Text, primary_key=True, comment="its id"),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("host", sa.Text, nullable=False),
+    sa.Column("machine", sa.Text, nullable=False),
+    sa.Column("pid", sa.Integer, nullable=False),
+    sa.Column("started", sa.Text, nullable=False),
+    sa.Column("beat", sa.Integer, nullable=False, comment="counted up while the owner lives"),
+    comment="Who is working at a run.",
     sqlite_with_rowid=False,
 )
 

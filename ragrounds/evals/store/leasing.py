@@ -1,0 +1,171 @@
+"""Who is working at a run: a row of the store that only its owner keeps fresh, so that no two processes make one run.
+
+No clock is compared with another one, so none that jumps, or goes wrong, matters: the owner counts a number up every
+few seconds, and whoever finds its row watches whether the number changes, by a monotonic clock of its own. On the same
+machine nothing is waited for: the process is asked for by its id and the time of its start.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from ragrounds.errors import UserError
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.database import insert_new, writing_failed
+from ragrounds.models.processes import Process, process
+
+if TYPE_CHECKING:
+    from ragrounds.evals.strands import Finished
+
+BEAT = 3.0
+"""Seconds between two counts of an owner."""
+SILENCE = 20.0
+"""Seconds without one after which an owner on another machine is taken to be dead."""
+_LOOK = 0.5
+_leases = schema.leases
+
+
+class Lease:
+    """Some runs, held by this process while the block lasts (contract: :class:`ragrounds.evals.strands.Stop`)."""
+
+    whole = False
+
+    def __init__(self, engine: sa.Engine, runs: Sequence[str], say: Callable[[str], None] = lambda text: None) -> None:
+        self._engine = engine
+        self._runs = sorted(runs)
+        self._say = say
+        self._owner = uuid.uuid4().hex
+        self._over = threading.Event()
+        self._lost = False
+        self._keeper = threading.Thread(target=self._keep, name="ragrounds-lease", daemon=True)
+
+    def __enter__(self) -> Lease:
+        """Take the runs.
+
+        Raises:
+            UserError: somebody else is working at one of them.
+        """
+        try:
+            for run in self._runs:
+                self._take(run)
+        except BaseException:
+            self._release()
+            raise
+        self._keeper.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._keeper.join()
+        try:
+            self._release()
+        except UserError:
+            if error is None:  # the first reason counts
+                raise
+
+    def hear(self, finished: Finished) -> None:
+        """Attempts say nothing of who holds their run."""
+
+    def reached(self) -> str:
+        """Whether somebody else has taken a run over, who found this process silent for too long (suspended, or cut
+        off from the store)."""
+        return "another process has taken the run over, because this one was silent for too long" if self._lost else ""
+
+    def _take(self, run: str) -> None:
+        mine = {"run": run, "owner": self._owner, **_here(), "beat": 0}
+        while True:
+            self._write(insert_new(self._engine, _leases), mine)
+            held = self._row(run)
+            if held is None:
+                continue  # given back in this moment
+            if held.owner == self._owner:
+                return
+            if self._alive(run, held):
+                raise UserError(
+                    f"The run {run} is being made by process {held.pid} on {held.host}. Wait until it has ended, or "
+                    "end it and give the same command again; --new starts another run beside it."
+                )
+            taken = sa.update(_leases).where(
+                _leases.c.run == run, _leases.c.owner == held.owner, _leases.c.beat == held.beat
+            )
+            self._write(taken.values(**mine))
+
+    def _alive(self, run: str, held: sa.Row[tuple[object, ...]]) -> bool:
+        if held.machine == _here()["machine"]:
+            return Process(held.pid, held.started).alive
+        self._say(
+            f"The run {run} was begun by process {held.pid} on {held.host}: waiting up to {SILENCE:g} s to see whether "
+            "it still works."
+        )
+        end = time.monotonic() + SILENCE
+        while time.monotonic() < end:
+            time.sleep(_LOOK)
+            now = self._row(run)
+            if now is None:
+                return False
+            if (now.owner, now.beat) != (held.owner, held.beat):
+                return True
+        return False
+
+    def _keep(self) -> None:
+        counted = sa.update(_leases).where(_leases.c.owner == self._owner).values(beat=_leases.c.beat + 1)
+        while not self._over.wait(BEAT):
+            try:
+                with self._engine.begin() as connection:
+                    self._lost = connection.execute(counted).rowcount < len(self._runs)
+            except sa.exc.SQLAlchemyError:
+                continue  # whoever writes results will meet it too, and say so
+            if self._lost:
+                return
+
+    def _row(self, run: str) -> sa.Row[tuple[object, ...]] | None:
+        with self._engine.connect() as connection:
+            return connection.execute(sa.select(_leases).where(_leases.c.run == run)).first()
+
+    def _release(self) -> None:
+        self._write(sa.delete(_leases).where(_leases.c.owner == self._owner))
+
+    def _write(self, statement: sa.Executable, values: dict[str, object] | None = None) -> None:
+        try:
+            with self._engine.begin() as connection:
+                connection.execute(statement, values)
+        except sa.exc.SQLAlchemyError as error:
+            raise writing_failed(self._engine, error) from error
+
+
+def _here() -> dict[str, object]:
+    """This process, as others know it. The machine is its boot and its process ids' name space: containers may share
+    one name, and a name stays when the machine is started anew."""
+    own = process(os.getpid())
+    return {
+        "host": platform.node(),
+        "machine": "/".join((platform.node(), _boot(), _name_space())),
+        "pid": os.getpid(),
+        "started": own.started if own else "",
+    }
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"{uuid.getnode():x}"
+
+
+def _name_space() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""

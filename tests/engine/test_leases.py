@@ -1,0 +1,136 @@
+"""Two processes do not make one run; whoever is dead holds nothing for long; no clock is trusted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from ragrounds.errors import UserError
+from ragrounds.evals.store import leasing, schema
+from ragrounds.evals.store.leasing import Lease
+from ragrounds.evals.store.store import Store
+from tests.conftest import Cli
+from tests.servers.postgresql import binaries, postgresql
+from tests.servers.process import openai_server
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    programs = binaries()
+    if programs is None:
+        pytest.skip("needs PostgreSQL's server programs (Debian: postgresql)")
+    pytest.importorskip("psycopg", reason="needs the extra 'postgresql'")
+    with postgresql(programs) as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    place = request.getfixturevalue("url") if request.param == "postgresql" else None
+    with Store(tmp_path / "store", place) as opened:
+        yield opened
+        with opened.engine.begin() as connection:
+            connection.execute(sa.delete(schema.leases))
+
+
+def held(store: Store) -> list[str]:
+    with store.engine.connect() as connection:
+        return sorted(connection.execute(sa.select(schema.leases.c.run)).scalars())
+
+
+def change(store: Store, **values: object) -> None:
+    with store.engine.begin() as connection:
+        connection.execute(sa.update(schema.leases).values(**values))
+
+
+def test_a_second_start_is_refused_in_one_line_until_the_first_has_ended(store: Store) -> None:
+    with Lease(store.engine, ["b", "a"]):
+        assert held(store) == ["a", "b"]
+        with pytest.raises(UserError, match=rf"run b is being made by process {os.getpid()} on .*--new"):
+            Lease(store.engine, ["0", "b"]).__enter__()
+        assert held(store) == ["a", "b"], "what the refused one had taken already is given back"
+        with Lease(store.engine, ["c"]):
+            assert held(store) == ["a", "b", "c"]
+    assert held(store) == []
+
+
+def test_a_dead_owner_on_this_machine_is_taken_over_at_once(store: Store) -> None:
+    script = (
+        "import os, sys; from pathlib import Path; from ragrounds.evals.store.leasing import Lease; "
+        "from ragrounds.evals.store.store import Store; "
+        "Lease(Store(Path(sys.argv[1]), sys.argv[2] or None).engine, ['a']).__enter__(); os.kill(os.getpid(), 9)"
+    )
+    place = store.engine.url
+    postgres = place.get_backend_name() == "postgresql"
+    home = "/nowhere" if postgres else str(Path(place.database or "").parent)
+    url = place.render_as_string(hide_password=False).replace("+psycopg", "") if postgres else ""
+    dead = subprocess.run([sys.executable, "-c", script, home, url], capture_output=True, text=True, check=False)
+    assert dead.returncode == -signal.SIGKILL, dead.stderr
+    assert held(store) == ["a"]
+    said: list[str] = []
+    with Lease(store.engine, ["a"], said.append):
+        assert said == [], "nothing was waited for"
+    assert held(store) == []
+
+
+def test_another_process_of_the_same_number_is_not_the_owner(store: Store) -> None:
+    Lease(store.engine, ["a"])._take("a")
+    change(store, started="at another time")
+    with Lease(store.engine, ["a"]):
+        assert held(store) == ["a"]
+
+
+def test_an_owner_elsewhere_lives_while_it_counts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leasing, "BEAT", 0.1)
+    with Lease(store.engine, ["a"]) as lease:
+        change(store, machine="elsewhere", host="far")
+        said: list[str] = []
+        with pytest.raises(UserError, match="on far"):
+            Lease(store.engine, ["a"], said.append).__enter__()
+        assert "waiting" in said[0]
+        assert lease.reached() == ""
+
+
+def test_a_silent_owner_elsewhere_is_taken_over_and_told_when_it_wakes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leasing, "SILENCE", 1.0)
+    monkeypatch.setattr(time, "time", lambda: 0.0)  # a wall clock that stands still, or jumped: nobody reads it
+    monkeypatch.setattr(leasing, "BEAT", 2.5)  # suspended for longer than the silence allowed
+    with Lease(store.engine, ["a"]) as asleep:
+        change(store, machine="elsewhere", host="far")
+        monkeypatch.setattr(leasing, "BEAT", 0.05)
+        with Lease(store.engine, ["a"]) as awake:
+            end = time.monotonic() + 20
+            while not asleep.reached() and time.monotonic() < end:
+                time.sleep(0.05)
+            assert "taken the run over" in asleep.reached()
+            assert awake.reached() == ""
+    assert held(store) == []
+
+
+def test_the_same_command_twice(cli: Cli, home: Path, tmp_path: Path) -> None:
+    with openai_server("--latency", "1.5") as server:
+        options = ["run", "--agent", "direct", "--limit", "8", "--concurrency", "4", "--model", "openai:plain"]
+        options += ["--base-url", server.url, "--display", "none"]
+        command = [sys.executable, "-m", "ragrounds", *options]
+        first = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not server.stats()["asked"]:
+            assert first.poll() is None, first.communicate()
+            time.sleep(0.02)
+        second = cli(*options)
+        _, told = first.communicate(timeout=60)
+        asked = server.stats()["asked"]
+    assert second.returncode == 2
+    assert f"is being made by process {first.pid}" in second.stderr
+    assert "Traceback" not in second.stderr
+    assert first.returncode == 0, told
+    assert asked == 8
