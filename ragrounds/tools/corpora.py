@@ -142,7 +142,7 @@ def passages(
         if number < start[0]:
             continue
         skip = start[1] if number == start[0] else 0
-        for count, line in enumerate(_lines(file), 1):
+        for count, line in enumerate(read_lines(file), 1):
             if count <= skip or not line.strip():
                 continue
             try:
@@ -197,7 +197,12 @@ def _files_in(folder: Path, family: str) -> tuple[Path, ...]:
     return tuple(sorted(found))
 
 
-def _lines(file: Path) -> Iterator[bytes]:
+def read_lines(file: Path) -> Iterator[bytes]:
+    """A file's lines; unpacked, where its ending is ``.gz`` or ``.zst``.
+
+    Raises:
+        UserError: it cannot be read, or is not what its ending says.
+    """
     opener = _OPENERS.get(file.suffix, _plain)
     try:
         with opener(file) as stream:

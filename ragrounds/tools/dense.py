@@ -84,7 +84,9 @@ def open_dense(
         StopRun: the disk is full.
     """
     encoding, store = encoding_of(spec, card)
-    documents = _text(msgspec.structs.replace(encoding, **_QUERY_ONLY))
+    # Only what decides the documents' vectors: another query encoder of a pair searches the same ones.
+    model = encoding.document_model or encoding.model
+    documents = _text(msgspec.structs.replace(encoding, model=model, document_model="", **_QUERY_ONLY))
     key = hashlib.blake2b(documents.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"dense-{key}"
     embedder = open_embedder(encoding)

@@ -1,0 +1,123 @@
+"""A trained pair's model card, in the form that the Hugging Face hub reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from ragrounds import __version__
+from ragrounds.train.evaluation import MEASURE, Table
+from ragrounds.train.loop import Spent
+from ragrounds.train.pipeline import Run, State
+from ragrounds.train.spec import TEACHER, Pairs, Stage, Texts
+
+TABLE = "table.json"
+
+
+def write_card(run: Run, recipe: str, state: State, folder: Path, table: Table | None) -> None:
+    """Write ``README.md`` into the pair's folder; with figures where the pair has been measured."""
+    (folder / "README.md").write_text(card(run, recipe, state, folder, table), encoding="utf-8")
+
+
+def read_table(out: Path) -> Table | None:
+    """The last table that was made in a run's folder."""
+    path = out / TABLE
+    return msgspec.json.decode(path.read_bytes(), type=Table) if path.is_file() else None
+
+
+def card(run: Run, recipe: str, state: State, folder: Path, table: Table | None) -> str:
+    """The card's text."""
+    import sentence_transformers
+    import torch
+
+    training, counts = run.training, run.material.counts
+    kind = (
+        "One encoder for queries and documents" if state.symmetric else "A small query encoder and a document encoder"
+    )
+    base = sorted({Path(training.query.model).name, Path(training.document.model).name})
+    lines = [
+        "---",
+        "library_name: sentence-transformers",
+        "pipeline_tag: sentence-similarity",
+        f"tags: [sentence-transformers, feature-extraction, asymmetric-retrieval, {training.name}]",
+        "---",
+        "",
+        f"# {training.name}: {recipe}",
+        "",
+        f"{kind} in one space of {run.dimensions} dimensions, trained by ragrounds {__version__} after CARE "
+        "(Jiang et al., Benchmarking and Enabling Efficient Chinese Medical Retrieval via Asymmetric Encoders).",
+        f"Begun from: {', '.join(base)}"
+        + (f", layers {list(training.query.layers)}" if training.query.layers else "")
+        + (", static token vectors" if training.query.static else "")
+        + ". It is a research model: not for clinical use without validation of its own.",
+        "",
+        "```python",
+        "from sentence_transformers import SentenceTransformer",
+        "",
+        f'pair = SentenceTransformer("{folder.name}")',
+        'scores = pair.similarity(pair.encode_query("…"), pair.encode_document(["…"]))',
+        "```",
+        "",
+        "Each encoder also loads alone from `query/` and `document/`.",
+        f"In ragrounds: `dense[model={folder.name}/query,document_model={folder.name}/document"
+        + (f',query_prefix="{training.query.prefix}"' if training.query.prefix else "")
+        + "]`.",
+        "",
+        "## Training",
+        "",
+        f"Seed {training.seed}, {training.precision}, {training.device}; torch {torch.__version__}, "
+        f"sentence-transformers {sentence_transformers.__version__}.",
+        f"Texts: {counts.texts:,} of {counts.texts_read:,} read ({_listed(training.texts)}). "
+        f"Pairs: {counts.pairs:,} of {counts.pairs_read:,} read ({_listed(training.pairs)}).",
+    ]
+    if counts.candidates:
+        lines.append(
+            f"Hard negatives by {counts.verifier}: of {counts.candidates:,} candidates {counts.negative:,} negative, "
+            f"{counts.positive:,} taken for relevant, {counts.unsaid:,} not used."
+        )
+    lines += ["", "| stage | settings | steps | mean loss, first and last tenth | minutes |", "|---|---|---|---|---|"]
+    for name, spent in run.spent(state).items():
+        lines.append(_stage(name.rpartition("-")[0], training.stage, spent))
+    if table is not None and any(row.name == recipe for row in table.rows):
+        lines += ["", "## Results", "", *_results(recipe, table)]
+    return "\n".join(lines) + "\n"
+
+
+def _stage(name: str, stages: dict[str, Stage], spent: Spent) -> str:
+    set_apart = {
+        key: value
+        for key, value in msgspec.to_builtins(stages[name]).items()
+        if key in ("kind", "rate") or value != getattr(Stage(kind=stages[name].kind), key)
+    }
+    shown = ", ".join(f"{key} {value}" for key, value in set_apart.items())
+    return (
+        f"| {name} | {shown} | {spent.steps:,} | {spent.losses[0]:.4f}, {spent.losses[-1]:.4f} | "
+        f"{spent.seconds / 60:.1f} |"
+    )
+
+
+def _results(recipe: str, table: Table) -> list[str]:
+    rows = {row.name: row for row in table.rows}
+    lines = [f"| benchmark | queries | {MEASURE} | the document encoder with itself | |", "|---|---|---|---|---|"]
+    for each in table.quality:
+        note = ", ".join(
+            text for text, holds in (("selection", each.selection), ("transductive", each.transductive)) if holds
+        )
+        lines.append(
+            f"| {each.benchmark}, {each.split} | {each.queries:,} | {each.values[recipe]:.4f} | "
+            f"{each.values[TEACHER]:.4f} | {note} |"
+        )
+    speed = rows[recipe].speed
+    if speed is not None:
+        lines += ["", f"Queries encoded per second, one at a time: {speed.ratio:.2f} times the document encoder's."]
+    return lines
+
+
+def _listed(entries: tuple[Texts, ...] | tuple[Pairs, ...]) -> str:
+    """Names of the sources, without the paths that lead to them on one machine."""
+    names = []
+    for entry in entries:
+        place = entry.source or entry.file or (entry.benchmark if isinstance(entry, Pairs) else "")
+        names.append(Path(place.partition(":")[2] or place).name)
+    return ", ".join(names) or "none"

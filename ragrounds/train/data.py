@@ -1,0 +1,174 @@
+"""What is trained on: texts for Stage I, and queries with relevant texts for the other stages."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ragrounds.errors import UserError
+from ragrounds.tools.corpora import Source, passages, read_lines, source
+from ragrounds.tools.embedding import joined
+from ragrounds.train.spec import Pairs, Texts
+
+_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9])|(?<=[。！？])")
+
+
+class Example(Struct, frozen=True):
+    """A query, a text that is relevant to it, and texts that are not."""
+
+    query: str
+    positive: str
+    negatives: tuple[str, ...] = ()
+
+
+def read_texts(entries: Sequence[Texts], seed: int) -> list[str]:
+    """Every entry's texts, each text once, in an order that the seed decides.
+
+    Raises:
+        UserError: a file or a field is not there.
+    """
+    found: dict[str, None] = {}
+    for number, entry in enumerate(entries):
+        raw = _of_source(entry.source) if entry.source else _of_fields(Path(entry.file).expanduser(), entry.fields)
+        texts = sentences(raw, entry.words) if entry.cut == "sentences" else raw
+        drawn = _drawn(dict.fromkeys(" ".join(text.split()) for text in texts), entry.limit, seed + number)
+        found.update(dict.fromkeys(drawn))
+    found.pop("", None)
+    return _drawn(found, 0, seed)
+
+
+def sentences(texts: Iterable[str], words: tuple[int, int]) -> Iterator[str]:
+    """Sentences with as many words as `words` allows; a Chinese character counts as a word."""
+    low, high = words
+    for text in texts:
+        for sentence in _END.split(text):
+            if low <= _words(sentence) <= high:
+                yield sentence.strip()
+
+
+def _words(sentence: str) -> int:
+    chinese = sum("\u4e00" <= letter <= "\u9fff" for letter in sentence)
+    return chinese or len(sentence.split())
+
+
+def read_pairs(entries: Sequence[Pairs], seed: int) -> list[Example]:
+    """Every entry's pairs, in an order that the seed decides. Each query and each positive appears once: two equal
+    texts in a batch would be each other's false negatives.
+
+    Raises:
+        UserError: a file, a field or judgements are not there; no pair is left.
+    """
+    queries: set[str] = set()
+    positives: set[str] = set()
+    found: list[Example] = []
+    for number, entry in enumerate(entries):
+        fresh: list[Example] = []
+        for example in _pairs(entry):
+            if not example.query or not example.positive or example.query in queries or example.positive in positives:
+                continue
+            queries.add(example.query)
+            positives.add(example.positive)
+            fresh.append(example)
+        found += _drawn(fresh, entry.limit, seed + number)
+    if entries and not found:
+        raise UserError("No training pair was found: the [[pairs]] files hold no query with a positive text.")
+    return _drawn(found, 0, seed)
+
+
+def fingerprint(values: Any) -> str:
+    """Sixteen hexadecimal digits that any change in the values changes."""
+    return hashlib.blake2b(msgspec.json.encode(values, order="sorted"), digest_size=8).hexdigest()
+
+
+def _pairs(entry: Pairs) -> Iterator[Example]:
+    if entry.file:
+        yield from _of_file(entry)
+    elif entry.source:
+        for passage, _ in passages(source(entry.source)):
+            if passage.title and passage.text:
+                yield Example(passage.title, passage.text)
+    else:
+        yield from _of_judgements(entry)
+
+
+def _of_file(entry: Pairs) -> Iterator[Example]:
+    path = Path(entry.file).expanduser()
+    missing = True
+    for row in _rows(path):
+        query, positives = _texts(row.get(entry.query)), _texts(row.get(entry.positive))
+        if query and positives:
+            missing = False
+            yield Example(query[0], positives[0], tuple(_texts(row.get(entry.negative))))
+    if missing:
+        raise UserError(
+            f"{str(path)!r} has no line with texts in the fields {entry.query!r} and {entry.positive!r}: name them "
+            "with query = and positive = in [[pairs]]."
+        )
+
+
+def _of_judgements(entry: Pairs) -> Iterator[Example]:
+    from ragrounds.evals.retrieval.sets import query_set
+
+    asked = query_set(entry.benchmark, split=entry.split)
+    wanted = {document for judged in asked.judgements.values() for document, grade in judged.items() if grade > 0}
+    texts = {
+        passage.document: joined(passage.title, passage.text, "sentence")
+        for passage, _ in passages(source(asked.corpus))
+        if passage.document in wanted
+    }
+    for query, judged in asked.judgements.items():
+        for document, grade in judged.items():
+            if grade > 0 and document in texts:
+                yield Example(asked.queries[query], texts[document])
+
+
+def _of_source(corpus: str) -> Iterator[str]:
+    for passage, _ in passages(source(corpus)):
+        yield passage.title
+        yield passage.text
+
+
+def _of_fields(path: Path, fields: Sequence[str]) -> Iterator[str]:
+    seen = False
+    for row in _rows(path):
+        for field in fields:
+            seen = seen or field in row
+            yield from _texts(row.get(field))
+    if not seen:
+        raise UserError(f"{str(path)!r} has no field {' or '.join(map(repr, fields))}.")
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.is_file():
+        raise UserError(f"There is no file {str(path)!r} to train on.")
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            yield msgspec.json.decode(line, type=dict[str, Any])
+        except msgspec.MsgspecError as problem:
+            raise UserError(f"Cannot read line {number} of {str(path)!r}: {problem}.") from None
+
+
+def _texts(value: Any) -> list[str]:
+    given = value if isinstance(value, list) else [value]
+    return [" ".join(text.split()) for text in given if isinstance(text, str) and text.strip()]
+
+
+def _drawn(values: Iterable[Any], limit: int, seed: int) -> list[Any]:
+    """All values in the seed's order, or the first `limit` of them."""
+    drawn = list(values)
+    random.Random(seed).shuffle(drawn)
+    return drawn[:limit] if limit else drawn
+
+
+def corpus_texts(origin: Source) -> list[str]:
+    """Documents of a corpus as one text each, as they are embedded."""
+    return [joined(passage.title, passage.text, "sentence") for passage, _ in passages(origin)]

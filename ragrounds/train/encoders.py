@@ -1,0 +1,260 @@
+"""Encoders: opened, cut to some of their layers, made static, fitted to one another, and saved as a pair.
+
+A pair is one folder that loads in three ways with sentence-transformers: as a whole (a Router: ``encode_query``,
+``encode_document``), and its ``query`` and ``document`` folders each as an encoder of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragrounds.errors import UserError
+from ragrounds.tools.embedding_local import weights_missing
+from ragrounds.train.spec import Encoder, Lora
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+_NEEDED = "Training needs torch, sentence-transformers and peft: install ragrounds[train]."
+
+
+def needed() -> None:
+    """Import what training needs.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        import sentence_transformers
+        import torch  # noqa: F401
+        from transformers.utils import logging
+    except ImportError:
+        raise UserError(_NEEDED) from None
+    if not hasattr(sentence_transformers.SentenceTransformer, "preprocess"):
+        raise UserError(f"{_NEEDED} sentence-transformers {sentence_transformers.__version__} is too old.")
+    logging.disable_progress_bar()
+
+
+def identity(model: str) -> str:
+    """What tells a model from another: a hash of the folder's files, or the id as it was given."""
+    folder = Path(model).expanduser()
+    if not folder.is_dir():
+        return model
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.suffix in (".json", ".safetensors", ".bin", ".txt", ".model"):
+            digest.update(path.relative_to(folder).as_posix().encode())
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
+    return digest.hexdigest()
+
+
+def open_folder(model: str, length: int, device: str) -> SentenceTransformer:
+    """Load an encoder by folder or id.
+
+    Raises:
+        UserError: it is neither here nor to be had.
+    """
+    from sentence_transformers import SentenceTransformer
+
+    folder = Path(model).expanduser()
+    try:
+        opened = SentenceTransformer(str(folder) if folder.exists() else model, device=device)
+    except Exception as problem:  # the hub, the network and the file formats each have errors of their own
+        raise weights_missing(model, problem) from None
+    set_length(opened, length)
+    return opened
+
+
+def set_length(opened: SentenceTransformer, length: int) -> int:
+    """Limit inputs to `length` tokens; gives the limit before. A static encoder has none, and 0 changes nothing."""
+    if not length or _is_static(opened):
+        return 0
+    before = int(opened.max_seq_length or 0)
+    opened.max_seq_length = length
+    return before
+
+
+def open_encoder(encoder: Encoder, device: str) -> SentenceTransformer:
+    """What the file says: a model, its layers, or a static encoder made of it; with unit vectors.
+
+    Raises:
+        UserError: it cannot be loaded, or has no such layer.
+    """
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Normalize
+
+    opened = open_folder(encoder.model, encoder.length, device)
+    if encoder.layers:
+        _keep_layers(opened, encoder)
+    if encoder.static:
+        opened = SentenceTransformer(modules=[_static(opened)], device=device)
+    if not isinstance(opened[-1], Normalize):
+        opened.append(Normalize())
+    return opened
+
+
+def fit(opened: SentenceTransformer, dimensions: int) -> SentenceTransformer:
+    """The encoder with its vectors cut to the first `dimensions` (Matryoshka), by a fixed linear map that is saved with
+    it, and normalised after that. It is changed in place.
+
+    Raises:
+        UserError: it has fewer dimensions.
+    """
+    import torch
+    from sentence_transformers.base.modules import Dense, Normalize
+
+    have = opened.get_embedding_dimension()
+    if have is None or have < dimensions:
+        raise UserError(f"An encoder gives {have} dimensions: cannot keep {dimensions} of them.")
+    if have > dimensions:
+        cut = Dense(have, dimensions, bias=False, activation_function=torch.nn.Identity())
+        with torch.no_grad():
+            cut.linear.weight.copy_(torch.eye(dimensions, have))
+        cut.requires_grad_(False)
+        opened.append(cut.to(opened.device))
+        opened.append(Normalize())
+    return opened
+
+
+def freeze_cuts(opened: SentenceTransformer) -> None:
+    """Keep the maps that :func:`fit` put on from being trained, also after they were read from a folder."""
+    import torch
+    from sentence_transformers.base.modules import Dense
+
+    for module in opened:
+        if isinstance(module, Dense) and module.linear.bias is None:
+            weight = module.linear.weight
+            if torch.equal(weight, torch.eye(*weight.shape, device=weight.device, dtype=weight.dtype)):
+                module.requires_grad_(False)
+
+
+def with_lora(opened: SentenceTransformer, lora: Lora) -> None:
+    """Put low-rank adapters on the transformer; everything else of it is frozen.
+
+    Raises:
+        UserError: peft is not installed, or there are no such modules.
+    """
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError:
+        raise UserError(_NEEDED) from None
+    try:
+        opened[0].model = get_peft_model(
+            opened[0].model,
+            LoraConfig(
+                r=lora.rank,
+                lora_alpha=lora.alpha,
+                lora_dropout=lora.dropout,
+                target_modules=list(lora.targets) or "all-linear",
+            ),
+        )
+    except ValueError as problem:
+        raise UserError(f"The adapters cannot be put on: {' '.join(str(problem).split())[:300]}") from None
+
+
+def without_lora(opened: SentenceTransformer) -> None:
+    """Merge the adapters into the weights."""
+    opened[0].model = opened[0].model.merge_and_unload()
+
+
+def save_encoder(opened: SentenceTransformer, folder: Path) -> None:
+    """Write an encoder, under its name once all of it is there."""
+    import shutil
+
+    beside = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(beside, ignore_errors=True)
+    opened.save(str(beside), create_model_card=False)
+    shutil.rmtree(folder, ignore_errors=True)
+    beside.rename(folder)
+
+
+def save_pair(
+    query: SentenceTransformer, document: SentenceTransformer, folder: Path, prefixes: dict[str, str]
+) -> None:
+    """Write a pair.
+
+    Args:
+        query: The query encoder.
+        document: The document encoder; may be the same one.
+        folder: Replaced where there is one.
+        prefixes: What ``encode_query`` and ``encode_document`` put before their texts.
+    """
+    import sentence_transformers
+
+    folder.mkdir(parents=True, exist_ok=True)
+    structure, types = {}, {}
+    for name, encoder in (("query", query), ("document", document)):
+        save_encoder(encoder, folder / name)
+        listed = json.loads((folder / name / "modules.json").read_text())
+        paths = [f"{name}/{entry['path']}".rstrip("/") for entry in listed]
+        structure[name] = paths
+        types |= dict(zip(paths, (entry["type"] for entry in listed), strict=True))
+    router = {"types": types, "structure": structure, "parameters": {"default_route": None, "allow_empty_key": False}}
+    _write(folder / "router_config.json", router)
+    _write(
+        folder / "modules.json",
+        [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.router.Router"}],
+    )
+    _write(
+        folder / "config_sentence_transformers.json",
+        {
+            "__version__": {"sentence_transformers": sentence_transformers.__version__},
+            "model_type": "SentenceTransformer",
+            "prompts": {"query": prefixes.get("query", ""), "document": prefixes.get("document", "")},
+            "default_prompt_name": None,
+            "similarity_fn_name": "cosine",
+        },
+    )
+
+
+def _write(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def _is_static(opened: SentenceTransformer) -> bool:
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    return isinstance(opened[0], StaticEmbedding)
+
+
+def _keep_layers(opened: SentenceTransformer, encoder: Encoder) -> None:
+    import torch
+
+    model = opened[0].model
+    count = int(getattr(model.config, "num_hidden_layers", 0))
+    stacks = [
+        (parent, name, child)
+        for parent in model.modules()
+        for name, child in parent.named_children()
+        if isinstance(child, torch.nn.ModuleList) and len(child) == count
+    ]
+    if not stacks:
+        raise UserError(f"{encoder.model!r} has no stack of {count} layers to choose from.")
+    wrong = [layer for layer in encoder.layers if not 0 <= layer < count]
+    if wrong:
+        raise UserError(f"{encoder.model!r} has no layer {wrong[0]}: it has {count}, counted from 0.")
+    parent, name, stack = stacks[0]
+    setattr(parent, name, torch.nn.ModuleList(stack[layer] for layer in encoder.layers))
+    model.config.num_hidden_layers = len(encoder.layers)
+    kinds = getattr(model.config, "layer_types", None)
+    if kinds:  # decoders that mix kinds of attention list them by layer
+        model.config.layer_types = [kinds[layer] for layer in encoder.layers]
+
+
+def _static(opened: SentenceTransformer) -> Any:
+    """A static encoder: of each token the vector that the model gives to it alone, as in distilling static embeddings
+    (model2vec)."""
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    tokenizer = opened.tokenizer
+    words = [tokenizer.decode([token]) or " " for token in range(len(tokenizer))]
+    vectors = opened.encode(words, batch_size=256, show_progress_bar=False, convert_to_numpy=True)
+    return StaticEmbedding(tokenizer, embedding_weights=vectors)

@@ -1,0 +1,260 @@
+"""What the pairs are worth: nDCG@10 with paired tests, and how fast their query encoders are.
+
+The pairs are opened and searched as any dense retriever is (:mod:`ragrounds.tools`). Speed is measured in one go, the
+encoders taking turns: what else the machine does falls on all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from ragrounds.errors import UserError
+from ragrounds.evals.retrieval.comparing import Comparison, compare
+from ragrounds.evals.retrieval.measures import means, measure
+from ragrounds.evals.retrieval.running import retrieve
+from ragrounds.evals.retrieval.sets import query_set
+from ragrounds.specs import Spec, Value
+from ragrounds.tools.corpora import source
+from ragrounds.tools.opening import open_searcher
+from ragrounds.train.data import corpus_texts, sentences
+from ragrounds.train.pipeline import Run, State
+from ragrounds.train.spec import TEACHER, Evaluation
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+MEASURE = "nDCG@10"
+
+
+class Quality(Struct, frozen=True, kw_only=True):
+    """One benchmark: every pair's value, and their paired comparisons."""
+
+    benchmark: str
+    split: str
+    selection: bool
+    """It chose something: no result."""
+    queries: int
+    transductive: bool
+    """Some of its documents, or sentences of them, were trained on."""
+    queries_trained: int
+    """So many of its queries were training texts, word for word."""
+    values: dict[str, float]
+    """Row → mean nDCG@10."""
+    comparisons: list[Comparison]
+
+
+class Speed(Struct, frozen=True, kw_only=True):
+    """How fast a row's query encoder is."""
+
+    single: float
+    """Queries per second, one at a time: the median over the rounds."""
+    batched: float
+    """In batches of 32."""
+    ratio: float
+    """To the teacher, one at a time: the median of the rounds' ratios."""
+    batched_ratio: float
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One pair."""
+
+    name: str
+    retriever: str
+    """As `ragrounds retrieve` takes it."""
+    query_parameters: int
+    document_parameters: int
+    speed: Speed | None
+    seconds: float
+    """Of its training, wall time, over all its stages."""
+    processor: float
+    """Processor time of the same."""
+    peak: int
+    """Largest memory of the process that trained it, bytes."""
+
+
+class Table(Struct, frozen=True, kw_only=True):
+    """What `ragrounds train evaluate` prints."""
+
+    name: str
+    rows: list[Row]
+    quality: list[Quality]
+    threads: int
+    rounds: int
+
+
+def evaluate(
+    run: Run,
+    states: Mapping[str, State],
+    *,
+    rounds: int = 5,
+    told: Callable[[str, int], None] = lambda what, done: None,
+) -> Table:
+    """Measure the teacher and the pairs of `states`.
+
+    Args:
+        run: Its file says what on.
+        states: Recipe → what it ended with.
+        rounds: Of the measurement of speed; 0: none.
+        told: For a display.
+
+    Raises:
+        UserError: a benchmark cannot be read, or a retriever not be opened.
+    """
+    import torch
+
+    training = run.training
+    if not training.evaluate:
+        raise UserError("Nothing to measure: the training file has no [[evaluate]].")
+    specs = {TEACHER: teacher_spec(run), **{name: pair_spec(run, state) for name, state in states.items()}}
+    quality = [_quality(run, entry, specs, told) for entry in training.evaluate]
+    encoders: dict[str, SentenceTransformer] = {TEACHER: run.open_document(run.start)}
+    encoders |= {name: run.open_query(state) for name, state in states.items()}
+    speeds = measure_speed(encoders, _speed_queries(training.evaluate), rounds) if rounds else {}
+    rows = []
+    for name in specs:
+        state = states.get(name)
+        taken = list(run.spent(state).values()) if state else []
+        document = encoders[name] if state is None or state.symmetric else run.open_document(state)
+        rows.append(
+            Row(
+                name=name,
+                retriever=specs[name],
+                query_parameters=_parameters(encoders[name]),
+                document_parameters=_parameters(document),
+                speed=speeds.get(name),
+                seconds=round(sum(each.seconds for each in taken), 1),
+                processor=round(sum(each.processor for each in taken), 1),
+                peak=max((each.peak for each in taken), default=0),
+            )
+        )
+    return Table(name=training.name, rows=rows, quality=quality, threads=torch.get_num_threads(), rounds=rounds)
+
+
+def teacher_spec(run: Run) -> str:
+    """The document encoder in both places, as a retriever's text."""
+    return str(Spec("dense", _document(run, run.start, "model")))
+
+
+def pair_spec(run: Run, state: State) -> str:
+    """A state's pair as a retriever's text."""
+    query = state.query or _first_query(run)
+    given: dict[str, Value] = {"model": query, "query_prefix": run.training.query.prefix}
+    if state.symmetric:
+        given |= {"document_model": query, "store": "faiss"}
+    else:
+        given |= _document(run, state, "document_model")
+    return str(Spec("dense", {key: value for key, value in given.items() if value != ""}))
+
+
+def _document(run: Run, state: State, as_what: str) -> dict[str, Value]:
+    encoder = run.training.document
+    given: dict[str, Value] = {
+        as_what: state.document or str(Path(encoder.model).expanduser()),
+        "document_length": encoder.length,
+        "document_prefix": encoder.prefix,
+        "dimensions": run.dimensions,
+        "store": "faiss",
+    }
+    if as_what == "model":
+        given |= {"query_length": encoder.length, "query_prefix": run.training.query.prefix}
+    return {key: value for key, value in given.items() if value not in ("", 0)}
+
+
+def _first_query(run: Run) -> str:
+    """A folder of the query encoder as it is before any training."""
+    from ragrounds.train.encoders import save_encoder
+
+    folder = run.out / "stages" / f"start-{run.start.key}" / "query"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        save_encoder(run.open_query(run.start), folder)
+    return str(folder)
+
+
+def _quality(run: Run, entry: Evaluation, specs: Mapping[str, str], told: Callable[[str, int], None]) -> Quality:
+    asked = query_set(entry.benchmark, split=entry.split)
+    trained = _trained(run)
+    each: dict[str, dict[str, float]] = {}
+    for name, spec in specs.items():
+        label = f"{asked.name}: {name}"
+        searcher = open_searcher(spec, asked.corpus, run.out, progress=lambda what, done, at=label: told(at, done))
+        found = asyncio.run(retrieve(searcher, asked.queries, 10))
+        each[name] = measure(asked.judgements, found.scores, [MEASURE])[MEASURE]
+    return Quality(
+        benchmark=asked.name,
+        split=entry.split,
+        selection=entry.selection,
+        queries=len(asked.queries),
+        transductive=_documents_trained(trained, asked.corpus),
+        queries_trained=sum(" ".join(query.split()) in trained for query in asked.queries.values()),
+        values={name: means({MEASURE: values})[MEASURE] for name, values in each.items()},
+        comparisons=compare(each, MEASURE),
+    )
+
+
+def _trained(run: Run) -> set[str]:
+    trained = set(run.material.texts)
+    for example in run.material.examples:
+        trained |= {example.query, example.positive, *example.negatives}
+    return trained
+
+
+def _documents_trained(trained: set[str], corpus: str) -> bool:
+    """Whether a document of the corpus, or a sentence of one, is among the training texts."""
+    for text in corpus_texts(source(corpus)):
+        whole = " ".join(text.split())
+        if whole in trained or any(" ".join(part.split()) in trained for part in sentences([text], (5, 1000))):
+            return True
+    return False
+
+
+def _speed_queries(entries: Sequence[Evaluation]) -> list[str]:
+    """The queries whose encoding is timed: those of the first benchmark that is no selection."""
+    chosen = next((entry for entry in entries if not entry.selection), entries[0])
+    return list(query_set(chosen.benchmark, split=chosen.split).queries.values())
+
+
+def measure_speed(encoders: Mapping[str, Any], queries: Sequence[str], rounds: int) -> dict[str, Speed]:
+    """Queries per second of each encoder. In every round each encodes all queries, one at a time and in batches of 32;
+    who begins changes from round to round. The first round is a warm-up, and does not count."""
+    singles: dict[str, list[float]] = {name: [] for name in encoders}
+    batches: dict[str, list[float]] = {name: [] for name in encoders}
+    names = list(encoders)
+    for turn in range(rounds + 1):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            single, batched = (_rate(encoders[name], queries, size) for size in (1, 32))
+            if turn:
+                singles[name].append(single)
+                batches[name].append(batched)
+    first = names[0]
+
+    def ratio(taken: Mapping[str, list[float]], name: str) -> float:
+        return statistics.median(mine / theirs for mine, theirs in zip(taken[name], taken[first], strict=True))
+
+    return {
+        name: Speed(
+            single=round(statistics.median(singles[name]), 1),
+            batched=round(statistics.median(batches[name]), 1),
+            ratio=round(ratio(singles, name), 3),
+            batched_ratio=round(ratio(batches, name), 3),
+        )
+        for name in names
+    }
+
+
+def _rate(encoder: Any, queries: Sequence[str], size: int) -> float:
+    began = time.perf_counter()
+    for start in range(0, len(queries), size):
+        encoder.encode(list(queries[start : start + size]), batch_size=size, show_progress_bar=False)
+    return len(queries) / (time.perf_counter() - began)
+
+
+def _parameters(encoder: Any) -> int:
+    return sum(each.numel() for each in encoder.parameters())

@@ -1,0 +1,195 @@
+"""The training loop: batches in the seed's order, AdamW with linear decay, checkpoints that a kill cannot harm.
+
+sentence-transformers' own trainer is not used: its checkpoints are folders that a kill can leave half-written, and it
+encodes with both encoders at every step, where Stage I reads a frozen encoder's vectors from disk.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from ragrounds.train import checkpoint
+from ragrounds.train.spec import Stage
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """What a display is told."""
+
+    stage: str
+    step: int
+    steps: int
+    loss: float | None
+    """Mean since the last telling; ``None``: nothing was computed yet."""
+
+
+class Spent(Struct, frozen=True, kw_only=True):
+    """What a stage took, over all its interruptions."""
+
+    steps: int
+    examples: int
+    seconds: float
+    """Wall time of training."""
+    processor: float
+    """Seconds of processor time, of all threads."""
+    peak: int
+    """Largest resident memory of the process, bytes."""
+    losses: list[float]
+    """Mean loss of each tenth of the steps."""
+
+
+_TOGETHER = 50
+"""Batches among which examples are sorted by length."""
+
+Loss = Callable[[npt.NDArray[np.intp]], "Tensor"]
+
+
+def train(
+    name: str,
+    stage: Stage,
+    modules: Sequence[Module],
+    loss: Loss,
+    lengths: Sequence[int],
+    folder: Path,
+    *,
+    seed: int,
+    device: str,
+    precision: str = "fp32",
+    told: Callable[[Step], None] = lambda step: None,
+) -> Spent:
+    """Train what requires a gradient in `modules`, from the checkpoint in `folder` where there is one.
+
+    The same seed gives the same weights on the same processor with the same number of threads, interrupted or not.
+
+    Args:
+        name: For the display.
+        stage: Settings.
+        modules: Encoders; those of their parameters that require a gradient are trained and checkpointed.
+        loss: Of a batch, given the examples' positions.
+        lengths: Of every example, in any unit: examples of like length stand in one batch, so that little is padding.
+        folder: For the checkpoint.
+        seed: Of the order and of dropout.
+        device: As torch names it.
+        precision: ``bf16``: forward passes under autocast.
+        told: Hears after every step.
+    """
+    import torch
+
+    used = min(stage.limit or len(lengths), len(lengths))
+    batch = min(stage.batch, used)
+    per_epoch = max(used // (batch * stage.accumulate), 1)
+    steps = per_epoch * stage.epochs
+    measured = np.asarray(lengths)
+    trained = _trained(modules)
+    optimizer = torch.optim.AdamW(list(trained.values()), lr=stage.rate, weight_decay=stage.decay)
+    _seed(seed)
+    state = checkpoint.load(folder)
+    first, losses, before = 0, [], (0.0, 0.0)
+    if state is not None:
+        with torch.no_grad():
+            for key, value in state["weights"].items():
+                trained[key].copy_(value)
+        optimizer.load_state_dict(state["optimizer"])
+        first, losses, before = state["step"], state["losses"], state["spent"]
+    for module in modules:
+        module.train(stage.dropout)
+    began, processor = time.monotonic(), time.process_time()
+
+    def spent() -> tuple[float, float]:
+        return before[0] + time.monotonic() - began, before[1] + time.process_time() - processor
+
+    told(Step(stage=name, step=first, steps=steps, loss=None))
+    for step in range(first, steps):
+        for group in optimizer.param_groups:
+            group["lr"] = stage.rate * _schedule(step, steps, stage.warmup)
+        total = 0.0
+        for part in _batches(step, per_epoch, batch * stage.accumulate, stage.accumulate, measured, used, seed):
+            with _casting(device, precision):
+                value = loss(part) / stage.accumulate
+            value.backward()  # type: ignore[no-untyped-call, unused-ignore]
+            total += float(value.detach())
+        if stage.clip:
+            torch.nn.utils.clip_grad_norm_(list(trained.values()), stage.clip)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(total)
+        told(Step(stage=name, step=step + 1, steps=steps, loss=total))
+        if (step + 1) % stage.checkpoint == 0 and step + 1 < steps:
+            weights = {key: value.detach() for key, value in trained.items()}
+            held = {"weights": weights, "optimizer": optimizer.state_dict(), "step": step + 1, "losses": losses}
+            checkpoint.save(folder, {**held, "spent": spent()})
+    for module in modules:
+        module.eval()
+    seconds, processed = spent()
+    return Spent(
+        steps=steps,
+        examples=steps * batch * stage.accumulate,
+        seconds=round(seconds, 3),
+        processor=round(processed, 3),
+        peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        losses=[round(float(np.mean(part)), 5) for part in np.array_split(losses, min(10, len(losses)))],
+    )
+
+
+def _trained(modules: Sequence[Module]) -> dict[str, Any]:
+    """What is trained, by name; a module given twice counts once."""
+    found: dict[str, Any] = {}
+    for number, module in enumerate(modules):
+        for key, value in module.named_parameters():
+            if value.requires_grad:
+                found[f"{number}.{key}"] = value
+    return found
+
+
+def _batches(
+    step: int, per_epoch: int, size: int, parts: int, lengths: npt.NDArray[Any], used: int, seed: int
+) -> list[npt.NDArray[np.intp]]:
+    """The batches of a step: positions that depend on nothing but the arguments. Each epoch has an order of its own, and
+    what does not fill a batch is left out of it. Within some hundred batches, those of like length stand together."""
+    epoch, within = divmod(step, per_epoch)
+    draw = np.random.default_rng([seed, epoch])
+    order = draw.permutation(len(lengths))[:used]
+    sorted_in_parts = [
+        part[np.argsort(lengths[part], kind="stable")]
+        for part in np.split(order, range(size * _TOGETHER, len(order), size * _TOGETHER))
+    ]
+    order = np.concatenate(sorted_in_parts)
+    start = int(draw.permutation(per_epoch)[within]) * size
+    return np.array_split(order[start : start + size], parts)
+
+
+def _schedule(step: int, steps: int, warmup: float) -> float:
+    """Share of the peak rate: up over the warm-up, then linearly down to 0 (Table 17)."""
+    rising = max(int(steps * warmup), 1) if warmup else 0
+    if step < rising:
+        return (step + 1) / rising
+    return (steps - step) / max(steps - rising, 1)
+
+
+def _casting(device: str, precision: str) -> AbstractContextManager[Any]:
+    import torch
+
+    if precision == "fp32":
+        return nullcontext()
+    return torch.autocast(device.partition(":")[0], dtype=torch.bfloat16)
+
+
+def _seed(seed: int) -> None:
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)

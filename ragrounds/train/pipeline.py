@@ -1,0 +1,284 @@
+"""A run: its recipes' stages one after another, each in a folder named by all that decides its result.
+
+OUT/vectors/     the frozen document encoder's vectors of training texts
+OUT/stages/KEY/  what a stage made: query/ and document/ where it trained them, stage.json; while it runs, checkpoint.pt
+OUT/RECIPE/      the pair, with its model card
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from ragrounds.tools.collecting import disk, only_here
+from ragrounds.tools.collection import write_whole
+from ragrounds.tools.embedding import Vectors
+from ragrounds.train import checkpoint
+from ragrounds.train.data import fingerprint
+from ragrounds.train.encoders import (
+    fit,
+    freeze_cuts,
+    identity,
+    needed,
+    open_encoder,
+    open_folder,
+    save_encoder,
+    set_length,
+)
+from ragrounds.train.loop import Loss, Spent, Step, train
+from ragrounds.train.material import Material, Told, prepare
+from ragrounds.train.spec import Stage, Training
+from ragrounds.train.stages import (
+    Encoded,
+    alignment_loss,
+    distillation_loss,
+    ranking_loss,
+    symmetric,
+    trains_document,
+    trains_query,
+    with_negatives,
+)
+from ragrounds.train.vectors import kept_vectors
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+FORMAT = 1
+
+
+class State(Struct, frozen=True, kw_only=True):
+    """Two encoders between stages."""
+
+    key: str
+    """Of all that made them."""
+    query: str = ""
+    """A folder; empty: as the run begins with it."""
+    document: str = ""
+    symmetric: bool = False
+    """The query encoder encodes documents too."""
+    stages: tuple[str, ...] = ()
+
+
+class Listeners(Struct, frozen=True):
+    """Where a display hears of what is done."""
+
+    doing: Told = lambda what, done: None
+    step: Callable[[Step], None] = lambda step: None
+
+
+class Run:
+    """A training file with the folder of its results.
+
+    Raises:
+        UserError: what training needs is not installed; a model cannot be loaded.
+    """
+
+    def __init__(self, training: Training, out: Path, home: Path, told: Listeners | None = None) -> None:
+        needed()
+        import torch
+
+        self.training = training
+        self.out = out
+        self._home = home
+        self._told = told or Listeners()
+        if training.threads:
+            torch.set_num_threads(training.threads)
+        out.mkdir(parents=True, exist_ok=True)
+
+    def recipe(self, name: str) -> State:
+        """Carry out a recipe, going on where it stopped, and give the encoders it ends with.
+
+        Raises:
+            UserError: another process works in the same folder; data that cannot be used.
+            StopRun: the disk is full. What is done is kept.
+        """
+        with only_here(self.out):
+            state = self.start
+            for stage in self.training.recipe[name]:
+                state = self._stage(state, stage)
+        return state
+
+    @cached_property
+    def start(self) -> State:
+        """The encoders as the run begins with them."""
+        parts = [self.training.query, self.training.document, identity(self.training.query.model), self._teacher]
+        return State(key=fingerprint([FORMAT, parts, self.dimensions]))
+
+    @cached_property
+    def dimensions(self) -> int:
+        """Of both encoders' vectors."""
+        have = [int(each.get_embedding_dimension() or 0) for each in (self._first_query, self._first_document)]
+        return self.training.dimensions or min(have)
+
+    @cached_property
+    def material(self) -> Material:
+        """The training data, made ready."""
+        kept = self.out / "vectors"
+        return prepare(self.training, self.frozen(self.start), self._teacher, kept, self._home, self._told.doing)
+
+    def open_query(self, state: State) -> SentenceTransformer:
+        """A copy of the query encoder, to train or to use."""
+        if state.query:
+            return self._opened(state.query, 0)
+        return fit(open_encoder(self.training.query, self.training.device), self.dimensions)
+
+    def open_document(self, state: State) -> SentenceTransformer:
+        """A copy of the document encoder."""
+        if state.symmetric:
+            return self.open_query(state)
+        if state.document:
+            return self._opened(state.document, self.training.document.length)
+        return fit(open_encoder(self.training.document, self.training.device), self.dimensions)
+
+    def frozen(self, state: State) -> Callable[[Sequence[str]], Vectors]:
+        """Vectors of texts by a state's document encoder, from disk where they are there."""
+        opened: list[SentenceTransformer] = []
+        whose = state.document or self.start.key
+
+        def vectors(texts: Sequence[str]) -> Vectors:
+            if not opened:
+                opened.append(self.open_document(state).eval())
+            prefix = self.training.document.prefix
+            return kept_vectors(
+                opened[0],
+                f"{whose} {self.dimensions} {self.training.precision}",
+                [prefix + text for text in texts],
+                self.out / "vectors",
+                told=lambda done: self._told.doing("vectors of the document encoder", done),
+            )
+
+        return vectors
+
+    def spent(self, state: State) -> dict[str, Spent]:
+        """What each stage took that led to a state."""
+        return {
+            Path(folder).name: msgspec.json.decode((Path(folder) / "stage.json").read_bytes(), type=_Done).spent
+            for folder in state.stages
+        }
+
+    @cached_property
+    def _teacher(self) -> str:
+        return identity(self.training.document.model)
+
+    @cached_property
+    def _first_query(self) -> SentenceTransformer:
+        return open_encoder(self.training.query, self.training.device)
+
+    @cached_property
+    def _first_document(self) -> SentenceTransformer:
+        return open_encoder(self.training.document, self.training.device)
+
+    def _opened(self, folder: str, length: int) -> SentenceTransformer:
+        opened = open_folder(folder, length, self.training.device)
+        freeze_cuts(opened)
+        return opened
+
+    def _stage(self, state: State, name: str) -> State:
+        stage = self.training.stage[name]
+        settings: Mapping[str, Any] = msgspec.structs.asdict(stage) | {"checkpoint": 0}  # changes no result
+        rest = [self.training.seed, self.training.precision, self.training.threads, self.training.document.lora]
+        key = fingerprint([state.key, settings, rest, self.material.key])
+        folder = self.out / "stages" / f"{name}-{key}"
+        made = State(
+            key=key,
+            query=str(folder / "query") if trains_query(stage) else state.query,
+            document=str(folder / "document") if trains_document(stage) else state.document,
+            symmetric=symmetric(stage),
+            stages=(*state.stages, str(folder)),
+        )
+        if not (folder / "stage.json").is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self._train(state, stage, name, folder)
+            except OSError as problem:
+                raise disk(folder, problem) from None
+        return made
+
+    def _train(self, state: State, stage: Stage, name: str, folder: Path) -> None:
+        query = self.open_query(state) if trains_query(stage) else None
+        document = self.open_document(state) if trains_document(stage) else None
+        if document is not None:
+            self._adapt(document)
+        modules = [each for each in (query, document) if each is not None]
+        loss, lengths = self._loss(state, stage, name, query, document)
+        before = [set_length(each, stage.length) for each in modules]
+        spent = train(
+            name,
+            stage,
+            modules,
+            loss,
+            lengths,
+            folder,
+            seed=self.training.seed,
+            device=self.training.device,
+            precision=self.training.precision,
+            told=self._told.step,
+        )
+        for each, length in zip(modules, before, strict=True):
+            set_length(each, length)
+        if query is not None:
+            save_encoder(query, folder / "query")
+        if document is not None:
+            self._unadapt(document)
+            save_encoder(document, folder / "document")
+        done = _Done(name=name, stage=stage, examples=len(lengths), counts=self.material.counts, spent=spent)
+        write_whole(folder / "stage.json", msgspec.json.format(msgspec.json.encode(done), indent=2))
+        checkpoint.drop(folder)
+
+    def _loss(
+        self,
+        state: State,
+        stage: Stage,
+        name: str,
+        query: SentenceTransformer | None,
+        document: SentenceTransformer | None,
+    ) -> tuple[Loss, list[int]]:
+        """The stage's loss, and the examples' lengths."""
+        training, frozen = self.training, self.frozen(state)
+        if stage.kind == "align" and query is not None:
+            if stage.supervised:
+                pairs = self.material.examples
+                queries, targets = [one.query for one in pairs], frozen([one.positive for one in pairs])
+            else:
+                queries = self.material.texts
+                targets = frozen(queries)
+            return alignment_loss(training, stage, query, queries, targets), [len(text) for text in queries]
+        examples = with_negatives(self.material.examples, stage, name)
+        lengths = [len(one.positive) for one in examples]
+        if stage.kind == "distil" and query is not None:
+            return distillation_loss(training, stage, query, examples, frozen), lengths
+        reads, writes = query or document, document or query
+        prefixes = training.query.prefix, training.document.prefix
+        if reads is None or writes is None:
+            raise AssertionError("a stage trains an encoder")
+        encode = Encoded(reads, prefixes[0]), Encoded(writes, prefixes[1])
+        return ranking_loss(stage, encode[0], encode[1], reads, examples), lengths
+
+    def _adapt(self, document: SentenceTransformer) -> None:
+        from ragrounds.train.encoders import with_lora
+
+        if self.training.gradient_checkpointing:
+            document[0].model.gradient_checkpointing_enable({"use_reentrant": False})
+        if self.training.document.lora:
+            with_lora(document, self.training.document.lora)
+
+    def _unadapt(self, document: SentenceTransformer) -> None:
+        from ragrounds.train.encoders import without_lora
+
+        if self.training.document.lora:
+            without_lora(document)
+
+
+class _Done(Struct, frozen=True, kw_only=True):
+    """``stage.json``."""
+
+    name: str
+    stage: Stage
+    examples: int
+    counts: Any
+    spent: Spent
