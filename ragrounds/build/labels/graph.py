@@ -3,9 +3,8 @@
 START → candidates → label → synonyms → END
 
 * ``candidates``: every retriever searches with the query; passages go by how many found them.
-* ``label``: each model gives each passage a grade from S to D, several passages a call, in an order drawn by the query.
-  A reply that lacks a passage is malformed as a whole: its other labels may have slipped to a neighbour. What a model
-  gave no readable label for stays without one; the query goes on. Equal texts are labelled once.
+* ``label``: each model gives each passage a grade from S to D (:mod:`ragrounds.build.labels.labelling`). What a model
+  gave no readable label for stays without one; the query goes on.
 * ``synonyms``: where the query holds a term that has a synonym, a model writes the three sentences of a triple. A
   faulty triple is recorded and costs the query nothing.
 
@@ -14,30 +13,24 @@ What becomes of a labelled pair is decided where the benchmark is written.
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from langgraph.graph import StateGraph
-from msgspec import Struct
 
-from ragrounds.build.labels.consensus import GRADES
+from ragrounds.build.labels.labelling import PROMPT, label_passages
 from ragrounds.build.labels.synonyms import Sentences, Synonym, fault
 from ragrounds.build.retrieval.candidates import by_frequency, rankings_of
 from ragrounds.build.retrieval.sets import titled
-from ragrounds.build.stages import Rejected, State, ask_for, in_line, kept, verdict_on
+from ragrounds.build.stages import Rejected, State, ask_for, in_line, kept
 from ragrounds.contracts import Context
-from ragrounds.evals.judging.contract import Contract
-from ragrounds.evals.judging.pairs import neutral
 from ragrounds.graphs.parameters import whole
 from ragrounds.records import Query, Question
 
-PROMPTS = ("build/relevance_labels", "build/synonym_triple")
+PROMPTS = (PROMPT, "build/synonym_triple")
 STAGES = ("candidates", "label", "synonyms")
 NOTHING_FOUND = "nothing was found"
-NO_LABEL = "no model gave a label that can be read"
 
 
 class Labelled(State, total=False):
@@ -48,50 +41,6 @@ class Labelled(State, total=False):
     """Passage → every model's grade, in the models' order."""
     faults: list[dict[str, Any]]
     """Replies that could not be read."""
-
-
-class Window(Struct, frozen=True):
-    """The smallest of the models' windows."""
-
-    role: str
-    room: int | None
-    """Tokens for passages; ``None``: no window is known, nothing is cut."""
-
-    @classmethod
-    def of(cls, context: Context, roles: Sequence[str], at_once: int) -> Window:
-        """The room beside query and instructions."""
-        frame = context.prompts.render(
-            PROMPTS[0], context.stem.language, query=context.stem.text, passages="", form=_FORM * at_once
-        )
-        rooms = {role: room for role in roles if (room := context.room(frame, role=role)) is not None}
-        role = min(rooms, key=rooms.__getitem__, default=roles[0])
-        return cls(role, rooms.get(role))
-
-    def size(self, context: Context, text: str) -> int:
-        """Tokens of a passage in the prompt; 0 where nobody asks."""
-        return 0 if self.room is None else context.count(text, role=self.role) + _AROUND
-
-    def fitted(self, context: Context, text: str) -> str:
-        """A passage that is too long for the window alone loses its end, and the trace says so."""
-        if self.room is None or self.size(context, text) <= self.room:
-            return text
-        context.note("cut", f"a passage is longer than the window of {self.role}")
-        return context.cut(text, max(0, self.room - _AROUND), role=self.role)
-
-
-class Batch(Struct, frozen=True):
-    """Passages that are labelled in one call."""
-
-    names: tuple[str, ...]
-    """Of the passages, as the prompt has them: p1, p2, …"""
-    texts: tuple[str, ...]
-
-    @property
-    def shown(self) -> str:
-        """The passages' part of the prompt."""
-        return "\n\n".join(
-            f"{name}:\n<<<\n{neutral(text)}\n>>>" for name, text in zip(self.names, self.texts, strict=True)
-        )
 
 
 def build() -> StateGraph[Any, Context, Any, Any]:
@@ -115,36 +64,9 @@ async def _candidates(state: Labelled, context: Context) -> Mapping[str, Any]:
 
 async def _label(state: Labelled, context: Context) -> Mapping[str, Any]:
     roles = [f"labelling_{number}" for number in range(1, whole(context, "labellers", 3) + 1)]
-    at_once = whole(context, "at_once", 10)
-    window = Window.of(context, roles, at_once)
-    texts = {id: window.fitted(context, titled(context.passage(id))) for id in state["candidates"]}
-    given: dict[str, list[str | None]] = {}
-    faults: list[dict[str, Any]] = []
-    for batch in batches(context, _drawn(context, texts), at_once, window):
-        # One batch after another, its models side by side: the calls of a query keep one order whenever it is resumed.
-        said = await asyncio.gather(*(_asked(context, batch, role) for role in roles))
-        for place, text in enumerate(batch.texts):
-            given[text] = [labels.get(batch.names[place]) for labels, _ in said]
-        faults += [
-            {"labeller": number, "passages": len(batch.texts), "detail": why}
-            for number, (_, why) in enumerate(said, 1)
-            if why
-        ]
-    if not any(label for labels in given.values() for label in labels):
-        raise Rejected(NO_LABEL, faults[-1]["detail"] if faults else "")
-    return {"labels": {id: given[text] for id, text in texts.items()}, "faults": faults}
-
-
-async def _asked(context: Context, batch: Batch, role: str) -> tuple[dict[str, str], str]:
-    """One model's labels, or why there are none."""
-    contract = Contract(batch.names, GRADES)
-    values = {"query": neutral(context.stem.text), "passages": batch.shown, "form": contract.example}
-    messages = context.prompts.render(PROMPTS[0], context.stem.language, **values)
-    try:
-        labels, _ = await verdict_on(context, messages, contract, role=role)
-    except Rejected as rejected:
-        return {}, rejected.detail
-    return labels, ""
+    texts = {id: titled(context.passage(id)) for id in state["candidates"]}
+    said = await label_passages(context, texts, roles, whole(context, "at_once", 10))
+    return {"labels": said.given, "faults": said.faults}
 
 
 async def _synonyms(state: Labelled, context: Context) -> Mapping[str, Any]:
@@ -165,33 +87,3 @@ async def _synonyms(state: Labelled, context: Context) -> Mapping[str, Any]:
     except Rejected as rejected:
         return kept(**product, triple_fault=rejected.detail)
     return kept(**product, triple=msgspec.to_builtins(made))
-
-
-def batches(context: Context, texts: Sequence[str], at_once: int, window: Window) -> list[Batch]:
-    """Texts in order, `at_once` a call, fewer where the window has no room for them."""
-    made: list[Batch] = []
-    waiting: list[str] = []
-    used = 0
-    for text in texts:
-        size = window.size(context, text)
-        if waiting and (len(waiting) == at_once or (window.room is not None and used + size > window.room)):
-            made.append(_batch(waiting))
-            waiting, used = [], 0
-        waiting.append(text)
-        used += size
-    return [*made, _batch(waiting)] if waiting else made
-
-
-_AROUND = 16
-"""Tokens of a passage's name and fence."""
-_FORM = '"p10": "S" or "A" or "B" or "C" or "D", '
-
-
-def _batch(texts: Sequence[str]) -> Batch:
-    return Batch(tuple(f"p{number}" for number in range(1, len(texts) + 1)), tuple(texts))
-
-
-def _drawn(context: Context, texts: Mapping[str, str]) -> list[str]:
-    """Each text once, in an order that the query draws: the best found must not always stand first."""
-    lots = {text: hashlib.sha256(f"{context.seed}\n{text}".encode()).digest() for text in texts.values()}
-    return sorted(lots, key=lots.__getitem__)

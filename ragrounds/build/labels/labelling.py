@@ -1,0 +1,144 @@
+"""Labelling passages: several models grade each from S to D, several passages a call (CMedTEB, Table 23).
+
+The passages of a call stand in an order drawn by the query. A reply that lacks a passage is malformed as a whole: its
+other labels may have slipped to a neighbour. What a model gave no readable label for stays without one. Equal texts are
+labelled once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ragrounds.build.labels.consensus import GRADES
+from ragrounds.build.stages import Rejected, verdict_on
+from ragrounds.contracts import Context
+from ragrounds.evals.judging.contract import Contract
+from ragrounds.evals.judging.pairs import neutral
+
+PROMPT = "build/relevance_labels"
+NO_LABEL = "no model gave a label that can be read"
+
+
+class Labels(Struct, frozen=True):
+    """What the models said of some passages."""
+
+    given: dict[str, list[str | None]]
+    """Passage → every model's grade, in the models' order; ``None``: none that can be read."""
+    faults: list[dict[str, Any]]
+    """Replies that could not be read: labeller (from 1), number of passages, detail."""
+
+
+async def label_passages(context: Context, passages: Mapping[str, str], roles: Sequence[str], at_once: int) -> Labels:
+    """Ask the model of each role for the grades of `passages` (id → text), `at_once` a call.
+
+    Raises:
+        Rejected: not one label could be read.
+    """
+    window = Window.of(context, roles, at_once)
+    texts = {id: window.fitted(context, text) for id, text in passages.items()}
+    given: dict[str, list[str | None]] = {}
+    faults: list[dict[str, Any]] = []
+    for batch in batches(context, _drawn(context, texts), at_once, window):
+        # One batch after another, its models side by side: the calls of a query keep one order whenever it is resumed.
+        said = await asyncio.gather(*(_asked(context, batch, role) for role in roles))
+        for place, text in enumerate(batch.texts):
+            given[text] = [labels.get(batch.names[place]) for labels, _ in said]
+        faults += [
+            {"labeller": number, "passages": len(batch.texts), "detail": why}
+            for number, (_, why) in enumerate(said, 1)
+            if why
+        ]
+    if not any(label for labels in given.values() for label in labels):
+        raise Rejected(NO_LABEL, faults[-1]["detail"] if faults else "")
+    return Labels({id: given[text] for id, text in texts.items()}, faults)
+
+
+class Window(Struct, frozen=True):
+    """The smallest of the models' windows."""
+
+    role: str
+    room: int | None
+    """Tokens for passages; ``None``: no window is known, nothing is cut."""
+
+    @classmethod
+    def of(cls, context: Context, roles: Sequence[str], at_once: int) -> Window:
+        """The room beside query and instructions."""
+        frame = context.prompts.render(
+            PROMPT, context.stem.language, query=context.stem.text, passages="", form=_FORM * at_once
+        )
+        rooms = {role: room for role in roles if (room := context.room(frame, role=role)) is not None}
+        role = min(rooms, key=rooms.__getitem__, default=roles[0])
+        return cls(role, rooms.get(role))
+
+    def size(self, context: Context, text: str) -> int:
+        """Tokens of a passage in the prompt; 0 where nobody asks."""
+        return 0 if self.room is None else context.count(text, role=self.role) + _AROUND
+
+    def fitted(self, context: Context, text: str) -> str:
+        """A passage that is too long for the window alone loses its end, and the trace says so."""
+        if self.room is None or self.size(context, text) <= self.room:
+            return text
+        context.note("cut", f"a passage is longer than the window of {self.role}")
+        return context.cut(text, max(0, self.room - _AROUND), role=self.role)
+
+
+class Batch(Struct, frozen=True):
+    """Passages that are labelled in one call."""
+
+    names: tuple[str, ...]
+    """Of the passages, as the prompt has them: p1, p2, …"""
+    texts: tuple[str, ...]
+
+    @property
+    def shown(self) -> str:
+        """The passages' part of the prompt."""
+        return "\n\n".join(
+            f"{name}:\n<<<\n{neutral(text)}\n>>>" for name, text in zip(self.names, self.texts, strict=True)
+        )
+
+
+async def _asked(context: Context, batch: Batch, role: str) -> tuple[dict[str, str], str]:
+    """One model's labels, or why there are none."""
+    contract = Contract(batch.names, GRADES)
+    values = {"query": neutral(context.stem.text), "passages": batch.shown, "form": contract.example}
+    messages = context.prompts.render(PROMPT, context.stem.language, **values)
+    try:
+        labels, _ = await verdict_on(context, messages, contract, role=role)
+    except Rejected as rejected:
+        return {}, rejected.detail
+    return labels, ""
+
+
+def batches(context: Context, texts: Sequence[str], at_once: int, window: Window) -> list[Batch]:
+    """Texts in order, `at_once` a call, fewer where the window has no room for them."""
+    made: list[Batch] = []
+    waiting: list[str] = []
+    used = 0
+    for text in texts:
+        size = window.size(context, text)
+        if waiting and (len(waiting) == at_once or (window.room is not None and used + size > window.room)):
+            made.append(_batch(waiting))
+            waiting, used = [], 0
+        waiting.append(text)
+        used += size
+    return [*made, _batch(waiting)] if waiting else made
+
+
+_AROUND = 16
+"""Tokens of a passage's name and fence."""
+_FORM = '"p10": "S" or "A" or "B" or "C" or "D", '
+
+
+def _batch(texts: Sequence[str]) -> Batch:
+    return Batch(tuple(f"p{number}" for number in range(1, len(texts) + 1)), tuple(texts))
+
+
+def _drawn(context: Context, texts: Mapping[str, str]) -> list[str]:
+    """Each text once, in an order that the query draws: the best found must not always stand first."""
+    lots = {text: hashlib.sha256(f"{context.seed}\n{text}".encode()).digest() for text in texts.values()}
+    return sorted(lots, key=lots.__getitem__)
