@@ -65,18 +65,18 @@ def shown(engine: sa.Engine) -> str:
     return engine.url.database or "" if engine.dialect.name == "sqlite" else engine.url.render_as_string(True)
 
 
-def upsert(engine: sa.Engine, table: sa.Table) -> sa.Executable:
+def upsert(engine: sa.Engine, table: sa.Table) -> sa.Insert:
     """INSERT that replaces a row of the same primary key."""
     statement = _insert(engine)(table)
     keys = [column.name for column in table.primary_key.columns]
     rest = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys}
-    executable: sa.Executable = statement.on_conflict_do_update(index_elements=keys, set_=rest)
+    executable: sa.Insert = statement.on_conflict_do_update(index_elements=keys, set_=rest)
     return executable
 
 
-def insert_new(engine: sa.Engine, table: sa.Table) -> sa.Executable:
+def insert_new(engine: sa.Engine, table: sa.Table) -> sa.Insert:
     """INSERT that leaves a row of the same primary key as it is."""
-    executable: sa.Executable = _insert(engine)(table).on_conflict_do_nothing()
+    executable: sa.Insert = _insert(engine)(table).on_conflict_do_nothing()
     return executable
 
 
