@@ -6,13 +6,13 @@ must end in its right outcome.
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 import msgspec
 
 from ragrounds.contracts import Continuation, Request
 from ragrounds.errors import UserError
+from ragrounds.models.balancing import Server, Servers
 from ragrounds.models.metering import Charge, meter_of
 from ragrounds.models.openai_answers import read_error, read_reply
 from ragrounds.models.openai_requests import body_of
@@ -31,12 +31,17 @@ class OpenAICompatible(Provided):
     """A chat model behind an OpenAI-compatible server (contract: :class:`ragrounds.contracts.Model`)."""
 
     def __init__(self, options: ModelOptions, price: Price | None = None) -> None:
-        self._base_url = options.serving.base_url
+        urls = options.serving.urls
         # A name on somebody's own server says nothing about a provider's price.
-        super().__init__(options, price, listed=None if self._base_url else "openai")
+        super().__init__(options, price, listed=None if urls else "openai")
+        self._own = bool(urls)
         self._key = _key(options)
-        self._transport = Transport(self._base_url or OPENAI, self._key, options.serving.timeout)
-        self._meter = meter_of(self._base_url) if self._base_url else None
+        self._servers = Servers(
+            [
+                Server(Transport(url, self._key, options.serving.timeout), meter_of(url) if urls else None)
+                for url in urls or (OPENAI,)
+            ]
+        )
 
     @property
     def continues(self) -> Continuation:
@@ -46,25 +51,26 @@ class OpenAICompatible(Provided):
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
         charge = Charge()
         reply = await patiently(lambda: self._try(request, charge), self._options.serving.retries, faults)
-        return msgspec.structs.replace(reply, busy=round(charge.seconds, 6)) if self._meter else reply
+        return msgspec.structs.replace(reply, busy=round(charge.seconds, 6)) if self._own else reply
 
     async def close(self) -> None:
-        await self._transport.close()
+        await self._servers.close()
 
     async def _try(self, request: Request, charge: Charge) -> Reply:
         path, body = body_of(self._options, request)
-        async with traffic_of(self._base_url or OPENAI).call(self._rates, self._size(request)):
-            with self._meter.call(charge) if self._meter else contextlib.nullcontext():
-                answered = await self._transport.post(path, body)
-            if answered.status >= 400:
-                return read_error(answered, self._options.model, self._base_url, self._key)
-            return read_reply(answered.body, answered.headers.get("content-type", ""))
+        with self._servers.least_busy() as server:
+            async with traffic_of(server.place).call(self._rates, self._size(request)):
+                with server.metered(charge):
+                    answered = await server.transport.post(path, body)
+                if answered.status >= 400:
+                    return read_error(answered, self._options.model, server.place if self._own else None, self._key)
+                return read_reply(answered.body, answered.headers.get("content-type", ""))
 
 
 def _key(options: ModelOptions) -> str:
     name = "VLLM_API_KEY" if options.provider == VLLM else "OPENAI_API_KEY"
     key = os.environ.get(name, "").strip()
-    if not key and options.serving.base_url is None:
+    if not key and not options.serving.urls:
         raise UserError(
             f"No key for OpenAI: the environment variable {name} is not set. Set it, or name your own server "
             "with --base-url."

@@ -29,11 +29,15 @@ class Answered(Struct, frozen=True):
     body: bytes
 
 
+class Unreachable(StopRun):
+    """Nothing has ever answered at an address."""
+
+
 class Transport:
     """Posts to one server. `place` is its base address, `timeout` the seconds that a whole answer may take."""
 
     def __init__(self, place: str, key: str, timeout: float) -> None:
-        self._place = place.rstrip("/")
+        self.place = place.rstrip("/")
         self._key = key
         self._timeout = timeout
         self._session: aiohttp.ClientSession | None = None
@@ -44,14 +48,14 @@ class Transport:
 
         Raises:
             Transient: no complete answer in time, or the connection was cut.
-            StopRun: nothing has ever answered at this address.
+            Unreachable: nothing has ever answered at this address.
         """
         sent = msgspec.json.encode(body)
         try:
             # aiohttp's own limits are a silence between bytes; this one bounds the whole answer.
             async with (
                 asyncio.timeout(self._timeout),
-                self._opened().post(self._place + path, data=sent) as answer,
+                self._opened().post(self.place + path, data=sent) as answer,
             ):
                 content = await answer.read()
                 self._answered = True
@@ -59,7 +63,7 @@ class Transport:
         except TimeoutError as error:
             raise Transient("timeout", f"no complete answer within {self._timeout:g} s") from error
         except aiohttp.InvalidURL as error:
-            raise StopRun(f"{self._place!r} is no address of a server. Is --base-url right?") from error
+            raise StopRun(f"{self.place!r} is no address of a server. Is --base-url right?") from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._unreachable(error) from error
 
@@ -81,17 +85,17 @@ class Transport:
                     "User-Agent": f"ragrounds/{__version__}",
                 },
                 # aiohttp would look into the environment and into .netrc at every call.
-                proxy=_proxy(self._place),
+                proxy=_proxy(self.place),
             )
         return self._session
 
     def _unreachable(self, error: Exception) -> Exception:
         said = redacted(_root(error), self._key)
         if isinstance(error, aiohttp.ClientConnectorError | ConnectionRefusedError):
-            message = f"cannot connect to {self._place}"
+            message = f"cannot connect to {self.place}"
             if not self._answered:
                 # Nothing has ever answered here: more likely a wrong address than a passing fault.
-                return StopRun(f"{message}: {said}. Is the server running, and is --base-url right?")
+                return Unreachable(f"{message}: {said}. Is the server running, and is --base-url right?")
             return Transient("connection", message)
         return Transient("connection", f"the connection was cut: {said}")
 

@@ -1,0 +1,175 @@
+"""Several servers behind one model: the least busy one wins, one that is gone is left out and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+
+import pytest
+
+from ragrounds.contracts import Request
+from ragrounds.errors import StopRun
+from ragrounds.models import balancing
+from ragrounds.models.balancing import Server, Servers
+from ragrounds.models.faults import Transient
+from ragrounds.models.opening import open_model
+from ragrounds.models.transport import Transport, Unreachable
+from ragrounds.records import Fault, Message
+from tests.servers.process import openai_server
+
+
+def asked(text: str) -> Request:
+    return Request(messages=(Message("user", text),))
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def servers(count: int) -> tuple[Servers, list[Server], Clock]:
+    clock = Clock()
+    made = [Server(Transport(f"http://127.0.0.1:{i + 1}/v1", "none", 5)) for i in range(count)]
+    return Servers(made, clock), made, clock
+
+
+def fail(those: Servers, error: Exception) -> Server:
+    """One call whose connection fails; the server that it went to."""
+    with pytest.raises((Transient, StopRun)), those.least_busy() as server:
+        raise error
+    return server
+
+
+CUT = Transient("connection", "cut")
+
+
+def test_each_call_goes_where_fewest_are_in_flight() -> None:
+    those, made, _ = servers(3)
+    held = [those.least_busy() for _ in range(7)]
+    for one in held:
+        one.__enter__()
+    assert sorted(server.flying for server in made) == [2, 2, 3]
+    busiest = max(made, key=lambda server: server.flying)
+    with those.least_busy() as next_:
+        assert next_ is not busiest
+    for one in held:
+        one.__exit__(None, None, None)
+    assert [server.flying for server in made] == [0, 0, 0]
+    # None is in flight: they take turns.
+    turns = []
+    for _ in range(6):
+        with those.least_busy() as server:
+            turns.append(server.place)
+    assert turns[:3] == turns[3:]
+    assert len(set(turns)) == 3
+
+
+def test_a_server_that_fails_is_left_out_and_asked_again_by_one_call() -> None:
+    those, made, clock = servers(2)
+    with those.least_busy():
+        pass
+    out = fail(those, CUT)
+    other = next(server for server in made if server is not out)
+    for _ in range(5):
+        with those.least_busy() as server:
+            assert server is other
+    clock.now += balancing.FIRST
+    with those.least_busy() as probe, those.least_busy() as second:
+        assert probe is out
+        assert second is other
+    with those.least_busy() as one, those.least_busy() as two:
+        assert {one, two} == {out, other}
+
+
+def test_it_is_left_out_for_longer_each_time() -> None:
+    those, _, clock = servers(2)
+    with those.least_busy():
+        pass
+    out, waits = fail(those, CUT), []
+    for _ in range(9):
+        waits.append(out.back - clock.now)
+        clock.now = out.back
+        with those.least_busy() as other:
+            assert fail(those, CUT) is out
+            assert other is not out
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_many_calls_that_fail_together_count_once() -> None:
+    those, made, _ = servers(1)
+    burst = [those.least_busy() for _ in range(8)]
+    for one in burst:
+        one.__enter__()
+    for one in burst:
+        assert not one.__exit__(type(CUT), CUT, None)  # it is not swallowed
+    assert (made[0].failures, made[0].flying) == (1, 0)
+
+
+def test_the_run_stops_only_when_no_server_was_ever_reached() -> None:
+    those, _, _ = servers(2)
+    with pytest.raises(Transient), those.least_busy():
+        raise Unreachable("first")
+    with pytest.raises(Unreachable, match="second"), those.least_busy():
+        raise Unreachable("second")
+    those, _, _ = servers(2)
+    with those.least_busy():
+        pass
+    for _ in range(4):
+        with pytest.raises(Transient), those.least_busy():
+            raise Unreachable("gone")
+
+
+async def test_calls_survive_a_server_that_goes_and_it_takes_its_share_when_it_is_back() -> None:
+    port = free_port()
+    with openai_server("--latency", "0.02") as stays:
+        with openai_server("--latency", "0.02", "--port", str(port)) as goes:
+            model = open_model(f'openai:m[base_url="{stays.url},{goes.url}"]')
+            replies = await asyncio.gather(*(model.complete(asked(f"a{i}"), []) for i in range(40)))
+            assert len(replies) == 40
+            assert goes.stats()["answered"] == 20
+            assert stays.stats()["answered"] == 20
+        faults: list[Fault] = []
+        for i in range(20):
+            await model.complete(asked(f"b{i}"), faults)
+        assert stays.stats()["answered"] == 40
+        # It was tried once or twice, and then left out.
+        assert 1 <= len(faults) <= 3
+        assert {fault.kind for fault in faults} == {"connection"}
+        with openai_server("--latency", "0.02", "--port", str(port)) as back:
+            deadline = time.monotonic() + 10
+            while not back.stats()["answered"] and time.monotonic() < deadline:
+                await model.complete(asked(f"c{time.monotonic()}"), faults)
+            before = back.stats()["answered"]
+            assert before >= 1
+            await asyncio.gather(*(model.complete(asked(f"d{i}"), []) for i in range(20)))
+            assert back.stats()["answered"] - before == 10
+        await model.close()
+
+
+async def test_one_dead_address_among_several_does_not_stop_a_run() -> None:
+    with openai_server() as server:
+        model = open_model(f'openai:m[base_url="http://127.0.0.1:{free_port()}/v1,{server.url}"]')
+        replies = await asyncio.gather(*(model.complete(asked(f"q{i}"), []) for i in range(8)))
+        assert all(reply.text for reply in replies)
+        await model.close()
+
+
+def test_a_server_more_does_not_change_the_identity() -> None:
+    def spec(urls: str, more: str = "") -> str:
+        return open_model(f'openai:m[base_url="{urls}"{more}]').spec
+
+    one, two, three = (f"http://127.0.0.1:{port}/v1" for port in (1, 2, 3))
+    assert spec(f"{one},{two}") == spec(f"{two}, {three}/,{one}")
+    assert spec(one) != spec(f"{one},{two}")
+    assert spec(one, ",alias=lab") == spec(f"{one},{two}", ",alias=lab")
+    assert spec(f"{one},{one}/") == spec(one)
