@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import typer
 
-runs_app = typer.Typer(help="List and remove runs.", no_args_is_help=True)
+from ragrounds.cli.sweeping import gc_command
+
+runs_app = typer.Typer(help="What the store holds: list, show, go on with, remove.", no_args_is_help=True)
+runs_app.command("gc")(gc_command)
 
 
 @runs_app.command("ls")
@@ -43,8 +46,10 @@ def list_runs(as_json: bool = typer.Option(False, "--json", help="As JSON.")) ->
 def remove_run(run: str = typer.Argument(help="A run's id, or the beginning of it.")) -> None:
     """Remove a run with its attempts and scores. Recorded calls stay, so running it again costs nothing."""
     from ragrounds.cli.common import open_store, say, settings
+    from ragrounds.evals.store.leasing import Lease
 
     with open_store(settings()) as store:
         found = store.run(run)
-        store.remove(found)
+        with Lease(store.engine, [found.id], say):
+            store.remove(found)
     say(f"Removed {found.id}.")

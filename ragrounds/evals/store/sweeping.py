@@ -1,0 +1,188 @@
+"""`gc`: what nothing in the store refers to any more is counted, and removed.
+
+A recorded call stays while an attempt, a judgement of an arena or a judged score refers to it, and while an attempt
+that is still to be made has paid for it: a run that was interrupted goes on without paying twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from ragrounds.errors import UserError
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.database import shown, writing_failed
+from ragrounds.evals.store.marking import Marks, snapshot, stream
+from ragrounds.evals.store.migrations import alone
+from ragrounds.evals.store.rows import run_of
+from ragrounds.records import Run
+
+_WRITTEN = ("runs", "questions", "attempts", "gradings", "arenas", "judgements", "calls", "blobs")
+
+
+class Heap(Struct, frozen=True):
+    """Rows, and the bytes of what they hold."""
+
+    count: int = 0
+    bytes: int = 0
+
+
+class Swept(Struct, frozen=True, kw_only=True):
+    """What was removed, or would be."""
+
+    calls: Heap
+    texts: Heap
+    questions: Heap
+    """Of runs that are gone."""
+    recent: Heap
+    """Calls that nothing refers to, left because they are too young."""
+    outside: Heap
+    """Calls that nothing refers to, left because no run's attempt made them: queries of `retrieve`, `build`, judging
+    that was broken off, and all that an older version recorded."""
+
+
+def sweep(
+    engine: sa.Engine,
+    final: frozenset[str],
+    *,
+    hours: float,
+    outside: bool = False,
+    remove: bool = False,
+    runs: Sequence[str] | None = None,
+    tell: Callable[[str, int], None] = lambda what, done: None,
+) -> Swept:
+    """Count what nothing refers to, and `remove` it in one transaction.
+
+    Args:
+        engine: The store.
+        final: Statuses of attempts that are not made again.
+        hours: Calls younger than this stay, by the clock on the wall.
+        outside: Calls that no attempt made go too.
+        remove: Really remove it.
+        runs: Ids of the runs that the caller knows to be idle: there must be no others.
+        tell: Told what is being done and how much of it is done.
+
+    Raises:
+        UserError: a row cannot be read, or a run has begun; nothing was removed.
+        StopRun: the store cannot be written; nothing was removed.
+    """
+    try:
+        with _unchanging(engine) if remove else snapshot(engine) as connection:
+            sweeping = _Sweep(connection, final, hours, outside, tell)
+            sweeping.mark(runs)
+            swept = sweeping.count()
+            if remove:
+                sweeping.remove()
+            sweeping.marks.drop()
+        return swept
+    except sa.exc.SQLAlchemyError as error:
+        raise writing_failed(engine, error) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{shown(engine)} cannot be read: {error}. Nothing was removed.") from error
+
+
+def shrink(engine: sa.Engine) -> str:
+    """Give what was removed back to the disk. Returns why that was not possible; empty: it was, or the database does it
+    by itself."""
+    if engine.dialect.name != "sqlite":
+        return ""
+    try:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("VACUUM")
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sa.exc.SQLAlchemyError as error:
+        return str(getattr(error, "orig", error))
+    return ""
+
+
+@contextmanager
+def _unchanging(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A transaction that nobody writes beside."""
+    with alone(engine) as connection:
+        if engine.dialect.name != "sqlite":
+            connection.execute(sa.text(f"LOCK TABLE {', '.join(_WRITTEN)} IN SHARE ROW EXCLUSIVE MODE"))
+        yield connection
+
+
+class _Sweep:
+    def __init__(
+        self,
+        connection: sa.Connection,
+        final: frozenset[str],
+        hours: float,
+        outside: bool,
+        tell: Callable[[str, int], None],
+    ) -> None:
+        self.marks = Marks(connection)
+        self._connection = connection
+        self._final = final
+        self._tell = tell
+        calls, blobs = schema.calls, schema.blobs
+        unmarked = ~sa.exists().where(self.marks.calls.c.mark == calls.c.key)
+        old = calls.c.at <= time.time() - hours * 3600
+        ours = sa.true() if outside else calls.c.payer.is_not(None)
+        self._doomed = sa.and_(unmarked, old, ours)
+        self._recent = sa.and_(unmarked, ~old)
+        self._outside = sa.and_(unmarked, old, ~ours)
+        self._unread = ~sa.exists().where(self.marks.blobs.c.mark == blobs.c.hash)
+        self._sets: list[str] = []
+
+    def mark(self, runs: Sequence[str] | None) -> None:
+        """Mark all that something refers to."""
+        known = {row.number: run_of(row.body) for row in self._rows(sa.select(schema.runs), "runs")}
+        if runs is not None and {run.id for run in known.values()} != set(runs):
+            raise UserError("A run has begun, or was removed, in this moment. Give the same command again.")
+        for number, run in known.items():
+            self._run(number, run)
+        for row in self._rows(sa.select(schema.judgements), "arenas"):
+            self.marks.of_judgement(row)
+        self.marks.flush()
+        sets = set(self._connection.execute(sa.select(schema.questions.c.set).distinct()).scalars())
+        self._sets = sorted(sets - {run.questions for run in known.values()})
+        for row in self._rows(sa.select(schema.calls).where(~self._doomed), "recorded calls"):
+            self.marks.of_call(row)
+        self.marks.flush()
+
+    def count(self) -> Swept:
+        """What nothing refers to."""
+        calls, blobs, questions = schema.calls, schema.blobs, schema.questions
+        bulk = sa.func.length(calls.c.request) + sa.func.length(calls.c.response)
+        return Swept(
+            calls=self._heap(bulk, self._doomed),
+            texts=self._heap(sa.func.length(blobs.c.data), self._unread),
+            questions=self._heap(sa.func.length(questions.c.body), questions.c.set.in_(self._sets)),
+            recent=self._heap(bulk, self._recent),
+            outside=self._heap(bulk, self._outside),
+        )
+
+    def remove(self) -> None:
+        """Remove it. Texts go by what was marked before, when the calls were still there."""
+        self._connection.execute(sa.delete(schema.calls).where(self._doomed))
+        self._connection.execute(sa.delete(schema.blobs).where(self._unread))
+        self._connection.execute(sa.delete(schema.questions).where(schema.questions.c.set.in_(self._sets)))
+
+    def _run(self, number: int, run: Run) -> None:
+        attempts = sa.select(schema.attempts).where(schema.attempts.c.run == number)
+        for row in self._rows(attempts, run.id):
+            self.marks.of_attempt(row)
+        for row in self._rows(sa.select(schema.gradings).where(schema.gradings.c.run == number), f"{run.id}: judges"):
+            self.marks.mark(self.marks.calls, [bytes(row.key)])
+        self.marks.unfinished(number, run, self._final)
+
+    def _heap(self, bulk: sa.ColumnElement[int], which: sa.ColumnElement[bool]) -> Heap:
+        counted = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(bulk), 0)).where(which)
+        count, size = self._connection.execute(counted).one()
+        return Heap(int(count), int(size))
+
+    def _rows(self, statement: sa.Select[Any], what: str) -> Iterator[Any]:
+        count = 0
+        for count, row in enumerate(stream(self._connection, statement), 1):
+            if count % 500 == 0:
+                self._tell(what, count)
+            yield row
+        self._tell(what, count)
