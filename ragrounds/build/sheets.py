@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 
 from msgspec import Struct
@@ -37,6 +38,13 @@ def sheet_lines(
     empty = [""] * (len(ratings) + len(more))
     heading = [ID, *columns, *ratings, *more]
     return [as_csv(heading, ([item, *cells, *empty] for item, cells in rows.items()))]
+
+
+def free_name(folder: Path, stem: str, lines: Sequence[bytes]) -> str:
+    """A name in `folder` under which no other sheet stands: what experts have written is never overwritten."""
+    wanted = b"".join(lines)
+    names = (f"{stem}{'' if number == 1 else f'-{number}'}.csv" for number in count(1))
+    return next(name for name in names if not (folder / name).exists() or (folder / name).read_bytes() == wanted)
 
 
 def read_ratings(path: Path, items: Collection[str], allowed: Sequence[str]) -> Ratings:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import typer
 
 from ragrounds.cli.build_cases import case_questions
+from ragrounds.cli.build_labels import consensus_labels
+from ragrounds.cli.build_mining import relevance_mining
 
 build_app = typer.Typer(
     help="Make a benchmark: pipelines of the papers as LangGraph graphs, journaled, priced, resumable, traced.\n\n"
@@ -15,3 +17,5 @@ build_app = typer.Typer(
 )
 
 build_app.command("case-questions")(case_questions)
+build_app.command("relevance-mining")(relevance_mining)
+build_app.command("consensus-labels")(consensus_labels)

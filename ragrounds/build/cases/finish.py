@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from ragrounds.build.intake import Dropped, Intake
 from ragrounds.build.product import Product
 from ragrounds.build.rejections import rejection_file
 from ragrounds.build.running import Result, kept
-from ragrounds.build.sheets import Ratings, read_ratings, sheet_lines
+from ragrounds.build.sheets import Ratings, free_name, read_ratings, sheet_lines
 from ragrounds.build.writing import Lines, beir_files, json_lines
 from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.evals.statistics.agreement import krippendorff_alpha
@@ -142,12 +141,7 @@ class CaseFinish(Struct, frozen=True, kw_only=True):
         return sheet_lines(("question", "answer"), rows, self.rating.raters)
 
     def _sheet_name(self, pairs: Sequence[Result]) -> str:
-        """A name under which no other sheet stands: what experts have written is never overwritten."""
-        wanted = b"".join(self._sheet_lines(pairs))
-        names = (f"sheet{'' if number == 1 else f'-{number}'}.csv" for number in count(1))
-        return next(
-            name for name in names if not (self.out / name).exists() or (self.out / name).read_bytes() == wanted
-        )
+        return free_name(self.out, "sheet", self._sheet_lines(pairs))
 
 
 def _row(pair: Result) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from ragrounds.build.retrieval.publishing import (
 )
 from ragrounds.build.retrieval.sets import JudgedQuery, judged_r2med, query_ids
 from ragrounds.build.running import Result, kept
+from ragrounds.build.stages import MALFORMED
 from ragrounds.build.writing import Lines, json_lines
 
 VERIFY = "verify"
@@ -83,7 +84,7 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
         if agreed is not None:
             figures["expert"] = agreed
             notes.append(agreement_note(agreed))
-    files |= rejection_file(settings.intake, results, dropped)
+    files |= rejection_file(settings.intake, results, [*_malformed(mined), *dropped])
     return Product(
         benchmark=card,
         files=files,
@@ -126,6 +127,16 @@ def _dropped(mined: Mined) -> Dropped:
     reason = NO_GRADE if counts["ungraded"] == len(mined.fates) else NO_POSITIVE
     detail = ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
     return Dropped(id=mined.judged.id, stage=VERIFY, reason=reason, detail=detail)
+
+
+def _malformed(mined: Sequence[Mined]) -> list[Dropped]:
+    """Documents without a grade that can be read; their question goes on."""
+    return [
+        Dropped(id=question.judged.id, stage="grade", reason=MALFORMED, detail=f"{each['id']}: {each['fault']}")
+        for question in mined
+        for each in question.grades
+        if "fault" in each
+    ]
 
 
 def _figures(mined: Sequence[Mined], results: Sequence[Result]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.build.intake import INTAKE, Dropped
-from ragrounds.contracts import Library
+from ragrounds.build.retrieval.corpus import Corpus
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item
 from ragrounds.records import Gold, Passage, Question
 
@@ -32,7 +32,7 @@ def known_of(question: Question) -> list[Passage]:
     return msgspec.json.decode(question.metadata.get("known", "[]"), type=list[Passage])
 
 
-def items_of(benchmark: Benchmark, library: Library) -> tuple[list[Item], list[Dropped]]:
+def items_of(benchmark: Benchmark, corpus: Corpus) -> tuple[list[Item], list[Dropped]]:
     """Items from any benchmark that has answers, and what of it is none."""
     items: list[Item] = []
     dropped: list[Dropped] = []
@@ -44,7 +44,7 @@ def items_of(benchmark: Benchmark, library: Library) -> tuple[list[Item], list[D
         elif not answer.text.strip():
             dropped.append(Dropped(id=question.id, stage=INTAKE, reason="it has no answer"))
         else:
-            items.append(Item(_carrying(question, answer, _known(gold, library)), gold))
+            items.append(Item(_carrying(question, answer, _known(gold, corpus)), gold))
     return items, dropped
 
 
@@ -55,8 +55,8 @@ def _answer(question: Question, gold: Gold) -> Reference:
     return Reference(gold.answer or "; ".join(wordings[0] for wordings in gold.facts if wordings))
 
 
-def _known(gold: Gold, library: Library) -> list[Passage]:
-    return [passage for document in gold.documents for passage in library.document(document)]
+def _known(gold: Gold, corpus: Corpus) -> list[Passage]:
+    return [passage for document in gold.documents for passage in corpus.document(document)]
 
 
 def _carrying(question: Question, answer: Reference, known: Iterable[Passage]) -> Question:

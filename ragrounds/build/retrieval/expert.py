@@ -18,6 +18,16 @@ from ragrounds.evals.grading.labels import HumanLabels, JudgeAgreement, agreemen
 
 DECISIONS = ("yes", "no")
 """Whether the passage is relevant to the query."""
+INSTRUCTIONS = b"""# Judging the passages
+
+Each row of the sheet is a query and a passage. Write into your rating column:
+
+- yes: somebody who asks the query is helped by the passage itself: it answers the query, or holds what the answer rests
+  on;
+- no: it does not, however close its subject is.
+
+Leave the cell empty where you cannot judge. Comments are for the authors; they change nothing.
+"""
 
 
 class Label(Struct, frozen=True, kw_only=True):

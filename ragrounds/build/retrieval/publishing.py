@@ -10,18 +10,21 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.build.retrieval.corpus import Corpus
-from ragrounds.build.retrieval.expert import Label, expert_agreement, sample, sample_lines
+from ragrounds.build.retrieval.expert import INSTRUCTIONS, Label, expert_agreement, sample, sample_lines
 from ragrounds.build.retrieval.sets import JudgedQuery, judged_beir, rerank_lines, titled
+from ragrounds.build.sheets import free_name
 from ragrounds.build.writing import Lines
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card
 from ragrounds.evals.grading.labels import JudgeAgreement
 
-SHEET = "expert.csv"
+SHEET = "sheet"
 
 
 class Expert(Struct, frozen=True, kw_only=True):
     """What is asked of experts."""
 
+    out: Path
+    """The benchmark's folder, where earlier sheets may stand."""
     sample: int = 100
     """Pairs in the sheet, drawn by the seed; 0: no sheet."""
     experts: int = 1
@@ -46,7 +49,8 @@ def retrieval_files(
         return files, expert_agreement(expert.sheet, labels)
     if expert.sample:
         drawn = sample(labels, expert.sample, seed)
-        files[SHEET] = sample_lines(drawn, {query.id: query.text for query in queries}, passages, expert.experts)
+        lines = sample_lines(drawn, {query.id: query.text for query in queries}, passages, expert.experts)
+        files |= {free_name(expert.out, SHEET, lines): lines, "instructions.md": [INSTRUCTIONS]}
     return files, None
 
 

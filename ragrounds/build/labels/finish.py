@@ -1,0 +1,203 @@
+"""From labels to a benchmark: BEIR, a reranking set, two similarity sets, every label, a report of disagreements, the
+experts' sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ragrounds.build.counting import StageCount, stage_count
+from ragrounds.build.intake import Dropped, Intake
+from ragrounds.build.labels.consensus import Consensus, Pair, consensus, disagreement, fate
+from ragrounds.build.labels.graph import synonym_of
+from ragrounds.build.labels.synonyms import Sentences, Triple, drawn
+from ragrounds.build.product import Product
+from ragrounds.build.rejections import rejection_file
+from ragrounds.build.retrieval.corpus import Corpus
+from ragrounds.build.retrieval.publishing import Expert, agreement_note, retrieval_card, retrieval_files
+from ragrounds.build.retrieval.sets import JudgedQuery, ScoredPair, query_ids, titled
+from ragrounds.build.running import Result, kept
+from ragrounds.build.stages import MALFORMED
+from ragrounds.build.writing import Lines, json_lines
+
+VERIFY, LABEL, SYNONYMS = "verify", "label", "synonyms"
+NO_POSITIVE = "no passage that all models find relevant"
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What the finish goes by."""
+
+    name: str
+    """Of the benchmark."""
+    intake: Intake
+    models: tuple[str, ...]
+    """The labellers, in their order."""
+    relevant: str
+    expert: Expert
+    reranked: int = 0
+    """Documents a side in the reranking set; 0: all."""
+
+
+def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Product:
+    """The product: queries with a positive by consensus, the corpus without what is ambiguous.
+
+    Raises:
+        UserError: the experts' sheet cannot be read.
+    """
+    through = kept(results)
+    names = query_ids([result.question.id for result in through])
+    pairs = [pair for result in through for pair in _pairs(result, names)]
+    judged = [_judged(result, names, settings.relevant) for result in through]
+    queries = [query for query in judged if query.positives]
+    none = [Dropped(id=query.id, stage=VERIFY, reason=NO_POSITIVE) for query in judged if not query.positives]
+    found = consensus(settings.models, pairs, settings.relevant)
+    parted = disagreement(settings.models, pairs, settings.relevant)
+    triples, faulty = _triples(through, names)
+    card = retrieval_card(
+        f"beir/{settings.name}",
+        f"{settings.name}: retrieval labelled by consensus",
+        settings.intake.items.card.source,
+        len(queries),
+        language=settings.intake.items.questions[0].language,
+        note="Built by consensus-labels (CMedTEB's construction); card.json says how.",
+    )
+    figures: dict[str, Any] = {"consensus": found, "disagreement": parted, "triples": len(triples)}
+    notes = [_consensus_note(found)]
+    files: dict[str, Lines] = {}
+    if queries:
+        files, agreed = retrieval_files(queries, corpus, settings.expert, settings.intake.seed, most=settings.reranked)
+        files |= _labels(pairs, {query.id: query.text for query in judged}, corpus, settings.relevant)
+        files |= _triple_files(triples, settings.intake.seed)
+        if agreed is not None:
+            figures["expert"] = agreed
+            notes.append(agreement_note(agreed))
+    files |= rejection_file(settings.intake, results, [*_malformed(through, names), *none, *faulty])
+    with_term = len(triples) + len(faulty)
+    after = [stage_count(VERIFY, len(through), (each.reason for each in none))]
+    return Product(
+        benchmark=card,
+        files=files,
+        stages=(*after, *([_triple_count(with_term, faulty)] if with_term else [])),
+        figures=figures,
+        notes=tuple(notes),
+        following=(
+            "ragrounds retrieve --benchmark beir:{out} --retriever bm25 --guard {out}/guard.jsonl",
+            "ragrounds retrieve --benchmark rerank:{out}/sets/rerank.jsonl --retriever bm25",
+        ),
+    )
+
+
+def _pairs(result: Result, names: Mapping[str, str]) -> list[Pair]:
+    labels: dict[str, list[str | None]] = _product(result)["labels"]
+    query = names[result.question.id]
+    return [Pair(query=query, document=id, grades=tuple(grades)) for id, grades in labels.items()]
+
+
+def _judged(result: Result, names: Mapping[str, str], relevant: str) -> JudgedQuery:
+    by_fate: dict[str, list[str]] = {}
+    for pair in _pairs(result, names):
+        by_fate.setdefault(fate(pair.grades, relevant), []).append(pair.document)
+    return JudgedQuery(
+        id=names[result.question.id],
+        text=result.question.text,
+        group=result.question.group,
+        positives=tuple(by_fate.get("positive", ())),
+        negatives=tuple(by_fate.get("negative", ())),
+        dropped=(*by_fate.get("dropped", ()), *by_fate.get("unlabelled", ())),
+    )
+
+
+def _labels(pairs: Sequence[Pair], queries: Mapping[str, str], corpus: Corpus, relevant: str) -> dict[str, Lines]:
+    """Every label, those that part the models with their texts, and the pairs of one class as graded similarity."""
+    texts = {id: titled(passage) for id, passage in corpus.some({pair.document for pair in pairs}).items()}
+    fates = [fate(pair.grades, relevant) for pair in pairs]
+    rows = [
+        {"query": pair.query, "document": pair.document, "fate": what, "grades": pair.grades}
+        for pair, what in zip(pairs, fates, strict=True)
+    ]
+    parted = [
+        {**row, "query_text": queries[pair.query], "text": texts[pair.document]}
+        for row, pair in zip(rows, pairs, strict=True)
+        if row["fate"] == "dropped"
+    ]
+    graded = [
+        ScoredPair(queries[pair.query], texts[pair.document], pair.similarity)
+        for pair, what in zip(pairs, fates, strict=True)
+        if what in ("positive", "negative") and pair.similarity is not None
+    ]
+    files: dict[str, Lines] = {"made/labels.jsonl": json_lines(rows), "made/disagreements.jsonl": json_lines(parted)}
+    return files | _similarity("sets/sts.jsonl", graded)
+
+
+def _triple_files(triples: Sequence[Triple], seed: int) -> dict[str, Lines]:
+    if not triples:
+        return {}
+    pairs = [drawn(triple, seed) for triple in triples]
+    return {"sets/triples.jsonl": json_lines(triples), **_similarity("sets/synonyms.jsonl", pairs)}
+
+
+def _similarity(name: str, pairs: Sequence[ScoredPair]) -> dict[str, Lines]:
+    """A similarity set, where a correlation can be had of it: three pairs or more, not all of one score."""
+    enough = len(pairs) > 2 and len({pair.score for pair in pairs}) > 1
+    return {name: json_lines(pairs)} if enough else {}
+
+
+def _triples(results: Sequence[Result], names: Mapping[str, str]) -> tuple[list[Triple], list[Dropped]]:
+    triples: list[Triple] = []
+    faulty: list[Dropped] = []
+    for result in results:
+        pair, product = synonym_of(result.question), _product(result)
+        if pair is None:
+            continue
+        if "triple" in product:
+            sentences = msgspec.convert(product["triple"], Sentences)
+            triples.append(
+                Triple(
+                    query=result.question.text,
+                    term=pair.term,
+                    synonym=pair.synonym,
+                    **msgspec.structs.asdict(sentences),
+                )
+            )
+        else:
+            detail = product["triple_fault"]
+            faulty.append(Dropped(id=names[result.question.id], stage=SYNONYMS, reason=MALFORMED, detail=detail))
+    return triples, faulty
+
+
+def _triple_count(entered: int, faulty: Sequence[Dropped]) -> StageCount:
+    return stage_count("synonym triples", entered, (each.reason for each in faulty))
+
+
+def _malformed(results: Sequence[Result], names: Mapping[str, str]) -> list[Dropped]:
+    """Replies that gave no labels: their passages are unlabelled, the query goes on."""
+    return [
+        Dropped(
+            id=names[result.question.id],
+            stage=LABEL,
+            reason=MALFORMED,
+            detail=f"labeller {each['labeller']}, {each['passages']} passages: {each['detail']}",
+        )
+        for result in results
+        for each in _product(result)["faults"]
+    ]
+
+
+def _consensus_note(found: Consensus) -> str:
+    counts = found.counts
+    kappas = [
+        f"{'not defined' if kappa is None else f'{kappa:.3f}'} {of}"
+        for kappa, of in ((found.kappa, "of the grades"), (found.kappa_relevant, "of relevant or not"))
+    ]
+    return (
+        f"{found.pairs:,} pairs were labelled by {len(found.models)} models: {counts['positive']:,} relevant and "
+        f"{counts['negative']:,} not by all of them, {counts['dropped']:,} in dispute and left out, "
+        f"{counts['unlabelled']:,} without a label of each. Fleiss' kappa {' and '.join(kappas)}."
+    )
+
+
+def _product(result: Result) -> dict[str, Any]:
+    return result.outcome.product if result.outcome else {}

@@ -1,0 +1,127 @@
+"""`ragrounds build relevance-mining`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ragrounds.cli.building import (
+    AsJson,
+    BaseUrl,
+    Concurrency,
+    Display,
+    JournalMode,
+    Limit,
+    MaxCost,
+    MaxTime,
+    MaxTokens,
+    ModelName,
+    New,
+    Options,
+    Out,
+    Seed,
+    carried_out,
+)
+from ragrounds.cli.building_retrieval import Corpus, Experts, Reranked, Retriever, Sample, Sheet
+
+
+def relevance_mining(
+    questions: Annotated[
+        str, typer.Argument(help="Questions with answers: a benchmark, such as mirage/medqa, jsonl:FILE or sample.")
+    ],
+    out: Out,
+    corpus: Corpus,
+    retriever: Retriever = None,
+    model: ModelName = None,
+    panel: Annotated[
+        list[str] | None,
+        typer.Option(help="A small model (repeatable): a question that several of them answer is too easy."),
+    ] = None,
+    rewriter: Annotated[str | None, typer.Option(help="Makes questions without options. [default: --model]")] = None,
+    reasoner: Annotated[str | None, typer.Option(help="Writes the reasoning paths. [default: --model]")] = None,
+    grader: Annotated[str | None, typer.Option(help="Grades the documents. [default: --model]")] = None,
+    base_url: BaseUrl = None,
+    top_k: Annotated[int, typer.Option(min=1, help="Documents that each retriever gives for each text.")] = 100,
+    candidates: Annotated[int, typer.Option(min=1, help="Documents a question that are graded.")] = 100,
+    most_right: Annotated[int, typer.Option(min=0, help="Of the panel may answer a question that is kept.")] = 1,
+    positive: Annotated[int, typer.Option(help="A positive has at least this on both axes.")] = 8,
+    negative: Annotated[int, typer.Option(help="A negative has at most this on both axes.")] = 4,
+    sample: Sample = 100,
+    experts: Experts = 1,
+    ratings: Sheet = None,
+    reranked: Reranked = 0,
+    limit: Limit = None,
+    seed: Seed = 0,
+    max_cost: MaxCost = None,
+    max_tokens: MaxTokens = None,
+    max_time: MaxTime = None,
+    concurrency: Concurrency = None,
+    journal: JournalMode = "reuse",
+    display: Display = None,
+    new: New = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the documents that questions' answers rest on, as R2MED was made (Section 3.3, Appendix A).
+
+    A panel of small models takes out what is too easy; multiple-choice questions are rewritten without options; a
+    committee of retrievers searches with question, answer and reasoning; what it finds most often is graded on two
+    axes. --positive and --negative decide what becomes of it; changing them asks no model again.
+
+    Example:
+
+      ragrounds build relevance-mining mirage/medqa --corpus textbooks --retriever bm25 --retriever medcpt
+      --retriever 'dense[model=BAAI/bge-large-en-v1.5]' --model openai:gpt-4o --out mined --limit 100
+    """
+    from ragrounds.build.intake import take_in
+    from ragrounds.build.mining.finish import Settings, finish
+    from ragrounds.build.mining.grades import Thresholds
+    from ragrounds.build.mining.item import items_of
+    from ragrounds.build.mining.pipeline import PIPELINE
+    from ragrounds.build.retrieval.publishing import Expert
+    from ragrounds.cli.building_retrieval import distinct, opened
+    from ragrounds.cli.common import say, settings
+    from ragrounds.evals.benchmarks import load
+
+    thresholds = Thresholds(positive=positive, negative=negative)
+    small = distinct("--panel", panel or [])
+    home = settings().home
+    loaded = load(questions, home)
+    searched, committee = opened(corpus, retriever, home)
+    items, dropped = items_of(loaded, searched)
+    name = f"relevance-mining/{loaded.name.replace('/', '-')}"
+    intake = take_in(name, items, dropped, of=questions, limit=limit, seed=seed)
+    say(f"{questions}: {intake.read:,} questions, {len(intake.items):,} are worked on; {len(searched):,} documents.")
+    expert = Expert(out=out, sample=sample, experts=experts, sheet=ratings)
+    goes_by = Settings(name=out.resolve().name, intake=intake, thresholds=thresholds, expert=expert, reranked=reranked)
+    roles = {"rewriting": rewriter, "reasoning": reasoner, "grading": grader}
+    models = {role: text for role, text in roles.items() if text}
+    models |= {f"panel_{number}": text for number, text in enumerate(small, 1)}
+    carried_out(
+        PIPELINE,
+        intake,
+        lambda results: finish(results, searched, goes_by),
+        Options(
+            out=out,
+            model=model,
+            base_url=base_url,
+            max_cost=max_cost,
+            max_tokens=max_tokens,
+            max_time=max_time,
+            concurrency=concurrency,
+            journal=journal,
+            display=display,
+            new=new,
+            as_json=as_json,
+        ),
+        parameters={
+            "panel": len(small),
+            "most_right": most_right,
+            "top_k": top_k,
+            "candidates": candidates,
+            "positive": positive,
+            "negative": negative,
+        },
+        models=models,
+        searcher=committee,
+    )
