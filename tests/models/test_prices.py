@@ -1,0 +1,84 @@
+"""Prices: the user's own over the dated list; cached, reasoning, batch rates; the GPU-hour; unknown stays unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ragrounds.errors import UserError
+from ragrounds.models.opening import open_model
+from ragrounds.models.prices import Price, read_prices
+from ragrounds.records import Reply, Usage
+
+USAGE = Usage(input=1000, output=100, cached=400, reasoning=60)
+
+
+def test_each_kind_of_token_has_its_price() -> None:
+    plain = Price(input=1.0, output=10.0)
+    assert plain.of(USAGE) == pytest.approx((1000 + 1000) / 1e6)
+    assert Price(input=1, output=10, cached=0.1).of(USAGE) == pytest.approx((600 + 40 + 1000) / 1e6)
+    assert Price(input=1, output=10, reasoning=20).of(USAGE) == pytest.approx((1000 + 400 + 1200) / 1e6)
+    assert Price(input=1, output=10, batch=0.5).of(USAGE, batch=True) == pytest.approx(1000 / 1e6)
+    assert Price(input=1, output=10, batch=0.5).of(USAGE) == plain.of(USAGE)
+
+
+def test_what_a_price_depends_on_and_is_not_known_leaves_it_unknown() -> None:
+    assert Price(input=1, output=10).of(None) is None
+    assert Price(input=1, output=10).of(USAGE, batch=True) is None
+    assert Price(gpu_hour=2.5).of(USAGE) is None
+    assert Price(gpu_hour=2.5, gpus=4).of(None, 36.0) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "input = 1",
+        "cached = 1",
+        "input = 1\noutput = 1\ngpu_hour = 2",
+        "gpu_hour = -1",
+        "input = 1\noutput = nan",
+        "input = 1\noutput = 1\nbtach = 0.5",
+    ],
+)
+def test_a_wrong_price_is_one_line_with_the_file(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text(f'["openai:m"]\n{text}\n')
+    with pytest.raises(UserError, match=r"prices\.toml: .*Expected one table a model"):
+        read_prices(path)
+
+
+def test_the_spec_stands_above_the_file_and_the_file_above_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdefghijkl")
+    path = tmp_path / "prices.toml"
+    path.write_text('["openai:gpt-4o-mini"]\ninput = 1\noutput = 10\nbatch = 0.5\n["vllm:m"]\ngpu_hour = 3.6\n')
+    prices, reply = read_prices(path), Reply(text="", usage=USAGE, busy=10.0)
+    listed = open_model("openai:gpt-4o-mini").price(reply)
+    assert listed is not None
+    assert listed < open_model("openai:gpt-4o-mini", prices).price(reply) == pytest.approx(2000 / 1e6)
+    assert open_model("openai:gpt-4o-mini[batch=true]", prices).price(reply) == pytest.approx(1000 / 1e6)
+    assert open_model("openai:gpt-4o-mini[batch=true]").price(reply) is None
+    own = open_model("openai:gpt-4o-mini[price_input=2,price_output=20]", prices)
+    assert own.price(reply) == pytest.approx(4000 / 1e6)
+    # GPUs: the file's, or those that the model is spread over.
+    assert open_model("vllm:m", prices).price(reply) == pytest.approx(0.01)
+    assert open_model("vllm:m[tensor_parallel=4]", prices).price(reply) == pytest.approx(0.04)
+    assert open_model("vllm:m[tensor_parallel=4,gpus=8]", prices).price(reply) == pytest.approx(0.08)
+    assert open_model("vllm:m[price_gpu_hour=36]", prices).price(reply) == pytest.approx(0.1)
+    assert open_model("vllm:m").price(reply) is None
+    assert open_model("vllm:m", prices).price(msgspec.structs.replace(reply, busy=None)) is None
+
+
+@pytest.mark.parametrize("wrong", ["price_gpu_hour=-1", "price_input=-1,price_output=1", "price_gpu_hour=1,gpus=-2"])
+def test_a_wrong_price_in_a_model_is_one_line(wrong: str) -> None:
+    with pytest.raises(UserError, match="price of the model"):
+        open_model(f"vllm:m[{wrong}]")
+
+
+def test_a_price_changes_no_identity() -> None:
+    plain = open_model('openai:m[base_url="http://127.0.0.1:1/v1"]').spec
+    for more in ("price_gpu_hour=1,gpus=2", "batch=true", "price_input=1,price_output=2"):
+        assert open_model(f'openai:m[base_url="http://127.0.0.1:1/v1",{more}]').spec == plain
