@@ -31,6 +31,10 @@ class Settings(BaseSettings):
     """The server used where a command names none."""
     concurrency: int = Field(default=16, ge=1, le=4096)
     """Attempts in flight."""
+    project_above_dollars: float | None = Field(default=5.0, ge=0)
+    """Dollars that the rest of a run may be projected to cost before the user is asked."""
+    project_above_minutes: float | None = Field(default=None, ge=0)
+    """Minutes that it may be projected to take."""
 
     @classmethod
     def settings_customise_sources(

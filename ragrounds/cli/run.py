@@ -9,9 +9,12 @@ import typer
 from ragrounds.cli.common import one_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ragrounds.evals.benchmarks import Benchmark
     from ragrounds.evals.comparison import Comparison
-    from ragrounds.evals.strands import Strand
+    from ragrounds.evals.strands import Finished, Strand
+    from ragrounds.records import Question
 
 SAMPLE_AGENTS = ["direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]
 """What `ragrounds run` compares where nothing is named."""
@@ -54,6 +57,7 @@ def run_command(
     order: str | None = typer.Option(
         None, help="given; or shared: questions that share a source follow each other, for a server's prefix cache."
     ),
+    yes: bool = typer.Option(False, "--yes", help="Do not ask where the projection is above the settings' threshold."),
     new: bool = typer.Option(False, "--new", help="Start another run instead of going on with the same one."),
     journal: str = typer.Option("reuse", help="Recorded calls: reuse, replay (no network; a miss is an error), fresh."),
     display: str | None = typer.Option(
@@ -85,11 +89,12 @@ def run_command(
 
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.cli.ordering import chosen_order, in_order
+    from ragrounds.cli.piloting import Piloting
     from ragrounds.cli.spreading import replayer
     from ragrounds.cli.stopping import follow, settle
     from ragrounds.cli.watching import ViewerProgress
     from ragrounds.evals.benchmarks import load, select
-    from ragrounds.evals.budget import Budget
+    from ragrounds.evals.budget import Budget, Spending
     from ragrounds.evals.comparison import compare
     from ragrounds.evals.journal import StoreJournal
     from ragrounds.evals.planning import Recipe, own_corpus, plan
@@ -147,21 +152,47 @@ def run_command(
         if watched:
             tally.standing = lambda: standing(watched.now)
 
+        questions = watched.questions if watched else asked
+        budget = Budget(cost=max_cost, tokens=max_tokens, seconds=max_time)
+        piloting = Piloting(
+            store,
+            strands,
+            questions,
+            chosen,
+            budget=budget,
+            in_flight=in_flight,
+            seed=None if watched else seed,
+            sure=yes or mode == "replay",
+        )
+        stops = [Spending(budget), lease, *([watched] if watched else together)]
+
+        async def play(part: Sequence[Question], display: Any) -> str:
+            with ViewerProgress(tally) if display == "viewer" else open_progress(display, tally) as progress:
+
+                def hear(finished: Finished) -> None:
+                    progress.hear(finished)
+                    piloting.hear(finished)
+
+                return await replay(
+                    store,
+                    recorded,
+                    strands,
+                    part,
+                    loaded.golds,
+                    scorers_for,
+                    concurrency=in_flight,
+                    stops=stops,
+                    listener=hear,
+                )
+
         async def go() -> str:
             try:
-                with ViewerProgress(tally) if shown == "viewer" else open_progress(shown, tally) as progress:
-                    return await replay(
-                        store,
-                        recorded,
-                        strands,
-                        watched.questions if watched else asked,
-                        loaded.golds,
-                        scorers_for,
-                        concurrency=in_flight,
-                        budget=Budget(cost=max_cost, tokens=max_tokens, seconds=max_time),
-                        stops=[lease, *([watched] if watched else together)],
-                        listener=progress.hear,
-                    )
+                if piloting.asks:
+                    shown_first = "plain" if shown == "viewer" else shown
+                    if piloting.first and (early := await play(piloting.first, shown_first)):
+                        return early
+                    piloting.settle()
+                return await play(questions, shown)
             finally:
                 for opened in {id(m): m for strand in strands for m in strand.models.values()}.values():
                     await opened.close()

@@ -1,0 +1,48 @@
+"""A projection as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ragrounds.evals.projecting import Projected, Projection
+from ragrounds.ui.figures import dollars, duration, tokens
+from ragrounds.ui.text import one_line
+
+
+def projected(found: Projection) -> str:
+    """A few lines: every agent, and all together."""
+    seen = min(agent.seen for agent in found.agents)
+    lines = [f"Projected from {seen:,} attempts an agent, for those that are left (95 % intervals):"]
+    for agent in found.agents:
+        took = _took(agent.calls, agent.tokens, agent.cost)
+        lines.append(f"  {one_line(agent.agent)}: {agent.attempts:,} attempts, {took}")
+    if len(found.agents) > 1:
+        lines.append(f"  together: {_took(found.calls, found.tokens, found.cost)}")
+    lines.append(f"  time: {_span(found.seconds, duration)} with {found.in_flight:,} attempts in flight")
+    if found.cost is not None and found.cost.value:
+        lines.append("  Dollars are from cold; what the journal answers, or agents share, costs less.")
+    return "\n".join(lines)
+
+
+def dollars_span(cost: Projected) -> str:
+    """Dollars with their interval."""
+    return _span(cost, dollars)
+
+
+def duration_span(seconds: Projected) -> str:
+    """Time with its interval."""
+    return _span(seconds, duration)
+
+
+def _took(calls: Projected, used: Projected | None, cost: Projected | None) -> str:
+    said = [f"{calls.value:,.0f} calls"]
+    said.append("tokens not known" if used is None else f"{_span(used, tokens)} tokens")
+    said.append("cost not known" if cost is None else _span(cost, dollars))
+    return ", ".join(said)
+
+
+def _span(found: Projected, written: Callable[[float], str]) -> str:
+    if found.low is None or found.high is None:
+        return written(found.value)
+    low, value, high = written(found.low), written(found.value), written(found.high)
+    return value if low == high else f"{value} ({low} to {high})"
