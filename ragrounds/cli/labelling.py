@@ -107,7 +107,10 @@ def _print_agreement(found: JudgeAgreement, raters: int) -> None:
     accuracy = judge.accuracy
     typer.echo(f"items with both labels: {judge.n:,}")
     typer.echo(f"accuracy: {percent(accuracy.value)} % (95 %: {percent(accuracy.low)} to {percent(accuracy.high)})")
-    typer.echo(f"Cohen's kappa: {_number(judge.kappa)}")
+    interval = (
+        f" (95 %: {_number(judge.kappa_low)} to {_number(judge.kappa_high)})" if judge.kappa_low is not None else ""
+    )
+    typer.echo(f"Cohen's kappa: {_number(judge.kappa)}{interval}")
     if raters > 1:
         typer.echo(
             f"{raters} people among themselves: Fleiss' kappa {_number(found.human_kappa)}, "

@@ -18,10 +18,11 @@ def report_command(
     seed: int = typer.Option(0, help="Seed of the bootstrap."),
     attempts: bool = typer.Option(True, help="Put every attempt with its steps into the file."),
     analysis: list[str] = typer.Option([], help="Also this analysis, as in `ragrounds analyse` (repeatable)."),
+    human: Path = typer.Option(None, help="People's labels of judged answers (`ragrounds judge sheet`)."),
     force: bool = typer.Option(False, "--force", help="Write over a file that is there."),
 ) -> None:
-    """Write one self-contained HTML file: summary, cost-accuracy frontier, tables, analyses, arenas,
-    outcomes, methods, fingerprints, and a browser of all attempts. It asks nothing of any network.
+    """Write one self-contained HTML file: summary, cost-accuracy frontier, tables, analyses, judges,
+    arenas, outcomes, methods, fingerprints, and a browser of all attempts. It asks nothing of any network.
 
     Example: ragrounds report direct_cot 'vanilla_rag[top_k=8]' --out report.html
     """
@@ -30,9 +31,11 @@ def report_command(
     from ragrounds.cli.writing import replaced
     from ragrounds.evals.comparison import compare
     from ragrounds.evals.frontier import measure_named
+    from ragrounds.evals.grading.labels import read_labels
     from ragrounds.ui.report.page import report
 
     measure = measure_named(cost)
+    labels = read_labels(human) if human else None
     with open_store(settings()) as store, replaced(out, force) as file, counting() as told:
         found = [store.run(reference) for reference in runs]
         comparison = compare(
@@ -46,6 +49,7 @@ def report_command(
             protocols=protocol,
             attempts=attempts,
             analyses=analysis,
+            human=labels,
             seed=seed,
             told=lambda done: told("attempts", done),
         ):

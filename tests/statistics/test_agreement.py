@@ -68,6 +68,30 @@ def test_compare_with_human():
     assert [[made.confusion[r][g] for g in "ab"] for r in "ab"] == table.tolist()
 
 
+def test_the_interval_of_kappa_is_near_the_asymptotic_one_of_statsmodels():
+    random = np.random.default_rng(3)
+    human = random.choice(["a", "b", "c"], 600, p=[0.5, 0.3, 0.2])
+    judge = np.where(random.random(600) < 0.75, human, random.choice(["a", "b", "c"], 600))
+    names = sorted(set(human))
+    table = confusion_matrix(human, judge, labels=names)
+    expected = inter_rater.cohens_kappa(table)
+    made = compare_with_human(judge.tolist(), human.tolist())
+    assert made.kappa == pytest.approx(expected.kappa)
+    assert (made.kappa_low, made.kappa_high) == pytest.approx((expected.kappa_low, expected.kappa_upp), abs=0.01)
+    # Every item there four times over, and drawn together: no more is known than before.
+    often = compare_with_human(judge.tolist() * 4, human.tolist() * 4, [str(n) for n in range(600)] * 4)
+    assert (often.kappa_low, often.kappa_high) == pytest.approx((made.kappa_low, made.kappa_high), abs=0.01)
+    assert often.accuracy.high - often.accuracy.low > 0.9 * (made.accuracy.high - made.accuracy.low)
+    alone = compare_with_human(judge.tolist() * 4, human.tolist() * 4)
+    assert alone.kappa_high - alone.kappa_low < 0.6 * (made.kappa_high - made.kappa_low)
+
+
+def test_kappa_has_no_interval_where_resamples_have_no_kappa():
+    made = compare_with_human(["a", "a", "a", "b"], ["a", "a", "a", "b"])
+    assert made.kappa == 1.0
+    assert made.kappa_low is None  # a third of the resamples hold one label alone
+
+
 def test_majority():
     assert majority(["a", "a", "b"]) == "a"
     assert majority(["a", "b", None]) is None

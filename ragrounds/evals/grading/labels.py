@@ -83,6 +83,12 @@ def read_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> 
     return HumanLabels(raters=chosen, items=items)
 
 
+def answer_of(item: str) -> str:
+    """The question whose answer an item is of: statements of one answer are not independent."""
+    question, mark, number = item.rpartition("#")
+    return question if mark and number.isdigit() else item
+
+
 def agreement(verdicts: Mapping[str, str | None], labels: HumanLabels) -> JudgeAgreement:
     """Set a judge's verdicts (item → label, ``None`` where it gave none) against the majority of people.
 
@@ -93,7 +99,7 @@ def agreement(verdicts: Mapping[str, str | None], labels: HumanLabels) -> JudgeA
     items = [item for item in gold if item in verdicts]
     given = [None if (verdict := verdicts[item]) is None else verdict.strip().casefold() for item in items]
     return JudgeAgreement(
-        judge=compare_with_human(given, [gold[item] for item in items]),
+        judge=compare_with_human(given, [gold[item] for item in items], [answer_of(item) for item in items]),
         unmatched=len(gold) - len(items),
         undecided=len(labels.items) - len(gold),
         human_kappa=labels.kappa,

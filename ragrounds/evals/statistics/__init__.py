@@ -8,7 +8,7 @@ from ragrounds.evals.statistics.agreement import (
     krippendorff_alpha,
     majority,
 )
-from ragrounds.evals.statistics.bootstrap import macro_error, paired_difference, stratified_mean
+from ragrounds.evals.statistics.bootstrap import macro_error, paired_difference, ratio_of_sums, stratified_mean
 from ragrounds.evals.statistics.intervals import Estimate, binomial_error, bounds, proportion, wilson
 from ragrounds.evals.statistics.paired import McNemar, detectable_difference, holm, mcnemar
 
@@ -29,6 +29,7 @@ __all__ = [
     "mcnemar",
     "paired_difference",
     "proportion",
+    "ratio_of_sums",
     "stratified_mean",
     "wilson",
 ]

@@ -12,7 +12,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ragrounds.evals.statistics.bootstrap import stratified_mean
 from ragrounds.evals.statistics.intervals import Estimate, proportion
+from ragrounds.evals.statistics.kappa import kappa_interval
 
 Labels = Sequence[Sequence[str | None]]
 """One sequence an item, one label a rater."""
@@ -27,31 +29,54 @@ class Agreement(Struct, frozen=True, kw_only=True):
     """Items that both have labelled."""
     missing: int
     accuracy: Estimate
-    """Share of equal labels, with its Wilson interval."""
+    """Share of equal labels with its interval: Wilson's, or a bootstrap where items come in clusters."""
     kappa: float | None
+    kappa_low: float | None
+    """95 % interval by a bootstrap over clusters; ``None`` where it has none."""
+    kappa_high: float | None
     confusion: Mapping[str, Mapping[str, int]]
     """Person's label → judge's label → items."""
 
 
-def compare_with_human(judge: Sequence[str | None], human: Sequence[str | None]) -> Agreement:
+def compare_with_human(
+    judge: Sequence[str | None], human: Sequence[str | None], clusters: Sequence[str] | None = None
+) -> Agreement:
     """Accuracy, Cohen's kappa and confusion of a judge, where both sides have a label.
+
+    Args:
+        judge: labels by item.
+        human: the other side's, who may be a judge too.
+        clusters: items with the same name are not independent; by default all are. Accuracy then has a bootstrap
+            interval over clusters, else Wilson's.
 
     Raises:
         ValueError: sides of different length, or no item with both labels.
     """
-    if len(judge) != len(human):
+    names = [str(place) for place in range(len(judge))] if clusters is None else clusters
+    if not len(judge) == len(human) == len(names):
         raise ValueError(f"expected one label of each side an item, got {len(judge)} and {len(human)}")
-    both = [(one, other) for one, other in zip(judge, human, strict=True) if one is not None and other is not None]
+    kept = [
+        (one, other, name)
+        for one, other, name in zip(judge, human, names, strict=True)
+        if one is not None and other is not None
+    ]
+    both = [(one, other) for one, other, _ in kept]
     if not both:
         raise ValueError("no item has a label of both sides")
     labels = sorted({label for pair in both for label in pair})
     table = Counter((right, given) for given, right in both)
+    given, right, drawn = zip(*kept, strict=True)
+    same = [float(one == other) for one, other in both]
+    alone = len(set(drawn)) == len(drawn)
+    interval = kappa_interval(given, right, drawn)
     return Agreement(
         n=len(both),
         missing=len(judge) - len(both),
-        accuracy=proportion([float(one == other) for one, other in both]),
-        kappa=cohen_kappa([one for one, _ in both], [other for _, other in both]),
-        confusion={right: {given: table[right, given] for given in labels} for right in labels},
+        accuracy=proportion(same) if alone else stratified_mean(same, [""] * len(same), drawn),
+        kappa=cohen_kappa(given, right),
+        kappa_low=interval[0] if interval else None,
+        kappa_high=interval[1] if interval else None,
+        confusion={one: {other: table[one, other] for other in labels} for one in labels},
     )
 
 

@@ -79,6 +79,46 @@ def paired_difference(
     return stratified_mean(difference.tolist(), strata, clusters, resamples=resamples, level=level, seed=seed)
 
 
+def ratio_of_sums(
+    numerators: Sequence[float],
+    denominators: Sequence[float],
+    clusters: Sequence[str] | None = None,
+    *,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Estimate:
+    """Σ numerators / Σ denominators over questions, with a percentile interval by drawing clusters of them.
+
+    Resamples whose denominators add up to 0 have no ratio and are left out: where there are many, the interval says
+    little.
+
+    Raises:
+        ValueError: lengths that differ, a value that is not finite, or denominators that add up to 0.
+    """
+    if not len(numerators) or len(numerators) != len(denominators):
+        raise ValueError("numerators and denominators must have one entry a question, and one question or more")
+    pairs = np.column_stack([np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)])
+    total = pairs.sum(axis=0)
+    if not np.isfinite(pairs).all() or total[1] == 0:
+        raise ValueError("every value must be finite, and the denominators must not add up to 0")
+    names = [name or f"\0{index}" for index, name in enumerate(clusters or [""] * len(pairs))]
+    _, places = np.unique(np.asarray(names, dtype=object).astype(str), return_inverse=True)
+    sums = np.zeros((int(places.max()) + 1, 2))
+    np.add.at(sums, places, pairs)
+    generator, drawn = np.random.default_rng(seed), np.empty((resamples, 2))
+    at_once = max(1, _DRAWN_AT_ONCE // len(sums))
+    for start in range(0, resamples, at_once):
+        size = min(at_once, resamples - start)
+        drawn[start : start + size] = sums[generator.integers(0, len(sums), size=(size, len(sums)))].sum(axis=1)
+    some = drawn[drawn[:, 1] != 0]
+    ratios = some[:, 0] / some[:, 1]
+    low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
+    error = float(ratios.std(ddof=1)) if len(ratios) > 1 else 0.0
+    value = float(total[0] / total[1])
+    return Estimate(value=value, n=len(pairs), error=error, low=float(low), high=float(high), level=level)
+
+
 def macro_error(errors: Sequence[float]) -> float:
     """The standard error of an unweighted mean of independent figures from theirs: sqrt(Σ error²) / number."""
     if not errors:

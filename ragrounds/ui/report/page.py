@@ -15,6 +15,7 @@ from ragrounds.evals.comparability import common_questions
 from ragrounds.evals.comparison import Comparison
 from ragrounds.evals.exporting.hiding import Hider
 from ragrounds.evals.exporting.reading import traces_by_question
+from ragrounds.evals.grading.labels import HumanLabels
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.frontier_svg import style as picture_style
@@ -22,6 +23,7 @@ from ragrounds.ui.report import sections
 from ragrounds.ui.report.analyses import analysis_parts
 from ragrounds.ui.report.arenas import arena_parts
 from ragrounds.ui.report.payload import Payload, packed
+from ragrounds.ui.report.verdicts import verdict_parts
 from ragrounds.ui.sheets import distinct_tables, numbered
 
 _SCRIPTS = ("unpacking.js", "listing.js", "detail.js")
@@ -36,6 +38,7 @@ def report(
     protocols: Sequence[str] = (),
     attempts: bool = True,
     analyses: Sequence[str] = (),
+    human: HumanLabels | None = None,
     seed: int = 0,
     told: Callable[[int], None] | None = None,
 ) -> Iterator[str]:
@@ -49,7 +52,8 @@ def report(
         protocols: those to show, by default as in the terminal.
         attempts: also every attempt with its steps.
         analyses: names of analyses to make and show.
-        seed: of their bootstraps.
+        human: people's labels of judged answers, to set the judges against.
+        seed: of the bootstraps of analyses and verdicts.
         told: called with the number of attempts written so far.
     """
     hide = Hider()
@@ -61,6 +65,7 @@ def report(
         "Cost and accuracy": sections.frontier_section(comparison, protocols),
         "Tables": sections.tables(comparison, protocols),
         "Analyses": sections.mixed(analysis_parts(store, runs, analyses, _protocol(comparison, shown), seed)),
+        "Judges": sections.mixed(verdict_parts(store, runs, human, seed)),
         "Arena": sections.mixed(arena_parts(store, runs)),
         "Outcomes": sections.outcome_section(comparison, protocols),
         "Methods": sections.methods_section(comparison, runs, shown, hide),

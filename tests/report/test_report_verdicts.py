@@ -1,0 +1,153 @@
+"""Judges in the report: verdicts by judge and axis, their agreement with each other and with people."""
+
+import asyncio
+import json
+import re
+from html import unescape
+
+import pytest
+
+from ragrounds.evals.comparison import compare
+from ragrounds.evals.grading import KINDS, Equivalence, Statements, grade_run, grade_run_by_panel
+from ragrounds.evals.grading.labels import read_labels
+from ragrounds.evals.grading.recorded import recorded_verdicts
+from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.ui.report.page import report
+from tests.cli_grading.test_judge_command import STATEMENTS, stage
+from tests.judging.doubles import Scripted
+
+ANSWERS = ["blue one", "blue two", "red three", None, "blue five", "rot"]
+
+
+def says(judge):
+    """Equivalent where the answer holds the word that this judge looks for."""
+
+    def say(prompt, occurrence):
+        answer = prompt.rpartition("<<<\n")[2].partition("\n>>>")[0]
+        if judge == "silent" and "two" in answer:
+            return "Hm."
+        held = {"strict": "blue", "silent": "blue", "mild": "e", "odd": "r"}[judge] in answer
+        return json.dumps({"grade": "equivalent" if held else "mismatch"})
+
+    return Scripted(say, name=f"test:<b>{judge}</b>")
+
+
+def judged(home, *judges, grader=None):
+    with Store(home) as store:
+        journal = StoreJournal(store)
+        run, made = store.run("direct"), grader or Equivalence()
+        if len(judges) == 1:
+            asyncio.run(grade_run(store, run, made, judges[0], journal, PromptFolder()))
+        else:
+            asyncio.run(grade_run_by_panel(store, run, made, judges, journal, PromptFolder()))
+        journal.close()
+
+
+def shown(home, **more):
+    with Store(home) as store:
+        runs = [store.run("direct")]
+        page = "".join(report(store, runs, compare(store, runs), attempts=False, **more))
+    body = page.partition('<section id="judges">')[2].partition("</section>")[0]
+    rows = [
+        [unescape(re.sub(r"<[^>]+>", "", cell)) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row)]
+        for row in re.findall(r"<tr>(.*?)</tr>", body)
+    ]
+    return body, [row for row in rows if row]
+
+
+def test_by_judge_with_agreement(home):
+    stage(home, "direct", ANSWERS)
+    judged(home, says("strict"), says("mild"), says("odd"))
+    body, rows = shown(home)
+    by_judge = {row[1]: row for row in rows if row[2] == "grade"}
+    assert set(by_judge) == {"as scored", "test:<b>strict</b>", "test:<b>mild</b>", "test:<b>odd</b>"}
+    assert "<b>" not in body  # a judge's name is text
+    # The answer without a text was put to nobody.
+    assert by_judge["test:<b>strict</b>"][:6] == ["#1", "test:<b>strict</b>", "grade", "5", "0", "60.0"]
+    assert by_judge["test:<b>mild</b>"][5] == "80.0"
+    pairs = {frozenset(row[1:3]): row for row in rows if row[2] != "grade"}
+    assert len(pairs) == 3
+    opposed = pairs[frozenset({"test:<b>strict</b>", "test:<b>odd</b>"})]
+    assert opposed[3:5] == ["5", "0.0"]
+    assert float(opposed[6]) == pytest.approx(-12 / 13, abs=0.005)  # 0 seen, 12/25 by chance
+    assert "3 judges together: Fleiss' kappa" in unescape(body)
+
+
+def test_a_second_judge_replaces_scores_and_the_first_ones_verdicts_stay(home):
+    stage(home, "direct", ANSWERS)
+    judged(home, says("strict"))
+    judged(home, says("silent"))
+    _, rows = shown(home)
+    by_judge = {row[1]: row[3:6] for row in rows if row[2] == "grade"}
+    assert by_judge == {
+        "as scored": ["4", "1", "50.0"],
+        "test:<b>silent</b>": ["4", "1", "50.0"],
+        "test:<b>strict</b>": ["5", "0", "60.0"],
+    }
+    pair = next(row for row in rows if row[2] != "grade")
+    assert pair[3:5] == ["4", "100.0"]
+
+
+def test_against_people(home, tmp_path):
+    stage(home, "direct", ANSWERS)
+    judged(home, says("strict"))
+    (tmp_path / "labels.csv").write_text(
+        "item,anna\nog/0,equivalent\nog/1,equivalent\nog/2,mismatch\nog/4,mismatch\nog/5,mismatch\n"
+    )
+    _, rows = shown(home, human=read_labels(tmp_path / "labels.csv"))
+    found = next(row for row in rows if row[2] == "people" and row[1] == "test:<b>strict</b>")
+    assert found[3:5] == ["5", "80.0"]
+    assert float(found[6]) == pytest.approx(0.62, abs=0.005)  # (0.8 - 12/25) / (13/25)
+    (tmp_path / "labels.csv").write_text("item,anna\nog/0,<script>\n")
+    body, _ = shown(home, human=read_labels(tmp_path / "labels.csv"))
+    assert "People's labels are left out: '<script>'" in unescape(body)
+    assert "<script>" not in body
+
+
+def test_the_command_takes_peoples_labels(command, home, tmp_path):
+    stage(home, "direct", ANSWERS)
+    judged(home, says("strict"))
+    (tmp_path / "labels.csv").write_text("item,anna,ben\nog/0,equivalent,equivalent\nog/1,equivalent,mismatch\n")
+    done = command("report", "direct", "--human", "labels.csv", "--no-attempts")
+    assert done.returncode == 0, done.stderr
+    assert "majority of 2 people" in (tmp_path / "report.html").read_text()
+    assert command("report", "direct", "--human", "none.csv", "--force").returncode == 2
+
+
+def test_statements_by_axis(home):
+    stage(home, "direct", ["An answer."] * 6, facts=STATEMENTS)
+    said = {STATEMENTS[0][0]: "entailment", STATEMENTS[1][0]: "neutral", STATEMENTS[2][0]: "contradiction"}
+    judge = Scripted(
+        lambda prompt, occurrence: json.dumps(
+            {"s1": next(label for text, label in said.items() if f"<<<\n{text}\n>>>" in prompt)}
+        )
+    )
+    judged(home, judge, grader=Statements())
+    _, rows = shown(home)
+    axes = {row[2]: row for row in rows if row[1] == "judge"}
+    assert axes["must have"][3:] == ["12", "0", "50.0", "50.0 to 50.0", "50.0", "50.0 to 50.0", "0.0", "0.0 to 0.0"]
+    assert axes["nice to have"][3] == "6"
+    assert axes["nice to have"][9] == "100.0"
+
+
+def test_nothing_is_shown_of_runs_that_nobody_judged(home):
+    stage(home, "direct", ANSWERS)
+    body, _ = shown(home)
+    assert body == ""
+
+
+def test_no_model_is_asked_and_other_epochs_do_not_count(home):
+    stage(home, "direct", ANSWERS, epochs=2)
+    judge = says("strict")
+    judged(home, judge)
+    asked = len(judge.requests)
+    with Store(home) as store:
+        run = store.run("direct")
+        (said,) = recorded_verdicts(store, run, KINDS["equivalence"], 1)
+        assert recorded_verdicts(store, run, KINDS["statements"]) == []
+    assert len(judge.requests) == asked
+    assert said.verdicts == {
+        "og/0": "equivalent", "og/1": "equivalent", "og/2": "mismatch", "og/4": "equivalent", "og/5": "mismatch",
+    }  # fmt: skip
