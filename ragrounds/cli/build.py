@@ -7,6 +7,7 @@ import typer
 from ragrounds.cli.build_cases import case_questions
 from ragrounds.cli.build_labels import consensus_labels
 from ragrounds.cli.build_mining import relevance_mining
+from ragrounds.cli.build_missing import false_negatives
 
 build_app = typer.Typer(
     help="Make a benchmark: pipelines of the papers as LangGraph graphs, journaled, priced, resumable, traced.\n\n"
@@ -19,3 +20,4 @@ build_app = typer.Typer(
 build_app.command("case-questions")(case_questions)
 build_app.command("relevance-mining")(relevance_mining)
 build_app.command("consensus-labels")(consensus_labels)
+build_app.command("false-negatives")(false_negatives)

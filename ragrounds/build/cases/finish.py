@@ -20,7 +20,7 @@ from ragrounds.build.writing import Lines, beir_files, json_lines
 from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.evals.statistics.agreement import krippendorff_alpha
 
-EXPERTS = "experts"
+EXPERTS, SHEET = "experts", "sheet"
 SCALE = ("1", "2", "3", "4", "5")
 NOT_RATED = "not rated"
 INSTRUCTIONS = b"""# Rating the questions
@@ -103,8 +103,9 @@ class CaseFinish(Struct, frozen=True, kw_only=True):
         notes: list[str] = []
         figures: dict[str, Any] = {}
         if ratings is None and pairs:
-            files |= self._sheet(pairs)
-            notes.append(f"No expert has rated these {len(pairs):,} pairs yet: {self._sheet_name(pairs)} is for them.")
+            sheet = self._sheet(pairs)
+            files |= sheet
+            notes.append(f"No expert has rated these {len(pairs):,} pairs yet: {next(iter(sheet))} is for them.")
         if ratings is not None:
             figures = {"raters": len(ratings.raters), "rated": len(ratings.items), "alpha": _alpha(ratings)}
         return Product(
@@ -132,16 +133,11 @@ class CaseFinish(Struct, frozen=True, kw_only=True):
         }
 
     def _sheet(self, pairs: Sequence[Result]) -> dict[str, Lines]:
-        return {self._sheet_name(pairs): self._sheet_lines(pairs), "instructions.md": [INSTRUCTIONS]}
-
-    def _sheet_lines(self, pairs: Sequence[Result]) -> list[bytes]:
         rows = {
             pair.question.id: (str(_product_of(pair)["question"]), str(_product_of(pair)["answer"])) for pair in pairs
         }
-        return sheet_lines(("question", "answer"), rows, self.rating.raters)
-
-    def _sheet_name(self, pairs: Sequence[Result]) -> str:
-        return free_name(self.out, "sheet", self._sheet_lines(pairs))
+        lines = sheet_lines(("question", "answer"), rows, self.rating.raters)
+        return {free_name(self.out, SHEET, lines): lines, "instructions.md": [INSTRUCTIONS]}
 
 
 def _row(pair: Result) -> dict[str, Any]:

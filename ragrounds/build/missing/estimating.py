@@ -1,0 +1,180 @@
+"""From grades to how many relevant documents the labels miss.
+
+Table 20 of CMedTEB takes a model's grades for the truth and gives means over queries, within the found documents:
+labelled, relevant by the grades, labelled but not relevant (false positives), relevant but not labelled (false
+negatives). Here each has an interval: a percentile bootstrap that draws whole queries (equal queries together), since
+the documents of one query are not independent. It speaks of queries like these, found to this depth by this retriever
+and graded by this model; what stands deeper is not counted, so the number missed is a lower one.
+
+Where only a sample of a query's documents was graded, a document of the band h stands for N_h / n_h documents (found
+and graded in that band; the stratified expansion estimator, Cochran 1977, Chapter 5). Drawing whole queries also
+carries the error of that sampling. A band without a readable grade leaves its query out, and is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from ragrounds.build.missing.drawing import band_of
+from ragrounds.evals.statistics import Estimate, ratio_of_sums
+
+Bands = Sequence[tuple[int, int]]
+
+
+class Graded(Struct, frozen=True, kw_only=True):
+    """A query with what was found and graded."""
+
+    query: str
+    cluster: str
+    candidates: tuple[str, ...]
+    """Documents, best first."""
+    grades: Mapping[str, str | None]
+    """Of those that were drawn; ``None``: none that can be read."""
+    labelled: frozenset[str]
+    """Documents that the benchmark calls relevant."""
+
+
+class Tally(Struct, frozen=True, kw_only=True):
+    """A query's figures: counts where all was graded, estimates of them where a sample was."""
+
+    labelled: float
+    relevant: float
+    false_positives: float
+    false_negatives: float
+    unlabelled: float
+    """Found documents without a label: what could be a false negative."""
+
+
+class Band(Struct, frozen=True, kw_only=True):
+    """What was found at some ranks."""
+
+    first: int
+    last: int
+    graded: int
+    """Documents without a label that have a grade."""
+    share: Estimate | None
+    """Of these, the share that is relevant; ``None``: there are none."""
+
+
+class Missing(Struct, frozen=True, kw_only=True):
+    """What the labels miss. Figures are per query unless they say otherwise."""
+
+    depth: int
+    queries: int
+    """Behind the figures."""
+    left_out: int
+    """Queries with a band in which no grade could be read."""
+    pairs: int
+    """Graded."""
+    unreadable: int
+    """Drawn, but without a grade that could be read."""
+    sampled: bool
+    """Whether some found documents were not drawn."""
+    labelled: Estimate
+    relevant: Estimate
+    false_positives: Estimate
+    false_negatives: Estimate
+    share: Estimate | None
+    """Share of the found documents without a label that are relevant."""
+    completeness: Estimate | None
+    """Share of the relevant found documents that are labelled."""
+    bands: tuple[Band, ...]
+    grades: dict[str, int]
+
+
+def tally(graded: Graded, bands: Bands, relevant: Collection[str]) -> Tally | None:
+    """One query's figures; ``None``: a band has no readable grade."""
+    rank = {document: number for number, document in enumerate(graded.candidates, 1)}
+    band = {document: band_of(number, bands) for document, number in rank.items()}
+    sizes = Counter(band.values())
+    readable = {document: grade for document, grade in graded.grades.items() if grade is not None}
+    numbers = Counter(band[document] for document in readable)
+    if any(not numbers[number] for number in sizes):
+        return None
+    weight = {number: sizes[number] / numbers[number] for number in sizes}
+
+    def total(documents: Iterable[str]) -> float:
+        return sum(weight[band[document]] for document in documents)
+
+    good = [document for document, grade in readable.items() if grade in relevant]
+    bad = [document for document, grade in readable.items() if grade not in relevant]
+    labelled = [document for document in graded.candidates if document in graded.labelled]
+    return Tally(
+        labelled=len(labelled),
+        relevant=total(good),
+        false_positives=total(document for document in bad if document in graded.labelled),
+        false_negatives=total(document for document in good if document not in graded.labelled),
+        unlabelled=len(graded.candidates) - len(labelled),
+    )
+
+
+def estimate(
+    queries: Sequence[Graded], bands: Bands, relevant: Collection[str], *, seed: int = 0, resamples: int = 10_000
+) -> Missing:
+    """All figures.
+
+    Raises:
+        ValueError: no query has a grade in each band.
+    """
+    tallies = [(query, tally(query, bands, relevant)) for query in queries]
+    counted = [(query, found) for query, found in tallies if found is not None]
+    if not counted:
+        raise ValueError("no query has a readable grade in each of its bands")
+    clusters = [query.cluster or query.query for query, _ in counted]
+
+    def mean(values: Sequence[float]) -> Estimate:
+        return ratio_of_sums(values, [1.0] * len(values), clusters, seed=seed, resamples=resamples)
+
+    def share(part: Sequence[float], whole: Sequence[float]) -> Estimate | None:
+        return ratio_of_sums(part, whole, clusters, seed=seed, resamples=resamples) if sum(whole) else None
+
+    missed = [found.false_negatives for _, found in counted]
+    all_relevant = [found.relevant for _, found in counted]
+    readable = [grade for query, _ in counted for grade in query.grades.values() if grade is not None]
+    return Missing(
+        depth=bands[-1][1],
+        queries=len(counted),
+        left_out=len(tallies) - len(counted),
+        pairs=len(readable),
+        unreadable=sum(grade is None for query in queries for grade in query.grades.values()),
+        sampled=any(len(query.grades) < len(query.candidates) for query in queries),
+        labelled=mean([found.labelled for _, found in counted]),
+        relevant=mean(all_relevant),
+        false_positives=mean([found.false_positives for _, found in counted]),
+        false_negatives=mean(missed),
+        share=share(missed, [found.unlabelled for _, found in counted]),
+        completeness=share([all_ - lost for all_, lost in zip(all_relevant, missed, strict=True)], all_relevant),
+        bands=tuple(_band(number, counted, bands, relevant, clusters, seed, resamples) for number in range(len(bands))),
+        grades=dict(sorted(Counter(readable).items())),
+    )
+
+
+def _band(
+    number: int,
+    counted: Sequence[tuple[Graded, Tally]],
+    bands: Bands,
+    relevant: Collection[str],
+    clusters: Sequence[str],
+    seed: int,
+    resamples: int,
+) -> Band:
+    """One band: within it every graded document of a query has the same weight, so the share is of plain counts."""
+    first, last = bands[number]
+    good, all_ = [], []
+    for query, _ in counted:
+        grades = [
+            grade
+            for document in query.candidates[first - 1 : last]
+            if document not in query.labelled and (grade := query.grades.get(document)) is not None
+        ]
+        good.append(float(sum(grade in relevant for grade in grades)))
+        all_.append(float(len(grades)))
+    return Band(
+        first=first,
+        last=last,
+        graded=int(sum(all_)),
+        share=ratio_of_sums(good, all_, clusters, seed=seed, resamples=resamples) if sum(all_) else None,
+    )

@@ -1,0 +1,198 @@
+"""From grades to figures, and to the benchmark with the labels that it missed.
+
+The folder's ``qrels/test.tsv`` holds the benchmark's judgements and, at grade 1, every false negative that was found;
+``qrels/original.tsv`` the judgements alone, of the same queries. Nothing is taken away: labels that the grades
+contradict stand in ``grades.jsonl``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ragrounds.build.intake import Dropped, Intake
+from ragrounds.build.missing.drawing import band_of
+from ragrounds.build.missing.estimating import Bands, Graded, Missing, estimate
+from ragrounds.build.product import Product
+from ragrounds.build.rejections import rejection_file
+from ragrounds.build.retrieval.expert import INSTRUCTIONS, Label, expert_agreement, sample, sample_lines
+from ragrounds.build.retrieval.publishing import SHEET, Expert, agreement_note, retrieval_card
+from ragrounds.build.retrieval.sets import titled
+from ragrounds.build.running import Result, kept
+from ragrounds.build.sheets import free_name
+from ragrounds.build.writing import Lines, beir_files, json_lines, qrels_lines
+from ragrounds.errors import UserError
+from ragrounds.evals.retrieval.sets import QuerySet
+from ragrounds.evals.statistics import Estimate
+from ragrounds.records import Passage
+from ragrounds.tools.corpora import passages, source
+
+NO_GRADE = "no readable grade in one of its bands"
+
+
+class MissingFinish(Struct, frozen=True, kw_only=True):
+    """Makes the figures and the benchmark of one set of queries."""
+
+    name: str
+    """Of the benchmark."""
+    asked: QuerySet
+    benchmark: str
+    """What was named: ``beir:FOLDER``."""
+    intake: Intake
+    bands: Bands
+    relevant: str
+    expert: Expert
+
+    def __call__(self, results: Sequence[Result]) -> Product:
+        """See :data:`ragrounds.build.product.Finish`.
+
+        Raises:
+            UserError: an experts' sheet that cannot be read, or is not of these grades.
+        """
+        queries = [_graded(result) for result in kept(results)]
+        try:
+            found = estimate(queries, self.bands, self.relevant, seed=self.intake.seed) if queries else None
+        except ValueError:
+            found = None
+        missed = {query.query: _missed(query, self.relevant) for query in queries}
+        labels = [
+            Label(query=query, document=document, relevant=True) for query, all_ in missed.items() for document in all_
+        ]
+        notes, figures, sheet = self._experts(labels)
+        if found:
+            figures |= {"missing": msgspec.to_builtins(found), "relevant": self.relevant}
+            notes = [*_said(found, self.intake.passed), *notes]
+        later = [
+            Dropped(id=query.query, stage="grade", reason=NO_GRADE) for query in queries if _gap(query, self.bands)
+        ]
+        files: dict[str, Lines] = dict(self._files(queries, missed)) if queries else {}
+        return Product(
+            benchmark=retrieval_card(
+                f"beir/{self.name}",
+                f"{self.asked.name} with the labels that it missed",
+                f"built from {self.asked.name} by `ragrounds build false-negatives`",
+                len(queries),
+                language=self.intake.items.questions[0].language,
+                note="The added labels come from what one retriever found: it gains more by them than others do.",
+            ),
+            files=files | sheet | rejection_file(self.intake, results, later),
+            figures=figures,
+            notes=tuple(notes),
+            following=(
+                "ragrounds retrieve --benchmark beir:{out} --split original --retriever bm25",
+                "ragrounds retrieve --benchmark beir:{out} --retriever bm25",
+                "ragrounds data add beir/NAME {out}",
+            ),
+        )
+
+    def _files(self, queries: Sequence[Graded], missed: Mapping[str, Sequence[str]]) -> dict[str, Lines]:
+        judged = {query.query: dict(self.asked.judgements[query.query]) for query in queries}
+        mended = {id: {**old, **dict.fromkeys(missed[id], 1)} for id, old in judged.items()}
+        texts = {query.query: self.asked.queries[query.query] for query in queries}
+        documents = ((each.document, each.title, each.text) for each in self._documents())
+        return {
+            **beir_files(documents, texts, mended),
+            "qrels/original.tsv": qrels_lines(judged),
+            "grades.jsonl": json_lines(self._rows(queries)),
+        }
+
+    def _rows(self, queries: Sequence[Graded]) -> Iterator[dict[str, Any]]:
+        """Every pair that was drawn."""
+        for query in queries:
+            for rank, document in enumerate(query.candidates, 1):
+                if document in query.grades:
+                    grade = query.grades[document]
+                    relevant = None if grade is None else grade in self.relevant
+                    labelled = document in query.labelled
+                    yield {
+                        "query": query.query,
+                        "document": document,
+                        "rank": rank,
+                        "grade": grade,
+                        "relevant": relevant,
+                        "labelled": labelled,
+                        "false_negative": None if relevant is None else relevant and not labelled,
+                        "false_positive": None if relevant is None else labelled and not relevant,
+                    }
+
+    def _documents(self) -> Iterator[Passage]:
+        return (passage for passage, _ in passages(source(self.benchmark)))
+
+    def _experts(self, labels: Sequence[Label]) -> tuple[list[str], dict[str, Any], dict[str, Lines]]:
+        """A sample of the false negatives for experts (the paper: 500, of which they confirmed 92 %)."""
+        if self.expert.sheet is not None:
+            agreed = expert_agreement(self.expert.sheet, labels)
+            return [agreement_note(agreed)], {"experts": msgspec.to_builtins(agreed)}, {}
+        if not self.expert.sample or not labels:
+            return [], {}, {}
+        drawn = sample(labels, self.expert.sample, self.intake.seed)
+        wanted = {label.document for label in drawn}
+        texts = {each.document: titled(each) for each in self._documents() if each.document in wanted}
+        lines = sample_lines(drawn, self.asked.queries, texts, self.expert.experts)
+        return [], {}, {free_name(self.expert.out, SHEET, lines): lines, "instructions.md": [INSTRUCTIONS]}
+
+
+def check_documents(asked: QuerySet, benchmark: str) -> None:
+    """See before anything is paid that the documents can be read again for the new folder.
+
+    Raises:
+        UserError: the judged documents are not in the benchmark's folder.
+    """
+    wanted = {document for judged in asked.judgements.values() for document in judged}
+    if wanted and not any(passage.document in wanted for passage, _ in passages(source(benchmark))):
+        raise UserError(f"{benchmark} holds none of the documents that its judgements name.")
+
+
+def _graded(result: Result) -> Graded:
+    product = result.outcome.product if result.outcome else {}
+    return Graded(
+        query=result.question.id,
+        cluster=result.question.cluster,
+        candidates=tuple(product["candidates"]),
+        grades=dict(product["grades"]),
+        labelled=frozenset(result.gold.documents),
+    )
+
+
+def _missed(query: Graded, relevant: str) -> list[str]:
+    return [
+        document
+        for document in query.candidates
+        if document not in query.labelled and (grade := query.grades.get(document)) is not None and grade in relevant
+    ]
+
+
+def _gap(query: Graded, bands: Bands) -> bool:
+    held = {band_of(rank, bands) for rank in range(1, len(query.candidates) + 1)}
+    read = {
+        band_of(rank, bands)
+        for rank, document in enumerate(query.candidates, 1)
+        if query.grades.get(document) is not None
+    }
+    return held != read
+
+
+def _said(found: Missing, queries: int) -> list[str]:
+    """The figures in words."""
+    lost = found.false_negatives
+    said = [
+        f"Per query, among the {found.depth} documents found: {_figure(found.labelled)} labelled as relevant, "
+        f"{_figure(found.relevant)} relevant by the grades; {_figure(found.false_positives)} false positives, "
+        f"{_figure(lost)} false negatives (95 % bootstrap over {found.queries:,} queries).",
+        f"Over the benchmark's {queries:,} queries that is {lost.value * queries:,.0f} missing labels "
+        f"({lost.low * queries:,.0f} to {lost.high * queries:,.0f}), deeper ones not counted.",
+    ]
+    if found.sampled:
+        said.append("A sample of the found documents was graded; only the false negatives in it are in the new labels.")
+    if found.unreadable:
+        said.append(f"{found.unreadable:,} pairs have no grade that could be read; they are in no figure.")
+    if found.left_out:
+        said.append(f"{found.left_out:,} queries are in no figure: a band of theirs has no readable grade.")
+    return said
+
+
+def _figure(estimate: Estimate) -> str:
+    return f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
