@@ -1,8 +1,8 @@
 """What the rest of a run will take, from the attempts that it has: calls, tokens, dollars, time.
 
-Those to come are taken to be like those that are there; a pilot is drawn at random so that they are. The interval is for
-the *sum* of the attempts to come, not for their mean: it holds both what is not known of the mean and how the attempts
-themselves vary (Student's t). What is not known of one attempt is not known of the sum, and never 0.
+Those to come are taken to be like those that are there; a pilot is drawn at random so that they are. The interval is
+for the *sum* of the attempts to come, not for their mean: it holds both what is not known of the mean and how the
+attempts themselves vary (Student's t). What is not known of one attempt is not known of the sum, and never 0.
 """
 
 from __future__ import annotations

@@ -1,0 +1,124 @@
+"""`ragrounds run`: the projection from a pilot, and the question above a threshold, with a loopback server."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+from tests.servers.process import Running, openai_server
+
+RUN = ["run", "--agent", "direct", "--model", "openai:paid", "--display", "none"]
+SETTINGS = {"OPENAI_API_KEY": "k", "RAGROUNDS_PROJECT_ABOVE_DOLLARS": "0.05"}
+
+
+@pytest.fixture
+def server() -> Iterator[Running]:
+    with openai_server() as running:
+        yield running
+
+
+@pytest.fixture
+def prices(home: Path) -> None:
+    home.mkdir(parents=True)
+    (home / "prices.toml").write_text('["openai:paid"]\ninput = 10\noutput = 100\n', encoding="utf-8")
+
+
+@pytest.mark.usefixtures("prices")
+def test_above_the_threshold_somebody_must_say_yes(command: Cli, server: Running) -> None:
+    run = [*RUN, "--base-url", server.url]
+    refused = command(*run, **SETTINGS)
+    assert refused.returncode == 2
+    assert "Projected from 8 attempts an agent" in refused.stderr
+    last = refused.stderr.strip().splitlines()[-1]
+    assert "may be above project_above_dollars = 0.05. Give --yes to go on, or bound it with --max-cost" in last
+    assert server.stats()["asked"] == 8
+    again = command(*run, **SETTINGS)  # what the pilot asked is not asked again, and the question stands
+    assert again.returncode == 2
+    assert server.stats()["asked"] == 8
+    bounded = command(*run, "--max-cost", "0.05", "--concurrency", "1", **SETTINGS)
+    assert bounded.returncode == 0
+    assert "Ended early: the budget of $0.05" in bounded.stderr
+    done = command(*run, "--yes", **SETTINGS)
+    assert done.returncode == 0, done.stderr
+    stats = server.stats()
+    assert (stats["asked"], stats["answered_twice"]) == (107, [])
+
+
+@pytest.mark.usefixtures("prices")
+def test_below_the_threshold_it_goes_on_by_itself(command: Cli, server: Running) -> None:
+    done = command(*RUN, "--base-url", server.url, OPENAI_API_KEY="k")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("Projected from") == 1
+    assert "$0." in done.stderr
+    assert server.stats()["asked"] == 107
+
+
+def test_an_unknown_price_is_unknown_and_nothing_waits(command: Cli, server: Running) -> None:
+    done = command(*RUN, "--base-url", server.url, **SETTINGS)
+    assert done.returncode == 0, done.stderr
+    assert "cost not known" in done.stderr
+    assert "$0.00" not in done.stderr.split("calls made")[0]
+
+
+@pytest.mark.usefixtures("prices")
+def test_minutes_have_a_threshold_of_their_own(command: Cli, server: Running) -> None:
+    run = [*RUN[:-1], "none", "--base-url", server.url]
+    refused = command(*run, OPENAI_API_KEY="k", RAGROUNDS_PROJECT_ABOVE_MINUTES="0")
+    assert refused.returncode == 2
+    assert "project_above_minutes = 0" in refused.stderr
+    assert "--max-time" in refused.stderr
+
+
+def test_the_baseline_is_not_bothered(command: Cli) -> None:
+    done = command("run", "--agent", "direct", "--display", "none", RAGROUNDS_PROJECT_ABOVE_DOLLARS="0")
+    assert done.returncode == 0
+    assert "Projected" not in done.stderr
+
+
+@pytest.mark.usefixtures("prices")
+@pytest.mark.parametrize(("answer", "code", "asked"), [("n", 1, 8), ("y", 0, 107)])
+def test_at_a_terminal_the_user_is_asked(server: Running, home: Path, answer: str, code: int, asked: int) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        run = subprocess.Popen(
+            [sys.executable, "-m", "ragrounds", *RUN, "--base-url", server.url],
+            env={**os.environ, **SETTINGS},
+            stdin=theirs,
+            stderr=theirs,
+            stdout=subprocess.DEVNULL,
+        )
+        os.write(ours, f"{answer}\n".encode())
+        assert run.wait(120) == code
+        os.close(theirs)
+        said = b""
+        while True:
+            try:
+                part = os.read(ours, 4096)
+            except OSError:
+                break
+            if not part:
+                break
+            said += part
+    finally:
+        os.close(ours)
+    assert b"Go on? [y/N]" in said
+    assert server.stats()["asked"] == asked
+
+
+@pytest.mark.usefixtures("prices")
+def test_the_pilot_of_a_watched_run_is_its_first_questions(command: Cli, server: Running) -> None:
+    run = [*RUN, "--base-url", server.url, "--until", "accuracy(direct) > 99% @ 95%"]
+    refused = command(*run, **SETTINGS)
+    assert refused.returncode == 2
+    assert server.stats()["asked"] == 8
+    done = command(*run, "--yes", **SETTINGS)
+    assert done.returncode == 0, done.stderr
+    assert "questions, in the order drawn by --seed 0" in done.stderr
+    assert server.stats()["answered_twice"] == []

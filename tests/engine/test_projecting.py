@@ -1,0 +1,95 @@
+"""What the rest of a run will take: by hand, and from stored attempts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.projecting import PILOT, left, pilot, priced, project, projection
+from ragrounds.evals.replay import replay
+from ragrounds.evals.scoring import scorers_for
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Reply
+from tests.engine.conftest import strand
+from tests.engine.doubles import ScriptedModel, questions
+
+
+def test_a_sum_by_hand() -> None:
+    # Four values, mean 2, variance 2/3 (n - 1); t(3, 97.5 %) = 3.182446; 12 more: sqrt(2/3 · (12 + 144/4)) = sqrt(32).
+    found = project([1.0, 2.0, 2.0, 3.0], 12)
+    assert found.value == 24.0
+    assert found.low == pytest.approx(24 - 3.182446 * math.sqrt(32), abs=1e-4)
+    assert found.high == pytest.approx(24 + 3.182446 * math.sqrt(32), abs=1e-4)
+    assert project([5.0], 3).low is None
+    assert project([5.0, 5.0], 3).high == 15.0
+    assert project([0.0, 10.0], 1).low == 0.0
+
+
+def test_the_interval_holds_the_sum_as_often_as_it_says() -> None:
+    generator = np.random.default_rng(5)
+    held = 0
+    for _ in range(400):
+        seen, more = generator.normal(10, 3, PILOT), generator.normal(10, 3, 100)
+        found = project(seen.tolist(), 100)
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= more.sum() <= found.high
+    assert 0.92 <= held / 400 <= 0.98
+
+
+async def test_what_is_left_of_two_agents(store: Store) -> None:
+    asked, golds = questions(40)
+    cheap, dear = ScriptedModel(cost=0.01), ScriptedModel(cost=0.03, spec="test:dear")
+    strands = [
+        strand(store, "direct", asked, golds, cheap),
+        strand(store, "direct_cot", asked, golds, dear, epochs=2),
+    ]
+    assert projection(store, strands, asked, 4) is None
+    first = pilot(store, strands, asked, 0)
+    assert first is not None
+    assert len(first) == PILOT
+    assert list(first) != asked[:PILOT]
+    await replay(store, StoreJournal(store), strands, first, golds, scorers_for)
+    assert pilot(store, strands, asked, 0) == ()  # they are a part of the run
+    found = projection(store, strands, asked, 4)
+    assert found is not None
+    assert [(one.attempts, one.seen) for one in found.agents] == [(32, 8), (64, 16)]
+    assert [left(store, one.run, asked) for one in strands] == [32, 64]
+    assert found.cost is not None
+    assert found.cost.value == pytest.approx(32 * 0.01 + 64 * 0.03)
+    assert found.cost.high == pytest.approx(found.cost.value)
+    assert found.calls.value == 96
+    assert found.tokens is not None
+    assert found.tokens.value == 96 * 15
+    assert found.seconds.value == pytest.approx(sum(one.seconds.value for one in found.agents) / 4)
+
+
+async def test_what_is_not_known_is_not_nothing(store: Store) -> None:
+    asked, golds = questions(40)
+    known = strand(store, "direct", asked, golds, ScriptedModel())
+    unknown = ScriptedModel(say=lambda request: Reply(text="A"), cost=None, spec="test:unknown")
+    other = strand(store, "direct_cot", asked, golds, unknown)
+    await replay(store, StoreJournal(store), [known, other], asked[:3], golds, scorers_for)
+    found = projection(store, [known, other], asked, 4)
+    assert found is not None
+    assert (found.agents[1].cost, found.agents[1].tokens) == (None, None)
+    assert (found.cost, found.tokens) == (None, None)
+    assert found.agents[0].cost is not None
+
+
+def test_a_few_questions_are_not_worth_a_pilot(store: Store) -> None:
+    asked, golds = questions(2 * PILOT)
+    assert pilot(store, [strand(store, "direct", asked, golds)], asked, 0) is None
+
+
+def test_which_models_cost_money(store: Store) -> None:
+    asked, golds = questions(1)
+    free = strand(store, "direct", asked, golds, ScriptedModel(cost=0.0))
+    paid = strand(store, "direct_cot", asked, golds, ScriptedModel(cost=0.1))
+    unknown = strand(store, "cot_refine", asked, golds, ScriptedModel(cost=None))
+    assert priced([free]) is False
+    assert priced([free, unknown]) is None
+    assert priced([free, unknown, paid]) is True
