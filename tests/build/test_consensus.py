@@ -1,0 +1,90 @@
+"""Labels by consensus: what is kept, and agreement as it is worked out by hand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from ragrounds.build.labels.consensus import Pair, check_relevant, consensus, disagreement, fate
+from ragrounds.errors import UserError
+
+MODELS = ("m1", "m2", "m3")
+LABELS = [
+    ("S", "A", "S"),  # all relevant
+    ("A", "A", "A"),
+    ("B", "C", "D"),  # none relevant
+    ("D", "D", "D"),
+    ("S", "B", "A"),  # parted: two of three
+    ("C", "C", "S"),  # parted: one of three
+    ("A", None, "A"),  # one is missing
+]
+PAIRS = [Pair(query="q", document=f"d{n}", grades=grades) for n, grades in enumerate(LABELS)]
+
+
+def kappa(tables: list[tuple[int, ...]]) -> float:
+    """Fleiss' kappa from the counts of each category, item by item, in fractions."""
+    raters, items = sum(tables[0]), len(tables)
+    same = sum(Fraction(sum(n * (n - 1) for n in table), raters * (raters - 1)) for table in tables) / items
+    chance = sum(Fraction(sum(column), items * raters) ** 2 for column in zip(*tables, strict=True))
+    return float((same - chance) / (1 - chance))
+
+
+def test_only_what_all_agree_on_is_kept() -> None:
+    found = [fate(grades) for grades in LABELS]
+    assert found == ["positive", "positive", "negative", "negative", "dropped", "dropped", "unlabelled"]
+    made = consensus(MODELS, PAIRS)
+    assert made.counts == {"positive": 2, "negative": 2, "dropped": 2, "unlabelled": 1}
+    assert made.pairs == 7
+    assert made.grades["m2"] == {"A": 2, "C": 2, "D": 1, "B": 1, "missing": 1}
+
+
+def test_kappa_is_the_one_worked_out_by_hand() -> None:
+    made = consensus(MODELS, PAIRS)
+    # S, A, B, C, D of the six pairs that all three graded
+    grades = [(2, 1, 0, 0, 0), (0, 3, 0, 0, 0), (0, 0, 1, 1, 1), (0, 0, 0, 0, 3), (1, 1, 1, 0, 0), (1, 0, 0, 2, 0)]
+    assert made.kappa == pytest.approx(kappa(grades), abs=1e-12)
+    # Worked with a pencil: mean agreement (1/3+1+0+1+0+1/3)/6 = 4/9; chance (16+25+4+9+16)/324 = 70/324.
+    assert made.kappa == pytest.approx((4 / 9 - 70 / 324) / (1 - 70 / 324), abs=1e-12)
+    # Relevant or not: 3+0, 3+0, 0+3, 0+3, 2+1, 1+2: (1+1+1+1+1/3+1/3)/6 = 7/9, chance 1/2.
+    assert made.kappa_relevant == pytest.approx((7 / 9 - 1 / 2) / (1 - 1 / 2), abs=1e-12)
+    assert made.alpha is not None
+    assert 0 < made.alpha < 1
+
+
+def test_one_label_throughout_has_no_kappa_and_one_model_neither() -> None:
+    same = [Pair(query="q", document=str(n), grades=("A", "A")) for n in range(3)]
+    assert consensus(("m1", "m2"), same).kappa is None
+    alone = consensus(("m1",), [Pair(query="q", document="d", grades=("A",))])
+    assert (alone.kappa, alone.alpha, alone.counts["positive"]) == (None, None, 1)
+    assert consensus(MODELS, []).kappa is None
+
+
+def test_the_report_says_how_and_between_whom_models_part() -> None:
+    parted = disagreement(MODELS, PAIRS)
+    assert parted.dropped == 2
+    assert parted.patterns == {"S/B/A": 1, "C/C/S": 1}
+    assert parted.votes == {"1 of 3": 1, "2 of 3": 1}
+    assert parted.alone == {"m1": 0, "m2": 1, "m3": 1}
+    assert [pair.document for pair in parted.farthest] == ["d5", "d4"]  # C to S is three steps, B to S two
+    # m1 and m3 both graded all seven; they differ on d5 alone.
+    assert parted.between["m1 and m3"]["pairs"] == 7
+    assert parted.between["m1 and m3"]["agree"] == pytest.approx(6 / 7)
+    # m1 says relevant 4 of 7, m3 5 of 7: chance (4·5 + 3·2)/49 = 26/49.
+    assert parted.between["m1 and m3"]["kappa"] == pytest.approx((6 / 7 - 26 / 49) / (1 - 26 / 49))
+    assert parted.between["m1 and m2"]["pairs"] == 6
+
+
+def test_which_grades_are_relevant_is_the_users() -> None:
+    assert fate(("S", "B", "A"), "SAB") == "positive"
+    assert fate(("S", "A", "S"), "S") == "dropped"
+    for wrong in ("", "SABCD", "X", "SS"):
+        with pytest.raises(UserError, match="each once, not all"):
+            check_relevant(wrong)
+    assert check_relevant("SAB") == "SAB"
+
+
+def test_similarity_is_the_mean_grade() -> None:
+    assert PAIRS[0].similarity == pytest.approx((4 + 3 + 4) / 3)
+    assert PAIRS[2].similarity == pytest.approx((2 + 1 + 0) / 3)
+    assert PAIRS[6].similarity is None
