@@ -27,6 +27,7 @@ from ragrounds.cli.runs import runs_app
 from ragrounds.cli.scoring import score_command
 from ragrounds.cli.showing import show_command
 from ragrounds.cli.trace import trace_command
+from ragrounds.cli.train import train_app
 from ragrounds.errors import UserError
 
 app = typer.Typer(
@@ -75,6 +76,7 @@ app.add_typer(data_app, name="data")
 app.add_typer(index_app, name="index")
 app.command("retrieve")(retrieve)
 app.command("retrievers")(retrievers_command)
+app.add_typer(train_app, name="train")
 
 
 def main() -> None:

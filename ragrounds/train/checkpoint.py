@@ -57,7 +57,8 @@ def load(folder: Path) -> dict[str, Any] | None:
         held: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=False)
     except Exception as problem:  # a file that is not one of ours can fail in any way
         raise UserError(
-            f"The checkpoint {str(path)!r} cannot be read ({type(problem).__name__}). Remove it, and the stage begins anew."
+            f"The checkpoint {str(path)!r} cannot be read ({type(problem).__name__}). Remove it, and the stage begins "
+            "anew."
         ) from None
     torch.set_rng_state(held.pop("torch"))
     if cuda := held.pop("cuda"):

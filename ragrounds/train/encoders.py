@@ -33,12 +33,13 @@ def needed() -> None:
     try:
         import sentence_transformers
         import torch  # noqa: F401
-        from transformers.utils import logging
+        import transformers
     except ImportError:
         raise UserError(_NEEDED) from None
     if not hasattr(sentence_transformers.SentenceTransformer, "preprocess"):
         raise UserError(f"{_NEEDED} sentence-transformers {sentence_transformers.__version__} is too old.")
-    logging.disable_progress_bar()
+    quiet: Any = transformers.utils.logging
+    quiet.disable_progress_bar()
 
 
 def identity(model: str) -> str:
@@ -129,8 +130,9 @@ def freeze_cuts(opened: SentenceTransformer) -> None:
     import torch
     from sentence_transformers.base.modules import Dense
 
-    for module in opened:
-        if isinstance(module, Dense) and module.linear.bias is None:
+    modules: Any = opened
+    for module in modules:
+        if isinstance(module, Dense) and getattr(module.linear, "bias", None) is None:
             weight = module.linear.weight
             if torch.equal(weight, torch.eye(*weight.shape, device=weight.device, dtype=weight.dtype)):
                 module.requires_grad_(False)
@@ -146,9 +148,10 @@ def with_lora(opened: SentenceTransformer, lora: Lora) -> None:
         from peft import LoraConfig, get_peft_model
     except ImportError:
         raise UserError(_NEEDED) from None
+    transformer: Any = opened[0]
     try:
-        opened[0].model = get_peft_model(
-            opened[0].model,
+        transformer.model = get_peft_model(
+            transformer.model,
             LoraConfig(
                 r=lora.rank,
                 lora_alpha=lora.alpha,
@@ -162,7 +165,8 @@ def with_lora(opened: SentenceTransformer, lora: Lora) -> None:
 
 def without_lora(opened: SentenceTransformer) -> None:
     """Merge the adapters into the weights."""
-    opened[0].model = opened[0].model.merge_and_unload()
+    transformer: Any = opened[0]
+    transformer.model = transformer.model.merge_and_unload()
 
 
 def save_encoder(opened: SentenceTransformer, folder: Path) -> None:
@@ -190,7 +194,8 @@ def save_pair(
     import sentence_transformers
 
     folder.mkdir(parents=True, exist_ok=True)
-    structure, types = {}, {}
+    structure: dict[str, list[str]] = {}
+    types: dict[str, str] = {}
     for name, encoder in (("query", query), ("document", document)):
         save_encoder(encoder, folder / name)
         listed = json.loads((folder / name / "modules.json").read_text())
@@ -228,7 +233,8 @@ def _is_static(opened: SentenceTransformer) -> bool:
 def _keep_layers(opened: SentenceTransformer, encoder: Encoder) -> None:
     import torch
 
-    model = opened[0].model
+    transformer: Any = opened[0]
+    model = transformer.model
     count = int(getattr(model.config, "num_hidden_layers", 0))
     stacks = [
         (parent, name, child)

@@ -10,6 +10,7 @@ import asyncio
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,7 +185,7 @@ def _quality(run: Run, entry: Evaluation, specs: Mapping[str, str], told: Callab
     each: dict[str, dict[str, float]] = {}
     for name, spec in specs.items():
         label = f"{asked.name}: {name}"
-        searcher = open_searcher(spec, asked.corpus, run.out, progress=lambda what, done, at=label: told(at, done))
+        searcher = open_searcher(spec, asked.corpus, run.out, progress=partial(_about, told, label))
         found = asyncio.run(retrieve(searcher, asked.queries, 10))
         each[name] = measure(asked.judgements, found.scores, [MEASURE])[MEASURE]
     return Quality(
@@ -197,6 +198,10 @@ def _quality(run: Run, entry: Evaluation, specs: Mapping[str, str], told: Callab
         values={name: means({MEASURE: values})[MEASURE] for name, values in each.items()},
         comparisons=compare(each, MEASURE),
     )
+
+
+def _about(told: Callable[[str, int], None], label: str, what: str, done: int) -> None:
+    told(f"{label}, {what}", done)
 
 
 def _trained(run: Run) -> set[str]:

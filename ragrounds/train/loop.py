@@ -157,8 +157,8 @@ def _trained(modules: Sequence[Module]) -> dict[str, Any]:
 def _batches(
     step: int, per_epoch: int, size: int, parts: int, lengths: npt.NDArray[Any], used: int, seed: int
 ) -> list[npt.NDArray[np.intp]]:
-    """The batches of a step: positions that depend on nothing but the arguments. Each epoch has an order of its own, and
-    what does not fill a batch is left out of it. Within some hundred batches, those of like length stand together."""
+    """The batches of a step: positions that depend on nothing but the arguments. Each epoch has an order of its own;
+    what does not fill a batch is left out of it. Within some fifty batches, those of like length stand together."""
     epoch, within = divmod(step, per_epoch)
     draw = np.random.default_rng([seed, epoch])
     order = draw.permutation(len(lengths))[:used]
@@ -184,7 +184,8 @@ def _casting(device: str, precision: str) -> AbstractContextManager[Any]:
 
     if precision == "fp32":
         return nullcontext()
-    return torch.autocast(device.partition(":")[0], dtype=torch.bfloat16)
+    casting: AbstractContextManager[Any] = torch.autocast(device.partition(":")[0], dtype=torch.bfloat16)
+    return casting
 
 
 def _seed(seed: int) -> None:

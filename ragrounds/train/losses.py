@@ -19,7 +19,8 @@ class Contrastive:
     def __init__(self, encoder: Any, temperature: float, dimensions: Sequence[int] = ()) -> None:
         from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
-        self._loss = MultipleNegativesRankingLoss(encoder, scale=1 / temperature)  # of cosines, so of unit vectors
+        # Of cosines: the vectors need not be normalised anew where they are cut.
+        self._loss: Any = MultipleNegativesRankingLoss(encoder, scale=1 / temperature)
         self._dimensions = tuple(dimensions)
 
     def __call__(self, queries: Tensor, documents: Sequence[Tensor]) -> Tensor:
@@ -30,7 +31,8 @@ class Contrastive:
         return sum(cuts[1:], cuts[0]) / len(cuts)
 
     def _of(self, queries: Tensor, documents: Sequence[Tensor]) -> Tensor:
-        return self._loss.compute_loss_from_embeddings([queries, *documents], None)
+        value: Tensor = self._loss.compute_loss_from_embeddings([queries, *documents], None)
+        return value
 
 
 def squared_distance(one: Tensor, other: Tensor) -> Tensor:
@@ -56,7 +58,7 @@ class ScoreKl:
     def __init__(self, encoder: Any, temperature: float) -> None:
         from sentence_transformers.sentence_transformer.losses import DistillKLDivLoss
 
-        self._loss = DistillKLDivLoss(encoder, temperature=temperature)
+        self._loss: Any = DistillKLDivLoss(encoder, temperature=temperature)
         self._weight = temperature**-2  # it multiplies by the squared temperature, which below 1 would silence it
 
     def __call__(
@@ -71,4 +73,5 @@ class ScoreKl:
             for shift in range(size):
                 columns.append(mine.roll(-shift, 0))
                 labels.append((theirs * teachers.roll(-shift, 0)).sum(dim=1))
-        return self._loss.compute_loss_from_embeddings([queries, *columns], torch.stack(labels, dim=1)) * self._weight
+        value: Tensor = self._loss.compute_loss_from_embeddings([queries, *columns], torch.stack(labels, dim=1))
+        return value * self._weight

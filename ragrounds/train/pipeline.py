@@ -263,7 +263,8 @@ class Run:
         from ragrounds.train.encoders import with_lora
 
         if self.training.gradient_checkpointing:
-            document[0].model.gradient_checkpointing_enable({"use_reentrant": False})
+            transformer: Any = document[0]
+            transformer.model.gradient_checkpointing_enable({"use_reentrant": False})
         if self.training.document.lora:
             with_lora(document, self.training.document.lora)
 

@@ -22,6 +22,8 @@ from ragrounds.errors import UserError, nearest
 Kind = Literal["initialise-query", "initialise-document", "align", "joint", "distil"]
 TEACHER = "teacher"
 """The row of the document encoder with itself: in every table, and no recipe's name."""
+FOLDERS = ("vectors", "stages", "indexes")
+"""Folders of a run that are no recipe's."""
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
@@ -205,40 +207,54 @@ def check(training: Training) -> None:
     for name, recipe in training.recipe.items():
         if name == TEACHER:
             raise UserError(f"A recipe cannot be called {TEACHER!r}: every table has a row of that name.")
-        if not re.fullmatch(r"[\w.-]+", name):
-            raise UserError(f"The recipe {name!r} names a folder: letters, digits, '.', '_' and '-' only.")
+        if not re.fullmatch(r"\w[\w.-]*", name) or name in FOLDERS:
+            raise UserError(
+                f"A recipe cannot be called {name!r}: it names a folder beside {', '.join(FOLDERS)}; letters, digits, "
+                "'.', '_' and '-' only."
+            )
         for stage in recipe:
             if stage not in training.stage:
                 raise UserError(
-                    f"The recipe {name!r} names the stage {stage!r}, which is not there.{nearest(stage, training.stage)} "
-                    f"Stages: {', '.join(training.stage) or 'none'}."
+                    f"The recipe {name!r} names the stage {stage!r}, which is not there."
+                    f"{nearest(stage, training.stage)} Stages: {', '.join(training.stage) or 'none'}."
                 )
     if training.query.static and training.query.layers:
         raise UserError("query.static and query.layers do not go together: a static encoder has no layers.")
     if training.document.static:
         raise UserError("document.static: only the query encoder can be static here; documents are encoded offline.")
-    for name, stage in training.stage.items():
-        needs_pairs = stage.kind != "align" or stage.supervised
-        if needs_pairs and not training.pairs:
-            raise UserError(f"The stage {name!r} ({stage.kind}) trains on labelled pairs: give [[pairs]].")
-        if not needs_pairs and not training.texts:
-            raise UserError(f"The stage {name!r} (align) trains on texts: give [[texts]], or supervised = true.")
-        if min(stage.epochs, stage.batch, stage.accumulate, stage.checkpoint) < 1 or stage.rate <= 0:
+    for name, settings in training.stage.items():
+        _check_stage(training, name, settings)
+    for texts in training.texts:
+        _one_place("texts", {"source": texts.source, "file": texts.file})
+        if texts.file and not texts.fields:
             raise UserError(
-                f"The stage {name!r}: epochs, batch, accumulate and checkpoint are 1 or more, rate above 0."
+                f'[[texts]] of the file {texts.file!r}: say which fields hold texts, fields = ["question"].'
             )
-        if stage.temperature <= 0 or stage.contrastive + stage.mse + stage.kl <= 0:
-            raise UserError(f"The stage {name!r}: the temperature and the sum of the losses' weights are above 0.")
-    for entry in (*training.texts, *training.pairs):
-        ways = [bool(entry.source), bool(entry.file), isinstance(entry, Pairs) and bool(entry.benchmark)]
-        if sum(ways) != 1:
-            kind = "texts" if isinstance(entry, Texts) else "pairs"
-            wanted = "source or file" if kind == "texts" else "file, source or benchmark"
-            raise UserError(f"One entry of [[{kind}]] has {sum(ways)} places to read: expected one of {wanted}.")
-        if isinstance(entry, Texts) and entry.file and not entry.fields:
-            raise UserError(
-                f'[[texts]] of the file {entry.file!r}: say which fields hold texts, fields = ["question"].'
-            )
+    for pairs in training.pairs:
+        _one_place("pairs", {"file": pairs.file, "source": pairs.source, "benchmark": pairs.benchmark})
+
+
+def _check_stage(training: Training, name: str, stage: Stage) -> None:
+    needs_pairs = stage.kind != "align" or stage.supervised
+    if needs_pairs and not training.pairs:
+        raise UserError(f"The stage {name!r} ({stage.kind}) trains on labelled pairs: give [[pairs]].")
+    if not needs_pairs and not training.texts:
+        raise UserError(f"The stage {name!r} (align) trains on texts: give [[texts]], or supervised = true.")
+    if min(stage.epochs, stage.batch, stage.accumulate, stage.checkpoint) < 1 or stage.rate <= 0:
+        raise UserError(f"The stage {name!r}: epochs, batch, accumulate and checkpoint are 1 or more, rate above 0.")
+    if stage.temperature <= 0 or stage.contrastive + stage.mse + stage.kl <= 0:
+        raise UserError(f"The stage {name!r}: the temperature and the sum of the losses' weights are above 0.")
+    if stage.batch < 2 and (stage.contrastive or stage.kind == "distil"):
+        raise UserError(f"The stage {name!r}: batch = {stage.batch} leaves no other text to tell the right one from.")
+
+
+def _one_place(kind: str, places: dict[str, str]) -> None:
+    given = [place for place, value in places.items() if value]
+    if len(given) != 1:
+        raise UserError(
+            f"An entry of [[{kind}]] has {len(given)} places to read ({', '.join(given) or 'none'}): expected one of "
+            f"{', '.join(places)}."
+        )
 
 
 def _change(given: dict[str, Any], change: str) -> None:

@@ -104,6 +104,8 @@ def ranking_loss(
 ) -> Loss:
     """Queries against relevant texts, the batch's others, and hard negatives (Equation 4): Stage II, and, with one
     encoder in both places, independent initialisation."""
+    import torch
+
     contrastive = Contrastive(encoder, stage.temperature, stage.dimensions)
 
     def loss(batch: Positions) -> Tensor:
@@ -111,7 +113,7 @@ def ranking_loss(
         columns = [[one.positive for one in chosen]]
         columns += [[one.negatives[number] for one in chosen] for number in range(stage.negatives)]
         queries = encode_query([one.query for one in chosen])
-        documents = encode_document([text for column in columns for text in column]).split(len(chosen))
+        documents = torch.split(encode_document([text for column in columns for text in column]), len(chosen))
         return stage.contrastive * contrastive(queries, documents)
 
     return loss
@@ -120,8 +122,8 @@ def ranking_loss(
 def distillation_loss(
     training: Training, stage: Stage, student: SentenceTransformer, examples: Sequence[Example], frozen: Frozen
 ) -> Loss:
-    """The student, as both encoders, learns the teacher's scores of the batch's documents (KL), beside InfoNCE (Appendix
-    C.2; Ren et al. 2021)."""
+    """The student, as both encoders, learns the teacher's scores of the batch's documents (KL), beside InfoNCE
+    (Appendix C.2; Ren et al. 2021)."""
     import torch
 
     encode = Encoded(student, training.query.prefix)
@@ -135,7 +137,7 @@ def distillation_loss(
     def loss(batch: Positions) -> Tensor:
         queries = encode([texts[0][position] for position in batch])
         columns = [[column[position] for position in batch] for column in texts[1:]]
-        documents = plain([text for column in columns for text in column]).split(len(batch))
+        documents = torch.split(plain([text for column in columns for text in column]), len(batch))
         total = queries.new_zeros(())
         if stage.contrastive:
             total = total + stage.contrastive * contrastive(queries, documents)
