@@ -276,6 +276,15 @@ class Verdict(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class Asked(Struct, frozen=True):
+    """How a run was asked for: enough for the same command to be given again. No key stands in it."""
+
+    folder: str
+    """Where relative paths began."""
+    options: tuple[str, ...]
+    """Of `ragrounds run`."""
+
+
 class Run(Struct, frozen=True, kw_only=True):
     """Agent × benchmark split × epochs. The same fingerprint continues the same run."""
 
@@ -291,3 +300,5 @@ class Run(Struct, frozen=True, kw_only=True):
     """All that the fingerprint covers: code version, prompts' hashes, corpus version, model, parameters."""
     created: float
     origin: Literal["replayed", "imported"] = "replayed"
+    asked: Asked | None = None
+    """``None``: not known (imported, or made before this was kept)."""

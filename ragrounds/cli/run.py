@@ -64,6 +64,7 @@ def run_command(
         None, help="Progress: full, plain, json, none; viewer opens the trace viewer. [default: by terminal]"
     ),
     as_json: bool = typer.Option(False, "--json", help="The comparison as JSON on stdout."),
+    only_run: str | None = typer.Option(None, hidden=True, help="The run to go on with: `ragrounds runs resume`."),
 ) -> None:
     """Replay a benchmark through agents, score every answer, and compare the agents on accuracy and cost.
 
@@ -82,6 +83,8 @@ def run_command(
 
       ragrounds run --agent direct --agent 'vanilla_rag[top_k=8]' --until 'separated(direct, vanilla_rag) @ 95%'
     """
+    given = dict(locals())
+
     import asyncio
     from contextlib import ExitStack
 
@@ -90,6 +93,7 @@ def run_command(
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.cli.ordering import chosen_order, in_order
     from ragrounds.cli.piloting import Piloting
+    from ragrounds.cli.resuming import asked_again
     from ragrounds.cli.spreading import replayer
     from ragrounds.cli.stopping import follow, settle
     from ragrounds.cli.watching import ViewerProgress
@@ -138,6 +142,8 @@ def run_command(
             home=chosen.home,
             epochs=epochs,
             new=new,
+            only=only_run,
+            asked=asked_again({**given, "model": name, "base_url": url.split(",") if url else []}),
             progress=lambda what, count: (
                 say(f"{corpus}: {what}, {count:,} passages") if count % 100_000 == 0 and count else None
             ),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import typer
 
+from ragrounds.cli.resuming import resume_command
 from ragrounds.cli.sweeping import gc_command
 
 runs_app = typer.Typer(help="What the store holds: list, show, go on with, remove.", no_args_is_help=True)
+runs_app.command("resume", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(resume_command)
 runs_app.command("gc")(gc_command)
 
 
@@ -40,6 +42,27 @@ def list_runs(as_json: bool = typer.Option(False, "--json", help="As JSON.")) ->
         count = f"{sum(done[run.id].values()):,}/{run.count * run.epochs:,}"
         table.add_row(Text(run.id), Text(run.agent), Text(run.benchmark), count, created)
     results_console().print(table)
+
+
+@runs_app.command("show")
+def show_run(
+    run: str = typer.Argument(help="A run: an id, the beginning of one, or an agent's text."),
+    as_json: bool = typer.Option(False, "--json", help="As JSON."),
+) -> None:
+    """Show what a run is (all that its fingerprint covers), how far it is, what it read, and what it cost."""
+    from ragrounds.cli.common import open_store, print_json, settings
+    from ragrounds.evals.comparison import compare
+    from ragrounds.evals.store.leasing import worker
+    from ragrounds.ui.run_sheets import print_run
+
+    with open_store(settings()) as store:
+        found = store.run(run)
+        comparison = compare(store, [found]) if store.done(found) else None
+        at_work = worker(store.engine, found.id)
+    if as_json:
+        print_json({"run": found, "at_work": at_work, "comparison": comparison})
+    else:
+        print_run(found, at_work, comparison)
 
 
 @runs_app.command("rm")

@@ -24,7 +24,7 @@ from ragrounds.graphs import catalogue
 from ragrounds.models.opening import BASELINE, open_model, starts_server, with_defaults
 from ragrounds.models.prices import Price
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Run
+from ragrounds.records import Asked, Run
 from ragrounds.specs import Value
 from ragrounds.tools.opening import Progress, open_searcher
 
@@ -79,20 +79,28 @@ def plan(
     home: Path,
     epochs: int = 1,
     new: bool = False,
+    only: str | None = None,
+    asked: Asked | None = None,
     progress: Progress | None = None,
 ) -> list[Strand]:
-    """One strand an agent. A run of the same fingerprint is gone on with, unless `new`.
+    """One strand an agent. A run of the same fingerprint is gone on with, unless `new`; `only` names the one run that
+    is to be gone on with. `asked`: how new runs were asked for, apart from their agents.
 
     Nothing is sent to a model and nothing is written before every agent is found to be in order.
 
     Raises:
-        UserError: as :func:`opened`.
+        UserError: as :func:`opened`; or the run named by `only` was made by something else than this.
     """
-    return [
-        Strand(begun_run(store, benchmark, *parts, epochs, new), *parts)
-        for one in opened(recipe, home, progress=progress)
-        for parts in [(one.agent, one.models, one.searcher)]
-    ]
+    strands: list[Strand] = []
+    for text, one in zip(recipe.agents, opened(recipe, home, progress=progress), strict=True):
+        parts = (one.agent, one.models, one.searcher)
+        if only is not None:
+            run = same_run(store.run(only), identity(benchmark, *parts, epochs))
+        else:
+            again = Asked(asked.folder, (*asked.options, "--agent", text)) if asked else None
+            run = begun_run(store, benchmark, *parts, epochs, new, again)
+        strands.append(Strand(run, *parts))
+    return strands
 
 
 def own_corpus(benchmark: Benchmark) -> str | None:
@@ -161,6 +169,7 @@ def begun_run(
     searcher: Searcher | None,
     epochs: int,
     new: bool,
+    asked: Asked | None = None,
 ) -> Run:
     """The run of this identity that the store has, unless `new`; else one that is written down now."""
     covered = identity(benchmark, agent, models, searcher, epochs)
@@ -178,6 +187,7 @@ def begun_run(
         fingerprint=print_,
         identity=covered,
         created=now(),
+        asked=asked,
     )
     try:
         store.add_run(run, benchmark.questions, benchmark.golds)
@@ -186,6 +196,22 @@ def begun_run(
         if not isinstance(error.__cause__, sa.exc.IntegrityError) or other is None:
             raise
         return other  # another process has begun it in this moment
+    return run
+
+
+def same_run(run: Run, covered: Mapping[str, Any]) -> Run:
+    """The run, if this is its identity still.
+
+    Raises:
+        UserError: it is not; names what differs.
+    """
+    if fingerprint(covered) != run.fingerprint:
+        plain = msgspec.json.decode(msgspec.json.encode(covered))
+        differing = sorted(key for key in {*plain, *run.identity} if plain.get(key) != run.identity.get(key))
+        raise UserError(
+            f"The run {run.id} cannot go on as what it was: {', '.join(differing) or 'its identity'} would be another "
+            "now. What it has stays; `ragrounds run` with the options of now makes a run of its own."
+        )
     return run
 
 

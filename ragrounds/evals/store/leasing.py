@@ -145,6 +145,13 @@ class Lease:
             raise writing_failed(self._engine, error) from error
 
 
+def worker(engine: sa.Engine, run: str) -> str:
+    """Who says to be working at a run; empty: nobody."""
+    with engine.connect() as connection:
+        held = connection.execute(sa.select(_leases).where(_leases.c.run == run)).first()
+    return f"process {held.pid} on {held.host}" if held else ""
+
+
 def _here() -> dict[str, object]:
     """This process, as others know it. The machine is its boot and its process ids' name space: containers may share
     one name, and a name stays when the machine is started anew."""

@@ -1,0 +1,65 @@
+"""One run: what it is, how far it is, what it read and cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from ragrounds.evals.comparison import Comparison, Row
+from ragrounds.records import Run
+from ragrounds.ui.figures import dollars, duration, tokens
+from ragrounds.ui.tables import results_console
+from ragrounds.ui.text import safe
+
+
+def print_run(run: Run, at_work: str, comparison: Comparison | None) -> None:
+    """A run's identity and figures, on stdout. `at_work`: who is making it; empty: nobody."""
+    console = results_console()
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    rows = list(_about(run, at_work))
+    if comparison is not None:
+        rows += _figures(comparison.rows[0])
+        for one in comparison.tables:
+            readings = ", ".join(f"{count:,} {name}" for name, count in one.lines[0].readings.items())
+            rows.append((f"readings ({one.protocol})", readings))
+    rows += [(f"identity: {name}", _plain(value)) for name, value in run.identity.items()]
+    for name, value in rows:
+        table.add_row(Text(safe(name)), Text(safe(value, 2000)))
+    console.print(table)
+
+
+def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
+    asked = " ".join(run.asked.options) if run.asked else "not known"
+    return [
+        ("run", run.id),
+        ("agent", run.agent),
+        ("benchmark", f"{run.benchmark}, {run.count:,} questions × {run.epochs}"),
+        ("created", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created)) + f", {run.origin}"),
+        ("fingerprint", run.fingerprint),
+        *([("asked for by", f"ragrounds run {asked}")] if run.origin == "replayed" else []),
+        *([("worked at by", at_work)] if at_work else []),
+    ]
+
+
+def _figures(row: Row) -> list[tuple[str, str]]:
+    used = f"{tokens(row.usage.input)} in, {tokens(row.usage.output)} out" if row.usage else "unknown"
+    return [
+        ("attempts", ", ".join(f"{count:,} {status}" for status, count in row.statuses.items() if count)),
+        ("calls", f"{row.calls:,}"),
+        ("tokens", used),
+        ("spent", dollars(row.spent)),
+        ("cold", dollars(row.cold)),
+        ("time a question", duration(row.seconds)),
+    ]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_plain(item)}" for name, item in value.items()) or "-"
+    return "-" if value is None else str(value)
