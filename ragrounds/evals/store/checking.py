@@ -146,6 +146,8 @@ class Strange:
         self._at = f"judges' calls of {run.id}"
         for row in self._rows(schema.gradings, own(schema.gradings, "run", number)):
             self._marks.mark(self._marks.calls, [row.key])
+            if row.body is not None:
+                checked(row.body)
         self._at = f"claims of {run.id}"
         for row in self._rows(schema.stoppings, own(schema.stoppings, "run", number)):
             checked(row.body)

@@ -100,7 +100,8 @@ def _check(engine: sa.Engine) -> None:
                     raise UserError(f"{shown(engine)} is not a store of ragrounds: it holds the {kind} {table!r}.")
             found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
             if found != "ok":
-                raise UserError(f"{shown(engine)} is damaged: {found}.")
+                said = " ".join(str(found).split())  # it may have several lines
+                raise UserError(f"{shown(engine)} is damaged: {said}.")
     except sa.exc.DatabaseError as error:
         raise UserError(f"{shown(engine)} cannot be read: {error.orig}.") from error
 

@@ -149,4 +149,9 @@ def _to_4(connection: sa.Connection) -> None:
     frozen.create_all(connection, [made])
 
 
-MIGRATIONS: tuple[Migration, ...] = (Migration(2, _to_2), Migration(3, _to_3), Migration(4, _to_4))
+def _to_5(connection: sa.Connection) -> None:
+    """What a judge's call cost when it was made."""
+    add_column(connection, "gradings", sa.Column("body", sa.LargeBinary))
+
+
+MIGRATIONS: tuple[Migration, ...] = (Migration(2, _to_2), Migration(3, _to_3), Migration(4, _to_4), Migration(5, _to_5))

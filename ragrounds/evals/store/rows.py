@@ -11,7 +11,7 @@ from msgspec import Struct
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.packing import Fetch, compress, decompress, pack, storable, unpack
 from ragrounds.evals.store.writer import Row
-from ragrounds.records import Attempt, Event, Run, Score, Usage
+from ragrounds.records import Attempt, Call, Event, Run, Score, Usage
 from ragrounds.texts import wellformed
 
 
@@ -72,6 +72,19 @@ def attempt_of(run: Run, row: Any, fetch: Fetch | None) -> Attempt:
 def score_rows(scores: Iterable[Score], number: int) -> list[Row]:
     """The rows of some scores of the run `number`."""
     return [(schema.scores, _score_row(score, number)) for score in scores]
+
+
+def grading_rows(calls: Iterable[Call], number: int) -> list[Row]:
+    """The rows of judges' calls for the run `number`: of those that gave a reply, each once."""
+    known: dict[str, Call] = {}
+    for call in calls:
+        # Where a call was made and then reused, it was paid.
+        if call.key and not call.error and (call.key not in known or known[call.key].cached):
+            known[call.key] = msgspec.structs.replace(call, faults=())
+    return [
+        (schema.gradings, {"run": number, "key": bytes.fromhex(key), "body": compress(msgspec.msgpack.encode(call))})
+        for key, call in known.items()
+    ]
 
 
 def blob_rows(apart: Mapping[bytes, bytes]) -> list[Row]:

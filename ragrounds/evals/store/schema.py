@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-VERSION = 4
+VERSION = 5
 """Raised with every change of a table; an older store is migrated when it is opened, a newer one is refused."""
 
 metadata = sa.MetaData()
@@ -103,6 +103,7 @@ gradings = sa.Table(
     metadata,
     sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
     sa.Column("key", sa.LargeBinary, primary_key=True),
+    sa.Column("body", sa.LargeBinary, comment="the call, with its price; null: graded before version 5"),
     comment="Calls that judges of a run's answers made or reused: its scores rest on them, no attempt names them.",
     sqlite_with_rowid=False,
 )

@@ -15,7 +15,7 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, open_engine, shown, upsert, writing_failed
 from ragrounds.evals.store.outlines import Item
 from ragrounds.evals.store.packing import compress, decompress, unpack
-from ragrounds.evals.store.rows import attempt_of, attempt_rows, run_body, run_of, score_rows
+from ragrounds.evals.store.rows import attempt_of, attempt_rows, grading_rows, run_body, run_of, score_rows
 from ragrounds.evals.store.writer import Row, Writer, group
 from ragrounds.records import Attempt, Call, Gold, Question, Run, Score
 
@@ -187,10 +187,9 @@ class Store:
 
     def add_scores(self, run: Run, scores: Iterable[Score], calls: Iterable[Call] = ()) -> None:
         """Write scores; one of the same protocol, question and epoch is replaced. `calls`: the judges' calls that they
-        rest on, so that `gc` keeps them and an export takes them along."""
+        rest on, so that the ledger counts them, `gc` keeps them and an export takes them along."""
         number = self._number(run)
-        keys = (bytes.fromhex(call.key) for call in calls if call.key and not call.error)
-        self._write([*score_rows(scores, number), *((schema.gradings, {"run": number, "key": key}) for key in keys)])
+        self._write([*score_rows(scores, number), *grading_rows(calls, number)])
 
     def scores(self, run: Run, protocol: str | None = None) -> list[Score]:
         """Scores of a run, of one protocol or of all."""
