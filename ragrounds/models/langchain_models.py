@@ -10,6 +10,7 @@ import msgspec
 
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun, UserError
+from ragrounds.models.context_lengths import too_long
 from ragrounds.models.faults import CallFailed, Transient, redacted
 from ragrounds.models.langchain_messages import messages_of, read_message
 from ragrounds.models.openai_answers import retry_after
@@ -117,6 +118,6 @@ def _meaning(error: Exception, model: str) -> Exception:
         return Transient("rate_limit" if status == 429 else "server", said, status, wish)
     if status is None and any(part in type(error).__name__ for part in _PASSING):
         return Transient("connection", said)
-    if "context" in said and ("length" in said or "window" in said):
-        return CallFailed("context_too_long", said)
+    if long := too_long("", said):
+        return long.failed(said)
     return CallFailed("bad_request", f"{type(error).__name__}: {said}")

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.errors import StopRun
+from ragrounds.models.context_lengths import TooLong, too_long
 from ragrounds.models.faults import CallFailed, Transient, redacted
 from ragrounds.models.transport import Answered
 from ragrounds.records import Reply, ToolCall, Usage
@@ -133,7 +134,7 @@ def read_error(answered: Answered, model: str, base_url: str | None, key: str) -
     """
     status = answered.status
     server = base_url or "the OpenAI API"
-    code, said = _said(answered, key)
+    code, said, fields = _said(answered, key)
     if status in (401, 403):
         raise StopRun(f"{server} refused the key ({status}): {said}. Check OPENAI_API_KEY.")
     if status == 404:
@@ -142,12 +143,14 @@ def read_error(answered: Answered, model: str, base_url: str | None, key: str) -
         raise StopRun(f"{server}: no credit left (429): {said}")
     if status == 429:
         raise Transient("rate_limit", said, status, retry_after(answered.headers))
+    if long := too_long(code, said, fields):  # some servers answer 500 to it, and would again
+        raise long.failed(said)
     if status in (408, 409) or status >= 500:
         raise Transient("server", said, status, retry_after(answered.headers))
     if code == "content_filter" or "content management policy" in said:
         return Reply(text="", finish="content_filter", model=model)
-    if code == "context_length_exceeded" or "context length" in said or "maximum context" in said or status == 413:
-        raise CallFailed("context_too_long", said)
+    if status == 413:
+        raise TooLong(None, None).failed(said)
     raise CallFailed("bad_request", f"{status}: {said}")
 
 
@@ -166,7 +169,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _said(answered: Answered, key: str) -> tuple[str, str]:
+def _said(answered: Answered, key: str) -> tuple[str, str, dict[str, object]]:
+    """Code, message and all fields of an error."""
     try:
         body = msgspec.json.decode(answered.body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -176,7 +180,8 @@ def _said(answered: Answered, key: str) -> tuple[str, str]:
         code, message = str(inner.get("code") or inner.get("type") or ""), str(inner.get("message") or inner)
     else:
         code, message = "", str(inner or "no reason was given")
-    return code, redacted(" ".join(message.split()), key)[:500]
+    fields = inner if isinstance(inner, dict) else {}
+    return code, redacted(" ".join(message.split()), key)[:500], fields
 
 
 def _usage(usage: _Usage | None) -> Usage | None:

@@ -1,0 +1,86 @@
+"""A prompt that is too long for its model, as servers say it: how long it was, and how long it may be."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from ragrounds.models.faults import CallFailed
+
+_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"})
+_ABOUT = re.compile(
+    r"maximum context length|context length|context size|context window|maximum model length|"
+    r"prompt is too long|input token count|maximum input length|too long for the model",
+    re.IGNORECASE,
+)
+_NUMBER = r"(\d[\d,]*)"
+_LIMITS = tuple(
+    re.compile(pattern.replace("#", _NUMBER), re.IGNORECASE)
+    for pattern in (
+        r"context (?:length|window|size)(?: of this model)? (?:is|of)(?: only)? # ?(?:tokens)?",
+        r"context (?:length|window|size)\D{0,12}\(#",
+        r"maximum model length of #",
+        r"> # maximum",
+        r"maximum number of tokens allowed \(#",
+        r"with # maximum context length",
+        r"`max_new_tokens` must be <= #",
+    )
+)
+_SIZES = tuple(
+    re.compile(pattern.replace("#", _NUMBER), re.IGNORECASE)
+    for pattern in (
+        r"resulted in # tokens",
+        r"requested(?: a total of)? # tokens",
+        r"you sent #",
+        r"\(length #\)",
+        r"passed # input tokens",
+        r"request has # input tokens",
+        r"request \(# tokens\)",
+        r"input \(# tokens\)",
+        r"input token count \(#\)",
+        r"too long: # tokens",
+        r"contains # tokens",
+        r"Given: # `inputs` tokens",
+    )
+)
+
+
+class TooLong(Struct, frozen=True):
+    """What a server said of a prompt that is too long for its model; ``None``: it did not say."""
+
+    size: int | None
+    """Tokens asked for, with those of the answer where the server counts them in."""
+    limit: int | None
+    """Tokens that the model takes."""
+
+    def failed(self, said: str) -> CallFailed:
+        """The failure, with both figures first."""
+        size = f"{self.size:,} tokens" if self.size is not None else "a size the server does not tell"
+        limit = f"{self.limit:,}" if self.limit is not None else "not told"
+        return CallFailed("context_too_long", f"{size}, the model's limit is {limit}: {said}")
+
+
+def too_long(code: str, said: str, fields: dict[str, object] | None = None) -> TooLong | None:
+    """What an error says of a prompt's length; ``None``: it is another error.
+
+    Args:
+        code: The error's code or type.
+        said: Its message.
+        fields: Its other fields: llama.cpp gives figures of their own.
+    """
+    if code not in _CODES and not _ABOUT.search(said):
+        return None
+    fields = fields or {}
+    size, limit = fields.get("n_prompt_tokens"), fields.get("n_ctx")
+    return TooLong(
+        size if isinstance(size, int) else _first(_SIZES, said),
+        limit if isinstance(limit, int) else _first(_LIMITS, said),
+    )
+
+
+def _first(patterns: tuple[re.Pattern[str], ...], said: str) -> int | None:
+    for pattern in patterns:
+        if found := pattern.search(said):
+            return int(found.group(1).replace(",", ""))
+    return None
