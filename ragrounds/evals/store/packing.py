@@ -1,11 +1,16 @@
-"""Records as bytes: MessagePack, zstd, and every long text apart, once, under its hash."""
+"""Records as bytes: MessagePack, zstd, and every long text apart, once, under its hash.
+
+A text of several lines is kept line by line, so that a passage stands in the store once, however many searches found
+it and however many prompts hold it, behind whatever number or title.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,7 +27,14 @@ _LARGEST = 256 << 20
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 Fetch = Callable[[Iterable[bytes]], Mapping[bytes, str]]
-_REF = 1
+_REF, _WOVEN = 1, 2
+"""Codes of MessagePack extensions: the hash of a text; a text's parts in order, written out or by their hashes."""
+_TAIL = 48
+"""Characters at a text's end by which one that was stored before is found again behind others."""
+_KEPT = 4096
+"""Texts that are found again."""
+_CACHED = 4000
+"""Characters up to which a text's compressed form is kept in memory for the next time."""
 _local = threading.local()
 
 
@@ -48,17 +60,17 @@ def unpack(data: bytes, kind: type[T], fetch: Fetch) -> T:
     missing: list[bytes] = []
     known: dict[bytes, str] = {}
 
-    def text(code: int, hash: memoryview) -> str:
-        found = known.get(bytes(hash))
+    def text(hash: bytes) -> str:
+        found = known.get(hash)
         if found is None:
-            missing.append(bytes(hash))
+            missing.append(hash)
         return found or ""
 
-    plain = msgspec.msgpack.decode(body, ext_hook=text)
+    plain = _decoded(body, text)
     if missing:
         known.update(fetch(missing))
         missing = []
-        plain = msgspec.msgpack.decode(body, ext_hook=text)
+        plain = _decoded(body, text)
         if missing:
             raise KeyError(f"the store lacks {len(missing)} texts that a record refers to")
     return msgspec.convert(plain, kind, strict=False)
@@ -72,11 +84,20 @@ def loose(data: bytes) -> tuple[Any, set[bytes]]:
     """
     hashes: set[bytes] = set()
 
-    def text(code: int, hash: memoryview) -> str:
-        hashes.add(bytes(hash))
+    def text(hash: bytes) -> str:
+        hashes.add(hash)
         return ""
 
-    return msgspec.msgpack.decode(checked(data), ext_hook=text), hashes
+    return _decoded(checked(data), text), hashes
+
+
+def _decoded(body: bytes, text: Callable[[bytes], str]) -> Any:
+    def read(code: int, data: memoryview) -> str:
+        if code == _REF:
+            return text(bytes(data))
+        return "".join(msgspec.msgpack.decode(data, ext_hook=read))
+
+    return msgspec.msgpack.decode(body, ext_hook=read)
 
 
 def checked(data: bytes) -> bytes:
@@ -116,11 +137,7 @@ def decompress(data: bytes) -> bytes:
 
 def _without_long(value: Any, apart: dict[bytes, bytes]) -> Any:
     if isinstance(value, str):
-        if len(value) < LONG:
-            return value
-        digest, data = _apart(value)
-        apart[digest] = data
-        return msgspec.msgpack.Ext(_REF, digest)
+        return value if len(value) < LONG else _kept(value, apart)
     if isinstance(value, dict):
         return {key: _without_long(item, apart) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -128,8 +145,51 @@ def _without_long(value: Any, apart: dict[bytes, bytes]) -> Any:
     return value
 
 
-@functools.lru_cache(maxsize=2048)
+def _kept(text: str, apart: dict[bytes, bytes]) -> msgspec.msgpack.Ext:
+    """A long text as the hashes of its long lines, with what stands between them."""
+    parts = list(_parts(text))
+    if parts == [text]:
+        return _reference(text, apart)
+    woven = [part if len(part) < LONG else _reference(part, apart) for part in parts]
+    return msgspec.msgpack.Ext(_WOVEN, msgspec.msgpack.encode(woven))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The parts of a text, in order: long lines, what was stored before at the end of a longer one, and the rest."""
+    between: list[str] = []
+    for line in text.splitlines(keepends=True):
+        bare = line.rstrip("\r\n")
+        if len(bare) < LONG:
+            between.append(line)
+            continue
+        before = _seen.get(bare[-_TAIL:], "")
+        start = len(bare) - len(before) if before and bare.endswith(before) else 0
+        between.append(bare[:start])
+        yield from filter(None, ["".join(between)])
+        yield bare[start:]
+        between = [line[len(bare) :]]
+    yield from filter(None, ["".join(between)])
+
+
+def _reference(text: str, apart: dict[bytes, bytes]) -> msgspec.msgpack.Ext:
+    digest, data = _cached(text) if len(text) <= _CACHED else _apart(text)
+    apart[digest] = data
+    return msgspec.msgpack.Ext(_REF, digest)
+
+
 def _apart(text: str) -> tuple[bytes, bytes]:
-    # The same passages come again and again: they are hashed and compressed once.
     raw = text.encode()
     return hash_of(raw), compress(raw)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _cached(text: str) -> tuple[bytes, bytes]:
+    # The same passages come again and again: they are hashed and compressed once.
+    _seen[text[-_TAIL:]] = text
+    for old in list(itertools.islice(_seen, max(0, len(_seen) - _KEPT))):
+        _seen.pop(old, None)
+    return _apart(text)
+
+
+_seen: dict[str, str] = {}
+"""The end of a text → the text, of those that were stored last."""
