@@ -1,26 +1,50 @@
-"""Questions of 24 kB each, all different: words drawn by a seed, in the form of a jsonl benchmark."""
+"""Questions over documents: each prompt 24 kB long, 27 of 5,000 documents and a question, all different.
+
+What is measured takes the questions as a jsonl benchmark and the documents from :func:`documents`, as an agent that
+retrieves does; peers without retrieval get the whole prompts in a file.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from pathlib import Path
 
-SIZE = 24_000
-WORDS = [
-    "patient", "serum", "dose", "renal", "chronic", "therapy", "lesion", "trial", "acute", "plasma", "marker",
-    "cardiac", "fever", "biopsy", "tumour", "insulin", "anaemia", "hepatic", "oxygen", "placebo", "risk", "onset",
-]  # fmt: skip
+DOCUMENTS = 5_000
+EACH = 27
+"""Documents in a prompt."""
+OPTIONS = {"A": "first", "B": "second", "C": "third", "D": "fourth"}
+SYLLABLES = ["car", "di", "o", "ne", "phro", "he", "pa", "to", "my", "al", "gia", "sis", "ti", "tis", "in", "hy", "per"]
 
 
-def write(path: Path, count: int) -> None:
-    """One question a line."""
+@functools.cache
+def library() -> tuple[str, ...]:
+    """5,000 documents of some 880 characters, of words as varied as a textbook's."""
     draw = random.Random(0)
-    paragraphs = [" ".join(draw.choices(WORDS, k=120)) for _ in range(400)]
-    with path.open("w", encoding="utf-8") as out:
+    words = ["".join(draw.choices(SYLLABLES, k=draw.randint(1, 4))) for _ in range(6_000)]
+    shares = [1 / (rank + 1) for rank in range(len(words))]
+    return tuple(" ".join(draw.choices(words, shares, k=150))[:880] for _ in range(DOCUMENTS))
+
+
+def documents(question: str) -> list[int]:
+    """The numbers of the documents for a question, by its text alone."""
+    return random.Random(question).sample(range(DOCUMENTS), EACH)
+
+
+def written(numbers: list[int]) -> str:
+    """The documents' part of a prompt."""
+    return "\n".join(f"Document [{place}] {library()[number]}" for place, number in enumerate(numbers))
+
+
+def write(folder: Path, count: int) -> tuple[Path, Path]:
+    """`count` questions: alone as a benchmark, and with their documents as prompts."""
+    alone, whole = folder / f"questions-{count}.jsonl", folder / f"prompts-{count}.jsonl"
+    with alone.open("w", encoding="utf-8") as short, whole.open("w", encoding="utf-8") as long:
         for number in range(count):
-            text = f"Case {number}. "
-            while len(text) < SIZE:
-                text += draw.choice(paragraphs) + "\n"
-            options = {"A": "first", "B": "second", "C": "third", "D": "fourth"}
-            out.write(json.dumps({"id": f"q{number}", "question": text, "options": options, "answer": "A"}) + "\n")
+            question = f"Case {number}: which of the four does the patient have?"
+            item = {"id": f"q{number}", "question": question, "options": OPTIONS, "answer": "A"}
+            short.write(json.dumps(item) + "\n")
+            item["question"] = written(documents(question)) + "\n" + question
+            long.write(json.dumps(item) + "\n")
+    return alone, whole

@@ -1,7 +1,9 @@
-"""The agent that is measured: three nodes, of which one asks the model."""
+"""The agent that is measured: three nodes, of which one asks the model. Its state holds the documents' numbers."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TypedDict
 
 from langgraph.graph import END, START, StateGraph
@@ -12,10 +14,14 @@ from ragrounds.graphs.answering import PROMPTS as PROMPTS
 from ragrounds.graphs.answering import answer_prompt
 from ragrounds.graphs.own import agent
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from questions import documents, written  # noqa: E402
+
 
 class State(TypedDict, total=False):
     question: str
-    plan: str
+    chosen: list[int]
     reply: str
     answer: str
 
@@ -34,11 +40,11 @@ def build() -> StateGraph[State, Context, State, State]:
 
 
 async def prepare(state: State, runtime: Runtime[Context]) -> State:
-    return {"plan": f"answer {runtime.context.stem.question_id}"}
+    return {"chosen": documents(runtime.context.stem.text)}
 
 
 async def ask(state: State, runtime: Runtime[Context]) -> State:
-    reply = await runtime.context.ask(answer_prompt(runtime.context))
+    reply = await runtime.context.ask(answer_prompt(runtime.context, written(state["chosen"])))
     return {"reply": reply.text}
 
 
