@@ -1,9 +1,14 @@
 """A chat-completions server for `ragrounds build`: a model whose every move is scripted.
 
-The script (JSON) gives each report, by its first 80 characters, a key and a fate; the key (``k17``) goes through all that
-the model writes, so that later prompts can be answered by the fate too. Fates: ``kept``, ``none``, ``bad STAGE`` (malformed as
-often as it is asked), ``once STAGE`` (malformed the first time alone), and what the checks must find: ``invented``,
-``early``, ``leak``, ``later``, ``beside``, ``plain``, ``other answer``, ``rewritten leak``, ``checker no``.
+The script (JSON) gives each report, by its first 80 characters, a key and a fate; the key (``k17``) goes through all
+that the model writes, so that later prompts can be answered by the fate too. Fates: ``kept``, ``none``, ``bad STAGE``
+(malformed as often as it is asked), ``once STAGE`` (malformed the first time alone), and what the checks must find:
+``invented``, ``early``, ``leak``, ``later``, ``beside``, ``plain``, ``other answer``, ``rewritten leak``,
+``checker no``.
+
+The truth (JSON) gives each query, by its text, the relevant documents by the first 60 characters of their text; such a
+document is labelled A, every other one D. What is listed under ``malformed`` is never labelled in a way that can be
+read: queries, or single documents as ``query|document``.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ STAGES = {
     "is what the report was published for": "follows",
     "You rewrite examination questions": "rewrite",
     "You check rewritten examination questions": "unchanged",
+    "You label how well passages": "labels",
 }
 MALFORMED = {
     "significance": '{"kind": "poem", "significance": "New."}',
@@ -39,6 +45,7 @@ MALFORMED = {
 }
 """One kind a stage: not among the words allowed, another type, out of range, no verdict, cut off, no value."""
 _FENCED = re.compile(r"### ([^\n]+)\n<<<\n(.*?)\n>>>", re.DOTALL)
+_NAMED = re.compile(r"^(p\d+):\n<<<\n(.*?)\n>>>", re.DOTALL | re.MULTILINE)
 _KEY = re.compile(r"\bk\d+\b")
 
 
@@ -46,7 +53,8 @@ class Server:
     """State of one server process."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        script = json.loads(options.script.read_text(encoding="utf-8"))
+        script = json.loads(options.script.read_text(encoding="utf-8")) if options.script else {}
+        self.truth = json.loads(options.truth.read_text(encoding="utf-8")) if options.truth else {}
         self.keys: dict[str, str] = {start: f"k{number}" for number, start in enumerate(script)}
         self.fates: dict[str, str] = {self.keys[start]: fate for start, fate in script.items()}
         self.latency: float = options.latency
@@ -74,7 +82,16 @@ class Server:
     def stage(self, messages: list[dict[str, str]]) -> str:
         return next(stage for words, stage in STAGES.items() if words in messages[0]["content"])
 
+    def _labels(self, prompt: str) -> str:
+        query, passages = _FENCED.findall(prompt)[0][1], _NAMED.findall(prompt)
+        malformed = self.truth["malformed"]
+        if query in malformed or any(f"{query}|{start(text)}" in malformed for _, text in passages):
+            return "None of them is any good."
+        return json.dumps({name: "A" if start(text) in self.truth[query] else "D" for name, text in passages})
+
     def answer(self, messages: list[dict[str, str]], occurrence: int) -> str:
+        if "You label how well passages" in messages[0]["content"]:
+            return self._labels(messages[-1]["content"])
         stage, given = self.stage(messages), dict(_FENCED.findall(messages[-1]["content"]))
         if "Report" in given:
             key = self.keys[given["Report"][:80]]
@@ -141,6 +158,11 @@ class Server:
         )
 
 
+def start(text: str) -> str:
+    """What a document is known by: its text without its title."""
+    return text.rpartition("\n")[2][:60]
+
+
 def sentences(text: str) -> list[str]:
     """A text's sentences, blanks collapsed."""
     return [sentence for sentence in re.split(r"(?<=[.!?])\s+", " ".join(text.split())) if sentence.strip()]
@@ -153,7 +175,8 @@ def last(events: list[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--script", type=Path, required=True)
+    parser.add_argument("--script", type=Path)
+    parser.add_argument("--truth", type=Path)
     parser.add_argument("--latency", type=float, default=0.0)
     server = Server(parser.parse_args())
     app = web.Application(client_max_size=64 * 2**20)

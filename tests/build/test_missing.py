@@ -1,0 +1,307 @@
+"""`ragrounds build false-negatives`: estimates by hand and by simulation, and end to end where the truth is known."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragrounds.build.missing.drawing import allotted, draw, read_bands
+from ragrounds.build.missing.estimating import Graded, estimate, tally
+from ragrounds.errors import UserError
+from ragrounds.evals.statistics import ratio_of_sums, stratified_mean
+from ragrounds.tools.opening import open_searcher
+from tests.build.casing import counted
+from tests.conftest import Cli
+from tests.servers.builder_server import start
+from tests.servers.process import ROOT, running
+
+BANDS = read_bands("10,25", 50)
+
+
+def test_bands_of_ranks() -> None:
+    assert BANDS == ((1, 10), (11, 25), (26, 50))
+    assert read_bands("10,25", 20) == ((1, 10), (11, 20))
+    assert read_bands("", 5) == ((1, 5),)
+    for bad in ("25,10", "0", "ten", "10,10"):
+        with pytest.raises(UserError, match="expected rising ranks"):
+            read_bands(bad, 50)
+
+
+def test_a_sample_is_spread_over_the_bands() -> None:
+    assert allotted([10, 15, 25], 12) == [4, 4, 4]
+    assert allotted([10, 15, 25], 11) == [4, 4, 3]
+    assert allotted([2, 15, 0], 12) == [2, 10, 0]
+    assert allotted([1, 1], 12) == [1, 1]
+    documents = [f"d{n}" for n in range(50)]
+    drawn = draw(documents, BANDS, 12, "seed")
+    assert drawn == draw(documents, BANDS, 12, "seed") != draw(documents, BANDS, 12, "other")
+    assert [sum(first <= documents.index(d) + 1 <= last for d in drawn) for first, last in BANDS] == [4, 4, 4]
+    assert drawn == sorted(drawn, key=documents.index)
+    assert draw(documents, BANDS, 0, "seed") == documents
+
+
+def graded(query: str, candidates: int, grades: dict[int, str | None], labelled: Sequence[int]) -> Graded:
+    return Graded(
+        query=query,
+        cluster="",
+        candidates=tuple(f"d{rank}" for rank in range(1, candidates + 1)),
+        grades={f"d{rank}": grade for rank, grade in grades.items()},
+        labelled=frozenset(f"d{rank}" for rank in labelled),
+    )
+
+
+def test_figures_of_whole_queries_are_counts() -> None:
+    bands = read_bands("2", 4)
+    # Found 4; labelled 1 and 3 (and one that is not found); relevant by the grades 1, 2 and 4.
+    one = graded("one", 4, {1: "S", 2: "A", 3: "B", 4: "A"}, [1, 3, 9])
+    two = graded("two", 3, {1: "D", 2: "C", 3: "S"}, [3])
+    found = estimate([one, two], bands, "SA")
+    assert (found.labelled.value, found.relevant.value) == (1.5, 2.0)
+    assert (found.false_positives.value, found.false_negatives.value) == (0.5, 1.0)
+    assert found.share is not None
+    assert found.share.value == 2 / 4  # unlabelled: 2 and 4 of the first, 1 and 2 of the second
+    assert found.completeness is not None
+    assert found.completeness.value == 2 / 4
+    assert [(band.graded, band.share and band.share.value) for band in found.bands] == [(3, 1 / 3), (1, 1.0)]
+    assert found.grades == {"A": 2, "B": 1, "C": 1, "D": 1, "S": 2}
+    assert (found.pairs, found.unreadable, found.left_out, found.sampled) == (7, 0, 0, False)
+    # Two queries with 2 and 0: the interval is of what two draws of them give.
+    assert (found.false_negatives.low, found.false_negatives.high) == (0.0, 2.0)
+
+
+def test_a_sampled_document_stands_for_its_band() -> None:
+    bands = read_bands("2", 6)
+    # Of ranks 1 and 2 one is graded, of 3 to 6 two: weights 2 and 2.
+    query = graded("one", 6, {2: "A", 3: "S", 5: "D"}, [5])
+    found = tally(query, bands, "SA")
+    assert found is not None
+    assert (found.false_negatives, found.false_positives, found.relevant) == (4.0, 2.0, 4.0)
+    assert (found.labelled, found.unlabelled) == (1, 5)
+    # A grade that cannot be read is no grade: the others of its band stand for it.
+    unread = tally(graded("one", 6, {1: None, 2: "A", 3: "S", 5: "D"}, [5]), bands, "SA")
+    assert unread == found
+    assert tally(graded("one", 6, {1: None, 2: None, 3: "S", 5: "D"}, [5]), bands, "SA") is None
+    both = [query, graded("two", 6, {1: None, 3: "S"}, [])]
+    assert estimate(both, bands, "SA").left_out == 1
+
+
+def test_the_bootstrap_of_a_ratio_is_that_of_a_mean_where_all_weigh_the_same() -> None:
+    values = [0.0, 1.0, 4.0, 2.0, 2.0, 7.0, 0.0, 3.0]
+    ratio = ratio_of_sums(values, [1.0] * 8, resamples=20_000)
+    mean = stratified_mean(values, ["all"] * 8, resamples=20_000)
+    assert ratio.value == mean.value
+    assert ratio.error == pytest.approx(mean.error, rel=0.03)
+    assert (ratio.low, ratio.high) == pytest.approx((mean.low, mean.high), abs=0.13)
+    together = ratio_of_sums([1.0, 0.0] * 4, [1.0] * 8, ["a", "a", "b", "b", "c", "c", "d", "d"])
+    assert (together.low, together.high) == (0.5, 0.5), "a cluster is drawn whole"
+    with pytest.raises(ValueError, match="must not add up to 0"):
+        ratio_of_sums([1.0], [0.0])
+
+
+@pytest.mark.parametrize("sample", [0, 12])
+def test_the_interval_holds_the_truth_as_often_as_it_says(sample: int) -> None:
+    """Drawn queries from a known distribution, 200 times: relevance falls with the rank and differs between queries."""
+    dice = random.Random(7)
+    truth = 0.0
+    for rank in range(1, 51):
+        truth += sum(min(1.0, ease / rank) for ease in (0.5, 1.0, 4.0)) / 3
+    held, values = 0, []
+    for trial in range(200):
+        queries = []
+        for number in range(60):
+            ease = dice.choice((0.5, 1.0, 4.0))
+            real = {f"d{rank}": "A" if dice.random() < ease / rank else "D" for rank in range(1, 51)}
+            drawn = draw(list(real), BANDS, sample, f"{trial} {number}")
+            grades: dict[str, str | None] = {document: real[document] for document in drawn}
+            queries.append(
+                Graded(query=str(number), cluster="", candidates=tuple(real), grades=grades, labelled=frozenset())
+            )
+        found = estimate(queries, BANDS, "SA", seed=trial, resamples=300).false_negatives
+        held += found.low <= truth <= found.high
+        values.append(found.value)
+    mean = sum(values) / len(values)
+    spread = (sum((value - mean) ** 2 for value in values) / len(values)) ** 0.5
+    assert abs(mean - truth) < 3 * spread / 200**0.5, "no bias"
+    assert 0.90 <= held / 200 <= 0.99
+
+
+def folder_of_the_sample(folder: Path) -> dict[str, list[str]]:
+    """The shipped corpus and questions as a BEIR folder; gives query → labelled documents."""
+    (folder / "qrels").mkdir(parents=True)
+    sample = ROOT / "ragrounds" / "sample"
+    (folder / "corpus.jsonl").write_bytes((sample / "corpus.jsonl").read_bytes())
+    questions = [json.loads(line) for line in (sample / "questions.jsonl").open(encoding="utf-8")][:40]
+    queries = [json.dumps({"_id": each["id"], "text": each["question"]}) for each in questions]
+    (folder / "queries.jsonl").write_text("\n".join(queries))
+    labelled = {each["id"]: list(each["documents"]) for each in questions}
+    write_labels(folder, labelled)
+    return labelled
+
+
+def write_labels(folder: Path, labelled: dict[str, list[str]]) -> None:
+    lines = [f"{query}\t{document}\t1" for query, all_ in labelled.items() for document in all_]
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "\n".join(lines) + "\n")
+
+
+def read(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Documents and queries by id."""
+    found = []
+    for name in ("corpus.jsonl", "queries.jsonl"):
+        rows = [json.loads(line) for line in (folder / name).open(encoding="utf-8") if line.strip()]
+        found.append({row["_id"]: row["text"] for row in rows})
+    return found[0], found[1]
+
+
+def write_truth(
+    path: Path, folder: Path, relevant: dict[str, list[str]], malformed: Sequence[tuple[str, str]] = ()
+) -> None:
+    """For the server: `malformed` are pairs of query and document; without a document, whole queries."""
+    texts, queries = read(folder)
+    truth: dict[str, list[str]] = {
+        queries[query]: [start(texts[document]) for document in all_] for query, all_ in relevant.items()
+    }
+    truth["malformed"] = [
+        f"{queries[query]}|{start(texts[document])}" if document else queries[query] for query, document in malformed
+    ]
+    path.write_text(json.dumps(truth))
+
+
+def ranking(folder: Path, home: Path, depth: int = 50) -> dict[str, list[str]]:
+    """What BM25 finds, asked here for itself."""
+    searcher = open_searcher("bm25", f"beir:{folder}", home)
+    queries = read(folder)[1]
+    return {
+        id: [passage.document for passage in asyncio.run(searcher.search(text, depth))] for id, text in queries.items()
+    }
+
+
+def judgements(path: Path) -> set[tuple[str, str]]:
+    return {(query, document) for query, document, _ in map(str.split, path.read_text().splitlines()[1:])}
+
+
+def test_missing_labels_are_found_and_counted(command: Cli, tmp_path: Path, home: Path) -> None:
+    folder, out = tmp_path / "tiny", tmp_path / "mended"
+    labelled = folder_of_the_sample(folder)
+    found = ranking(folder, home)
+    # The truth: a part of the labels, and documents at some ranks that nobody labelled.
+    relevant = {
+        query: [*all_[: number % 2 + 1], *[d for d in found[query][number % 5 :: 9] if d not in all_]]
+        for number, (query, all_) in enumerate(labelled.items())
+    }
+    first, second = list(labelled)[:2]
+    write_truth(tmp_path / "truth.json", folder, relevant, [(first, ""), (second, found[second][3])])
+    with running("builder_server", "--truth", str(tmp_path / "truth.json")) as server:
+        ordered = ["build", "false-negatives", f"beir:{folder}", "--out", str(out), "--model", "openai:grader"]
+        ordered += ["--base-url", server.url, "--display", "none", "--json"]
+        done = command(*ordered)
+        stats = server.stats()
+        assert done.returncode == 0, done.stderr
+        assert command(*ordered).stdout == done.stdout
+        assert server.stats() == stats
+    card = json.loads(done.stdout)
+    assert counted(card) == {
+        "intake": (40, 40, {}),
+        "sample": (40, 40, {}),
+        "run": (40, 40, {}),
+        "candidates": (40, 40, {}),
+        "grade": (40, 39, {"no model gave a label that can be read": 1}),
+    }
+    figures = card["made"]["figures"]["missing"]
+    # By hand: all queries but the one without a readable grade; of the second a call of ten documents is lost.
+    counts = [
+        len([d for d in relevant[query] if d in found[query] and d not in labelled[query]])
+        for query in labelled
+        if query not in (first, second)
+    ]
+    rows = [json.loads(line) for line in (out / "grades.jsonl").open()]
+    assert sum(row["grade"] is None for row in rows) == figures["unreadable"] == 10
+    assert {row["query"] for row in rows if row["grade"] is None} == {second}
+    lost = {row["document"] for row in rows if row["grade"] is None}
+    assert found[second][3] in lost
+    by_query = [row for row in rows if row["query"] == second]
+    expanded = 0.0
+    for low, high in BANDS:
+        inside = [row for row in by_query if low <= row["rank"] <= high]
+        readable = [row for row in inside if row["grade"]]
+        expanded += sum(row["false_negative"] for row in readable) * len(inside) / len(readable)
+    assert figures["false_negatives"]["value"] == pytest.approx((sum(counts) + expanded) / 39)
+    assert figures["queries"] == 39
+    assert 0 < figures["false_negatives"]["low"] < figures["false_negatives"]["value"]
+    exact = {(query, document) for query, all_ in relevant.items() for document in all_ if document in found[query]}
+    wanted = {(q, d) for q, d in exact if q != first and d not in labelled[q] and not (q == second and d in lost)}
+    original, mended = judgements(out / "qrels" / "original.tsv"), judgements(out / "qrels" / "test.tsv")
+    assert original == {(q, d) for q, all_ in labelled.items() for d in all_ if q != first}
+    assert mended == original | wanted
+    assert wanted
+
+    added = command("data", "add", "beir/mended", str(out))
+    assert added.returncode == 0, added.stderr
+    before, after = (
+        json.loads(command("retrieve", "--benchmark", f"beir:{out}", "--split", split, "--json").stdout)
+        for split in ("original", "test")
+    )
+    assert before["queries"] == after["queries"] == 39
+    assert before["nDCG@10"] != after["nDCG@10"]
+
+
+def test_a_sample_of_the_documents_estimates_what_all_of_them_say(command: Cli, tmp_path: Path, home: Path) -> None:
+    folder = tmp_path / "tiny"
+    labelled = folder_of_the_sample(folder)
+    found = ranking(folder, home)
+    relevant = {query: all_ + found[query][:8] for query, all_ in labelled.items()}
+    write_truth(tmp_path / "truth.json", folder, relevant)
+    figures: dict[str, dict[str, Any]] = {}
+    with running("builder_server", "--truth", str(tmp_path / "truth.json")) as server:
+        for sample in ("0", "12"):
+            out = tmp_path / f"sample-{sample}"
+            done = command(
+                *["build", "false-negatives", f"beir:{folder}", "--out", str(out), "--model", "openai:grader"],
+                *["--base-url", server.url, "--display", "none", "--json", "--sample", sample],
+            )
+            assert done.returncode == 0, done.stderr
+            figures[sample] = json.loads(done.stdout)["made"]["figures"]["missing"]
+    whole, part = figures["0"], figures["12"]
+    missed = [len(set(found[query][:8]) - set(all_)) for query, all_ in labelled.items()]
+    assert whole["false_negatives"]["value"] == pytest.approx(sum(missed) / 40)
+    assert (whole["sampled"], part["sampled"]) == (False, True)
+    assert part["pairs"] == sum(min(12, len(all_)) for all_ in found.values())
+    assert part["false_negatives"]["low"] <= whole["false_negatives"]["value"] <= part["false_negatives"]["high"]
+    assert part["false_negatives"]["error"] > whole["false_negatives"]["error"]
+
+
+@pytest.mark.data
+def test_labels_taken_away_are_found_again(command: Cli, tmp_path: Path, home: Path, data: Path) -> None:
+    """MED is judged as a whole, so that its truth is known: every second label is taken away, and a grader that knows
+    the truth must find exactly those among them that BM25 finds."""
+    real, folder = data / "beir" / "medline_med1033", tmp_path / "med"
+    folder.mkdir()
+    for name in ("corpus.jsonl", "queries.jsonl"):
+        (folder / name).write_bytes((real / name).read_bytes())
+    (folder / "qrels").mkdir()
+    truth: dict[str, list[str]] = {}
+    for query, document in sorted(judgements(real / "qrels" / "test.tsv")):
+        truth.setdefault(query, []).append(document)
+    kept = {query: all_[::2] for query, all_ in truth.items()}
+    write_labels(folder, kept)
+    write_truth(tmp_path / "truth.json", folder, truth)
+    out = tmp_path / "mended"
+    with running("builder_server", "--truth", str(tmp_path / "truth.json")) as server:
+        done = command(
+            *["build", "false-negatives", f"beir:{folder}", "--out", str(out), "--model", "openai:grader"],
+            *["--base-url", server.url, "--display", "none", "--json"],
+        )
+    assert done.returncode == 0, done.stderr
+    found = ranking(folder, home)
+    by_hand = {(q, d) for q, all_ in truth.items() for d in all_[1::2] if d in found[q]}
+    figures = json.loads(done.stdout)["made"]["figures"]["missing"]
+    assert len(by_hand) > 200
+    assert figures["false_negatives"]["value"] * len(truth) == pytest.approx(len(by_hand))
+    assert figures["false_positives"]["value"] == 0
+    mended = judgements(out / "qrels" / "test.tsv")
+    assert mended - judgements(out / "qrels" / "original.tsv") == by_hand
