@@ -18,6 +18,7 @@ from ragrounds.cli.graph import graph_app
 from ragrounds.cli.importing import import_app
 from ragrounds.cli.index import index_app
 from ragrounds.cli.judge import judge_app
+from ragrounds.cli.ledger import ledger_command
 from ragrounds.cli.listing import agents_command
 from ragrounds.cli.report import report_command
 from ragrounds.cli.retrieve import retrieve
@@ -59,6 +60,7 @@ def _options(
 app.command("run")(run_command)
 app.add_typer(import_app, name="import")
 app.command("compare")(compare_command)
+app.command("ledger")(ledger_command)
 app.command("analyse")(analyse_command)
 app.command("report")(report_command)
 app.add_typer(export_app, name="export")

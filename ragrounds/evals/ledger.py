@@ -1,0 +1,222 @@
+"""The ledger: what runs, and the judging of their answers, cost; by role, graph node and model.
+
+Two accounts. *Spent* is what was paid: a call that the journal answered costs nothing. *Cold* is what the same would
+cost with an empty journal. A sum with an unpriced call in it is unknown, never the sum of the rest.
+
+All of it is read from the store. Of an attempt's events only the few fields of its calls that count here are decoded.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+
+from ragrounds.errors import UserError
+from ragrounds.evals.arena.keeping import ArenaKeeper
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.marking import stream
+from ragrounds.evals.store.packing import decompress
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Call, Run, Usage
+
+By = Literal["run", "role", "node", "model"]
+KEYS: tuple[By, ...] = ("run", "role", "node", "model")
+JUDGING = "judging"
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """Calls that have these in common; what a line is not split by is empty."""
+
+    run: str = ""
+    """A run's id, or an arena's."""
+    role: str = ""
+    node: str = ""
+    model: str = ""
+    """Canonical text of the model, or of the searcher."""
+    calls: int = 0
+    reused: int = 0
+    """Of these, answered from the journal."""
+    failed: int = 0
+    """Of these, without a reply: nothing is known of what they cost, and nothing is counted."""
+    usage: Usage | None = Usage()
+    """Tokens, cold; ``None``: not known of all calls."""
+    spent: float | None = 0.0
+    cold: float | None = 0.0
+    unpriced: int = 0
+    """Calls whose price is not known: where there are any, `cold` is not known."""
+    known: float = 0.0
+    """Cold cost of the calls whose price is known."""
+
+
+class Ledger(Struct, frozen=True, kw_only=True):
+    """Costs, split as asked, dearest first, and their sum."""
+
+    by: tuple[By, ...]
+    lines: tuple[Line, ...]
+    total: Line
+
+
+def ledger(store: Store, runs: Sequence[Run], by: Sequence[By] = KEYS[1:], *, arenas: bool = False) -> Ledger:
+    """What some runs cost, and the judging of their answers; with `arenas` also all arenas of the store.
+
+    An arena's judgements are of pairs, so they are no single run's.
+
+    Raises:
+        UserError: `by` names something twice.
+    """
+    if len(set(by)) < len(by):
+        raise UserError(f"The ledger cannot be split by the same twice: {', '.join(by)}.")
+    sums: dict[tuple[str, ...], _Sum] = {}
+    total = _Sum()
+    for of, call in itertools.chain(*(_calls(store, run) for run in runs), _arenas(store) if arenas else ()):
+        named = {"run": of, "role": call.role, "node": call.node, "model": call.actor}
+        sums.setdefault(tuple(named[key] for key in by), _Sum()).add(call)
+        total.add(call)
+    lines = [made.line(**dict(zip(by, names, strict=True))) for names, made in sums.items()]
+    lines.sort(key=lambda line: (-line.known, -line.calls, line.run, line.role, line.node, line.model))
+    return Ledger(by=tuple(by), lines=tuple(lines), total=total.line())
+
+
+class _Call(Struct):
+    """What the ledger wants of a call; msgspec passes over the rest. Long texts stand apart, as something else."""
+
+    role: Any
+    node: Any
+    actor: Any
+    cached: bool = False
+    usage: Usage | None = None
+    cold: float | None = None
+    error: Any = ""
+    kind: str = "model"
+    times: int = 1
+    """How many calls this is the sum of."""
+    paid: tuple[float | None] | None = None
+    """What was spent, where `cached` does not tell."""
+
+
+class _Called(Struct, tag="called"):
+    call: _Call
+
+
+class _Entered(Struct, tag="entered"):
+    pass
+
+
+class _Left(Struct, tag="left"):
+    pass
+
+
+class _Noted(Struct, tag="noted"):
+    pass
+
+
+class _Body(Struct):
+    events: list[_Called | _Entered | _Left | _Noted]
+
+
+def _apart(code: int, data: memoryview) -> str:
+    return "(long)"
+
+
+_attempts = msgspec.msgpack.Decoder(_Body, ext_hook=_apart)
+_gradings = msgspec.msgpack.Decoder(Call)
+
+
+def _calls(store: Store, run: Run) -> Iterator[tuple[str, _Call]]:
+    """All calls of a run's attempts, and of the judges of their answers."""
+    number = store.number(run)
+    own, judged, calls = schema.attempts, schema.gradings, schema.calls
+    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        for row in stream(connection, sa.select(own.c.body).where(own.c.run == number), 500):
+            for event in _attempts.decode(decompress(row.body)).events:
+                if isinstance(event, _Called):
+                    yield run.id, event.call
+        bodies = sa.select(judged.c.body).where(judged.c.run == number, judged.c.body.is_not(None))
+        for row in stream(connection, bodies, 500):
+            yield run.id, _judged(_gradings.decode(decompress(row.body)))
+        # Graded before prices were kept: the journal still knows the tokens.
+        older = sa.select(calls.c.actor, calls.c.response).join(judged, judged.c.key == calls.c.key)
+        older = older.where(judged.c.run == number, judged.c.body.is_(None))
+        for row in stream(connection, older, 500):
+            reply = msgspec.msgpack.decode(decompress(row.response), type=_Reply, ext_hook=_apart)
+            yield run.id, _Call(role=JUDGING, node="", actor=row.actor, cached=True, usage=reply.usage)
+
+
+class _Reply(Struct):
+    usage: Usage | None = None
+
+
+def _judged(call: Call) -> _Call:
+    return _Call(role=call.role, node=call.node, actor=call.actor, cached=call.cached, usage=call.usage, cold=call.cold)
+
+
+def _arenas(store: Store) -> Iterator[tuple[str, _Call]]:
+    """The calls of all arenas' judges, a judgement's together."""
+    keeper = ArenaKeeper(store)
+    for arena in keeper.arenas():
+        number = keeper.add(arena)
+        for judged in keeper.judgements(number):
+            if judged.calls:
+                yield (
+                    arena.id,
+                    _Call(
+                        role=JUDGING,
+                        node="arena",
+                        actor=arena.judges[judged.judge],
+                        cached=judged.spent == 0 and judged.cold != 0,
+                        usage=judged.usage,
+                        cold=judged.cold,
+                        times=judged.calls,
+                        paid=(judged.spent,),
+                    ),
+                )
+
+
+class _Sum:
+    """Calls added up."""
+
+    def __init__(self) -> None:
+        self.calls = self.reused = self.failed = self.unpriced = self.unspent = self.unused = 0
+        self.usage = [0, 0, 0, 0]
+        self.spent = self.known = 0.0
+
+    def add(self, call: _Call) -> None:
+        self.calls += call.times
+        if call.error:
+            self.failed += call.times
+            return
+        if call.cached:
+            self.reused += call.times
+        if call.usage is not None:
+            used = call.usage
+            for place, tokens in enumerate((used.input, used.output, used.cached, used.reasoning)):
+                self.usage[place] += tokens
+        elif call.kind == "model":
+            self.unused += call.times
+        if call.cold is not None:
+            self.known += call.cold
+        else:
+            self.unpriced += call.times
+        (spent,) = call.paid or (0.0 if call.cached else call.cold,)
+        if spent is not None:
+            self.spent += spent
+        else:
+            self.unspent += call.times
+
+    def line(self, **names: str) -> Line:
+        return Line(
+            **names,
+            calls=self.calls,
+            reused=self.reused,
+            failed=self.failed,
+            usage=None if self.unused else Usage(*self.usage),
+            spent=None if self.unspent else self.spent,
+            cold=None if self.unpriced else self.known,
+            unpriced=self.unpriced,
+            known=self.known,
+        )

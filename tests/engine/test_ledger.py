@@ -1,0 +1,184 @@
+"""The ledger: sums of what the store holds, split by role, node and model; judging is in it; unknown is unknown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from ragrounds.contracts import Request
+from ragrounds.errors import UserError
+from ragrounds.evals.arena.arena import Arena, System
+from ragrounds.evals.arena.keeping import ArenaKeeper, Detail, Judged
+from ragrounds.evals.grading import Equivalence, grade_run
+from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.ledger import Line, ledger
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.tree import calls
+from ragrounds.models.faults import CallFailed
+from ragrounds.models.opening import open_model
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.records import Reply, Usage
+from tests.conftest import Cli
+from tests.engine.conftest import replayed, strand
+from tests.engine.doubles import ScriptedModel, always, questions
+from tests.judging.doubles import Scripted
+from tests.servers.process import Running
+
+
+async def filled(store: Store, model: ScriptedModel | None = None, count: int = 5) -> list[object]:
+    """Three runs: two share their calls, one searches."""
+    asked, golds = questions(count)
+    model = model or ScriptedModel()
+    made = [
+        strand(store, name, asked, golds, model)
+        for name in ("direct", "direct[limits.calls=9]", "vanilla_rag[top_k=2]")
+    ]
+    await replayed(store, made, asked, golds)
+    return [one.run for one in made]
+
+
+async def test_sums_are_those_of_the_attempts_and_every_split_has_the_same_total(store: Store) -> None:
+    runs = await filled(store)
+    attempts = [attempt for run in runs for attempt in store.attempts(run)]  # type: ignore[arg-type]
+    for by in ((), ("run",), ("role",), ("node",), ("model",), ("role", "node", "model"), ("model", "run")):
+        found = ledger(store, runs, by)  # type: ignore[arg-type]
+        assert found.total.spent == pytest.approx(sum(attempt.spent or 0 for attempt in attempts))
+        assert found.total.cold == pytest.approx(sum(attempt.cold or 0 for attempt in attempts))
+        assert found.total.usage == sum((attempt.usage or Usage() for attempt in attempts), start=Usage())
+        assert found.total.calls == sum(attempt.calls for attempt in attempts)
+        assert sum(line.calls for line in found.lines) == found.total.calls
+        assert sum(line.known for line in found.lines) == pytest.approx(found.total.known)
+    assert (found.total.spent, found.total.cold) == pytest.approx((0.010, 0.015))
+    roles = {line.role: line for line in ledger(store, runs, ["role"]).lines}  # type: ignore[arg-type]
+    assert roles["searching"].calls == 5
+    assert roles["answering"].reused == 5
+    named = ledger(store, runs, ["node", "model"]).lines  # type: ignore[arg-type]
+    assert {(line.node, line.model) for line in named} >= {("answer", "test:scripted"), ("retrieve", "scripted")}
+
+
+async def test_an_unknown_price_makes_its_sums_unknown_and_no_others(store: Store) -> None:
+    asked, golds = questions(3)
+    priced = strand(store, "direct", asked, golds, ScriptedModel())
+    free = strand(store, "direct_cot", asked, golds, ScriptedModel(spec="test:unpriced", cost=None))
+    await replayed(store, [priced, free], asked, golds)
+    found = ledger(store, [priced.run, free.run], ["model"])
+    lines = {line.model: line for line in found.lines}
+    assert lines["test:scripted"].cold == pytest.approx(0.003)
+    unknown = lines["test:unpriced"]
+    assert (unknown.spent, unknown.cold, unknown.unpriced) == (None, None, 3)
+    assert (found.total.spent, found.total.cold) == (None, None)
+    assert found.total.known == pytest.approx(0.003)
+
+
+async def test_calls_without_a_reply_are_counted_and_cost_nothing_known(store: Store) -> None:
+    def say(request: Request) -> Reply | Exception:
+        if "number 1?" in request.messages[-1].content:
+            return CallFailed("server", "gone. " * 200)  # long enough to be stored apart
+        return always('{"answer_choice": "A"}')(request)
+
+    runs = await filled(store, ScriptedModel(say=say), count=3)
+    found = ledger(store, runs[:1], ["role"])  # type: ignore[arg-type]
+    assert (found.total.calls, found.total.failed) == (3, 1)
+    assert found.total.cold == pytest.approx(0.002)
+
+
+async def test_judging_is_in_it_and_grading_again_does_not_make_it_free(store: Store) -> None:
+    run = (await filled(store))[0]
+    before = ledger(store, [run], ["role"]).total  # type: ignore[list-item]
+    judge = Scripted(lambda prompt, occurrence: '{"grade": "equivalent"}', name="openai:judge")
+    journal = StoreJournal(store)
+    graded = await grade_run(store, run, Equivalence(tries=2), judge, journal, PromptFolder())  # type: ignore[arg-type]
+    await grade_run(store, run, Equivalence(tries=2), judge, journal, PromptFolder())  # type: ignore[arg-type]
+    journal.close()
+    assert graded.calls == 5
+    after = ledger(store, [run], ["role", "model"])  # type: ignore[list-item]
+    (judging,) = (line for line in after.lines if line.role == "judging")
+    assert judging.model == "openai:judge"
+    assert judging.calls == 5
+    assert judging.spent == judging.cold == pytest.approx(graded.spent)
+    assert judging.usage == graded.usage
+    assert after.total.cold == pytest.approx((before.cold or 0) + (graded.cold or 0))
+    # As an earlier version graded: the tokens are known, the price is not.
+    with store.engine.begin() as connection:
+        connection.execute(sa.update(schema.gradings).values(body=None))
+    older = ledger(store, [run], ["role"])  # type: ignore[list-item]
+    (judging,) = (line for line in older.lines if line.role == "judging")
+    assert (judging.calls, judging.cold, judging.usage) == (5, None, graded.usage)
+
+
+async def test_arenas_stand_beside_runs(store: Store) -> None:
+    runs = await filled(store)
+    keeper = ArenaKeeper(store)
+    systems = tuple(System(name=run.agent, run=run.id) for run in runs[:2])  # type: ignore[attr-defined]
+    arena = Arena(systems=systems, benchmark="t", questions="q", count=5, axes=(), judges=("openai:judge",), prompts={})
+    number = keeper.add(arena)
+    made = {"judge": 0, "part": 0, "outcomes": "1", "first": 0, "second": 1}
+    judged = [
+        Judged(**made, question_id="t/0", number=0, calls=2, usage=Usage(100, 10), spent=0.01, cold=0.02),
+        Judged(**made, question_id="t/1", number=1, calls=1, usage=Usage(50, 5), spent=0.0, cold=0.01),
+        Judged(**made, question_id="t/2", number=2, how="identical"),
+    ]
+    keeper.add_judgements(number, [(one, Detail({}, ())) for one in judged])
+    assert all(line.role != "judging" for line in ledger(store, runs, ["role"]).lines)  # type: ignore[arg-type]
+    found = ledger(store, runs, ["run", "role"], arenas=True)  # type: ignore[arg-type]
+    (line,) = (line for line in found.lines if line.run == arena.id)
+    assert line == Line(
+        run=arena.id,
+        role="judging",
+        calls=3,
+        reused=1,
+        usage=Usage(150, 15),
+        spent=0.01,
+        cold=pytest.approx(0.03),  # type: ignore[arg-type]
+        known=pytest.approx(0.03),  # type: ignore[arg-type]
+    )
+
+
+async def test_a_served_models_run_costs_its_busy_hours_and_the_journal_keeps_them(
+    store: Store, server: Running
+) -> None:
+    asked, golds = questions(40)
+    text = f'openai:plain[base_url="{server.url}",price_gpu_hour=36,gpus=2]'
+    run = strand(store, "direct", asked, golds, open_model(text))
+    await replayed(store, [run], asked, golds)
+    keys = [call.key for attempt in store.attempts(run.run) for call in calls(attempt.events)]
+    replies = [store.call(key, Request, Reply) for key in keys]
+    busy = sum(reply[1].busy for reply in replies if reply)
+    assert busy > 0
+    found = ledger(store, [run.run]).total
+    assert found.spent == found.cold == pytest.approx(busy / 3600 * 36 * 2)
+    again = strand(store, "direct[limits.calls=9]", asked, golds, open_model(text))
+    await replayed(store, [again], asked, golds)
+    hit = ledger(store, [again.run]).total
+    assert (hit.spent, hit.cold, hit.reused) == (0.0, pytest.approx(found.cold), 40)
+    for one in (run, again):
+        await one.models["model"].close()
+
+
+def test_the_same_split_twice_is_refused(store: Store) -> None:
+    with pytest.raises(UserError, match="twice"):
+        ledger(store, [], ["role", "role"])
+
+
+def test_the_command(command: Cli, home: Path) -> None:
+    empty = command("ledger")
+    assert (empty.returncode, empty.stdout) == (0, "")
+    with Store(home) as store:
+        asyncio.run(filled(store, ScriptedModel(spec="test:[bold]m", cost=0.25)))
+    shown = command("ledger", "direct", "vanilla_rag[top_k=2]", "--by", "role,model")
+    assert shown.returncode == 0, shown.stderr
+    assert "test:[bold]m" in shown.stdout
+    assert "$2.50" in shown.stdout
+    assert shown.stdout.strip().splitlines()[-1].startswith("all")
+    told = json.loads(command("ledger", "--by", "run", "--json").stdout)
+    assert len(told["lines"]) == 3
+    assert told["total"]["spent"] == pytest.approx(2.5)
+    wrong = command("ledger", "--by", "rôle")
+    assert wrong.returncode == 2
+    assert "'role'" in wrong.stderr
+    assert command("ledger", "nobody").returncode == 2
