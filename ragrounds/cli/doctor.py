@@ -14,6 +14,7 @@ _EXTRAS = {
     "mcp": "mcp",
     "postgresql": "psycopg",
     "ragas": "ragas",
+    "vllm": "vllm",
     "web": "trafilatura",
 }
 """Extra → a module that it brings."""
