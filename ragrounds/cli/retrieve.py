@@ -82,7 +82,9 @@ def retrieve(
     from ragrounds.evals.retrieval.trec import Judgements, read_judgements, read_run
 
     if benchmark and benchmark.startswith("sts:"):
-        _similarity(Path(benchmark[4:]).expanduser(), retriever or [], json)
+        from ragrounds.cli.similarity import show_similarity
+
+        show_similarity(Path(benchmark[4:]).expanduser(), retriever or [], resamples=resamples, seed=seed, as_json=json)
         return
     pooled = benchmark is not None and benchmark.startswith("rerank:")
     names = [canonical(name) for name in measure or (POOLED if pooled else USUAL)]
@@ -176,24 +178,6 @@ def _search(spec: str, asked: QuerySet, depth: int, keep: Keep | None, generated
     if asked.pools:
         return replace(found, run=completed(found.run, asked.pools), left_out=0)
     return replace(found, unknown=len(unknown_documents(asked.judgements, searcher)))
-
-
-def _similarity(path: Path, specs: list[str], as_json: bool) -> None:
-    from ragrounds.cli.common import print_json
-    from ragrounds.errors import UserError
-    from ragrounds.evals.retrieval.similarity import score_similarity
-    from ragrounds.ui.text import one_line
-
-    if not specs:
-        raise UserError("Sentence similarity needs a model: --retriever 'dense[model=…]', or a card.")
-    entries = score_similarity(path, specs)
-    if as_json:
-        print_json(entries[0] if len(entries) == 1 else {"runs": entries})
-        return
-    for entry in entries:
-        typer.echo(
-            f"Pearson {entry['Pearson']:.4f}  Spearman {entry['Spearman']:.4f}  {one_line(entry['retriever'], 200)}"
-        )
 
 
 def _entry(

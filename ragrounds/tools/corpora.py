@@ -15,23 +15,20 @@ Each file may end in ``.gz`` or ``.zst``. Reading is a stream: one line is in me
 
 from __future__ import annotations
 
-import gzip
-import io
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.records import Passage
+from ragrounds.tools.lines import ENDINGS, read_lines
 
 FAMILIES = ("beir", "r2med", "medrag", "jsonl", "files")
 SAMPLE = "sample"
-_ENDINGS = ("", ".gz", ".zst")
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ def guess(path: str) -> str:
         return path
     there = Path(path).expanduser()
     if there.is_file():
-        family = "jsonl" if any(there.name.endswith(f".jsonl{ending}") for ending in _ENDINGS) else "files"
+        family = "jsonl" if any(there.name.endswith(f".jsonl{ending}") for ending in ENDINGS) else "files"
     elif _files_in(there, "beir"):
         family = "beir"
     else:
@@ -187,58 +184,11 @@ def _passage(row: _Row) -> Passage:
 
 def _files_in(folder: Path, family: str) -> tuple[Path, ...]:
     if family in ("beir", "r2med"):
-        named = (folder / f"corpus.jsonl{ending}" for ending in _ENDINGS)
+        named = (folder / f"corpus.jsonl{ending}" for ending in ENDINGS)
         return tuple(file for file in named if file.is_file())[:1]
     if family == "files":
         from ragrounds.tools.documents import is_document
 
         return tuple(sorted(file for file in folder.rglob("*") if file.is_file() and is_document(file)))
-    found = [file for ending in _ENDINGS for file in folder.rglob(f"*.jsonl{ending}") if file.is_file()]
+    found = [file for ending in ENDINGS for file in folder.rglob(f"*.jsonl{ending}") if file.is_file()]
     return tuple(sorted(found))
-
-
-def read_lines(file: Path) -> Iterator[bytes]:
-    """A file's lines; unpacked, where its ending is ``.gz`` or ``.zst``.
-
-    Raises:
-        UserError: it cannot be read, or is not what its ending says.
-    """
-    opener = _OPENERS.get(file.suffix, _plain)
-    try:
-        with opener(file) as stream:
-            yield from stream
-    except (OSError, EOFError, zlib.error) as problem:
-        raise UserError(f"Cannot read {str(file)!r}: {problem}.") from None
-
-
-def _plain(file: Path) -> BinaryIO:
-    return file.open("rb")
-
-
-def _gzip(file: Path) -> BinaryIO:
-    return io.BufferedReader(gzip.open(file, "rb"))
-
-
-def _zstd(file: Path) -> BinaryIO:
-    import zstandard
-
-    stream = zstandard.ZstdDecompressor().stream_reader(file.open("rb"), closefd=True, read_across_frames=True)
-    return _Zstd(stream)
-
-
-class _Zstd(io.BufferedReader):
-    """Turns the library's own exception into the OSError that other streams give."""
-
-    def __init__(self, stream: object) -> None:
-        super().__init__(stream)  # type: ignore[arg-type]
-
-    def __next__(self) -> bytes:
-        import zstandard
-
-        try:
-            return super().__next__()
-        except zstandard.ZstdError as problem:
-            raise OSError(str(problem)) from None
-
-
-_OPENERS: dict[str, Callable[[Path], BinaryIO]] = {".gz": _gzip, ".zst": _zstd}

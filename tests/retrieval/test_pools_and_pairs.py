@@ -82,7 +82,7 @@ def pairs(tmp_path):
 
 
 def test_correlation_with_graded_pairs(pairs):
-    [entry] = score_similarity(pairs, ['dense[model="import:letter_embeddings:Letters"]'])
+    [entry], _ = score_similarity(pairs, ['dense[model="import:letter_embeddings:Letters"]'])
 
     def cosine(one, other):
         a, b = ([text.count(letter) + 0.01 for letter in "abcdef"] for text in (one, other))

@@ -11,6 +11,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.retrieval.running import Keep
 from ragrounds.records import Passage
 from ragrounds.tools.guarding import Guard
+from ragrounds.tools.lines import read_rows
 
 
 class _Row(msgspec.Struct):
@@ -25,17 +26,7 @@ def read_guard(path: Path) -> dict[str, frozenset[str]]:
         UserError: no such file, or a line that is not of that form.
     """
     forbidden: dict[str, frozenset[str]] = {}
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as problem:
-        raise UserError(f"Cannot read {str(path)!r}: {problem.strerror}.") from None
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = msgspec.json.decode(line, type=_Row)
-        except (msgspec.MsgspecError, UnicodeError) as problem:
-            raise UserError(f"Cannot read line {number} of {path}: {problem}. Expected {{query, documents}}.") from None
+    for _, row in read_rows(path, _Row, "{query, documents}"):
         query = str(row.query)
         forbidden[query] = forbidden.get(query, frozenset()) | frozenset(map(str, row.documents))
     return forbidden

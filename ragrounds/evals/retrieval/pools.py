@@ -18,6 +18,7 @@ import msgspec
 from ragrounds.errors import UserError
 from ragrounds.evals.retrieval.running import Retrieved
 from ragrounds.evals.retrieval.sets import QuerySet
+from ragrounds.tools.lines import bad_line, read_rows
 from ragrounds.tools.reranking import PairScorer
 
 MEASURES = ("MAP@10", "MRR@10", "nDCG@10")
@@ -84,19 +85,9 @@ def rerank_pools(label: str, scorer: PairScorer, asked: QuerySet) -> Retrieved:
 
 def _read(path: Path) -> list[_Row]:
     rows: list[_Row] = []
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as problem:
-        raise UserError(f"Cannot read {str(path)!r}: {problem.strerror}.") from None
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = msgspec.json.decode(line, type=_Row)
-        except (msgspec.MsgspecError, UnicodeError) as problem:
-            raise UserError(f"Cannot read line {number} of {path}: {problem}.") from None
+    for number, row in read_rows(path, _Row, "{query, positive, negative}"):
         if not row.positive:
-            raise UserError(f"Cannot read line {number} of {path}: its query has no positive document.")
+            raise bad_line(path, number, "its query has no positive document")
         rows.append(row)
     if not rows:
         raise UserError(f"{str(path)!r} is empty: expected lines {{query, positive, negative}}.")

@@ -31,7 +31,7 @@ def verdict_parts(store: Store, runs: Sequence[Run], human: HumanLabels | None =
     for name, kind in KINDS.items():
         if not kind.labels:
             continue
-        judged = [(number, run, said) for number, run in enumerate(runs, 1) if (said := _scored(store, run, kind))]
+        judged = [(number, run, found) for number, run in enumerate(runs, 1) if (found := _scored(store, run, kind))]
         if not judged:
             continue
         known |= set(kind.labels)

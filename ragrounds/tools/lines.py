@@ -1,0 +1,90 @@
+"""JSON Lines, plain or packed: as bytes, or as typed rows with the number of the line in every error."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+import msgspec
+
+from ragrounds.errors import UserError
+
+T = TypeVar("T")
+ENDINGS = ("", ".gz", ".zst")
+
+
+def read_rows(path: Path, kind: type[T], expected: str = "") -> Iterator[tuple[int, T]]:
+    """The rows of a file with their lines' numbers, from 1; blank lines are passed over.
+
+    Args:
+        path: may end in ``.gz`` or ``.zst``.
+        kind: what each line is, as msgspec converts it.
+        expected: the form in words, for the error.
+
+    Raises:
+        UserError: the file cannot be read, or a line is not of that kind.
+    """
+    decode = msgspec.json.Decoder(kind).decode
+    for number, line in enumerate(read_lines(path), 1):
+        if line.strip():
+            try:
+                row = decode(line)
+            except (msgspec.MsgspecError, UnicodeError) as problem:
+                raise bad_line(path, number, str(problem), expected) from None
+            yield number, row
+
+
+def bad_line(path: Path, number: int, reason: str, expected: str = "") -> UserError:
+    """The error for a line that cannot be used."""
+    return UserError(f"Cannot read line {number} of {path}: {reason}.{f' Expected {expected}.' if expected else ''}")
+
+
+def read_lines(file: Path) -> Iterator[bytes]:
+    """A file's lines; unpacked, where its ending is ``.gz`` or ``.zst``.
+
+    Raises:
+        UserError: it cannot be read, or is not what its ending says.
+    """
+    opener = _OPENERS.get(file.suffix, _plain)
+    try:
+        with opener(file) as stream:
+            yield from stream
+    except (OSError, EOFError, zlib.error) as problem:
+        raise UserError(f"Cannot read {str(file)!r}: {problem}.") from None
+
+
+def _plain(file: Path) -> BinaryIO:
+    return file.open("rb")
+
+
+def _gzip(file: Path) -> BinaryIO:
+    return io.BufferedReader(gzip.open(file, "rb"))
+
+
+def _zstd(file: Path) -> BinaryIO:
+    import zstandard
+
+    stream = zstandard.ZstdDecompressor().stream_reader(file.open("rb"), closefd=True, read_across_frames=True)
+    return _Zstd(stream)
+
+
+class _Zstd(io.BufferedReader):
+    """Turns the library's own exception into the OSError that other streams give."""
+
+    def __init__(self, stream: object) -> None:
+        super().__init__(stream)  # type: ignore[arg-type]
+
+    def __next__(self) -> bytes:
+        import zstandard
+
+        try:
+            return super().__next__()
+        except zstandard.ZstdError as problem:
+            raise OSError(str(problem)) from None
+
+
+_OPENERS: dict[str, Callable[[Path], BinaryIO]] = {".gz": _gzip, ".zst": _zstd}
