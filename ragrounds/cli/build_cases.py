@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -85,7 +86,9 @@ def case_questions(
     from ragrounds.build.cases.finish import CaseFinish, Rating
     from ragrounds.build.cases.pipeline import PIPELINE
     from ragrounds.build.cases.reports import Filters, open_reports, report_items
-    from ragrounds.cli.common import say
+    from ragrounds.cli.common import say, settings
+    from ragrounds.cli.counting import counting
+    from ragrounds.evals.grading import judges_itself
 
     found = open_reports(reports, table)
     filters = Filters(
@@ -95,14 +98,18 @@ def case_questions(
         types=tuple(type_ or ()),
         least_words=least_words,
     )
-    intake = report_items(found, filters, limit=limit, seed=seed)
+    with counting() as told:
+        intake = report_items(found, filters, limit=limit, seed=seed, progress=partial(told, f"reading {found.name}"))
     say(f"{found.name}: {intake.read:,} reports, {intake.passed:,} pass the filters, {len(intake.items):,} are drawn.")
+    writer = model or settings().model or ""
     finish = CaseFinish(
         intake=intake,
         reports=found,
         out=out,
         rating=Rating(sheet=ratings, raters=raters, least=least_rating),
         license=license_,
+        filters=filters,
+        checks_itself=judges_itself(checker or writer, [rewriter or writer]),
     )
     models = {role: name for role, name in (("rewriting", rewriter), ("checking", checker)) if name}
     carried_out(

@@ -4,7 +4,8 @@ The script (JSON) gives each report, by its first 80 characters, a key and a fat
 that the model writes, so that later prompts can be answered by the fate too. Fates: ``kept``, ``none``, ``bad STAGE``
 (malformed as often as it is asked), ``once STAGE`` (malformed the first time alone), and what the checks must find:
 ``invented``, ``early``, ``leak``, ``later``, ``beside``, ``plain``, ``other answer``, ``rewritten leak``,
-``checker no``.
+``checker no``. ``refused STAGE`` ends there by the provider's content filter; ``broken STAGE`` is an HTTP error the
+first time it is asked.
 
 The truth (JSON) gives each query, by its text, the relevant documents by the first 60 characters of their text; such a
 document is labelled A, every other one D. What is listed under ``malformed`` is never labelled in a way that can be
@@ -66,10 +67,14 @@ class Server:
         body = await request.json()
         digest = hashlib.sha256(json.dumps([body["messages"], body["model"]]).encode()).hexdigest()[:16]
         self.asked[digest] += 1
-        text = self.answer(body["messages"], self.asked[digest])
+        fate = self.fate(body["messages"])
         await asyncio.sleep(self.latency)
+        if fate == f"broken {self.stage(body['messages'])}" and self.asked[digest] == 1:
+            return web.json_response({"error": {"message": "bad luck", "type": "invalid_request_error"}}, status=400)
+        text = self.answer(body["messages"], self.asked[digest])
+        finish = "content_filter" if fate == f"refused {self.stage(body['messages'])}" else "stop"
         prompt = body["messages"][-1]["content"]
-        response = web.Response(body=completion([text], body["model"], prompt), content_type="application/json")
+        response = web.Response(body=completion([text], body["model"], prompt, finish), content_type="application/json")
         try:
             await response.prepare(request)
             await response.write_eof()
@@ -89,16 +94,22 @@ class Server:
             return "None of them is any good."
         return json.dumps({name: "A" if start(text) in self.truth[query] else "D" for name, text in passages})
 
+    def key(self, messages: list[dict[str, str]]) -> str:
+        given = dict(_FENCED.findall(messages[-1]["content"]))
+        if "Report" in given:
+            return self.keys[given["Report"][:80]]
+        found = _KEY.search(messages[-1]["content"])
+        assert found is not None, messages
+        return found.group()
+
+    def fate(self, messages: list[dict[str, str]]) -> str:
+        return "" if self.stage(messages) == "labels" else self.fates[self.key(messages)]
+
     def answer(self, messages: list[dict[str, str]], occurrence: int) -> str:
         if "You label how well passages" in messages[0]["content"]:
             return self._labels(messages[-1]["content"])
         stage, given = self.stage(messages), dict(_FENCED.findall(messages[-1]["content"]))
-        if "Report" in given:
-            key = self.keys[given["Report"][:80]]
-        else:
-            found = _KEY.search(messages[-1]["content"])
-            assert found is not None, messages
-            key = found.group()
+        key = self.key(messages)
         fate = self.fates[key]
         if fate == f"bad {stage}" or (fate == f"once {stage}" and occurrence == 1):
             return MALFORMED[stage]

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from ragrounds.build.cases.reports import Reports, store_of
+from ragrounds.build.cases.reports import Filters, Reports, store_of
 from ragrounds.build.counting import stage_count
 from ragrounds.build.intake import Dropped, Intake
 from ragrounds.build.product import Product
@@ -63,6 +64,10 @@ class CaseFinish(Struct, frozen=True, kw_only=True):
     out: Path
     rating: Rating = Rating()
     license: str = "not known"
+    filters: Filters = Filters()
+    """What the intake went by, for the card."""
+    checks_itself: bool = False
+    """The model that checks the rewritten questions is the one that wrote them."""
 
     def __call__(self, results: Sequence[Result]) -> Product:
         """See :data:`ragrounds.build.product.Finish`.
@@ -101,13 +106,20 @@ class CaseFinish(Struct, frozen=True, kw_only=True):
         )
         files = rejection_file(self.intake, results, dropped)
         notes: list[str] = []
-        figures: dict[str, Any] = {}
+        figures: dict[str, Any] = {"filters": msgspec.to_builtins(self.filters)}
+        if self.checks_itself:
+            notes.append("The rewritten questions were checked by the model that wrote them: --checker names another.")
         if ratings is None and pairs:
             sheet = self._sheet(pairs)
             files |= sheet
             notes.append(f"No expert has rated these {len(pairs):,} pairs yet: {next(iter(sheet))} is for them.")
         if ratings is not None:
-            figures = {"raters": len(ratings.raters), "rated": len(ratings.items), "alpha": _alpha(ratings)}
+            figures |= {
+                "raters": len(ratings.raters),
+                "rated": sum(any(given) for given in ratings.items.values()),
+                "least": self.rating.least,
+                "alpha": _alpha(ratings),
+            }
         return Product(
             benchmark=card,
             files={**(self._files(pairs) if pairs else {}), **files},

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +119,14 @@ def open_reports(corpus: str, table: Path | None) -> Reports:
     return Reports(origin=source(guess(corpus)), table=_table(table) if table else {})
 
 
-def report_items(reports: Reports, filters: Filters, *, limit: int | None, seed: int) -> Intake:
+def report_items(
+    reports: Reports,
+    filters: Filters,
+    *,
+    limit: int | None,
+    seed: int,
+    progress: Callable[[int], None] = lambda read: None,
+) -> Intake:
     """The items: reports that pass the filters, `limit` of them drawn by `seed`.
 
     Texts are kept of those alone that are drawn: a store of reports may be larger than memory.
@@ -131,7 +138,8 @@ def report_items(reports: Reports, filters: Filters, *, limit: int | None, seed:
     passing: list[str] = []
     seen: set[str] = set()
     bad: list[Bad] = []
-    for passage, facts in reports.read(bad):
+    for number, (passage, facts) in enumerate(reports.read(bad), 1):
+        progress(number)
         if passage.id in seen:
             raise UserError(f"The report {passage.id!r} stands twice in {reports.name}; ids are unique.")
         seen.add(passage.id)

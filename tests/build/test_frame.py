@@ -1,0 +1,225 @@
+"""The frame of pipelines: reading model output, counting, provider refusals and failures, folders and cards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from msgspec import Struct
+
+from ragrounds.build.cases.checks import IN_QUESTION, NOT_IN_TIMELINE, TOLD, TOO_EARLY, question_fault, timeline_fault
+from ragrounds.build.counting import stage_count
+from ragrounds.build.intake import drawn
+from ragrounds.build.stages import read_object
+from ragrounds.build.writing import check_folder, qrels_lines
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks import load
+from tests.build.casing import counted
+from tests.build.casing import drawn as drawn_reports
+from tests.conftest import Cli
+from tests.servers.process import running
+
+
+class Said(Struct):
+    word: Literal["yes", "no"]
+    number: int = 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"word": "yes", "number": 2}',
+        'I thought of {"word": "no"} first.\n```json\n{"word": "yes", "number": 2}\n```',
+        '<think>{"word": "no"}</think> {"word": "yes", "number": 2, "more": 1}',
+        '{"word": "yes", "number": 2} and then {"other": 1}',
+        '{"outer": 1} {"word": "maybe"} {"word": "yes", "number": 2} {"word": "perhaps"}',
+    ],
+)
+def test_the_last_object_that_fits_counts(text: str) -> None:
+    assert read_object(text, Said) == Said("yes", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "empty reply"),
+        ("It is yes.", "no JSON object in the reply"),
+        ('{"word": "yes"', "no JSON object in the reply"),
+        ('["yes"]', "no JSON object in the reply"),
+        ('{"word": "maybe"}', "Invalid enum value 'maybe'"),
+        ('{"number": 2}', "missing required field `word`"),
+        ('{"word": "yes", "number": "two"}', "Expected `int`, got `str`"),
+        ('<think>{"word": "yes"}', "no JSON object in the reply"),
+    ],
+)
+def test_malformed_output_says_how(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read_object(text, Said)
+
+
+def test_half_a_surrogate_pair_is_mended() -> None:
+    class Free(Struct):
+        text: str
+
+    assert read_object(r'{"text": "a\ud83d b"}', Free).text == "a\ufffd b"
+
+
+EVENTS = ["A man of 60 had chest pain.", "The ECG was normal.", "A balloon was inflated in the oesophagus.", "He left."]
+
+
+@pytest.mark.parametrize(
+    ("answer", "decision", "fault"),
+    [
+        ("balloon was inflated", 3, ""),
+        ("Balloon was   INFLATED!", 3, ""),
+        ("a balloon inflated", 3, NOT_IN_TIMELINE),
+        ("balloon was inflate", 3, NOT_IN_TIMELINE),
+        ("The ECG was normal", 3, TOO_EARLY),
+        ("He left", 3, ""),
+        ("...", 3, NOT_IN_TIMELINE),
+    ],
+)
+def test_the_answer_is_verbatim(answer: str, decision: int, fault: str) -> None:
+    assert timeline_fault(answer, EVENTS, decision) == fault
+
+
+@pytest.mark.parametrize(
+    ("question", "fault"),
+    [
+        ("A man of 60 had chest pain. What is done?", ""),
+        ("A man had pain; a Balloon was inflated in the oesophagus?", IN_QUESTION),
+        ("He blew into a balloon; a tyre was being inflated in the yard; his oesophagus hurt.", IN_QUESTION),
+        ("He left. What was done before?", TOLD),
+    ],
+)
+def test_the_question_does_not_tell(question: str, fault: str) -> None:
+    assert question_fault(question, "balloon was inflated in the oesophagus", EVENTS, 3) == fault
+
+
+def test_chinese_is_compared_without_blanks() -> None:
+    events = ["患者胸痛入院。", "行食管球囊压迫止血。"]
+    assert timeline_fault("食管球囊压迫", events, 2) == ""
+    assert question_fault("患者胸痛，曾行食管球囊压迫吗？", "食管球囊压迫", events, 2) == IN_QUESTION
+
+
+def test_counts_add_up() -> None:
+    line = stage_count("s", 10, ["b", "a", "a", "c"])
+    assert (line.kept, list(line.dropped.items())) == (6, [("a", 2), ("b", 1), ("c", 1)])
+
+
+def test_a_smaller_draw_is_a_part_of_a_larger_one() -> None:
+    ids = [str(number) for number in range(100)]
+    assert drawn(ids, 5, 3) < drawn(ids, 20, 3) < drawn(ids, None, 3) == frozenset(ids)
+
+
+def test_refused_and_failed_items(command: Cli, tmp_path: Path) -> None:
+    """Six reports: one is refused by the provider in the fourth stage, one meets an error there once."""
+    fates = ["kept", "refused follows", "broken follows", "none", "kept", "refused significance"]
+    questions = drawn_reports("sample", len(fates), 0)
+    script = {question.text[:80]: fate for question, fate in zip(questions, fates, strict=True)}
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    out = tmp_path / "rare"
+    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
+        ordered = ["build", "case-questions", "sample", "--out", str(out), "--model", "openai:one", "--limit", "6"]
+        ordered += ["--base-url", server.url, "--display", "none", "--json"]
+        first = command(*ordered)
+        assert first.returncode == 3, first.stderr
+        lines = counted(json.loads(first.stdout))
+        assert lines["run"] == (6, 5, {"failed": 1})
+        refused = {"refused by the provider": 1}
+        assert lines["significance"] == (5, 3, {"no novel contribution": 1} | refused)
+        assert lines["follows"] == (3, 2, refused)
+        rejected = [json.loads(line) for line in (out / "rejected.jsonl").open()]
+        assert [row["reason"] for row in rejected if row["stage"] == "run"] == ["failed"]
+        assert "bad luck" in next(row["detail"] for row in rejected if row["stage"] == "run")
+        asked = server.stats()["asked"]
+        second = command(*ordered)
+        assert second.returncode == 0, second.stderr
+        assert server.stats()["asked"] == asked + 3, "the failed item goes on with the stage in which it failed"
+    card = json.loads(second.stdout)
+    assert counted(card)["run"] == (6, 6, {})
+    assert card["benchmark"]["size"] == 3
+    assert any("checked by the model that wrote them" in note for note in card["made"]["notes"])
+
+
+def test_nothing_kept_is_said_and_leaves_the_rejections(command: Cli, tmp_path: Path) -> None:
+    questions = drawn_reports("sample", 3, 0)
+    (tmp_path / "script.json").write_text(json.dumps({question.text[:80]: "none" for question in questions}))
+    out = tmp_path / "rare"
+    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
+        done = command(
+            *["build", "case-questions", "sample", "--out", str(out), "--model", "openai:one", "--limit", "3"],
+            *["--base-url", server.url, "--display", "none"],
+        )
+    assert done.returncode == 2
+    assert "Nothing was kept" in done.stderr
+    assert len((out / "rejected.jsonl").read_text().splitlines()) == 3
+    assert not (out / "ogcarebench.jsonl").exists()
+
+
+def test_dollars_are_counted_by_model_and_end_it(command: Cli, tmp_path: Path, home: Path) -> None:
+    home.mkdir()
+    (home / "prices.toml").write_text('["openai:writer"]\ninput = 1000\noutput = 1000\n')
+    questions = drawn_reports("sample", 4, 0)
+    (tmp_path / "script.json").write_text(json.dumps({question.text[:80]: "kept" for question in questions}))
+    out = tmp_path / "rare"
+    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
+        ordered = ["build", "case-questions", "sample", "--out", str(out), "--model", "openai:writer", "--limit", "4"]
+        ordered += ["--base-url", server.url, "--display", "none", "--json", "--concurrency", "1"]
+        ended = command(*ordered, "--max-cost", "0.01")
+        assert "the budget of $0.01 is used up" in ended.stderr
+        assert counted(json.loads(ended.stdout))["run"][1] == 1
+        card = json.loads(command(*ordered).stdout)
+        offline = json.loads(command(*ordered, "--new", "--journal", "replay").stdout)
+    bill = card["made"]["bill"]
+    tokens = bill["usage"]["input"] + bill["usage"]["output"]
+    assert bill["cold"] == pytest.approx(tokens * 1000 / 1e6)
+    assert bill["calls"] == 24
+    assert offline["made"]["bill"]["spent"] == 0
+    assert offline["made"]["bill"]["cold"] == pytest.approx(bill["cold"])
+    assert offline["made"]["stages"] == card["made"]["stages"]
+    assert offline["made"]["files"] == card["made"]["files"]
+
+
+def test_an_unknown_word_names_the_nearest(command: Cli, tmp_path: Path) -> None:
+    out = str(tmp_path / "rare")
+    done = command("build", "case-questions", "sample", "--out", out)
+    assert (done.returncode, "No model was named" in done.stderr) == (2, True)
+    done = command("build", "case-questions", "beir:nowhere", "--out", out, "--model", "openai:x")
+    assert (done.returncode, "nowhere" in done.stderr) == (2, True)
+    done = command("build", "case-questions", "sample", "--out", out, "--model", "openai:x", "--journal", "resue")
+    assert "Did you mean 'reuse'" in done.stderr
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UserError, match="is not a folder"):
+        check_folder(tmp_path / "file", "case-questions")
+
+
+def test_judgements_cannot_carry_blanks() -> None:
+    assert b"".join(qrels_lines({"q": {"d": 1}})) == b"query-id\tcorpus-id\tscore\nq\td\t1\n"
+    for query, document in (("q 1", "d"), ("q", "d\t2"), ("", "d")):
+        with pytest.raises(UserError, match="cannot carry"):
+            b"".join(qrels_lines({query: {document: 1}}))
+
+
+def test_a_built_benchmark_brings_its_card(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    row = {
+        "pmc_id": "PMC1",
+        "question": "What next?",
+        "answer": "A balloon.",
+        "Title": "T",
+        "Classification": "Surgery",
+    }
+    (folder / "ogcarebench.jsonl").write_text(json.dumps(row))
+    assert load(f"ogcarebench:{folder}", tmp_path).card.title.startswith("OGCaReBench")
+    card = {"name": "x", "title": "Mine", "task": "long", "source": "me", "license": "CC0"}
+    (folder / "card.json").write_text(json.dumps({"benchmark": card, "made": {"pipeline": "case-questions"}}))
+    loaded = load(f"ogcarebench/mine:{folder}", tmp_path)
+    assert (loaded.card.title, loaded.card.license, loaded.card.name) == ("Mine", "CC0", "ogcarebench/mine")
+    assert loaded.questions[0].id == "mine/1"
+    (folder / "card.json").write_text('{"benchmark": {"name": 3}}')
+    with pytest.raises(UserError, match="is not the card of a benchmark"):
+        load(f"ogcarebench:{folder}", tmp_path)

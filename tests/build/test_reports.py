@@ -1,0 +1,150 @@
+"""Case reports in: NXML, text, JSON Lines; what they are filtered by, and what is dropped with its reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ragrounds.build.cases.reports import Facts, Filters, open_reports, report_items, store_of
+from ragrounds.errors import UserError
+from ragrounds.tools.jats import read_article
+
+pytest.importorskip("defusedxml", reason="reading NXML needs ragrounds[files]")
+
+PAPER = Filters(after=2022, max_citations=3, max_other_citations=1)
+
+
+def nxml(pmc: str, year: int, kind: str = "case-report", title: str = "A <italic>rare</italic> case") -> str:
+    return f"""<?xml version="1.0"?>
+<article article-type="{kind}"><front><article-meta>
+<article-id pub-id-type="pmid">1</article-id><article-id pub-id-type="pmc">{pmc}</article-id>
+<article-categories><subj-group><subject>Neurology</subject></subj-group></article-categories>
+<title-group><article-title>{title}</article-title></title-group>
+<pub-date pub-type="collection"><year>{year + 1}</year></pub-date>
+<pub-date pub-type="epub"><year>{year}</year></pub-date>
+<abstract><p>Of interest.</p></abstract></article-meta></front>
+<body><sec><title>Case</title><p>A woman of 40 had fits.<xref>1</xref> They stopped.</p></sec></body>
+<back><ref-list><ref><year>1999</year></ref></ref-list></back></article>"""
+
+
+def test_an_article_says_what_it_is() -> None:
+    article = read_article(nxml("10641966", 2023).encode())
+    assert (article.pmc, article.year, article.type, article.subject) == (
+        "PMC10641966",
+        2023,
+        "case-report",
+        "Neurology",
+    )
+    assert article.title == "A rare case"
+    assert article.text == "Of interest.\n\n# Case\n\nA woman of 40 had fits. They stopped."
+    assert read_article(nxml("PMC7", 2023).encode()).pmc == "PMC7"
+
+
+def test_an_entity_that_expands_is_no_article() -> None:
+    bomb = '<!DOCTYPE article [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><article><body><p>&b;</p></body></article>'
+    with pytest.raises(ValueError, match="not XML that can be read"):
+        read_article(bomb.encode())
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason", "detail"),
+    [
+        (Facts(year=2023, citations=3, other_citations=1), "", ""),
+        (Facts(year=2022, citations=0, other_citations=0), "published in 2022 or before", "2022"),
+        (Facts(citations=0, other_citations=0), "year not known", ""),
+        (Facts(year=2024, citations=4, other_citations=0), "more than 3 citations", "4"),
+        (Facts(year=2024, other_citations=0), "citations not known", ""),
+        (Facts(year=2024, citations=3, other_citations=2), "more than 1 citations by other articles", "2"),
+        (Facts(year=2024, citations=3), "citations by other articles not known", ""),
+    ],
+)
+def test_the_paper_s_filters(facts: Facts, reason: str, detail: str) -> None:
+    assert PAPER.fault(facts, "text") == (reason, detail)
+
+
+def test_other_filters() -> None:
+    assert Filters(types=("Case-Report",)).fault(Facts(type="case-report"), "") == ("", "")
+    assert Filters(types=("case-report",)).fault(Facts(type="editorial"), "") == ("another type", "editorial")
+    assert Filters(types=("case-report",)).fault(Facts(), "") == ("type not known", "")
+    assert Filters(least_words=3).fault(Facts(), "one two") == ("fewer than 3 words", "2")
+    assert Filters().fault(Facts(), "") == ("", "")
+
+
+def test_a_folder_of_articles_with_a_table_of_citations(tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a.nxml").write_text(nxml("1", 2023))
+    (folder / "b.nxml").write_text(nxml("2", 2021))
+    (folder / "c.nxml").write_text(nxml("3", 2023, kind="editorial"))
+    (folder / "deep" / "d.nxml").write_text(nxml("4", 2023))
+    (folder / "e.nxml").write_text("<article><body>")
+    (folder / "my report.txt").write_text("A man had a cough. It went away.")
+    table = tmp_path / "citations.csv"
+    table.write_text("id,year,citations,type\nPMC1,2023,0,case-report\nPMC4,2023,9,case-report\n")
+    reports = open_reports(str(folder), table)
+    intake = report_items(reports, Filters(after=2022, max_citations=3, types=("case-report",)), limit=None, seed=0)
+    assert [question.id for question in intake.items.questions] == ["PMC1"]
+    assert intake.items.golds["PMC1"].documents == ("PMC1",)
+    assert intake.items.questions[0].text.startswith("A rare case\n\nOf interest.")
+    dropped = {Path(each.id).name: each.reason for each in intake.dropped}
+    assert dropped == {
+        "PMC2": "published in 2022 or before",
+        "PMC3": "citations not known",
+        "PMC4": "more than 3 citations",
+        "e.nxml": "cannot be read",
+        "my_report.txt": "year not known",
+    }
+    assert (intake.read, intake.passed) == (6, 1)
+    # The store holds every report that can be read, as in the paper; no id has a blank, which judgements cannot carry.
+    assert [id for id, _, _ in store_of(reports)] == ["PMC1", "PMC2", "PMC3", "PMC4", "my_report.txt"]
+
+
+def test_json_lines_bring_their_facts_and_a_draw_is_of_those_that_pass(tmp_path: Path) -> None:
+    file = tmp_path / "reports.jsonl"
+    rows = [
+        {"id": f"r{n}", "title": f"T{n}", "text": f"Text {n}.", "year": 2020 + n % 5, "specialty": "Surgery"}
+        for n in range(50)
+    ]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    every = report_items(open_reports(str(file), None), Filters(after=2022), limit=None, seed=1)
+    assert every.passed == len(every.items) == 20
+    assert {each.reason for each in every.dropped} == {"published in 2022 or before"}
+    some = report_items(open_reports(str(file), None), Filters(after=2022), limit=6, seed=1)
+    assert (some.read, some.passed, len(some.items)) == (50, 20, 6)
+    assert some.items.selection is not None
+    assert (some.items.selection.of, some.items.selection.limit, some.items.selection.seed) == (20, 6, 1)
+    ids = [question.id for question in some.items.questions]
+    assert set(ids) < {question.id for question in every.items.questions}
+    assert ids == sorted(ids, key=lambda id: int(id[1:])), "in the file's order"
+    other = report_items(open_reports(str(file), None), Filters(after=2022), limit=6, seed=2)
+    assert ids != [question.id for question in other.items.questions]
+    assert some.items.questions[0].group == "Surgery"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "a", "text": "x", "year": "last"}', "year"),
+        ('{"id": "a", "text": "x", "citations": 1.5}', "citations"),
+        ('{"id": "a", "te', "line 1"),
+        ('{"text": "x"}', "no id"),
+    ],
+)
+def test_a_broken_line_is_one_clear_line(tmp_path: Path, line: str, message: str) -> None:
+    file = tmp_path / "reports.jsonl"
+    file.write_text(line + "\n")
+    with pytest.raises(UserError, match=message) as error:
+        report_items(open_reports(str(file), None), Filters(), limit=None, seed=0)
+    assert "\n" not in str(error.value)
+
+
+def test_nothing_left_and_ids_that_stand_twice(tmp_path: Path) -> None:
+    file = tmp_path / "reports.jsonl"
+    file.write_text('{"id": "a", "text": "x", "year": 2000}\n{"id": "b", "text": "y"}\n')
+    with pytest.raises(UserError, match=r"nothing to work on; all 2 were dropped \(published in 2022 or before, year"):
+        report_items(open_reports(str(file), None), Filters(after=2022), limit=None, seed=0)
+    file.write_text('{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n')
+    with pytest.raises(UserError, match="'a' stands twice"):
+        report_items(open_reports(str(file), None), Filters(), limit=None, seed=0)
