@@ -35,7 +35,7 @@ judge_app = typer.Typer(
 
 @judge_app.command(_DEFAULT)
 def judge_command(
-    run: str = typer.Argument(help="A run: an id, the beginning of one, or an agent's text."),
+    runs: list[str] = typer.Argument(help="Runs: an id, the beginning of one, or an agent's text."),
     kind: str = typer.Option(
         ...,
         help="equivalence (to a reference answer), statements (entailed, contradicted), ragas (its five figures) or "
@@ -48,18 +48,26 @@ def judge_command(
     embedder: str = typer.Option(None, help="For ragas' answer relevancy: 'dense[model=…]' or a retriever's card."),
     epoch: list[int] = typer.Option([], help="Only this epoch, from 0 (repeatable). [default: all]"),
     concurrency: int = typer.Option(None, min=1, help="Answers graded at once. [default: 16]"),
+    max_cost: float | None = typer.Option(
+        None, min=0, help="Dollars to spend on judging; questions that are begun are finished for all runs."
+    ),
+    max_tokens: int | None = typer.Option(None, min=0, help="Tokens that judges may use, in and out."),
+    max_time: float | None = typer.Option(None, min=0, help="Seconds that judging may take."),
     journal: str = typer.Option("reuse", help="Recorded calls: reuse, replay (no network; a miss is an error), fresh."),
     as_json: bool = typer.Option(False, "--json", help="Figures, bill and every verdict as JSON."),
 ) -> None:
-    """Grade a stored run's long answers by a judge or a panel of judges. Answers are never generated again.
+    """Grade stored runs' long answers by a judge or a panel of judges. Answers are never generated again.
 
-    Scores stand in the store beside the others. The same command goes on, and pays only for what is new.
+    Scores stand in the store beside the others. The same command goes on, and pays only for what is new. Several runs
+    are judged question by question, so that all have verdicts on the same questions where a budget ends it.
 
     Examples:
 
       ragrounds judge direct_cot --kind equivalence --judge openai:gpt-4o-mini
 
       ragrounds judge direct_cot --kind statements --judge openai:gpt-4o --judge anthropic:claude-sonnet-4-5
+
+      ragrounds judge direct_cot vanilla_rag --kind equivalence --judge openai:gpt-4o --max-cost 5
 
       ragrounds judge vanilla_rag --kind ragas --judge openai:gpt-4o --embedder 'dense[model="openai:NAME"]'
     """
@@ -68,8 +76,9 @@ def judge_command(
     from ragrounds.cli.common import one_of, open_store, print_json, say, settings
     from ragrounds.cli.counting import counting
     from ragrounds.cli.judging import open_judges
+    from ragrounds.evals.budget import Budget
     from ragrounds.evals.comparison import compare
-    from ragrounds.evals.grading import Grade, Means, gradable, grade_run, grade_run_by_panel
+    from ragrounds.evals.grading import Grade, GradedRuns, Means, gradable, grade_runs
     from ragrounds.evals.grading import kind as find_kind
     from ragrounds.evals.journal import StoreJournal
     from ragrounds.models.prices import read_prices
@@ -80,15 +89,15 @@ def judge_command(
     chosen, wanted = settings(), find_kind(kind)
     mode: Any = one_of("--journal", journal, ("reuse", "replay", "fresh"))
     with open_store(chosen) as store:
-        found = store.run(run)
-        fitting = gradable(store, found, wanted, epoch)
+        found = [store.run(reference) for reference in runs]
+        fitting = {run.id: gradable(store, run, wanted, epoch) for run in found}
         vectors = named_embedder(embedder) if embedder else None
         grader = wanted.grader(Means(store=store, embedder=vectors, prices=read_prices(chosen.home / "prices.toml")))
         judges = open_judges(judge, base_url, chosen)
         recorded, prompts = StoreJournal(store, mode), PromptFolder()
         seen = 0
 
-        async def go() -> GradedRun | PanelGradedRun:
+        async def go() -> GradedRuns:
             nonlocal seen
             try:
                 with counting() as tell:
@@ -96,26 +105,38 @@ def judge_command(
                     def done(grade: Grade) -> None:
                         nonlocal seen
                         seen += 1
-                        tell(f"{found.id}: answers judged", seen)
+                        tell(f"{', '.join(run.id for run in found)}: answers judged", seen)
 
-                    at_once = concurrency or chosen.concurrency
-                    more: Any = {"at_once": at_once, "wanted": fitting, "done": done}
-                    if len(judges) == 1:
-                        return await grade_run(store, found, grader, judges[0], recorded, prompts, **more)
-                    return await grade_run_by_panel(store, found, grader, judges, recorded, prompts, **more)
+                    return await grade_runs(
+                        store,
+                        found,
+                        grader,
+                        judges,
+                        recorded,
+                        prompts,
+                        budget=Budget(cost=max_cost, tokens=max_tokens, seconds=max_time),
+                        at_once=concurrency or chosen.concurrency,
+                        wanted=lambda attempt: fitting[attempt.run](attempt),
+                        done=done,
+                    )
             finally:
                 for model in judges:
                     await model.close()
                 recorded.close()
 
-        graded = asyncio.run(go())
-        comparison = compare(store, [found], protocols=graded.protocols)
+        made = asyncio.run(go())
+        protocols = made.runs[0].protocols
+        comparison = compare(store, found, protocols=protocols, common=len(found) > 1)
     if as_json:
-        print_json({"graded": graded, "comparison": comparison})
+        print_json({"graded": made.runs[0] if len(found) == 1 else made.runs, "comparison": comparison})
     else:
-        print_comparison(comparison, graded.protocols)
-    _tell(graded)
-    if graded.failed:
+        print_comparison(comparison, protocols)
+    for graded in made.runs:
+        _tell(graded)
+    if made.ended:
+        alike = "All runs have verdicts on the same questions; the" if len(found) > 1 else "The"
+        say(f"Ended early: {made.ended}. {alike} same command goes on.")
+    if any(graded.failed for graded in made.runs):
         say("Some calls gave no reply; the same command asks for what is missing.")
         raise typer.Exit(3)
 
@@ -131,7 +152,7 @@ def _tell(graded: GradedRun | PanelGradedRun) -> None:
     judges = graded.judges if isinstance(graded, PanelGradedRun) else (graded.judge,)
     say(
         f"{graded.run}: {graded.attempts:,} answers judged by {safe(', '.join(judges))}; "
-        f"{graded.missing:,} scores missing."
+        f"{graded.missing:,} scores missing" + (f"; {graded.left:,} answers not judged." if graded.left else ".")
     )
     if isinstance(graded, PanelGradedRun):
         kappa, alpha = (f"{value:.3f}" if value is not None else "-" for value in (graded.kappa, graded.alpha))

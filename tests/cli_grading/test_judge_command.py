@@ -12,7 +12,7 @@ ANSWERS = ["methylene blue, of course", "give methylene blue", "exchange transfu
 STATEMENTS = (("fever is common",), ("rest helps",), ("aspirin is harmful", "nice to have"))
 
 
-def stage(home, name, answers, *, facts=(), gold="methylene blue", epochs=1, model="openai:writer"):
+def stage(home, name, answers, *, facts=(), gold="methylene blue", epochs=1, model="openai:writer", asked=""):
     meta = {"facts": "statements"} if facts else {}
     questions = [Question(id=f"og/{n}", benchmark="og", text=f"{n}?", kind="long", metadata=meta) for n in range(6)]
     golds = {question.id: Gold(question_id=question.id, answer=gold, facts=facts) for question in questions}
@@ -20,7 +20,7 @@ def stage(home, name, answers, *, facts=(), gold="methylene blue", epochs=1, mod
         id=f"{name}-1",
         agent=name,
         benchmark="og",
-        questions=f"set {name}",
+        questions=f"set {asked or name}",
         count=6,
         epochs=epochs,
         fingerprint=name,
@@ -223,3 +223,34 @@ def test_labels_that_do_not_fit(judge, command, home, tmp_path, text, said):
     done = command(*arguments)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_two_runs_are_judged_on_the_same_questions_within_a_budget(judge, grader, home):
+    stage(home, "direct", ["methylene blue"] * 6, asked="both")
+    stage(home, "cot", ["wait"] * 6, asked="both")
+    before = grader.stats()["asked"]
+    run = ["direct", "cot", "--kind", "equivalence", "--judge", "openai:grader"]
+    done = judge(*run, "--max-cost", "0.3", "--concurrency", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "Ended early: the budget of $0.3 is used up" in done.stderr
+    assert "All runs have verdicts on the same questions; the same command goes on." in done.stderr
+    found = json.loads(done.stdout)
+    first, second = found["graded"]
+    assert first["left"] == second["left"] > 0
+    assert first["attempts"] == 6 - first["left"]
+    assert f"{first['left']} answers not judged" in done.stderr
+    lines = found["comparison"]["tables"][0]["lines"]
+    assert [line["overall"]["missing"] for line in lines] == [first["left"]] * 2
+    rest = judge(*run, "--json")
+    assert rest.returncode == 0
+    assert [one["left"] for one in json.loads(rest.stdout)["graded"]] == [0, 0]
+    assert grader.stats()["asked"] - before == 12
+
+
+def test_runs_on_different_questions_are_judged_apart(judge, home):
+    stage(home, "direct", ANSWERS)
+    stage(home, "cot", ANSWERS)
+    done = judge("direct", "cot", "--kind", "equivalence", "--judge", "openai:grader")
+    assert done.returncode == 2
+    assert "These runs answer different questions" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

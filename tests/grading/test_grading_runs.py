@@ -1,6 +1,6 @@
 import pytest
 
-from ragrounds.evals.grading import Equivalence, grade_run
+from ragrounds.evals.grading import Equivalence, grade_runs
 from ragrounds.evals.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
@@ -38,8 +38,8 @@ async def test_a_stored_run_is_graded_and_billed(store, own):
         lambda prompt, occurrence: "?" if "Answer 5." in prompt else '{"grade": "equivalent"}', name="openai:judge"
     )
     journal = StoreJournal(store)
-    graded = await grade_run(store, run, Equivalence(tries=2), judge, journal, PromptFolder())
-    again = await grade_run(store, run, Equivalence(tries=2), judge, journal, PromptFolder())
+    (graded,) = (await grade_runs(store, [run], Equivalence(tries=2), [judge], journal, PromptFolder())).runs
+    (again,) = (await grade_runs(store, [run], Equivalence(tries=2), [judge], journal, PromptFolder())).runs
     journal.close()
     assert (graded.attempts, graded.missing, graded.calls, graded.same_model) == (6, 1, 6, own)
     assert graded.spent == graded.cold == pytest.approx(0.006)

@@ -175,7 +175,7 @@ def test_every_call_is_priced_journaled_and_replayed(judge, home, server):
 
 def _bill(home, server):
     """From the journal alone: what each call of the judge, and of the embedder, cost."""
-    from ragrounds.evals.grading import KINDS, Means, grade_run
+    from ragrounds.evals.grading import KINDS, Means, grade_runs
     from ragrounds.evals.grading.billing import bill
     from ragrounds.models.opening import open_model
     from ragrounds.models.prices import read_prices
@@ -189,8 +189,8 @@ def _bill(home, server):
         judge = open_model(f'openai:ragas[base_url="{server.url}"]', prices)
         with_vectors = Means(store=store, embedder=named_embedder(embedder), prices=prices)
         journal = StoreJournal(store, "replay")
-        await grade_run(
-            store, store.run("rag"), KINDS["ragas"].grader(with_vectors), judge, journal, PromptFolder(),
+        await grade_runs(
+            store, [store.run("rag")], KINDS["ragas"].grader(with_vectors), [judge], journal, PromptFolder(),
             done=seen.append,
         )  # fmt: skip
         journal.close()

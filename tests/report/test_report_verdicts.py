@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 
 from ragrounds.evals.comparison import compare
-from ragrounds.evals.grading import KINDS, Equivalence, Statements, grade_run, grade_run_by_panel
+from ragrounds.evals.grading import KINDS, Equivalence, Statements, grade_runs
 from ragrounds.evals.grading.labels import read_labels
 from ragrounds.evals.grading.recorded import recorded_verdicts
 from ragrounds.evals.journal import StoreJournal
@@ -38,10 +38,7 @@ def judged(home, *judges, grader=None):
     with Store(home) as store:
         journal = StoreJournal(store)
         run, made = store.run("direct"), grader or Equivalence()
-        if len(judges) == 1:
-            asyncio.run(grade_run(store, run, made, judges[0], journal, PromptFolder()))
-        else:
-            asyncio.run(grade_run_by_panel(store, run, made, judges, journal, PromptFolder()))
+        asyncio.run(grade_runs(store, [run], made, judges, journal, PromptFolder()))
         journal.close()
 
 

@@ -7,9 +7,10 @@ from ragrounds.evals.grading.equivalence import Equivalence
 from ragrounds.evals.grading.grade import Grade, Grader, judges_itself
 from ragrounds.evals.grading.kinds import KINDS, Kind, Means, gradable, kind, labelling, verdicts
 from ragrounds.evals.grading.panel import PanelGrades, grade_by_panel
-from ragrounds.evals.grading.panel_run import PanelGradedRun, grade_run_by_panel
-from ragrounds.evals.grading.run import GradedRun, grade_run
+from ragrounds.evals.grading.panel_run import PanelGradedRun
+from ragrounds.evals.grading.run import GradedRun
 from ragrounds.evals.grading.running import grade_attempts
+from ragrounds.evals.grading.several import GradedRuns, grade_runs
 from ragrounds.evals.grading.statements import Statements
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Equivalence",
     "Grade",
     "GradedRun",
+    "GradedRuns",
     "Grader",
     "Kind",
     "Means",
@@ -26,8 +28,7 @@ __all__ = [
     "gradable",
     "grade_attempts",
     "grade_by_panel",
-    "grade_run",
-    "grade_run_by_panel",
+    "grade_runs",
     "judges_itself",
     "kind",
     "labelling",

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import UserError
-from ragrounds.evals.grading.grade import Grade, Voting
+from ragrounds.evals.grading.grade import Grade, Grader, Voting
 from ragrounds.evals.grading.running import grade_attempts
 from ragrounds.evals.statistics.agreement import fleiss_kappa, krippendorff_alpha, majority
 from ragrounds.records import Attempt, Call, Gold, Question, Score, Verdict
@@ -53,14 +53,37 @@ async def grade_by_panel(
         UserError: fewer than two judges, or one of them twice.
         ragrounds.errors.StopRun: a judge cannot be asked at all.
     """
-    names = tuple(judge.spec for judge in judges)
-    if len(names) < 2 or len(set(names)) < len(names):
-        raise UserError(f"A panel needs two or more different judges, got {', '.join(names) or 'none'}.")
+    as_panel(grader, judges)
     tried = list(attempts)
     by_judge = [
         await grade_attempts(grader, tried, questions, golds, judge, journal, prompts, at_once=at_once, done=done)
         for judge in judges
     ]
+    return by_majority(grader, judges, tried, golds, by_judge)
+
+
+def as_panel(grader: Grader, judges: Sequence[Model]) -> Voting:
+    """The grader, where these judges can vote on its verdicts.
+
+    Raises:
+        UserError: fewer than two judges, or one of them twice; verdicts that are numbers, on which nobody can vote.
+    """
+    names = [judge.spec for judge in judges]
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise UserError(f"A panel needs two or more different judges, got {', '.join(names) or 'none'}.")
+    if not isinstance(grader, Voting):
+        raise UserError(f"{grader.protocols[0]} is a number, and numbers have no majority: name one --judge.")
+    return grader
+
+
+def by_majority(
+    grader: Voting,
+    judges: Sequence[Model],
+    tried: Sequence[Attempt],
+    golds: Mapping[str, Gold],
+    by_judge: Sequence[Sequence[Grade]],
+) -> PanelGrades:
+    """What the panel came to, from every judge's grades of the attempts `tried`, in their order."""
     scores: list[Score] = []
     labels: list[tuple[str | None, ...]] = []
     for attempt, grades in zip(tried, zip(*by_judge, strict=True), strict=True):
@@ -74,7 +97,7 @@ async def grade_by_panel(
     whole = [each for each in labels if None not in each]
     some = [each for each in labels if sum(label is not None for label in each) > 1]
     return PanelGrades(
-        judges=names,
+        judges=tuple(judge.spec for judge in judges),
         scores=tuple(scores),
         verdicts=tuple(verdict for grades in by_judge for grade in grades for verdict in grade.verdicts),
         calls=tuple(call for grades in by_judge for grade in grades for call in grade.calls),

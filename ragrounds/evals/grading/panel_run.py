@@ -1,19 +1,17 @@
-"""A stored run graded by several judges: scores by their majority go into the store."""
+"""What a panel of judges gave a stored run: scores by their majority go into the store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ragrounds.contracts import Journal, Model, Prompts
-from ragrounds.errors import UserError
 from ragrounds.evals.grading.billing import bill
-from ragrounds.evals.grading.grade import Grade, Grader, Voting, judges_itself
-from ragrounds.evals.grading.panel import grade_by_panel
-from ragrounds.evals.grading.run import writers
+from ragrounds.evals.grading.grade import Voting, judges_itself
+from ragrounds.evals.grading.panel import PanelGrades
+from ragrounds.evals.grading.run import answers, writers
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Run, Usage, Verdict
+from ragrounds.records import Attempt, Run, Score, Usage, Verdict
 
 
 class PanelGradedRun(Struct, frozen=True, kw_only=True):
@@ -27,6 +25,8 @@ class PanelGradedRun(Struct, frozen=True, kw_only=True):
     """Scores without a value."""
     failed: int
     """Calls without a reply."""
+    left: int
+    """Answers that were not put to the judges, because a budget was used up: their scores are missing."""
     graded: int
     """Things that were put to the judges: answers, or statements of answers."""
     undecided: int
@@ -45,31 +45,11 @@ class PanelGradedRun(Struct, frozen=True, kw_only=True):
     verdicts: tuple[Verdict, ...]
 
 
-async def grade_run_by_panel(
-    store: Store,
-    run: Run,
-    grader: Grader,
-    judges: Sequence[Model],
-    journal: Journal,
-    prompts: Prompts,
-    *,
-    at_once: int = 16,
-    wanted: Callable[[Attempt], bool] = lambda attempt: True,
-    done: Callable[[Grade], None] = lambda grade: None,
+def keep_panel(
+    store: Store, run: Run, grader: Voting, attempts: Sequence[Attempt], made: PanelGrades, left: Sequence[Score] = ()
 ) -> PanelGradedRun:
-    """Let every judge grade every attempt of a run, or those `wanted`, and write the scores of the majority.
-
-    Raises:
-        UserError: fewer than two judges, or one of them twice; verdicts that are numbers, on which nobody can vote.
-        ragrounds.errors.StopRun: a judge cannot be asked at all; nothing is written.
-    """
-    if not isinstance(grader, Voting):
-        raise UserError(f"{grader.protocols[0]} is a number, and numbers have no majority: name one --judge.")
-    questions, golds = store.questions(run)
-    by_id = {question.id: question for question in questions}
-    attempts = list(filter(wanted, store.attempts(run)))
-    made = await grade_by_panel(grader, judges, attempts, by_id, golds, journal, prompts, at_once=at_once, done=done)
-    store.add_scores(run, made.scores, made.calls)
+    """Write the scores of the majority, those of answers that were `left` without a verdict too, and add up."""
+    store.add_scores(run, [*made.scores, *left], made.calls)
     took = bill(made.calls)
     return PanelGradedRun(
         run=run.id,
@@ -78,6 +58,7 @@ async def grade_run_by_panel(
         attempts=len(attempts),
         missing=sum(score.value is None for score in made.scores),
         failed=took.failed,
+        left=answers(left),
         graded=made.graded,
         undecided=made.undecided,
         kappa=made.kappa,

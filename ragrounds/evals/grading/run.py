@@ -1,17 +1,16 @@
-"""Grading a stored run: scores go into the store beside the others, the bill comes back."""
+"""What a judge gave a stored run: scores go into the store beside the others, the bill comes back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from ragrounds.contracts import Journal, Model, Prompts
+from ragrounds.contracts import Model
 from ragrounds.evals.grading.billing import bill
 from ragrounds.evals.grading.grade import Grade, Grader, judges_itself
-from ragrounds.evals.grading.running import grade_attempts
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Run, Usage, Verdict
+from ragrounds.records import Run, Score, Usage, Verdict
 
 
 class GradedRun(Struct, frozen=True, kw_only=True):
@@ -25,6 +24,8 @@ class GradedRun(Struct, frozen=True, kw_only=True):
     """Scores without a value that another try, or another judge, may give."""
     failed: int
     """Attempts where a call of the judge gave no reply."""
+    left: int
+    """Answers that were not put to the judge, because a budget was used up: their scores are missing."""
     calls: int
     reused: int
     """Calls that the journal answered."""
@@ -39,31 +40,13 @@ class GradedRun(Struct, frozen=True, kw_only=True):
     verdicts: tuple[Verdict, ...]
 
 
-async def grade_run(
-    store: Store,
-    run: Run,
-    grader: Grader,
-    judge: Model,
-    journal: Journal,
-    prompts: Prompts,
-    *,
-    at_once: int = 16,
-    wanted: Callable[[Attempt], bool] = lambda attempt: True,
-    done: Callable[[Grade], None] = lambda grade: None,
+def keep_grades(
+    store: Store, run: Run, grader: Grader, judge: Model, grades: Sequence[Grade], left: Sequence[Score] = ()
 ) -> GradedRun:
-    """Grade every attempt of a run, or those `wanted`, and write the scores. Grading again replaces them and pays only
-    for what is new.
-
-    Raises:
-        ragrounds.errors.StopRun: the judge cannot be asked at all; nothing is written.
-    """
-    questions, golds = store.questions(run)
-    by_id = {question.id: question for question in questions}
-    attempts = filter(wanted, store.attempts(run))
-    grades = await grade_attempts(grader, attempts, by_id, golds, judge, journal, prompts, at_once=at_once, done=done)
+    """Write the scores, those of answers that were `left` without a verdict too, and add up what they took."""
     scores = [score for grade in grades for score in grade.scores]
     calls = [call for grade in grades for call in grade.calls]
-    store.add_scores(run, scores, calls)
+    store.add_scores(run, [*scores, *left], calls)
     took = bill(calls)
     return GradedRun(
         run=run.id,
@@ -72,6 +55,7 @@ async def grade_run(
         attempts=len(grades),
         missing=sum(score.value is None for score in scores),
         failed=sum(grade.failed for grade in grades),
+        left=answers(left),
         calls=took.calls,
         reused=took.reused,
         usage=took.usage,
@@ -80,6 +64,11 @@ async def grade_run(
         same_model=judges_itself(judge.spec, writers(run)),
         verdicts=tuple(verdict for grade in grades for verdict in grade.verdicts),
     )
+
+
+def answers(scores: Iterable[Score]) -> int:
+    """How many answers these scores are of."""
+    return len({(score.question_id, score.epoch) for score in scores})
 
 
 def writers(run: Run) -> list[str]:

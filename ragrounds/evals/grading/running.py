@@ -3,11 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.evals.grading.grade import Grade, Grader
 from ragrounds.records import Attempt, Gold, Question
+
+
+class Job(Struct, frozen=True):
+    """An attempt that one judge is to grade."""
+
+    attempt: Attempt
+    question: Question
+    gold: Gold
+    judge: Model
+
+
+class Gate(Protocol):
+    """Decides whether a job is begun. Asked when its turn has come."""
+
+    def admits(self, job: Job) -> bool: ...
+
+    def hear(self, grade: Grade) -> None:
+        """A job has ended."""
+
+
+class Open:
+    """A gate that lets everything through."""
+
+    def admits(self, job: Job) -> bool:
+        return True
+
+    def hear(self, grade: Grade) -> None:
+        """It makes no difference."""
 
 
 async def grade_attempts(
@@ -29,18 +60,40 @@ async def grade_attempts(
     Raises:
         ragrounds.errors.StopRun: the judge cannot be asked at all; the other gradings are cancelled.
     """
+    jobs = [Job(each, questions[each.question_id], golds[each.question_id], judge) for each in attempts]
+    graded = await grade_jobs(grader, jobs, journal, prompts, at_once=at_once, gate=Open(), done=done)
+    return [grade for grade in graded if grade is not None]
+
+
+async def grade_jobs(
+    grader: Grader,
+    jobs: Sequence[Job],
+    journal: Journal,
+    prompts: Prompts,
+    *,
+    at_once: int,
+    gate: Gate,
+    done: Callable[[Grade], None],
+) -> list[Grade | None]:
+    """The grade of every job, begun in their order; ``None``: the gate did not let it through.
+
+    Raises:
+        ragrounds.errors.StopRun: a judge cannot be asked at all; the other gradings are cancelled.
+    """
     free = asyncio.Semaphore(at_once)
 
-    async def one(attempt: Attempt) -> Grade:
+    async def one(job: Job) -> Grade | None:
         async with free:
-            id = attempt.question_id
-            grade = await grader.grade(attempt, questions[id], golds[id], judge, journal, prompts)
+            if not gate.admits(job):
+                return None
+            grade = await grader.grade(job.attempt, job.question, job.gold, job.judge, journal, prompts)
+            gate.hear(grade)
             done(grade)
             return grade
 
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(attempt)) for attempt in attempts]
+            tasks = [group.create_task(one(job)) for job in jobs]
     except* Exception as failed:
         raise failed.exceptions[0] from None
     return [task.result() for task in tasks]

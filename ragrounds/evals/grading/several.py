@@ -1,0 +1,167 @@
+"""Stored runs judged, within a budget: question by question, so that all have verdicts on the same ones.
+
+When a limit is reached no further question is begun, and those that are begun are finished for every run, epoch and
+judge. What the journal can answer for nothing is still taken. The answers of the other questions have no verdict of
+these judges: their scores are missing, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Never, TypeVar
+
+from msgspec import Struct
+
+from ragrounds.contracts import Entry, Journal, Model, Prompts
+from ragrounds.errors import StopRun, UserError
+from ragrounds.evals.budget import Budget, Spending
+from ragrounds.evals.grading.billing import bill
+from ragrounds.evals.grading.grade import Grade, Grader, read_long
+from ragrounds.evals.grading.panel import as_panel, by_majority
+from ragrounds.evals.grading.panel_run import PanelGradedRun, keep_panel
+from ragrounds.evals.grading.run import GradedRun, keep_grades
+from ragrounds.evals.grading.running import Job, Open, grade_jobs
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Attempt, Run, Score
+
+T = TypeVar("T", bound=Struct)
+Key = tuple[int, int, int]
+"""Places of a run, of an attempt of it, and of a judge."""
+
+
+NO_LIMIT = Budget()
+
+
+class GradedRuns(Struct, frozen=True, kw_only=True):
+    """What judging several runs gave and took."""
+
+    runs: tuple[GradedRun | PanelGradedRun, ...]
+    ended: str
+    """Why not all questions were judged: which limit was reached; empty: all were."""
+
+
+async def grade_runs(
+    store: Store,
+    runs: Sequence[Run],
+    grader: Grader,
+    judges: Sequence[Model],
+    journal: Journal,
+    prompts: Prompts,
+    *,
+    budget: Budget = NO_LIMIT,
+    at_once: int = 16,
+    wanted: Callable[[Attempt], bool] = lambda attempt: True,
+    done: Callable[[Grade], None] = lambda grade: None,
+) -> GradedRuns:
+    """Grade the attempts of these runs that are `wanted`, by one judge or the majority of several, and write the
+    scores. Grading again replaces them and pays only for what is new.
+
+    Raises:
+        UserError: runs on different questions, or one of them twice; judges that cannot be a panel.
+        ragrounds.errors.StopRun: a judge cannot be asked at all; nothing is written.
+    """
+    panel = as_panel(grader, judges) if len(judges) > 1 else None
+    twice = next((run.id for place, run in enumerate(runs) if run in runs[:place]), None)
+    if twice is not None:
+        raise UserError(f"The run {twice} is named twice; name each run once.")
+    if len({run.questions for run in runs}) > 1:
+        told = "; ".join(f"{run.id}: {run.count:,} questions of {run.benchmark}" for run in runs)
+        raise UserError(f"These runs answer different questions ({told}). Judge each by itself.")
+    questions, golds = store.questions(runs[0])
+    by_id, places = {one.id: one for one in questions}, {one.id: place for place, one in enumerate(questions)}
+    tried = [
+        sorted(filter(wanted, store.attempts(run)), key=lambda one: (places[one.question_id], one.epoch))
+        for run in runs
+    ]
+    jobs = {
+        (run, number, place): Job(one, by_id[one.question_id], golds[one.question_id], judge)
+        for run, attempts in enumerate(tried)
+        for number, one in enumerate(attempts)
+        for place, judge in enumerate(judges)
+    }
+    order = sorted(jobs, key=lambda key: (places[jobs[key].question.id], jobs[key].attempt.epoch, key))
+    gate = _Gate(Spending(budget))
+    made = await grade_jobs(
+        grader, [jobs[key] for key in order], journal, prompts, at_once=at_once, gate=gate, done=done
+    )
+    grades = {key: grade for key, grade in zip(order, made, strict=True) if grade is not None}
+    shut: dict[str, dict[Key, Job]] = defaultdict(dict)
+    for key in order:
+        if not gate.admits(jobs[key]):
+            shut[jobs[key].question.id][key] = jobs[key]
+    for of_one in shut.values():
+        grades |= await _recorded(grader, of_one, journal, prompts)
+    kept: list[GradedRun | PanelGradedRun] = []
+    for run, attempts in enumerate(tried):
+        by_judge = [
+            [grades[run, number, place] for number in range(len(attempts)) if (run, number, place) in grades]
+            for place in range(len(judges))
+        ]
+        judged = [one for number, one in enumerate(attempts) if (run, number, 0) in grades]
+        left = [one for number, one in enumerate(attempts) if (run, number, 0) not in grades]
+        missing = [_missing(one, protocol, gate.ended) for one in left for protocol in grader.protocols]
+        if panel is None:
+            kept.append(keep_grades(store, runs[run], grader, judges[0], by_judge[0], missing))
+        else:
+            voted = by_majority(panel, judges, judged, golds, by_judge)
+            kept.append(keep_panel(store, runs[run], panel, judged, voted, missing))
+    return GradedRuns(runs=tuple(kept), ended=gate.ended if any(one.left for one in kept) else "")
+
+
+class _Gate:
+    """Opens question by question until a limit is reached (contract: :class:`ragrounds.evals.grading.running.Gate`)."""
+
+    def __init__(self, spending: Spending) -> None:
+        self._spending = spending
+        self._open: dict[str, bool] = {}
+        self.ended = ""
+
+    def admits(self, job: Job) -> bool:
+        question = job.question.id
+        if question not in self._open:
+            self.ended = self.ended or self._spending.reached()
+            self._open[question] = not self.ended
+        return self._open[question]
+
+    def hear(self, grade: Grade) -> None:
+        used = [call.usage for call in grade.calls if not call.cached]
+        known = [usage.input + usage.output for usage in used if usage is not None]
+        self._spending.count(bill(grade.calls).spent, sum(known) if len(known) == len(used) else None)
+
+
+class _Recorded:
+    """A journal that answers what it holds and makes no call."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
+        return await self._journal.once(entry, _refuse, kind)
+
+
+async def _refuse() -> Never:
+    raise StopRun("the budget is used up")
+
+
+async def _recorded(grader: Grader, jobs: Mapping[Key, Job], journal: Journal, prompts: Prompts) -> dict[Key, Grade]:
+    """The grades of a question's jobs where the journal holds all of their calls, else none."""
+    only = _Recorded(journal)
+    try:
+        made = await grade_jobs(
+            grader, list(jobs.values()), only, prompts, at_once=1, gate=Open(), done=lambda grade: None
+        )
+    except StopRun:
+        return {}
+    return {key: grade for key, grade in zip(jobs, made, strict=True) if grade is not None}
+
+
+def _missing(attempt: Attempt, protocol: str, reason: str) -> Score:
+    return Score(
+        question_id=attempt.question_id,
+        epoch=attempt.epoch,
+        protocol=protocol,
+        value=None,
+        reading=read_long(attempt).reading,
+        reason=f"not judged: {reason}",
+    )
