@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import pytest
 
 from ragrounds.build.labels.consensus import Pair, check_relevant, consensus, disagreement, fate
 from ragrounds.errors import UserError
+from tests.build.annotating import kappa
 
 MODELS = ("m1", "m2", "m3")
 LABELS = [
@@ -20,14 +19,6 @@ LABELS = [
     ("A", None, "A"),  # one is missing
 ]
 PAIRS = [Pair(query="q", document=f"d{n}", grades=grades) for n, grades in enumerate(LABELS)]
-
-
-def kappa(tables: list[tuple[int, ...]]) -> float:
-    """Fleiss' kappa from the counts of each category, item by item, in fractions."""
-    raters, items = sum(tables[0]), len(tables)
-    same = sum(Fraction(sum(n * (n - 1) for n in table), raters * (raters - 1)) for table in tables) / items
-    chance = sum(Fraction(sum(column), items * raters) ** 2 for column in zip(*tables, strict=True))
-    return float((same - chance) / (1 - chance))
 
 
 def test_only_what_all_agree_on_is_kept() -> None:

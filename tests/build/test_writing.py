@@ -16,6 +16,7 @@ from ragrounds.build.retrieval.sets import (
     judged_r2med,
     kept_documents,
     query_ids,
+    refined,
     rerank_lines,
 )
 from ragrounds.build.writing import Lines, json_lines
@@ -60,6 +61,13 @@ def test_a_beir_folder_is_read_back(tmp_path: Path) -> None:
     held = Corpus(f"beir:{folder}", tmp_path / "home")
     assert [each.id for each in held] == ["p0", "p1", "p2", "p4", "a%20b"]
     assert held.some({"a%20b", "p3"})["a%20b"].text == "x"
+
+
+def test_no_judgement_speaks_of_a_document_that_is_left_out() -> None:
+    one = JudgedQuery(id="a", text="Why?", positives=("p0",), dropped=("p1", "p2"))
+    two = JudgedQuery(id="b", text="How?", positives=("p2",), negatives=("p1", "p3"))
+    assert refined([one, two])[1].negatives == ("p3",)
+    assert [each.id for each in kept_documents([one, two], PASSAGES[:4])] == ["p0", "p2", "p3"]
 
 
 def test_an_r2med_folder_is_read_back(tmp_path: Path) -> None:

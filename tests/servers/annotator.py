@@ -80,9 +80,9 @@ def label(model: str, query: str, passage: str) -> str:
 
 def sentences(query: str, term: str, synonym: str) -> dict[str, str]:
     """Three sentences; for some queries the positive keeps the term."""
-    kept = term if lot("kept", query) % 4 == 0 else synonym
+    kept = lot("kept", query) % 4 == 0
     return {
-        "positive": re.sub(re.escape(term), kept, query, flags=re.IGNORECASE),
+        "positive": f"{query[:-1]} now?" if kept else re.sub(re.escape(term), synonym, query, flags=re.IGNORECASE),
         "hard_negative": f"Who should never be told of {synonym}?",
         "easy_negative": f"Who should never be told of {term}?",
     }
@@ -94,7 +94,7 @@ def answer(system: str, user: str, model: str) -> str:
     if "You answer multiple-choice questions" in system:
         question = user.split("### Question\n")[1].split("\n\n### Options")[0]
         chosen = option(model, question, dict(_OPTION.findall(user.split("### Options\n")[1])))
-        return spoilt("option", model, question) or json.dumps({"answer_choice": chosen})
+        return _or(spoilt("option", model, question), {"answer_choice": chosen})
     if "turn a multiple-choice question" in system:
         question, _, right = fenced
         return _or(spoilt("open", question), {"question": opened(question, right)})

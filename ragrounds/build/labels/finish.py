@@ -18,7 +18,7 @@ from ragrounds.build.product import Product
 from ragrounds.build.rejections import rejection_file
 from ragrounds.build.retrieval.corpus import Corpus
 from ragrounds.build.retrieval.publishing import Expert, agreement_note, retrieval_card, retrieval_files
-from ragrounds.build.retrieval.sets import JudgedQuery, ScoredPair, query_ids, titled
+from ragrounds.build.retrieval.sets import JudgedQuery, ScoredPair, query_ids, refined, titled
 from ragrounds.build.running import Result, kept
 from ragrounds.build.stages import MALFORMED
 from ragrounds.build.writing import Lines, json_lines
@@ -51,7 +51,7 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
     names = query_ids([result.question.id for result in through])
     pairs = [pair for result in through for pair in _pairs(result, names)]
     judged = [_judged(result, names, settings.relevant) for result in through]
-    queries = [query for query in judged if query.positives]
+    queries = refined([query for query in judged if query.positives])
     none = [Dropped(id=query.id, stage=VERIFY, reason=NO_POSITIVE) for query in judged if not query.positives]
     found = consensus(settings.models, pairs, settings.relevant)
     parted = disagreement(settings.models, pairs, settings.relevant)

@@ -23,7 +23,7 @@ from ragrounds.build.retrieval.publishing import (
     retrieval_files,
     within_folder,
 )
-from ragrounds.build.retrieval.sets import JudgedQuery, judged_r2med, query_ids
+from ragrounds.build.retrieval.sets import JudgedQuery, judged_r2med, query_ids, refined
 from ragrounds.build.running import Result, kept
 from ragrounds.build.stages import MALFORMED
 from ragrounds.build.writing import Lines, json_lines
@@ -63,7 +63,7 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
     mined = _mined(results, settings)
     passed = [each for each in mined if each.judged.positives]
     dropped = [_dropped(each) for each in mined if not each.judged.positives]
-    queries = [each.judged for each in passed]
+    queries = refined([each.judged for each in passed])
     language = settings.intake.items.questions[0].language
     card = retrieval_card(
         f"beir/{settings.name}",

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.build.writing import Lines, beir_files, json_lines
 from ragrounds.records import Passage
@@ -42,6 +43,12 @@ class ScoredPair(Struct, frozen=True):
     sentence1: str
     sentence2: str
     score: float
+
+
+def refined(queries: Sequence[JudgedQuery]) -> list[JudgedQuery]:
+    """The queries without judgements on documents that :func:`kept_documents` leaves out."""
+    removed = _ambiguous(queries)
+    return [replace(query, negatives=tuple(id for id in query.negatives if id not in removed)) for query in queries]
 
 
 def kept_documents(queries: Iterable[JudgedQuery], corpus: Iterable[Passage]) -> Iterator[Passage]:

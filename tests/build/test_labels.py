@@ -1,0 +1,285 @@
+"""`ragrounds build consensus-labels` end to end: a real server; kappa, counts and judgements as they are worked out
+apart."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from ragrounds.build.retrieval.corpus import Corpus
+from ragrounds.evals.benchmarks import load
+from ragrounds.evals.statistics.agreement import cohen_kappa
+from tests.build.annotating import Committee, counted, judged_by_all, kappa, labelled
+from tests.conftest import Cli
+from tests.servers.annotator import label, lot, spoilt
+from tests.servers.process import Running, running
+
+SPECS = ("bm25", "bm25[analyzer=plain]", 'dense[model="import:tests.tools.embedding_doubles:Hashing"]')
+MODELS = ("labeller-1", "labeller-2", "labeller-3")
+DEPTH, MOST, SEED = 6, 8, 1
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with running("annotator") as started:
+        yield started
+
+
+class Source(NamedTuple):
+    """Queries, corpus, the queries' texts by id, how many are drawn."""
+
+    queries: str
+    corpus: str
+    texts: dict[str, str]
+
+
+@pytest.fixture(params=["sample", "scifact"])
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
+    """The sample's questions; where the real data are, claims on abstracts."""
+    if request.param == "sample":
+        questions = load("sample", tmp_path).questions
+        return Source("sample", "sample", {question.id.partition("/")[2]: question.text for question in questions})
+    data: Path = request.getfixturevalue("data")
+    rows = [json.loads(line) for line in (data / "beir" / "scifact" / "queries.jsonl").read_text().splitlines()[:40]]
+    (tmp_path / "claims.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    corpus = f"beir:{data / 'beir' / 'scifact'}"
+    return Source(str(tmp_path / "claims.jsonl"), corpus, {row["_id"]: row["text"] for row in rows})
+
+
+def labels(server: Running, source: Source, out: Path, at_once: int = 1) -> list[str]:
+    committee = [part for spec in SPECS for part in ("--retriever", spec)]
+    models = [part for model in MODELS for part in ("--labeller", f"openai:{model}")]
+    depths = ["--top-k", str(DEPTH), "--candidates", str(MOST), "--at-once", str(at_once), "--seed", str(SEED)]
+    shared = ["--base-url", server.url, "--display", "none", "--out", str(out), "--json"]
+    return [
+        "build",
+        "consensus-labels",
+        source.queries,
+        "--corpus",
+        source.corpus,
+        *committee,
+        *models,
+        *depths,
+        *shared,
+    ]
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_labels_kappa_and_counts_are_those_worked_out_by_hand(
+    command: Cli, home: Path, source: Source, server: Running, tmp_path: Path
+) -> None:
+    out = tmp_path / "labelled"
+    done = command(*labels(server, source, out))
+    assert done.returncode == 0, done.stderr
+    before = server.stats()
+    again = command(*labels(server, source, out))
+    assert (server.stats(), again.stdout) == (before, done.stdout), "nothing is asked twice"
+
+    committee = Committee(SPECS, source.corpus, home)
+    expected = labelled(source.texts, committee, MODELS, DEPTH, MOST)
+    said = {(row["query"], row["document"]): tuple(row["grades"]) for row in read_lines(out / "made" / "labels.jsonl")}
+    assert said == expected
+    card = json.loads(done.stdout)
+    found = card["made"]["figures"]["consensus"]
+    assert found["pairs"] == len(expected)
+    fates = {pair: judged_by_all(grades) for pair, grades in expected.items()}
+    counts = Counter(fates.values())
+    assert found["counts"] == {name: counts[name] for name in ("positive", "negative", "dropped", "unlabelled")}
+    assert all(counts[name] for name in found["counts"])
+
+    whole = [grades for grades in expected.values() if None not in grades]
+    assert found["kappa"] == pytest.approx(kappa([[grades.count(g) for g in "SABCD"] for grades in whole]), abs=1e-9)
+    two = [[sum(grade in ("S", "A") for grade in grades), sum(grade in "BCD" for grade in grades)] for grades in whole]
+    assert found["kappa_relevant"] == pytest.approx(kappa(two), abs=1e-9)
+    first, last = zip(*((g[0], g[2]) for g in expected.values() if g[0] and g[2]), strict=True)
+    parted = card["made"]["figures"]["disagreement"]
+    assert parted["between"]["openai:labeller-1 and openai:labeller-3"]["kappa"] == pytest.approx(
+        cohen_kappa([str(g in "SA") for g in first], [str(g in "SA") for g in last])
+    )
+    assert parted["dropped"] == counts["dropped"] == len(read_lines(out / "made" / "disagreements.jsonl"))
+
+    with_positive = {query for (query, _), fate in fates.items() if fate == "positive"}
+    lines = counted(card)
+    assert lines["verify"][:2] == (len(source.texts), len(with_positive))
+    positive = {document for (_, document), fate in fates.items() if fate == "positive"}
+    unclear = {
+        document
+        for (query, document), fate in fates.items()
+        if query in with_positive and fate in ("dropped", "unlabelled")
+    } - positive
+    held = {row["_id"] for row in read_lines(out / "corpus.jsonl")}
+    assert held == {passage.id for passage in Corpus(source.corpus, home)} - unclear
+    rows = [line.split("\t") for line in (out / "qrels" / "test.tsv").read_text().splitlines()[1:]]
+    assert {(query, document, grade) for query, document, grade in rows} == {
+        (query, document, {"positive": "1", "negative": "0"}[fate])
+        for (query, document), fate in fates.items()
+        if query in with_positive and fate in ("positive", "negative") and document not in unclear
+    }
+    replies = {
+        (query, model)
+        for (query, document), grades in expected.items()
+        for model, grade in zip(MODELS, grades, strict=True)
+        if grade is None
+    }
+    recorded = [row for row in read_lines(out / "rejected.jsonl") if row["stage"] == "label"]
+    assert {(row["id"], f"labeller-{row['detail'].split()[1].rstrip(',')}") for row in recorded} == replies
+
+
+def test_the_sets_of_the_labels_are_added_and_replayed(
+    command: Cli, source: Source, server: Running, tmp_path: Path
+) -> None:
+    out = tmp_path / "labelled"
+    assert command(*labels(server, source, out, at_once=4)).returncode == 0
+    added = command("data", "add", "beir/labelled", str(out))
+    assert added.returncode == 0, added.stderr
+    size = json.loads((out / "card.json").read_text())["benchmark"]["size"]
+    assert f"{size:,} questions" in added.stderr
+    guarded = command("retrieve", "--benchmark", f"beir:{out}", "--guard", str(out / "guard.jsonl"), "--json")
+    assert guarded.returncode == 0, guarded.stderr
+    reranked = command("retrieve", "--benchmark", f"rerank:{out / 'sets' / 'rerank.jsonl'}", "--json")
+    assert 0 < json.loads(reranked.stdout)["MAP@10"] <= 1
+    spec = 'dense[model="import:tests.tools.embedding_doubles:Hashing"]'
+    alike = command("retrieve", "--benchmark", f"sts:{out / 'sets' / 'sts.jsonl'}", "--retriever", spec, "--json")
+    assert alike.returncode == 0, alike.stderr
+    assert command("data", "add", "cmedteb/labelled", str(out / "sets" / "rerank.jsonl")).returncode == 0
+    run = command(
+        "run", "--benchmark", "beir/labelled", "--agent", "direct", "--model", "baseline:extractive",
+        "--display", "none", "--json",
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+
+
+def test_several_passages_in_a_call_keep_their_labels(
+    command: Cli, home: Path, server: Running, tmp_path: Path
+) -> None:
+    texts = {question.id.partition("/")[2]: question.text for question in load("sample", home).questions}
+    out = tmp_path / "labelled"
+    assert command(*labels(server, Source("sample", "sample", texts), out, at_once=5)).returncode == 0
+    committee = Committee(SPECS, "sample", home)
+    for text in texts.values():
+        committee.candidates((text,), DEPTH, MOST)
+    rows = read_lines(out / "made" / "labels.jsonl")
+    given = [
+        (grade, label(model, texts[row["query"]], committee.texts[row["document"]]))
+        for row in rows
+        for model, grade in zip(MODELS, row["grades"], strict=True)
+        if grade is not None
+    ]
+    assert len(given) > 2 * len(rows)
+    assert all(grade == right for grade, right in given)
+    # A reply that cannot be read costs its whole batch, of that model alone.
+    lost = Counter(grade is None for row in rows for grade in row["grades"])
+    assert 0 < lost[True] < lost[False]
+
+
+SYNONYMS = [
+    {"term": "high blood pressure", "synonym": "hypertension"},
+    {"term": "heart attack", "synonym": "myocardial infarction"},
+    {"term": "newborn", "synonym": "neonate"},
+]
+
+
+def test_synonym_triples(command: Cli, server: Running, tmp_path: Path) -> None:
+    asked = [
+        "What treats {}?",
+        "Which tests does a doctor order for {}?",
+        "How common is {} in old age?",
+        "Is {} painful?",
+    ]
+    asked += ["Can {} be prevented by exercise?", "What should somebody with {} eat?", "How fast does {} develop?"]
+    queries = [form.format(pair["term"]) for pair in SYNONYMS for form in asked] + ["What is gout?"]
+    (tmp_path / "queries.jsonl").write_text(
+        "".join(json.dumps({"id": n, "text": q}) + "\n" for n, q in enumerate(queries))
+    )
+    (tmp_path / "synonyms.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in SYNONYMS))
+    source = Source(str(tmp_path / "queries.jsonl"), "sample", {})
+    out = tmp_path / "labelled"
+    done = command(
+        *labels(server, source, out, at_once=4), "--relevant", "SABC",
+        "--synonyms", str(tmp_path / "synonyms.jsonl"), "--model", "openai:writer",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    good, bad = [], 0
+    for query in queries[:-1]:
+        term, synonym = next((p["term"], p["synonym"]) for p in SYNONYMS if p["term"] in query)
+        length = len(query.replace(term, synonym)) / len(query)
+        if spoilt("triple", query) is None and lot("kept", query) % 4 and 0.7 <= length <= 1.3:
+            good.append(query)
+        else:
+            bad += 1
+    assert len(good) > 5
+    assert bad > 2
+    card = json.loads(done.stdout)
+    assert counted(card)["synonym triples"] == (len(good) + bad, len(good), {"malformed output": bad})
+    triples = read_lines(out / "sets" / "triples.jsonl")
+    assert [triple["query"] for triple in triples] == good
+    pairs = {row["sentence1"]: row for row in read_lines(out / "sets" / "synonyms.jsonl")}
+    assert pairs.keys() == set(good)
+    for triple in triples:
+        drawn = pairs[triple["query"]]
+        assert drawn["sentence2"] in (triple["positive"], triple["hard_negative"], triple["easy_negative"])
+        assert drawn["score"] == float(drawn["sentence2"] == triple["positive"])
+    recorded = [row for row in read_lines(out / "rejected.jsonl") if row["stage"] == "synonyms"]
+    assert len(recorded) == bad
+    assert any("does not hold" in row["detail"] for row in recorded)
+    spec = 'dense[model="import:tests.tools.embedding_doubles:Hashing"]'
+    scored = command("retrieve", "--benchmark", f"sts:{out / 'sets' / 'synonyms.jsonl'}", "--retriever", spec, "--json")
+    assert -1 <= json.loads(scored.stdout)["Pearson"] <= 1
+
+
+def test_experts_fill_a_sheet_and_their_agreement_is_in_the_card(command: Cli, server: Running, tmp_path: Path) -> None:
+    out = tmp_path / "labelled"
+    options = [*labels(server, Source("sample", "sample", {}), out, at_once=4), "--sample", "30"]
+    assert command(*options).returncode == 0
+    with (out / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 30
+    texts = {row["_id"]: f"{row['title']}\n{row['text']}" for row in read_lines(out / "corpus.jsonl")}
+    queries = {row["_id"]: row["text"] for row in read_lines(out / "queries.jsonl")}
+    judged = [line.split("\t") for line in (out / "qrels" / "test.tsv").read_text().splitlines()[1:]]
+    right = {(queries[query], texts[document]): grade for query, document, grade in judged}
+    # The expert has another opinion on every fifth, and none on the last.
+    filled = []
+    for number, row in enumerate(rows[:-1]):
+        label_ = right[row["query"].removeprefix("'"), row["passage"].removeprefix("'")] == "1"
+        filled.append({**row, "rating": "yes" if label_ == (number % 5 != 0) else "no"})
+    with (out / "sheet.csv").open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows([*filled, rows[-1]])
+    work = (out / "sheet.csv").read_bytes()
+    asked = server.stats()
+    done = command(*options, "--ratings", str(out / "sheet.csv"))
+    assert done.returncode == 0, done.stderr
+    assert server.stats() == asked
+    assert (out / "sheet.csv").read_bytes() == work
+    agreed = json.loads(done.stdout)["made"]["figures"]["expert"]["judge"]
+    assert agreed["n"] == 29
+    assert agreed["accuracy"]["value"] == pytest.approx(23 / 29)
+
+
+def test_what_no_consensus_can_come_of_is_said_before_anything_is_asked(command: Cli, tmp_path: Path) -> None:
+    common = ["build", "consensus-labels", "sample", "--corpus", "sample", "--out", str(tmp_path / "x")]
+    one, two = ["--labeller", "openai:a"], ["--labeller", "openai:b"]
+    cases = {
+        "Consensus needs two or more models": one,
+        "named twice: it would count twice": [*one, *one],
+        "each once, not all": [*one, *two, "--relevant", "XY"],
+        "--synonyms needs --model": [*one, *two, "--synonyms", "s.jsonl"],
+        "The retriever 'bm25": [*one, *two, "--retriever", "bm25", "--retriever", "bm25[k1=0.9]"],
+    }
+    for message, options in cases.items():
+        done = command(*common, *options)
+        assert done.returncode == 2, message
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "x").exists()

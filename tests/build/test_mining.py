@@ -1,0 +1,127 @@
+"""`ragrounds build relevance-mining` end to end: a real server; counts and judgements as they are worked out apart."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from ragrounds.evals.benchmarks import load, select
+from tests.build.annotating import Committee, Mined, counted
+from tests.conftest import Cli
+from tests.servers.process import Running, running
+
+SPECS = ("bm25", "bm25[analyzer=plain]", 'dense[model="import:tests.tools.embedding_doubles:Hashing"]')
+PANEL = ("small-1", "small-2", "small-3", "small-4")
+DEPTH, MOST, SEED = 8, 10, 3
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with running("annotator") as started:
+        yield started
+
+
+def mining(server: Running, source: Source, out: Path) -> list[str]:
+    committee = [part for spec in SPECS for part in ("--retriever", spec)]
+    panel = [part for model in PANEL for part in ("--panel", f"openai:{model}")]
+    bounds = ["--positive", str(source.positive), "--negative", str(source.negative), "--seed", str(SEED)]
+    depths = ["--top-k", str(DEPTH), "--candidates", str(MOST), "--limit", str(source.limit)]
+    shared = ["--model", "openai:grader", "--base-url", server.url, "--display", "none", "--out", str(out)]
+    asked = ["build", "relevance-mining", source.questions, "--corpus", source.corpus]
+    return [*asked, *committee, *panel, *bounds, *depths, *shared]
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+class Source(NamedTuple):
+    """What a benchmark is made of, and the bounds of its positives and negatives."""
+
+    questions: str
+    corpus: str
+    limit: int
+    positive: int
+    negative: int
+
+
+@pytest.fixture(params=["sample", "mirage", "medquad"])
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
+    """The sample; where the real data are, MIRAGE's choices and MedQuAD's long answers on two open textbooks."""
+    if request.param == "sample":
+        return Source("sample", "sample", 107, 8, 4)
+    data: Path = request.getfixturevalue("data")
+    corpus = f"jsonl:{data / 'openstax' / 'openstax_passages.jsonl.gz'}"
+    if request.param == "mirage":
+        return Source(f"mirage/mmlu:{data / 'mirage' / 'benchmark.json'}", corpus, 60, 5, 3)
+    with gzip.open(data / "medquad" / "medquad_with_answers.jsonl.gz", "rt", encoding="utf-8") as lines:
+        pairs = [json.loads(line) for line in itertools.islice(lines, 0, 8000, 200)]
+    made = [{"id": n, "question": p["question"], "answer": p["answer"][:300]} for n, p in enumerate(pairs)]
+    (tmp_path / "medquad.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
+    return Source(f"jsonl:{tmp_path / 'medquad.jsonl'}", corpus, 25, 5, 3)
+
+
+def test_from_questions_to_a_benchmark_that_is_replayed(
+    command: Cli, home: Path, source: Source, server: Running, tmp_path: Path
+) -> None:
+    out = tmp_path / "mined"
+    asked_for = mining(server, source, out)
+    done = command(*asked_for, "--json")
+    assert done.returncode == 0, done.stderr
+    before = server.stats()
+    again = command(*asked_for, "--json")
+    assert server.stats() == before, "nothing is asked twice"
+    assert again.stdout == done.stdout
+
+    loaded = load(source.questions, home)
+    drawn = select(loaded, limit=source.limit, seed=SEED).questions
+    expected = Mined(
+        loaded, drawn, Committee(SPECS, source.corpus, home), PANEL, DEPTH, MOST, source.positive, source.negative
+    )
+    card = json.loads(done.stdout)
+    lines = counted(card)
+    assert lines.pop("sample")[:2] == (len(loaded), source.limit)
+    assert {stage: line for stage, line in lines.items() if stage in expected.stages()} == expected.stages()
+    assert card["made"]["figures"]["documents"] == expected.documents()
+    assert card["benchmark"]["size"] == expected.stages()["verify"][1]
+    positives = {(id, doc) for id, fates in expected.judged.items() for doc in fates.get("positive", ())}
+    rows = [line.split("\t") for line in (out / "qrels" / "test.tsv").read_text().splitlines()[1:]]
+    assert {(query, document) for query, document, grade in rows if grade == "1"} == {
+        (id.partition("/")[2], document) for id, document in positives
+    }
+    assert card["made"]["seed"] == SEED
+    assert card["made"]["prompts"].keys() == {
+        "build/open_question", "build/reasoning_path", "build/two_axes", "choice/direct"
+    }  # fmt: skip
+    assert set(card["made"]["models"]) == {"model", "panel_1", "panel_2", "panel_3", "panel_4"}
+    ends = {row["id"]: (row["stage"], row["reason"]) for row in read_lines(out / "rejected.jsonl")}
+    # What is dropped after the graph goes by the query's id, which lacks the dataset's name.
+    assert {id: ends.get(id) or ends.get(id.partition("/")[2]) for id in expected.ends} == expected.ends
+    malformed = {stage for stage, reason in ends.values() if reason == "malformed output"}
+    assert malformed == expected.spoilt_stages()
+    if source.questions == "sample":
+        assert malformed == {"difficulty", "open", "reason", "grade"}
+
+    scored = command("retrieve", "--benchmark", f"beir:{out}", "--retriever", "bm25", "--json")
+    assert scored.returncode == 0, scored.stderr
+    found = json.loads(scored.stdout)
+    assert found["queries"] == card["benchmark"]["size"]
+    assert found["unknown_documents"] == 0
+    assert 0 < found["nDCG@10"] <= 1
+    clinical = command("retrieve", "--benchmark", f"r2med:{out / 'r2med'}", "--retriever", "bm25", "--json")
+    assert json.loads(clinical.stdout)["queries"] == found["queries"]
+    added = command("data", "add", "r2med/mined", str(out / "r2med"))
+    assert added.returncode == 0, added.stderr
+    run = command(
+        "run", "--benchmark", "r2med/mined", "--agent", "vanilla_rag[top_k=3]", "--corpus", f"beir:{out}",
+        "--model", "baseline:extractive", "--display", "none", "--json",
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    [row] = json.loads(run.stdout)["rows"]
+    assert row["statuses"] == {"completed": found["queries"]}
