@@ -35,9 +35,13 @@ class Server:
         self.latency: tuple[float, float] = (options.latency, options.latency + options.jitter)
         self.random = random.Random(options.seed)
         self.fault_rate: float = options.faults
+        self.mix = {kind: float(weight) for kind, _, weight in (part.partition("=") for part in options.mix.split(","))}
+        self.hang_after: int | None = options.hang_after
+        self.reply_bytes: int = options.reply_bytes
         self.asked: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.tries: Counter[str] = Counter()
+        self.begun = 0
         self.keys_seen: set[str] = set()
         self.log = options.log.open("a", buffering=1) if options.log else None
         self.port: int = options.port
@@ -55,12 +59,15 @@ class Server:
         await asyncio.sleep(self.random.uniform(*self.latency))
         if model.startswith("fault-"):
             return await misbehave(model.removeprefix("fault-"), self.tries[digest], request, completion)
+        if self.hang_after is not None and self.begun >= self.hang_after:
+            return await misbehave("hang-now", 1, request, completion)
+        self.begun += 1
         if self.fault_rate and (fault := self._drawn_fault()):
             return await misbehave(fault, self.tries[digest], request, completion)
         if model.startswith("recorded-") and self.recorded is not None:
             texts = self.recorded.replies(model.removeprefix("recorded-"), prompt)
         else:
-            texts = [fixed_reply(prompt)]
+            texts = [fixed_reply(prompt) + filler(digest, self.reply_bytes)]
         body = completion(texts, model, prompt, cached=cached)
         response = web.Response(body=body, content_type="application/json")
         try:
@@ -74,10 +81,9 @@ class Server:
         return response
 
     def _drawn_fault(self) -> str:
-        kinds = [("429-retry-after", 5), ("500", 2), ("cut", 1), ("malformed", 1)]
         if self.random.random() >= self.fault_rate:
             return ""
-        return self.random.choices([kind for kind, _ in kinds], [weight for _, weight in kinds])[0] + "-now"
+        return self.random.choices(list(self.mix), list(self.mix.values()))[0] + "-now"
 
     async def stats(self, request: web.Request) -> web.Response:
         return web.json_response(
@@ -100,6 +106,11 @@ class Server:
 
     async def health(self, request: web.Request) -> web.Response:
         return web.Response()
+
+
+def filler(digest: str, size: int) -> str:
+    """Text that depends on the request alone and does not compress well."""
+    return " " + random.Random(digest).randbytes(size // 2).hex() if size else ""
 
 
 def fixed_reply(prompt: str) -> str:
@@ -139,6 +150,13 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--latency", type=float, default=0.0)
     parser.add_argument("--jitter", type=float, default=0.0)
     parser.add_argument("--faults", type=float, default=0.0, help="share of requests that meet a fault")
+    parser.add_argument(
+        "--mix",
+        default="429-retry-after=5,500=2,cut=1,malformed=1",
+        help="kinds of faults (tests.servers.faults) and how often each is drawn among them",
+    )
+    parser.add_argument("--hang-after", type=int, help="answer so many requests, and none any more")
+    parser.add_argument("--reply-bytes", type=int, default=0, help="make every fixed reply so much longer")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--log", type=Path)
     parser.add_argument("--cache-blocks", type=int, default=0, help="keep so many blocks of prompts, as vLLM does")

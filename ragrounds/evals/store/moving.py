@@ -7,7 +7,7 @@ perhaps calls that nothing refers to yet: the same command goes on, and `gc` wou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,7 +18,7 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.checking import ARENA_TABLES, Chosen, Strange, digest, own_rows
 from ragrounds.evals.store.database import insert_new, shown, writing_failed
 from ragrounds.evals.store.marking import BATCH, Marks, snapshot, stream
-from ragrounds.evals.store.packing import decompress
+from ragrounds.evals.store.packing import Fetch, decompress, unpack
 from ragrounds.evals.store.rows import run_body
 from ragrounds.records import Run
 
@@ -62,7 +62,7 @@ def move(
         marks = Marks(reading)
         chosen = Strange(reading, shown(source), marks, final, tell).read(runs)
         present = _present(reading, target, chosen)
-        writing = _Writing(target, tell)
+        writing = _Writing(reading, target, tell)
         for table in (schema.questions,):
             for name in chosen.sets:
                 writing.add(table, stream(reading, sa.select(table).where(table.c.set == name)))
@@ -132,7 +132,8 @@ def _difference(mine: Mapping[str, tuple[int, int]], other: Mapping[str, tuple[i
 class _Writing:
     """Writes rows in bounded batches, each a transaction of its own; runs and arenas in one each."""
 
-    def __init__(self, target: sa.Engine, tell: Tell) -> None:
+    def __init__(self, reading: sa.Connection, target: sa.Engine, tell: Tell) -> None:
+        self._reading = reading
         self._target = target
         self._tell = tell
         self.differing = 0
@@ -163,8 +164,15 @@ class _Writing:
             known = {bytes(row[0]): row for row in connection.execute(wanted)}
         if table is schema.calls:
             both = [(row["response"], known[row[key]].response) for row in batch if row[key] in known]
-            self.differing += sum(decompress(mine) != decompress(theirs) for mine, theirs in both)
+            self.differing += sum(not self._same(mine, theirs) for mine, theirs in both)
         return [row for row in batch if row[key] not in known]
+
+    def _same(self, mine: bytes, theirs: bytes) -> bool:
+        # Which parts of a text stand apart depends on what was stored before it.
+        if decompress(mine) == decompress(theirs):
+            return True
+        with self._target.connect() as connection:
+            return bool(unpack(mine, dict, _texts(self._reading)) == unpack(theirs, dict, _texts(connection)))
 
     def run(self, run: Run, own: Mapping[sa.Table, Iterator[Any]]) -> None:
         """Write a run with what is its own, whole or not at all."""
@@ -197,6 +205,14 @@ class _Writing:
                         self._tell(what, done)
         except sa.exc.SQLAlchemyError as error:
             raise writing_failed(self._target, error) from error
+
+
+def _texts(connection: sa.Connection) -> Fetch:
+    def fetch(hashes: Iterable[bytes]) -> dict[bytes, str]:
+        wanted = sa.select(schema.blobs).where(schema.blobs.c.hash.in_(list(hashes)))
+        return {bytes(row.hash): decompress(row.data).decode() for row in connection.execute(wanted)}
+
+    return fetch
 
 
 def _batches(rows: Iterator[Any]) -> Iterator[list[dict[str, Any]]]:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 import zstandard
 
+from ragrounds.errors import UserError
 from ragrounds.texts import wellformed_all
 
 LONG = 600
@@ -23,6 +24,17 @@ LONG = 600
 
 _LARGEST = 256 << 20
 """Bytes of a record, or of a text stored apart, beyond which a file is not believed."""
+
+
+class Damaged(UserError):
+    """What the store gives is not what was put there."""
+
+    def __init__(self, why: object) -> None:
+        super().__init__(
+            f"A record of the store is damaged: {why}. Take the store from a copy; what other records hold is not "
+            "touched. A recorded call is asked for anew with --journal fresh."
+        )
+
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -55,8 +67,18 @@ def storable(record: S) -> S:
 
 
 def unpack(data: bytes, kind: type[T], fetch: Fetch) -> T:
-    """The record again; `fetch` gives the long texts of some hashes."""
-    body = decompress(data)
+    """The record again; `fetch` gives the long texts of some hashes.
+
+    Raises:
+        Damaged: it is not what was packed, or lacks a text.
+    """
+    try:
+        return _unpack(decompress(data), kind, fetch)
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError) as error:
+        raise Damaged(error.args[0] if isinstance(error, KeyError) else error) from error
+
+
+def _unpack(body: bytes, kind: type[T], fetch: Fetch) -> T:
     missing: list[bytes] = []
     known: dict[bytes, str] = {}
 
@@ -110,8 +132,8 @@ def checked(data: bytes) -> bytes:
         if zstandard.frame_content_size(data) > _LARGEST:
             raise ValueError(f"a record of more than {_LARGEST >> 20} MiB")
         return decompress(data)
-    except zstandard.ZstdError as error:
-        raise ValueError(f"not a compressed record ({error})") from error
+    except (zstandard.ZstdError, Damaged) as error:
+        raise ValueError(f"not a compressed record ({error.__cause__ or error})") from error
 
 
 def hash_of(text: bytes) -> bytes:
@@ -120,19 +142,26 @@ def hash_of(text: bytes) -> bytes:
 
 
 def compress(data: bytes) -> bytes:
-    """zstd, level 3."""
+    """zstd, level 3, with a check sum: a flipped bit must not become another answer."""
     compressor = getattr(_local, "compressor", None)
     if compressor is None:
-        compressor = _local.compressor = zstandard.ZstdCompressor(level=3)
+        compressor = _local.compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
     return bytes(compressor.compress(data))
 
 
 def decompress(data: bytes) -> bytes:
-    """The inverse of :func:`compress`."""
+    """The inverse of :func:`compress`.
+
+    Raises:
+        Damaged: not what was compressed.
+    """
     decompressor = getattr(_local, "decompressor", None)
     if decompressor is None:
         decompressor = _local.decompressor = zstandard.ZstdDecompressor()
-    return bytes(decompressor.decompress(data))
+    try:
+        return bytes(decompressor.decompress(data))
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise Damaged(error or "its size cannot be") from error
 
 
 def _without_long(value: Any, apart: dict[bytes, bytes]) -> Any:
@@ -162,13 +191,27 @@ def _parts(text: str) -> Iterator[str]:
         if len(bare) < LONG:
             between.append(line)
             continue
-        before = _seen.get(bare[-_TAIL:], "")
-        start = len(bare) - len(before) if before and bare.endswith(before) else 0
+        start = _start_of_known(bare)
         between.append(bare[:start])
         yield from filter(None, ["".join(between)])
         yield bare[start:]
         between = [line[len(bare) :]]
     yield from filter(None, ["".join(between)])
+
+
+def _start_of_known(line: str) -> int:
+    """Where in a line a text begins that is known; 0: the whole line is to be kept."""
+    before = _seen.get(line[-_TAIL:])
+    if before is None:
+        return 0
+    if line.endswith(before):
+        return len(line) - len(before)
+    # Known with something else in front of it: what both end with is the text.
+    low, high = _TAIL, min(len(line), len(before))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if line.endswith(before[-middle:]) else (low, middle - 1)
+    return len(line) - low if low >= LONG else 0
 
 
 def _reference(text: str, apart: dict[bytes, bytes]) -> msgspec.msgpack.Ext:

@@ -1,0 +1,214 @@
+"""What a run makes of faults around it: servers, disks, clocks, flipped bits. Real parts throughout."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Attempt
+from tests.conftest import Cli
+from tests.engine.conftest import attempts, replayed, strand
+from tests.engine.doubles import ScriptedModel, questions
+from tests.servers.process import Running, openai_server
+
+MODEL = "openai:m[alias=the-server,tries=2,patience=20]"
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
+    assert "Traceback" not in done.stderr, done.stderr
+    return [line for line in done.stderr.splitlines() if line.startswith("ragrounds: ")]
+
+
+def kept(home: Path) -> list[Attempt]:
+    with Store(home) as store:
+        return [attempt for run in store.runs() for attempt in store.attempts(run)]
+
+
+# Servers
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "reason"),
+    [
+        ("context-always", "failed", "context_too_long: 9,000 tokens, the model's limit is 4,096: "),
+        ("filter-always", "refused", "content filter"),
+        ("filter-finish-always", "refused", "content filter"),
+        ("400-always", "failed", "bad_request: 400: temperature must be 1"),
+    ],
+)
+def test_what_a_server_says_is_told_apart(
+    command: Cli, home: Path, server: Running, fault: str, status: str, reason: str
+) -> None:
+    options = ["--agent", "direct", "--limit", "2", "--model", f"openai:fault-{fault}", "--base-url", server.url]
+    done = command("run", *options, "--display", "none", "--json")
+    assert (done.returncode, lines(done)) == (3 if status == "failed" else 0, [])
+    found = kept(home)
+    assert [attempt.status for attempt in found] == [status] * 2
+    assert all(reason in attempt.reason for attempt in found)
+    assert json.loads(done.stdout)["rows"][0]["statuses"][status] == 2
+
+
+def test_a_server_that_answers_for_a_while_and_then_hangs(command: Cli, home: Path) -> None:
+    options = ["--agent", "direct", "--limit", "12", "--concurrency", "4", "--timeout", "0.5", "--model", MODEL]
+    with openai_server("--hang-after", "6") as server:
+        done = command("run", *options, "--base-url", server.url, "--display", "none")
+        assert (done.returncode, lines(done)) == (3, [])
+        assert server.stats()["answered"] == 6
+    found = kept(home)
+    assert sorted(attempt.status for attempt in found) == ["completed"] * 6 + ["failed"] * 6
+    assert {attempt.reason.partition(":")[0] for attempt in found if attempt.status == "failed"} == {"timeout"}
+    with openai_server() as server:  # it is well again: the same command asks for what is missing, and no more
+        assert command("run", *options, "--base-url", server.url, "--display", "none").returncode == 0
+        assert server.stats()["asked"] == 6
+    assert {attempt.status for attempt in kept(home)} == {"completed"}
+
+
+# Clocks
+
+
+async def test_a_clock_that_jumps_changes_neither_durations_nor_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jumps = iter([0.0, -86400.0, 3600.0, -7.0, 1e6] * 1000)
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + next(jumps))
+    asked, golds = questions(8)
+    with Store(tmp_path) as store:
+        ids = []
+        for agent in ("vanilla_rag", "direct", "direct[limits.calls=3]"):
+            one = strand(store, agent, asked, golds, ScriptedModel(delay=0.01))
+            await replayed(store, [one], asked, golds, concurrency=2)
+            ids.append(one.run.id)
+            found = attempts(store, one.run)
+            assert {attempt.status for attempt in found.values()} == {"completed"}
+            assert all(0 < attempt.seconds < 60 for attempt in found.values())
+            for attempt in found.values():
+                assert all(0 <= getattr(event, "seconds", 0.0) < 60 for event in attempt.events)
+        assert [run.id for run in store.runs()] == ids
+        assert [run.created for run in store.runs()] != sorted(run.created for run in store.runs())
+        again = strand(store, "vanilla_rag", asked, golds, ScriptedModel())
+        assert again.run.id == ids[0]
+        assert (await replayed(store, [again], asked, golds)).made == 0
+
+
+# Disks
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = shutil.which("mount")
+    size = ["-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    if mount is None or subprocess.run([mount, *size], capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the right to mount a small file system")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def big_replies(url: str) -> list[str]:
+    words = ["--agent", "direct", "--limit", "60", "--concurrency", "4", "--model", MODEL, "--base-url", url]
+    return [*words, "--display", "none", "--json"]
+
+
+def check_goes_on(
+    first: subprocess.CompletedProcess[str], again: subprocess.CompletedProcess[str], home: Path, server: Running
+) -> None:
+    """The first stopped with one line, the second finished the same run without asking again what was written."""
+    assert first.returncode == 2, first.stderr
+    assert len(lines(first)) == 1
+    assert "Cannot write to the store" in lines(first)[0]
+    assert again.returncode == 0, again.stderr
+    found = kept(home)
+    assert [attempt.status for attempt in found] == ["completed"] * 60
+    assert len(server.stats()["answered_twice"]) <= 4  # what was in flight when the disk was full was not written
+    with sqlite3.connect(home / "store.sqlite") as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(cli: Cli, small_disk: Path) -> None:
+    home, filler = small_disk / "home", small_disk / "filler"
+    with openai_server("--reply-bytes", "20000") as server:
+        filler.write_bytes(b"x" * (1 << 20))
+        first = cli("run", *big_replies(server.url), RAGROUNDS_HOME=str(home))
+        filler.unlink()
+        again = cli("run", *big_replies(server.url), RAGROUNDS_HOME=str(home))
+        check_goes_on(first, again, home, server)
+
+
+def test_a_limit_on_file_sizes_is_met_like_a_full_disk(home: Path, tmp_path: Path) -> None:
+    def run(limit: int | None) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "ragrounds", "run", *big_replies(server.url)]
+        if limit is not None:
+            words = ["prlimit", f"--fsize={limit}", *words]
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ})
+
+    if shutil.which("prlimit") is None:
+        pytest.skip("needs prlimit (util-linux)")
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
+    with openai_server("--reply-bytes", "20000") as server:
+        check_goes_on(run(500_000), run(None), home, server)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_folder_that_cannot_be_written_is_one_line(small_disk: Path, cli: Cli, there: bool) -> None:
+    home = small_disk / "home"
+    words = ["run", "--limit", "2", "--agent", "direct", "--display", "none"]
+    if there:
+        assert cli(*words, RAGROUNDS_HOME=str(home)).returncode == 0
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    for command in (words, ["runs", "gc", "--yes"], ["compare", "direct"]):
+        done = cli(*command, RAGROUNDS_HOME=str(home))
+        assert done.returncode == 2, done.stderr
+        assert len(lines(done)) == 1
+        assert str(home) in lines(done)[0]
+
+
+# Flipped bits
+
+
+KEYS = {"calls": "key", "blobs": "hash", "attempts": "question_id", "questions": "position", "runs": "number"}
+
+
+def flip(home: Path, table: str, column: str) -> None:
+    """Turn one bit in every row of a column."""
+    key = KEYS[table]
+    with contextlib.closing(sqlite3.connect(home / "store.sqlite")) as connection, connection:
+        for name, data in connection.execute(f"SELECT {key}, {column} FROM {table}").fetchall():
+            middle = len(data) // 2
+            broken = data[:middle] + bytes([data[middle] ^ 4]) + data[middle + 1 :]
+            connection.execute(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", (broken, name))
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("calls", "response"), ("blobs", "data"), ("attempts", "body"), ("questions", "body"), ("runs", "body")],
+)
+def test_a_flipped_bit_is_one_clear_line(command: Cli, home: Path, table: str, column: str) -> None:
+    options = ["--limit", "3", "--agent", "vanilla_rag[top_k=8]", "--model", MODEL, "--display", "none"]
+    with openai_server("--reply-bytes", "2000") as server:
+        options += ["--base-url", server.url]
+        assert command("run", *options).returncode == 0
+        flip(home, table, column)
+        commands = [["export", "jsonl", "vanilla_rag", "--out", "x"]]
+        if table in ("calls", "blobs", "runs"):  # the others are not read by a new run
+            commands.append(["run", *options, "--new"])
+        for words in commands:
+            done = command(*words)
+            assert done.returncode == 2, (words, done.stderr)
+            assert len(lines(done)) == 1
+            assert "is damaged" in lines(done)[0]
