@@ -47,6 +47,8 @@ def play_command(
     max_cost: float = typer.Option(
         None, min=0.0, help="Dollars that this arena may cost in all; calls in flight finish."
     ),
+    max_tokens: int = typer.Option(None, min=0, help="Tokens that judges may use now, in and out."),
+    max_time: float = typer.Option(None, min=0, help="Seconds that playing may take."),
     concurrency: int = typer.Option(None, min=1, help="Judge calls in flight. [default: 16]"),
     journal: str = typer.Option("reuse", help="Recorded calls: reuse, replay (no network; a miss is an error), fresh."),
     plan: bool = typer.Option(False, "--plan", help="Only say how many calls it takes; ask nobody."),
@@ -123,6 +125,8 @@ def play_command(
                         prompts,
                         concurrency=concurrency or chosen.concurrency,
                         max_cost=max_cost,
+                        max_tokens=max_tokens,
+                        max_seconds=max_time,
                         listener=live.hear,
                     )
                     return await player.play(plays)

@@ -144,6 +144,20 @@ async def test_the_budget_stops_the_schedule_and_says_so(store):
     assert len(judge.requests) == 72
 
 
+@pytest.mark.parametrize(
+    ("limit", "said"), [({"max_tokens": 2_000}, "2,000 tokens"), ({"max_seconds": 0.0}, "time of")]
+)
+async def test_tokens_and_time_have_limits_too(store, limit, said):
+    judge = Scripted(by_strength)
+    ended = await Stage(store, [judge]).play(concurrency=1, **limit)
+    assert said in ended
+    assert "matches of the schedule were not played" in ended
+    asked = len(judge.requests)
+    assert asked < 72
+    assert "every question" in await Stage(store, [judge]).play()
+    assert len(judge.requests) == 72
+
+
 async def test_a_budget_needs_a_price(store):
     with pytest.raises(UserError, match="price_input"):
         await Stage(store, [Scripted(by_strength, price=None)]).play(max_cost=1.0)

@@ -21,6 +21,8 @@ from ragrounds.evals.arena.keeping import ArenaKeeper, Detail, Judged
 from ragrounds.evals.arena.outcomes import Played, combine
 from ragrounds.evals.arena.pairs import all_pairs, question_orders
 from ragrounds.evals.arena.schedules import Schedule, Standing
+from ragrounds.evals.budget import Budget, Spending
+from ragrounds.evals.grading.billing import made
 from ragrounds.evals.interrupting import interruptible
 from ragrounds.evals.judging.asking import FAILED, ask
 from ragrounds.evals.judging.pairs import show_pair
@@ -56,6 +58,8 @@ class Player:
         *,
         concurrency: int = 16,
         max_cost: float | None = None,
+        max_tokens: int | None = None,
+        max_seconds: float | None = None,
         listener: Listener = lambda finished: None,
     ) -> None:
         if max_cost is not None:
@@ -64,6 +68,8 @@ class Player:
         self._keeper, self._journal, self._prompts = keeper, journal, prompts
         self._listener = listener
         self._max_cost = max_cost
+        self._spending = Spending(Budget(tokens=max_tokens, seconds=max_seconds))
+        """Of this command; dollars are counted over the whole arena."""
         self._slots = asyncio.Semaphore(max(1, concurrency))
         self._at_once = max(1, concurrency)
         self._number = keeper.add(arena)
@@ -102,7 +108,7 @@ class Player:
                     "going on with these judges"
                 )
             if left:
-                return f"the budget of ${self._max_cost:g} is spent; {left:,} matches of the schedule were not played"
+                return f"{self._over()}; {left:,} matches of the schedule were not played"
 
     async def _all(self, waiting: Iterable[tuple[int, int, Question]]) -> int:
         """Play these matches; says how many the budget left over."""
@@ -128,8 +134,11 @@ class Player:
             raise ends[0]
         return len(queue)
 
-    def _over(self) -> bool:
-        return self._max_cost is not None and self.spent >= self._max_cost
+    def _over(self) -> str:
+        """Which limit is reached."""
+        if self._max_cost is not None and self.spent >= self._max_cost:
+            return f"the budget of ${self._max_cost:g} is spent"
+        return self._spending.reached()
 
     def _hopeless(self) -> bool:
         """A judge that hardly ever says anything must not be asked until the questions run out."""
@@ -213,6 +222,7 @@ class Player:
             for axis in axes
         )
         self.spent += found.spent or 0.0
+        self._spending.count(found.spent, made(found.calls))
         judged = msgspec.structs.replace(
             blank,
             outcomes=outcomes,

@@ -38,6 +38,13 @@ def bill(calls: Sequence[Call]) -> Bill:
     )
 
 
+def made(calls: Sequence[Call]) -> int | None:
+    """Tokens in and out of the calls that the journal did not answer; ``None``: not all known."""
+    used = [call.usage for call in calls if not call.cached]
+    known = [usage.input + usage.output for usage in used if usage is not None]
+    return sum(known) if len(known) == len(used) else None
+
+
 def _sum(amounts: Sequence[float | None]) -> float | None:
     known = [amount for amount in amounts if amount is not None]
     return sum(known) if len(known) == len(amounts) else None

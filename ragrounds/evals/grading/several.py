@@ -16,7 +16,7 @@ from msgspec import Struct
 from ragrounds.contracts import Entry, Journal, Model, Prompts
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.budget import Budget, Spending
-from ragrounds.evals.grading.billing import bill
+from ragrounds.evals.grading.billing import bill, made
 from ragrounds.evals.grading.grade import Grade, Grader, read_long
 from ragrounds.evals.grading.panel import as_panel, by_majority
 from ragrounds.evals.grading.panel_run import PanelGradedRun, keep_panel
@@ -82,10 +82,10 @@ async def grade_runs(
     }
     order = sorted(jobs, key=lambda key: (places[jobs[key].question.id], jobs[key].attempt.epoch, key))
     gate = _Gate(Spending(budget))
-    made = await grade_jobs(
+    found = await grade_jobs(
         grader, [jobs[key] for key in order], journal, prompts, at_once=at_once, gate=gate, done=done
     )
-    grades = {key: grade for key, grade in zip(order, made, strict=True) if grade is not None}
+    grades = {key: grade for key, grade in zip(order, found, strict=True) if grade is not None}
     shut: dict[str, dict[Key, Job]] = defaultdict(dict)
     for key in order:
         if not gate.admits(jobs[key]):
@@ -125,9 +125,7 @@ class _Gate:
         return self._open[question]
 
     def hear(self, grade: Grade) -> None:
-        used = [call.usage for call in grade.calls if not call.cached]
-        known = [usage.input + usage.output for usage in used if usage is not None]
-        self._spending.count(bill(grade.calls).spent, sum(known) if len(known) == len(used) else None)
+        self._spending.count(bill(grade.calls).spent, made(grade.calls))
 
 
 class _Recorded:
@@ -148,12 +146,12 @@ async def _recorded(grader: Grader, jobs: Mapping[Key, Job], journal: Journal, p
     """The grades of a question's jobs where the journal holds all of their calls, else none."""
     only = _Recorded(journal)
     try:
-        made = await grade_jobs(
+        found = await grade_jobs(
             grader, list(jobs.values()), only, prompts, at_once=1, gate=Open(), done=lambda grade: None
         )
     except StopRun:
         return {}
-    return {key: grade for key, grade in zip(jobs, made, strict=True) if grade is not None}
+    return {key: grade for key, grade in zip(jobs, found, strict=True) if grade is not None}
 
 
 def _missing(attempt: Attempt, protocol: str, reason: str) -> Score:
