@@ -2,14 +2,18 @@
 
 import json
 import re
+from importlib import import_module
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
+import ragrounds.build
 from ragrounds.graphs import catalogue
 from ragrounds.prompts.loader import PromptFolder
 
 NAMES = PromptFolder().names()
+BUILD = Path(ragrounds.build.__file__).parent
 ANSWERING = [name for name in NAMES if name.startswith(("choice/", "long/"))]
 
 
@@ -21,10 +25,15 @@ def placeholders(text):
     return set(re.findall(r"\$(\w+)", text))
 
 
-STRATEGIES = sorted({name for graph in catalogue.names() for name in catalogue.prompts_of(graph)})
+PIPELINES = [import_module(f"ragrounds.build.{place.parent.name}.graph") for place in BUILD.glob("*/graph.py")]
+STRATEGIES = sorted(
+    {name for graph in catalogue.names() for name in catalogue.prompts_of(graph)}
+    | {name for pipeline in PIPELINES for name in pipeline.PROMPTS}
+)
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+# Case reports are asked about in English, whatever their language.
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if not name.startswith("build/case_")])
 def test_every_prompt_of_a_strategy_has_a_chinese_form_that_asks_for_the_same(name):
     english, chinese = source(name), source(name, ".zh")
     assert placeholders(english) == placeholders(chinese)
@@ -40,9 +49,8 @@ def test_no_other_prompt_can_show_options(name):
 
 
 def test_no_prompt_is_left_over():
-    used = {name for graph in catalogue.names() for name in catalogue.prompts_of(graph)}
     judged = {name for name in NAMES if name.split("/")[0] in ("judge", "judging", "arena")}
-    assert {name for name in NAMES if name not in used} <= judged
+    assert {name for name in NAMES if name not in STRATEGIES} <= judged
 
 
 def test_values_are_put_in_as_they_are():
