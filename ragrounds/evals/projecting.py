@@ -146,7 +146,7 @@ def _agent(run: Run, seen: Sequence[Attempt], more: int) -> AgentProjection:
         attempts=more,
         seen=len(seen),
         calls=project([one.calls for one in seen], more),
-        tokens=summed(lambda one: one.usage and one.usage.input + one.usage.output),
+        tokens=summed(lambda one: one.usage.input + one.usage.output if one.usage else None),
         cost=summed(lambda one: one.cold),
         seconds=project([one.seconds for one in seen], more),
     )

@@ -157,11 +157,11 @@ class Stopped:
         tracked = _differences(self.rounds(protocol, first, second), values[first], values[second])
         return msgspec.structs.replace(
             tests,
-            low=tracked and tracked.low,
-            high=tracked and tracked.high,
+            low=tracked.low if tracked else None,
+            high=tracked.high if tracked else None,
             p_mcnemar=None,
             detectable=None,
-            p_always=tracked and tracked.p,
+            p_always=tracked.p if tracked else None,
             watched=tracked.n if tracked else 0,
         )
 

@@ -120,11 +120,11 @@ class _Followed:
         found = self._sequence.now
         return WatchedCondition(
             decision=self.decision,
-            value=found and found.mean,
-            low=found and found.low,
-            high=found and found.high,
+            value=found.mean if found else None,
+            low=found.low if found else None,
+            high=found.high if found else None,
             level=self._level,
-            p=found and found.p,
+            p=found.p if found else None,
             rounds=found.n if found else 0,
             missing=self._missing,
         )
