@@ -30,7 +30,7 @@ def replayer(
 
     if one_of("--engine", engine, ENGINES) == "local" and (workers or 1) == 1:
         return replay
-    from ragrounds.evals.planning import with_servers
+    from ragrounds.evals.serving import with_servers
     from ragrounds.evals.spread.leading import spread
 
     if workers is not None and workers > concurrency:
@@ -38,8 +38,8 @@ def replayer(
             f"--workers {workers} with --concurrency {concurrency}: a worker has at least one attempt in flight. "
             "Raise --concurrency, which is for all workers together, or take fewer workers."
         )
-    shared = held.enter_context(with_servers(recipe, say))
-    spreading = partial(spread, recipe=shared, home=chosen.home, url=chosen.store, say=say)
+    spreading = partial(spread, recipe=recipe, home=chosen.home, url=chosen.store, say=say)
     from ragrounds.evals.spread.pipes import open_pipes
 
-    return partial(spreading, open_lines=partial(open_pipes, workers or 1))
+    serve = partial(with_servers, tell=say, held=held)
+    return partial(spreading, open_lines=partial(open_pipes, workers or 1), serve=serve)

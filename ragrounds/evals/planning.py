@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +20,7 @@ from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.store.store import Store, new_run_id, now
 from ragrounds.evals.strands import Strand
 from ragrounds.graphs import catalogue
-from ragrounds.models.opening import BASELINE, open_model, starts_server, with_defaults
+from ragrounds.models.opening import BASELINE, open_model, with_defaults
 from ragrounds.models.prices import Price
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Asked, Run
@@ -40,7 +39,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
     defaults: Mapping[str, bool | int | float | str | None] = {}
     """Parameters for every model that leaves them open."""
     served: Mapping[str, str] = {}
-    """A model's text → the same with the address of the server that was started for it: see :func:`with_servers`."""
+    """A model's text → the same with the address of a server that was started for it (`ragrounds.evals.serving`)."""
 
 
 class Opened(Struct, frozen=True):
@@ -236,35 +235,14 @@ def open_models(
     Raises:
         UserError: no model is named, or one cannot be opened.
     """
-    roles = _roles(agent, default, defaults)
+    roles = model_texts(agent, default, defaults)
     for text in roles.values():
         if text not in opened:
             opened[text] = open_model(served.get(text, text), prices)
     return {role: opened[text] for role, text in roles.items()}
 
 
-@contextlib.contextmanager
-def with_servers(recipe: Recipe, tell: Callable[[str], None]) -> Iterator[Recipe]:
-    """The recipe for other processes: servers that its models need are started here, once, and joined there.
-
-    In this process alone there is no need for it: a model starts its server at its first call.
-
-    Raises:
-        UserError: a model is not in order, or what serves it is not installed.
-        StopRun: a server could not be started.
-    """
-    agents = [open_agent(text) for text in recipe.agents]
-    texts = {text for agent in agents for text in _roles(agent, recipe.model, recipe.defaults).values()}
-    if not any(starts_server(text) for text in texts):
-        yield recipe
-        return
-    from ragrounds.models.vllm import served
-
-    with served(sorted(texts), tell) as joined:
-        yield msgspec.structs.replace(recipe, served=dict(joined))
-
-
-def _roles(agent: Agent, default: str | None, defaults: Mapping[str, Value | None]) -> dict[str, str]:
+def model_texts(agent: Agent, default: str | None, defaults: Mapping[str, Value | None]) -> dict[str, str]:
     """Role → the text of its model, with what it leaves open filled in."""
     if catalogue.tier(agent.card.graph) == "own":
         return {}  # it brings its own

@@ -140,8 +140,17 @@ class _Servers:
         else:
             known.stop()
 
+    def stop_all(self) -> None:
+        for server, _ in list(self._users.values()):
+            server.stop()
+
 
 _servers = _Servers()
+
+
+def give_up() -> None:
+    """Stop every server of this process, also one that is still starting."""
+    _servers.stop_all()
 
 
 @contextlib.contextmanager

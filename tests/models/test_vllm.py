@@ -321,3 +321,15 @@ def test_a_stale_server_is_swept_away_and_nobody_else(home: Path, tmp_path: Path
 def told(known: Process | None) -> dict[str, Any]:
     assert known is not None
     return {"pid": known.pid, "started": known.started}
+
+
+def test_workers_join_the_one_server_that_the_first_process_starts(vllm: Seen, cli: Cli) -> None:
+    line = [*run_line("--workers", "2")[3:], "--json"]
+    done = cli(*line)
+    assert done.returncode == 0, done.stderr
+    (seen,) = vllm.all()
+    assert gone(seen["pid"], seen["engine"], within=1)
+    assert "12 calls made, 0 answered from the journal" in done.stderr
+    # Nothing is left to do: nothing is started.
+    assert cli(*line).returncode == 0
+    assert len(vllm.all()) == 1

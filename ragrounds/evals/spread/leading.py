@@ -39,6 +39,7 @@ from ragrounds.records import Gold, Question
 
 Opening = Callable[[], Awaitable[Sequence[Line]]]
 """Starts the workers. It is not asked where nothing is left to do."""
+Serving = Callable[[Recipe], Awaitable[Recipe]]
 Say = Callable[[str], None]
 Text = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -60,12 +61,14 @@ async def spread(
     stops: Sequence[Stop] = (),
     listener: Listener = lambda finished: None,
     say: Say = lambda text: None,
+    serve: Serving | None = None,
 ) -> str:
     """As :func:`ragrounds.evals.replay.replay`, by the workers at the other ends of the lines.
 
     The workers open the agents of `recipe` themselves, and write to the store at `url` (``None``: under `home`).
     `concurrency` is for all of them together. A worker that is lost is missed by nobody: what it had begun and not
-    written is done by the others; `say` is told. Calls that workers made are counted in `journal`.
+    written is done by the others; `say` is told. Calls that workers made are counted in `journal`. `serve` starts what
+    the models of the recipe are served by, if anything is left to ask, and says where it is.
 
     Raises:
         StopRun: the run cannot go on, was interrupted, or all workers are lost.
@@ -74,7 +77,7 @@ async def spread(
     leader = _Leader(store, strands, scorers, source, concurrency, say)
     hello = _hello(recipe, strands, home, url, journal.mode)
     try:
-        await leader.lead(open_lines, hello)
+        await leader.lead(open_lines, hello, None if journal.mode == "replay" else serve)
     finally:
         journal.made += sum(worker.made for worker in leader.workers)
         journal.reused += sum(worker.reused for worker in leader.workers)
@@ -138,7 +141,7 @@ class _Leader:
         and those are made once where they meet in one worker."""
         self._given = 0
 
-    async def lead(self, open_lines: Opening, hello: Hello) -> None:
+    async def lead(self, open_lines: Opening, hello: Hello, serve: Serving | None) -> None:
         """Until nothing is left, or the run ends otherwise."""
         first = self._source.take()
         if first is None:
@@ -146,6 +149,8 @@ class _Leader:
         self._later.append(first)
         with interruptible(self._ends, self._enough):
             try:
+                if serve is not None:
+                    hello = replace(hello, recipe=await serve(hello.recipe))
                 self.workers = [_Worker(line) for line in await open_lines()]
                 async with asyncio.TaskGroup() as group:
                     for worker, share in zip(self.workers, self._shares(), strict=True):
