@@ -17,7 +17,7 @@ from ragrounds.tools.corpora import Source, passages, read_lines, source
 from ragrounds.tools.embedding import joined
 from ragrounds.train.spec import Pairs, Texts
 
-_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9])|(?<=[。！？])")
+_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9\u4e00-\u9fff])|(?<=[。！？])")
 
 
 class Example(Struct, frozen=True):

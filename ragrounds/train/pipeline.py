@@ -43,7 +43,7 @@ from ragrounds.train.stages import (
     trains_query,
     with_negatives,
 )
-from ragrounds.train.vectors import kept_vectors
+from ragrounds.train.vectors import KeptVectors
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -138,19 +138,18 @@ class Run:
     def frozen(self, state: State) -> Callable[[Sequence[str]], Vectors]:
         """Vectors of texts by a state's document encoder, from disk where they are there."""
         opened: list[SentenceTransformer] = []
-        whose = state.document or self.start.key
+        whose = f"{state.document or self.start.key} {self.training.precision}"
+        kept = KeptVectors(self.out / "vectors", whose, self.dimensions)
+        prefix = self.training.document.prefix
 
-        def vectors(texts: Sequence[str]) -> Vectors:
+        def encode(texts: Sequence[str]) -> Any:
             if not opened:
                 opened.append(self.open_document(state).eval())
-            prefix = self.training.document.prefix
-            return kept_vectors(
-                opened[0],
-                f"{whose} {self.dimensions} {self.training.precision}",
-                [prefix + text for text in texts],
-                self.out / "vectors",
-                told=lambda done: self._told.doing("vectors of the document encoder", done),
-            )
+            return opened[0].encode(list(texts), show_progress_bar=False, convert_to_numpy=True)
+
+        def vectors(texts: Sequence[str]) -> Vectors:
+            given = [prefix + text for text in texts]
+            return kept.of(given, encode, lambda done: self._told.doing("vectors of the document encoder", done))
 
         return vectors
 

@@ -1,4 +1,4 @@
-"""Vectors of many texts by an encoder that does not change, kept on disk: made once, and gone on with after a kill."""
+"""Vectors of texts by an encoder that does not change, kept on disk: each made once, and gone on with after a kill."""
 
 from __future__ import annotations
 
@@ -7,48 +7,73 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ragrounds.tools.embedding import Vectors
-from ragrounds.tools.storing import sync
+from ragrounds.tools.storing import hashed, sync
 from ragrounds.train.data import fingerprint
 
 _CHUNK = 1024
 
 
-def kept_vectors(
-    encoder: Any,
-    identity: str,
-    texts: Sequence[str],
-    folder: Path,
-    *,
-    batch: int = 32,
-    told: Callable[[int], None] | None = None,
-) -> Vectors:
-    """Unit vectors of `texts`, float32, one row a text; read from `folder` where they were made before.
+class KeptVectors:
+    """A folder's vectors by one encoder: rows that only grow, and beside them the texts' hashes.
 
     Args:
-        encoder: A SentenceTransformer that ends in a normalisation.
-        identity: What the vectors depend on besides the texts.
-        texts: In the order of the rows.
         folder: Where they are kept; made if it does not exist.
-        batch: Texts encoded at once.
-        told: Hears how many are done.
+        identity: What the vectors depend on besides the texts.
+        dimensions: Of each.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{fingerprint([identity, list(texts)])}.f32"
-    row = int(encoder.get_embedding_dimension()) * 4
-    path.touch()
-    with path.open("r+b") as file:
-        done = path.stat().st_size // row
-        file.truncate(done * row)  # a row that a kill cut off
-        file.seek(done * row)
-        while done < len(texts):
-            chunk = list(texts[done : done + _CHUNK])
-            made = encoder.encode(chunk, batch_size=batch, show_progress_bar=False, convert_to_numpy=True)
-            file.write(np.ascontiguousarray(made, dtype=np.float32).tobytes())
-            sync(file)
-            done += len(chunk)
-            if told:
-                told(done)
-    vectors: Vectors = np.fromfile(path, dtype=np.float32).reshape(len(texts), row // 4)
-    return vectors
+
+    def __init__(self, folder: Path, identity: str, dimensions: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._rows = folder / f"{fingerprint(identity)}.f32"
+        self._texts = self._rows.with_suffix(".u64")
+        self._dimensions = dimensions
+
+    def of(
+        self,
+        texts: Sequence[str],
+        encode: Callable[[Sequence[str]], Any],
+        told: Callable[[int], None] | None = None,
+    ) -> Vectors:
+        """Vectors of `texts`, float32, one row a text. `encode` makes those that are not there; `told` hears how many
+        of them are done."""
+        known = self._known()
+        wanted = np.fromiter((hashed(text) for text in texts), dtype=np.uint64, count=len(texts))
+        fresh = {int(each): text for each, text in zip(wanted, texts, strict=True) if int(each) not in known}
+        self._add(known, list(fresh.items()), encode, told)
+        rows: Vectors = np.fromfile(self._rows, dtype=np.float32).reshape(-1, self._dimensions)
+        return rows[[known[int(each)] for each in wanted]]
+
+    def _known(self) -> dict[int, int]:
+        """Hash → row. What a kill left of a chunk is cut off."""
+        for path in (self._rows, self._texts):
+            path.touch()
+        width = self._dimensions * 4
+        count = min(self._rows.stat().st_size // width, self._texts.stat().st_size // 8)
+        for path, size in ((self._rows, width), (self._texts, 8)):
+            with path.open("r+b") as file:
+                file.truncate(count * size)
+        hashes: npt.NDArray[np.uint64] = np.fromfile(self._texts, dtype=np.uint64)
+        return {int(each): row for row, each in enumerate(hashes)}
+
+    def _add(
+        self,
+        known: dict[int, int],
+        fresh: list[tuple[int, str]],
+        encode: Callable[[Sequence[str]], Any],
+        told: Callable[[int], None] | None,
+    ) -> None:
+        with self._rows.open("ab") as rows, self._texts.open("ab") as hashes:
+            for start in range(0, len(fresh), _CHUNK):
+                chunk = fresh[start : start + _CHUNK]
+                made = np.ascontiguousarray(encode([text for _, text in chunk]), dtype=np.float32)
+                rows.write(made.tobytes())
+                sync(rows)
+                hashes.write(np.array([each for each, _ in chunk], dtype=np.uint64).tobytes())
+                sync(hashes)
+                for each, _ in chunk:
+                    known[each] = len(known)
+                if told:
+                    told(start + len(chunk))
