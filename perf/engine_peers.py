@@ -2,10 +2,10 @@
 
     python perf/engine_peers.py [--small 2000] [--large 10000] [--inspect PYTHON] [--lm-eval PYTHON]
 
-A loopback server answers 24 kB prompts (27 documents and a question) with 300 tokens, one call a question. Processor time (user and system, of the
-whole process) is the slope between the smaller and the larger number of questions, so that imports do not count.
-`--inspect` and `--lm-eval` name the Python of an environment in which that peer is installed; without them it is left
-out.
+A loopback server answers 24 kB prompts (27 documents and a question) with 300 tokens, one call a question. Processor
+time (user and system, of the whole process) is the slope between the smaller and the larger number of questions, so
+that imports do not count. `--inspect` and `--lm-eval` name the Python of an environment in which that peer is
+installed; without them it is left out.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from ragrounds.graphs.own import agent
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from questions import documents, written  # noqa: E402
+from questions import documents, written
 
 
 class State(TypedDict, total=False):

@@ -41,6 +41,8 @@ def run_command(
     answer_tokens: int | None = typer.Option(None, min=1, help="Longest answer in tokens (max_tokens inside --model)."),
     timeout: float | None = typer.Option(None, min=0.1, help="Seconds that one call may take. [default: 600]"),
     concurrency: int | None = typer.Option(None, min=1, help="Attempts in flight. [default: 16]"),
+    rpm: float | None = typer.Option(None, help="Requests a minute to one server, at most (or inside --model)."),
+    tpm: float | None = typer.Option(None, help="Tokens a minute, in and out, at most (or inside --model)."),
     workers: int | None = typer.Option(
         None, min=1, help="Processes that share the work, its concurrency and its rate limits. [default: 1]"
     ),
@@ -123,6 +125,8 @@ def run_command(
         "top_p": top_p,
         "max_tokens": answer_tokens,
         "timeout": timeout,
+        "rpm": rpm,
+        "tpm": tpm,
     }
     agents = agent or (SAMPLE_AGENTS if _is_sample(loaded) else ["direct_cot"])
     with open_store(chosen) as store, ExitStack() as held:

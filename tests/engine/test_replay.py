@@ -203,7 +203,7 @@ async def test_lone_surrogates_are_replaced_before_anything_uses_them(store: Sto
 
 async def test_long_texts_are_stored_once(store: Store) -> None:
     asked, golds = questions(30)
-    passages = [f"{i} " + "the same long passage " * 60 for i in range(5)]
+    passages = [f"the long passage {i}; " * 60 for i in range(5)]
     one = strand(store, "vanilla_rag[top_k=5]", asked, golds, None, ScriptedSearcher(texts=passages))
     await replayed(store, [one], asked, golds)
     with store.engine.connect() as connection:

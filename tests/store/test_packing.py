@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from ragrounds.contracts import Request
-from ragrounds.evals.store.packing import LONG, decompress, loose, pack, unpack
+from ragrounds.evals.store.packing import LONG, Damaged, decompress, loose, pack, unpack
 from ragrounds.records import Message
 
 
@@ -60,7 +60,17 @@ def test_a_passage_stands_once_whatever_number_it_has_in_a_prompt() -> None:
     assert unpack(body, Request, blobs.fetch) == record
 
 
+def test_also_where_it_never_stood_alone() -> None:
+    blobs = Blobs()
+    passages = [f"outcome {number} of the second study; " * 40 for number in range(10)]
+    for turn in range(5):
+        lines = [f"[{(turn * 3 + place) % 10}] {text}" for place, text in enumerate(passages)]
+        record = asked("\n".join(lines))
+        assert unpack(blobs.store(record), Request, blobs.fetch) == record
+    assert len(blobs.kept) == 20  # once with its first number, once without
+
+
 def test_a_missing_text_is_an_error() -> None:
     body, _ = pack(asked("x" * LONG + "\n" + "y" * LONG))
-    with pytest.raises(KeyError, match="lacks 2 texts"):
+    with pytest.raises(Damaged, match="lacks 2 texts"):
         unpack(body, Request, lambda hashes: {})
