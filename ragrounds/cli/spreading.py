@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ragrounds.cli.common import one_of, say
@@ -30,7 +31,7 @@ def replayer(
 
     if one_of("--engine", engine, ENGINES) == "local" and (workers or 1) == 1:
         return replay
-    from ragrounds.evals.serving import with_servers
+    from ragrounds.evals.serving import needs_servers, with_servers
     from ragrounds.evals.spread.leading import spread
 
     if workers is not None and workers > concurrency:
@@ -39,7 +40,16 @@ def replayer(
             "Raise --concurrency, which is for all workers together, or take fewer workers."
         )
     spreading = partial(spread, recipe=recipe, home=chosen.home, url=chosen.store, say=say)
-    from ragrounds.evals.spread.pipes import open_pipes
+    if engine == "local":
+        from ragrounds.evals.spread.pipes import open_pipes
 
-    serve = partial(with_servers, tell=say, held=held)
-    return partial(spreading, open_lines=partial(open_pipes, workers or 1), serve=serve)
+        serve = partial(with_servers, tell=say, held=held)
+        return partial(spreading, open_lines=partial(open_pipes, workers or 1), serve=serve)
+    if find_spec("ray") is None:
+        raise UserError("--engine ray needs Ray: pip install 'ragrounds[ray]'. Processes on this machine: --workers N.")
+    if needs_servers(recipe):
+        raise UserError("--engine ray starts no servers: start them yourself, and name them with --base-url.")
+    from ragrounds.evals.spread.cluster import open_cluster
+
+    joining = partial(open_cluster, workers, concurrency, chosen.store is not None, held, say)
+    return partial(spreading, open_lines=joining)
