@@ -13,7 +13,7 @@ from ragrounds.contracts import Request
 from ragrounds.errors import UserError
 from ragrounds.evals.arena.arena import Arena, System
 from ragrounds.evals.arena.keeping import ArenaKeeper, Detail, Judged
-from ragrounds.evals.grading import Equivalence, grade_run
+from ragrounds.evals.grading import Equivalence, grade_runs
 from ragrounds.evals.journal import StoreJournal
 from ragrounds.evals.ledger import Line, ledger
 from ragrounds.evals.store import schema
@@ -22,7 +22,7 @@ from ragrounds.evals.tree import calls
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.opening import open_model
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Reply, Usage
+from ragrounds.records import Reply, Run, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import replayed, strand
 from tests.engine.doubles import ScriptedModel, always, questions
@@ -30,7 +30,7 @@ from tests.judging.doubles import Scripted
 from tests.servers.process import Running
 
 
-async def filled(store: Store, model: ScriptedModel | None = None, count: int = 5) -> list[object]:
+async def filled(store: Store, model: ScriptedModel | None = None, count: int = 5) -> list[Run]:
     """Three runs: two share their calls, one searches."""
     asked, golds = questions(count)
     model = model or ScriptedModel()
@@ -44,9 +44,9 @@ async def filled(store: Store, model: ScriptedModel | None = None, count: int = 
 
 async def test_sums_are_those_of_the_attempts_and_every_split_has_the_same_total(store: Store) -> None:
     runs = await filled(store)
-    attempts = [attempt for run in runs for attempt in store.attempts(run)]  # type: ignore[arg-type]
+    attempts = [attempt for run in runs for attempt in store.attempts(run)]
     for by in ((), ("run",), ("role",), ("node",), ("model",), ("role", "node", "model"), ("model", "run")):
-        found = ledger(store, runs, by)  # type: ignore[arg-type]
+        found = ledger(store, runs, by)
         assert found.total.spent == pytest.approx(sum(attempt.spent or 0 for attempt in attempts))
         assert found.total.cold == pytest.approx(sum(attempt.cold or 0 for attempt in attempts))
         assert found.total.usage == sum((attempt.usage or Usage() for attempt in attempts), start=Usage())
@@ -54,10 +54,10 @@ async def test_sums_are_those_of_the_attempts_and_every_split_has_the_same_total
         assert sum(line.calls for line in found.lines) == found.total.calls
         assert sum(line.known for line in found.lines) == pytest.approx(found.total.known)
     assert (found.total.spent, found.total.cold) == pytest.approx((0.010, 0.015))
-    roles = {line.role: line for line in ledger(store, runs, ["role"]).lines}  # type: ignore[arg-type]
+    roles = {line.role: line for line in ledger(store, runs, ["role"]).lines}
     assert roles["searching"].calls == 5
     assert roles["answering"].reused == 5
-    named = ledger(store, runs, ["node", "model"]).lines  # type: ignore[arg-type]
+    named = ledger(store, runs, ["node", "model"]).lines
     assert {(line.node, line.model) for line in named} >= {("answer", "test:scripted"), ("retrieve", "scripted")}
 
 
@@ -82,21 +82,21 @@ async def test_calls_without_a_reply_are_counted_and_cost_nothing_known(store: S
         return always('{"answer_choice": "A"}')(request)
 
     runs = await filled(store, ScriptedModel(say=say), count=3)
-    found = ledger(store, runs[:1], ["role"])  # type: ignore[arg-type]
+    found = ledger(store, runs[:1], ["role"])
     assert (found.total.calls, found.total.failed) == (3, 1)
     assert found.total.cold == pytest.approx(0.002)
 
 
 async def test_judging_is_in_it_and_grading_again_does_not_make_it_free(store: Store) -> None:
     run = (await filled(store))[0]
-    before = ledger(store, [run], ["role"]).total  # type: ignore[list-item]
+    before = ledger(store, [run], ["role"]).total
     judge = Scripted(lambda prompt, occurrence: '{"grade": "equivalent"}', name="openai:judge")
     journal = StoreJournal(store)
-    graded = await grade_run(store, run, Equivalence(tries=2), judge, journal, PromptFolder())  # type: ignore[arg-type]
-    await grade_run(store, run, Equivalence(tries=2), judge, journal, PromptFolder())  # type: ignore[arg-type]
+    (graded,) = (await grade_runs(store, [run], Equivalence(tries=2), [judge], journal, PromptFolder())).runs
+    await grade_runs(store, [run], Equivalence(tries=2), [judge], journal, PromptFolder())
     journal.close()
     assert graded.calls == 5
-    after = ledger(store, [run], ["role", "model"])  # type: ignore[list-item]
+    after = ledger(store, [run], ["role", "model"])
     (judging,) = (line for line in after.lines if line.role == "judging")
     assert judging.model == "openai:judge"
     assert judging.calls == 5
@@ -106,7 +106,7 @@ async def test_judging_is_in_it_and_grading_again_does_not_make_it_free(store: S
     # As an earlier version graded: the tokens are known, the price is not.
     with store.engine.begin() as connection:
         connection.execute(sa.update(schema.gradings).values(body=None))
-    older = ledger(store, [run], ["role"])  # type: ignore[list-item]
+    older = ledger(store, [run], ["role"])
     (judging,) = (line for line in older.lines if line.role == "judging")
     assert (judging.calls, judging.cold, judging.usage) == (5, None, graded.usage)
 
@@ -114,7 +114,7 @@ async def test_judging_is_in_it_and_grading_again_does_not_make_it_free(store: S
 async def test_arenas_stand_beside_runs(store: Store) -> None:
     runs = await filled(store)
     keeper = ArenaKeeper(store)
-    systems = tuple(System(name=run.agent, run=run.id) for run in runs[:2])  # type: ignore[attr-defined]
+    systems = tuple(System(name=run.agent, run=run.id) for run in runs[:2])
     arena = Arena(systems=systems, benchmark="t", questions="q", count=5, axes=(), judges=("openai:judge",), prompts={})
     number = keeper.add(arena)
     made = {"judge": 0, "part": 0, "outcomes": "1", "first": 0, "second": 1}
@@ -124,8 +124,8 @@ async def test_arenas_stand_beside_runs(store: Store) -> None:
         Judged(**made, question_id="t/2", number=2, how="identical"),
     ]
     keeper.add_judgements(number, [(one, Detail({}, ())) for one in judged])
-    assert all(line.role != "judging" for line in ledger(store, runs, ["role"]).lines)  # type: ignore[arg-type]
-    found = ledger(store, runs, ["run", "role"], arenas=True)  # type: ignore[arg-type]
+    assert all(line.role != "judging" for line in ledger(store, runs, ["role"]).lines)
+    found = ledger(store, runs, ["run", "role"], arenas=True)
     (line,) = (line for line in found.lines if line.run == arena.id)
     assert line == Line(
         run=arena.id,
@@ -134,8 +134,8 @@ async def test_arenas_stand_beside_runs(store: Store) -> None:
         reused=1,
         usage=Usage(150, 15),
         spent=0.01,
-        cold=pytest.approx(0.03),  # type: ignore[arg-type]
-        known=pytest.approx(0.03),  # type: ignore[arg-type]
+        cold=pytest.approx(0.03),
+        known=pytest.approx(0.03),
     )
 
 
