@@ -52,6 +52,7 @@ def show_run(
     """Show what a run is (all that its fingerprint covers), how far it is, what it read, and what it cost."""
     from ragrounds.cli.common import open_store, print_json, settings
     from ragrounds.evals.comparison import compare
+    from ragrounds.evals.ledger import ledger
     from ragrounds.evals.store.leasing import worker
     from ragrounds.ui.run_sheets import print_run
 
@@ -59,10 +60,11 @@ def show_run(
         found = store.run(run)
         comparison = compare(store, [found]) if store.done(found) else None
         at_work = worker(store.engine, found.id)
+        costs = ledger(store, [found])
     if as_json:
-        print_json({"run": found, "at_work": at_work, "comparison": comparison})
+        print_json({"run": found, "at_work": at_work, "comparison": comparison, "ledger": costs})
     else:
-        print_run(found, at_work, comparison)
+        print_run(found, at_work, comparison, costs)
 
 
 @runs_app.command("rm")

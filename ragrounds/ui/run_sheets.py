@@ -10,14 +10,16 @@ from rich.table import Table
 from rich.text import Text
 
 from ragrounds.evals.comparison import Comparison, Row
+from ragrounds.evals.ledger import Ledger
 from ragrounds.records import Run
 from ragrounds.ui.figures import dollars, duration, tokens
-from ragrounds.ui.tables import results_console
+from ragrounds.ui.ledger_sheets import ledger_sheet
+from ragrounds.ui.tables import print_sheet, results_console
 from ragrounds.ui.text import safe
 
 
-def print_run(run: Run, at_work: str, comparison: Comparison | None) -> None:
-    """A run's identity and figures, on stdout. `at_work`: who is making it; empty: nobody."""
+def print_run(run: Run, at_work: str, comparison: Comparison | None, costs: Ledger) -> None:
+    """A run's identity, figures and costs, on stdout. `at_work`: who is making it; empty: nobody."""
     console = results_console()
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
@@ -32,6 +34,8 @@ def print_run(run: Run, at_work: str, comparison: Comparison | None) -> None:
     for name, value in rows:
         table.add_row(Text(safe(name)), Text(safe(value, 2000)))
     console.print(table)
+    if costs.total.calls:
+        print_sheet(ledger_sheet(costs), console)
 
 
 def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
