@@ -37,17 +37,17 @@ def band_of(rank: int, bands: Sequence[tuple[int, int]]) -> int:
 def allotted(sizes: Sequence[int], sample: int) -> list[int]:
     """How many of each band are drawn: as equal as can be, the first ones more; what a small band cannot give is taken
     from the others."""
-    drawn = [0] * len(sizes)
+    many = [0] * len(sizes)
     left = min(sample, sum(sizes))
     while left:
         for number, size in enumerate(sizes):
-            if left and drawn[number] < size:
-                drawn[number] += 1
+            if left and many[number] < size:
+                many[number] += 1
                 left -= 1
-    return drawn
+    return many
 
 
-def draw(documents: Sequence[str], bands: Sequence[tuple[int, int]], sample: int, seed: str) -> list[str]:
+def drawn(documents: Sequence[str], bands: Sequence[tuple[int, int]], sample: int, seed: str) -> list[str]:
     """The documents to grade, best first; `documents` stand best first too. `sample` 0: all."""
     if not sample:
         return list(documents)

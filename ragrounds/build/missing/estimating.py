@@ -2,9 +2,11 @@
 
 Table 20 of CMedTEB takes a model's grades for the truth and gives means over queries, within the found documents:
 labelled, relevant by the grades, labelled but not relevant (false positives), relevant but not labelled (false
-negatives). Here each has an interval: a percentile bootstrap that draws whole queries (equal queries together), since
-the documents of one query are not independent. It speaks of queries like these, found to this depth by this retriever
-and graded by this model; what stands deeper is not counted, so the number missed is a lower one.
+negatives). What is relevant is what is labelled, less the false positives, and the false negatives.
+
+Each mean has an interval: a percentile bootstrap that draws whole queries (equal queries together), since the documents
+of one query are not independent. It speaks of queries like these, found to this depth by this retriever and graded by
+this model; what stands deeper is not counted, so the number missed is a lower one.
 
 Where only a sample of a query's documents was graded, a document of the band h stands for N_h / n_h documents (found
 and graded in that band; the stratified expansion estimator, Cochran 1977, Chapter 5). Drawing whole queries also
@@ -99,15 +101,16 @@ def tally(graded: Graded, bands: Bands, relevant: Collection[str]) -> Tally | No
     def total(documents: Iterable[str]) -> float:
         return sum(weight[band[document]] for document in documents)
 
-    good = [document for document, grade in readable.items() if grade in relevant]
-    bad = [document for document, grade in readable.items() if grade not in relevant]
-    labelled = [document for document in graded.candidates if document in graded.labelled]
+    right = {document for document, grade in readable.items() if grade in relevant}
+    labelled = sum(document in graded.labelled for document in graded.candidates)
+    wrong = total(document for document in readable if document in graded.labelled and document not in right)
+    missed = total(document for document in right if document not in graded.labelled)
     return Tally(
-        labelled=len(labelled),
-        relevant=total(good),
-        false_positives=total(document for document in bad if document in graded.labelled),
-        false_negatives=total(document for document in good if document not in graded.labelled),
-        unlabelled=len(graded.candidates) - len(labelled),
+        labelled=labelled,
+        relevant=labelled - wrong + missed,
+        false_positives=wrong,
+        false_negatives=missed,
+        unlabelled=len(graded.candidates) - labelled,
     )
 
 

@@ -1,7 +1,7 @@
-"""The graph of `false-negatives`: START → candidates → sample → grade → END.
+"""The graph of `false-negatives`: START → candidates → draw → grade → END.
 
 * ``candidates``: the `depth` documents that the retriever finds for the query, best first (CMedTEB: the top 50).
-* ``sample``: which of them are graded.
+* ``draw``: which of them are graded.
 * ``grade``: a model grades each from S to D (CMedTEB, Table 23), several a call. What it gave no readable grade for
   stays without one; the query goes on, unless nothing of it could be read.
 
@@ -16,7 +16,7 @@ from typing import Any
 from langgraph.graph import StateGraph
 
 from ragrounds.build.labels.labelling import PROMPT, label_passages
-from ragrounds.build.missing.drawing import draw, read_bands
+from ragrounds.build.missing.drawing import drawn, read_bands
 from ragrounds.build.retrieval.sets import titled
 from ragrounds.build.stages import Rejected, in_line, kept
 from ragrounds.build.stages import State as Shared
@@ -37,7 +37,7 @@ class State(Shared, total=False):
 
 def build() -> StateGraph[Any, Context, Any, Any]:
     """The stages in line."""
-    return in_line(State, {"candidates": candidates, "sample": sample, "grade": grade})
+    return in_line(State, {"candidates": candidates, "draw": draw, "grade": grade})
 
 
 async def candidates(state: State, context: Context) -> Mapping[str, Any]:
@@ -55,10 +55,10 @@ async def candidates(state: State, context: Context) -> Mapping[str, Any]:
     return {"found": dict(list(best.items())[:depth])}
 
 
-async def sample(state: State, context: Context) -> Mapping[str, Any]:
+async def draw(state: State, context: Context) -> Mapping[str, Any]:
     bands = read_bands(word(context, "bands", "10,25"), whole(context, "depth", 50))
     seed = f"{whole(context, 'seed', 0, least=0)}\n{context.seed}"
-    return {"drawn": draw(list(state["found"]), bands, whole(context, "sample", 0, least=0), seed)}
+    return {"drawn": drawn(list(state["found"]), bands, whole(context, "sample", 0, least=0), seed)}
 
 
 async def grade(state: State, context: Context) -> Mapping[str, Any]:

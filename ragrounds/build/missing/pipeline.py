@@ -9,7 +9,7 @@ PIPELINE = Pipeline(
     graph="ragrounds.build.missing.graph:build",
     summary="The best found documents of every query of a benchmark, graded again, against the benchmark's labels.",
     source="CMedTEB, Appendix E, Table 20",
-    stages=("candidates", "sample", "grade"),
+    stages=("candidates", "draw", "grade"),
     parameters={"depth": 50, "sample": 0, "bands": "10,25", "at_once": 10, "seed": 0},
     searches=True,
 )
