@@ -81,3 +81,18 @@ def test_a_server_that_is_not_there_is_one_line_without_the_password(tmp_path: P
         Store(tmp_path, "postgresql://me:very-secret@127.0.0.1:9/x")
     assert "very-secret" not in str(refused.value)
     assert "127.0.0.1" in str(refused.value)
+
+
+async def test_writers_that_meet_at_equal_texts_do_not_wait_for_each_other_in_a_circle(store: Store) -> None:
+    import asyncio
+
+    from ragrounds.evals.store.rows import blob_rows
+    from ragrounds.evals.store.writer import Writer
+
+    first, second = Writer(store.engine), Writer(store.engine)
+    for round_ in range(20):
+        texts = {bytes([number, round_]): b"x" * 2000 for number in range(200)}
+        there, back = blob_rows(texts), blob_rows(dict(reversed(texts.items())))
+        await asyncio.gather(first.write(lambda rows=there: rows), second.write(lambda rows=back: rows))  # type: ignore[misc]
+    first.close()
+    second.close()

@@ -36,11 +36,12 @@ def group(rows: Iterable[Row], into: Grouped) -> Grouped:
 
 
 class _Item:
-    __slots__ = ("done", "error", "loop", "prepare")
+    __slots__ = ("done", "error", "known", "loop", "prepare")
 
-    def __init__(self, prepare: Prepare, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
+    def __init__(self, prepare: Prepare, loop: asyncio.AbstractEventLoop, done: asyncio.Future[bool]) -> None:
         self.prepare, self.loop, self.done = prepare, loop, done
         self.error: Exception | None = None
+        self.known = False
 
 
 class Writer:
@@ -54,16 +55,20 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="ragrounds-writer", daemon=True)
         self._thread.start()
 
-    async def write(self, prepare: Prepare) -> None:
+    async def write(self, prepare: Prepare) -> bool:
         """Return when the rows of `prepare()` are committed. `prepare` runs in the writer's thread.
+
+        Returns:
+            Whether some call that was committed just now, not necessarily of these rows, stood in the journal
+            already, as another process had recorded it meanwhile.
 
         Raises:
             StopRun: the store cannot be written (disk full, folder gone).
         """
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
+        done: asyncio.Future[bool] = loop.create_future()
         self._queue.put(_Item(prepare, loop, done))
-        await asyncio.shield(done)
+        return await asyncio.shield(done)
 
     def close(self) -> None:
         """Commit what is waiting and end the thread."""
@@ -90,6 +95,7 @@ class Writer:
 
     def _commit(self, connection: sa.Connection, batch: list[_Item]) -> None:
         rows: Grouped = {}
+        known = False
         for item in batch:
             try:
                 group(item.prepare(), rows)
@@ -97,17 +103,20 @@ class Writer:
                 item.error = error
         try:
             if self._broken is None:
-                for name, (table, keyed) in sorted(rows.items(), key=lambda entry: entry[0] != "blobs"):
-                    self._insert(connection, name, table, list(keyed.values()))
+                # In one order everywhere: on PostgreSQL, two writers whose batches hold equal texts or calls in
+                # different orders would wait for each other in a circle.
+                for name, (table, keyed) in sorted(rows.items(), key=lambda entry: (entry[0] != "blobs", entry[0])):
+                    count = self._insert(connection, name, table, [keyed[key] for key in sorted(keyed)])
+                    known |= name == "calls" and count < len(keyed)
                 connection.commit()
         except sa.exc.SQLAlchemyError as error:
             connection.rollback()
             self._broken = writing_failed(self._engine, error)
-        if self._broken is not None:
-            for item in batch:
-                item.error = self._broken
+        for item in batch:
+            item.known = known
+            item.error = self._broken or item.error
 
-    def _insert(self, connection: sa.Connection, name: str, table: sa.Table, rows: list[Mapping[str, Any]]) -> None:
+    def _insert(self, connection: sa.Connection, name: str, table: sa.Table, rows: list[Mapping[str, Any]]) -> int:
         # Compiled once and given to the driver as it is: SQLAlchemy's way through every row's parameters costs more
         # than the insert. All rows of a table have the same columns, and their values need no conversion.
         if name not in self._statements:
@@ -116,7 +125,7 @@ class Writer:
             self._statements[name] = str(statement), statement.positiontup
         text, order = self._statements[name]
         values: Any = rows if order is None else [tuple(row[key] for key in order) for row in rows]
-        connection.exec_driver_sql(text, values)
+        return connection.exec_driver_sql(text, values).rowcount
 
 
 def _tell(batch: list[_Item]) -> None:
@@ -132,6 +141,6 @@ def _settle(items: list[_Item]) -> None:
         if item.done.done():
             continue
         if item.error is None:
-            item.done.set_result(None)
+            item.done.set_result(item.known)
         else:
             item.done.set_exception(item.error)

@@ -1,0 +1,42 @@
+"""Two processes that make an equal call in the same moment: what was recorded first is what both go on with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from ragrounds.contracts import Entry, Request
+from ragrounds.evals.journal import Mode, StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Message, Reply
+
+
+@pytest.mark.parametrize("mode", ["reuse", "fresh"])
+async def test_what_was_recorded_first_counts(tmp_path: Path, mode: Mode) -> None:
+    request = Request(messages=(Message("user", "How?"),))
+    entry = Entry(key="ab" * 32, kind="model", actor="test:model", request=request)
+    here, there = asyncio.Event(), asyncio.Event()
+
+    def saying(text: str, mine: asyncio.Event, other: asyncio.Event) -> Callable[[], Awaitable[Reply]]:
+        async def make() -> Reply:
+            mine.set()
+            await other.wait()
+            return Reply(text=text)
+
+        return make
+
+    with Store(tmp_path) as one, Store(tmp_path) as two:
+        journals = StoreJournal(one, mode), StoreJournal(two, mode)
+        (first, _), (second, _) = await asyncio.gather(
+            journals[0].once(entry, saying("first", here, there), Reply),
+            journals[1].once(entry, saying("second", there, here), Reply),
+        )
+        recorded = one.call(entry.key, Request, Reply)
+        for journal in journals:
+            journal.close()
+    assert recorded is not None
+    texts = {first.text, second.text}
+    assert texts == ({recorded[1].text} if mode == "reuse" else {"first", "second"})
