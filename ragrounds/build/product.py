@@ -20,6 +20,8 @@ class Product(Struct, frozen=True, kw_only=True):
     files: Mapping[str, Lines]
     """Name inside the folder → lines. Empty where nothing is left to make a benchmark of; the card and the rejections
     are written all the same."""
+    sets: Mapping[str, Card] = field(default_factory=dict)
+    """Folders inside the folder that are benchmarks of their own."""
     stages: tuple[StageCount, ...] = ()
     """Those after the graph's."""
     figures: dict[str, Any] = field(default_factory=dict)

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from ragrounds.build.card import BuiltCard
 from ragrounds.errors import UserError
-from ragrounds.evals.benchmarks.cards import CARD_FILE
+from ragrounds.evals.benchmarks.cards import CARD_FILE, Card
 
 Lines = Iterable[bytes]
 Files = Mapping[str, Lines]
@@ -37,8 +38,11 @@ def check_folder(folder: Path, pipeline: str) -> None:
         raise UserError(f"{folder} is not a folder: name a new one with --out.")
 
 
-def write_built(folder: Path, files: Files, card: BuiltCard) -> BuiltCard:
-    """Write the files and then ``card.json`` with their hashes; gives the card as written.
+def write_built(
+    folder: Path, files: Files, card: BuiltCard, sets: Mapping[str, Card] = MappingProxyType({})
+) -> BuiltCard:
+    """Write the files and then ``card.json`` with their hashes; gives the card as written. `sets` are folders inside
+    that are benchmarks of their own: each gets a card too, with the same account of how it was made.
 
     Raises:
         UserError: the folder cannot be written.
@@ -46,11 +50,16 @@ def write_built(folder: Path, files: Files, card: BuiltCard) -> BuiltCard:
     try:
         hashes = {name: _write(folder / name, lines) for name, lines in files.items()}
         written = replace(card, made=replace(card.made, files=hashes))
-        text = msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n"
-        _write(folder / CARD_FILE, [text])
+        for name, of in sets.items():
+            _write(folder / name / CARD_FILE, [_card_text(replace(written, benchmark=of))])
+        _write(folder / CARD_FILE, [_card_text(written)])
     except OSError as error:
         raise UserError(f"Cannot write {error.filename or folder}: {error.strerror}. Choose another --out.") from None
     return written
+
+
+def _card_text(card: BuiltCard) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n"
 
 
 def json_lines(rows: Iterable[Any]) -> Iterator[bytes]:

@@ -24,7 +24,7 @@ from ragrounds.cli.building import (
     Seed,
     carried_out,
 )
-from ragrounds.cli.building_retrieval import Corpus, Experts, Reranked, Retriever, Sample, Sheet
+from ragrounds.cli.building_retrieval import Corpus, Experts, License, Reranked, Retriever, Sample, Sheet
 
 
 def consensus_labels(
@@ -51,6 +51,7 @@ def consensus_labels(
     experts: Experts = 1,
     ratings: Sheet = None,
     reranked: Reranked = 0,
+    license_: License = "not known",
     limit: Limit = None,
     seed: Seed = 0,
     max_cost: MaxCost = None,
@@ -102,6 +103,7 @@ def consensus_labels(
     say(f"{queries}: {intake.read:,} queries, {len(intake.items):,} are worked on; {len(searched):,} passages.")
     goes_by = Settings(
         name=out.resolve().name,
+        license=license_,
         intake=intake,
         models=names,
         relevant=relevant,

@@ -23,7 +23,7 @@ from ragrounds.cli.building import (
     Seed,
     carried_out,
 )
-from ragrounds.cli.building_retrieval import Corpus, Experts, Reranked, Retriever, Sample, Sheet
+from ragrounds.cli.building_retrieval import Corpus, Experts, License, Reranked, Retriever, Sample, Sheet
 
 
 def relevance_mining(
@@ -51,6 +51,7 @@ def relevance_mining(
     experts: Experts = 1,
     ratings: Sheet = None,
     reranked: Reranked = 0,
+    license_: License = "not known",
     limit: Limit = None,
     seed: Seed = 0,
     max_cost: MaxCost = None,
@@ -93,7 +94,14 @@ def relevance_mining(
     intake = take_in(name, items, dropped, of=questions, limit=limit, seed=seed)
     say(f"{questions}: {intake.read:,} questions, {len(intake.items):,} are worked on; {len(searched):,} documents.")
     expert = Expert(out=out, sample=sample, experts=experts, sheet=ratings)
-    goes_by = Settings(name=out.resolve().name, intake=intake, thresholds=thresholds, expert=expert, reranked=reranked)
+    goes_by = Settings(
+        name=out.resolve().name,
+        license=license_,
+        intake=intake,
+        thresholds=thresholds,
+        expert=expert,
+        reranked=reranked,
+    )
     roles = {"rewriting": rewriter, "reasoning": reasoner, "grading": grader}
     models = {role: text for role, text in roles.items() if text}
     models |= {f"panel_{number}": text for number, text in enumerate(small, 1)}

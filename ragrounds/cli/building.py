@@ -136,7 +136,7 @@ def carried_out(
             figures=product.figures,
             notes=product.notes,
         )
-    card = write_built(options.out, product.files, BuiltCard(benchmark=product.benchmark, made=made))
+    card = write_built(options.out, product.files, BuiltCard(benchmark=product.benchmark, made=made), product.sets)
     if options.as_json:
         print_json(card)
     else:

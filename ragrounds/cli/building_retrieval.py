@@ -22,6 +22,7 @@ Experts = Annotated[int, typer.Option("--experts", min=1, help="Columns for expe
 Sheet = Annotated[
     Path | None, typer.Option("--ratings", help="The sheet with the experts' decisions: how far they agree.")
 ]
+License = Annotated[str, typer.Option("--license", help="The corpus's and the queries' licence, for the card.")]
 Reranked = Annotated[
     int, typer.Option("--reranked", min=0, help="Documents a side in the reranking set, drawn by --seed; 0: all.")
 ]

@@ -236,9 +236,38 @@ def test_synonym_triples(command: Cli, server: Running, tmp_path: Path) -> None:
     assert -1 <= json.loads(scored.stdout)["Pearson"] <= 1
 
 
+def test_chinese_queries_are_asked_in_chinese(command: Cli, data: Path, server: Running, tmp_path: Path) -> None:
+    folder = data / "beir" / "zh_meddialog_im"
+    pairs = [{"term": "高血压", "synonym": "血压升高症"}, {"term": "感冒", "synonym": "伤风"}]
+    (tmp_path / "synonyms.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    out = tmp_path / "labelled"
+    models = [part for model in MODELS for part in ("--labeller", f"openai:{model}")]
+    done = command(
+        "build", "consensus-labels", str(folder / "queries.jsonl"), "--corpus", f"beir:{folder}", *models,
+        "--retriever", "bm25[analyzer=chinese]", "--top-k", "5", "--language", "zh", "--limit", "20",
+        "--relevant", "SABC", "--synonyms", str(tmp_path / "synonyms.jsonl"), "--model", "openai:writer",
+        "--base-url", server.url,
+        "--display", "none", "--out", str(out), "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    card = json.loads(done.stdout)
+    assert card["benchmark"]["language"] == "zh"
+    queries = {row["_id"]: row["text"] for row in read_lines(folder / "queries.jsonl")}
+    for row in read_lines(out / "made" / "labels.jsonl"):
+        assert len(row["grades"]) == 3
+        assert row["query"] in queries
+    triples = read_lines(out / "sets" / "triples.jsonl")
+    assert triples
+    assert all(triple["synonym"] in triple["positive"] for triple in triples)
+    id = next(id for id, text in queries.items() if text == triples[0]["query"])
+    traced = command("show", card["made"]["run"], f"queries/{id}").stdout
+    assert "请标注各段文字" in traced
+    assert "请写出用来检验" in traced
+
+
 def test_experts_fill_a_sheet_and_their_agreement_is_in_the_card(command: Cli, server: Running, tmp_path: Path) -> None:
     out = tmp_path / "labelled"
-    options = [*labels(server, Source("sample", "sample", {}), out, at_once=4), "--sample", "30"]
+    options = [*labels(server, Source("sample", "sample", {}), out, at_once=4), "--sample", "30", "--limit", "60"]
     assert command(*options).returncode == 0
     with (out / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))

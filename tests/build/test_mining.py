@@ -116,6 +116,9 @@ def test_from_questions_to_a_benchmark_that_is_replayed(
     assert 0 < found["nDCG@10"] <= 1
     clinical = command("retrieve", "--benchmark", f"r2med:{out / 'r2med'}", "--retriever", "bm25", "--json")
     assert json.loads(clinical.stdout)["queries"] == found["queries"]
+    beside = json.loads((out / "r2med" / "card.json").read_text())
+    assert beside["made"] == card["made"]
+    assert beside["benchmark"]["name"] == "r2med/mined"
     added = command("data", "add", "r2med/mined", str(out / "r2med"))
     assert added.returncode == 0, added.stderr
     run = command(

@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import json
 import re
 from collections import Counter
@@ -29,7 +30,9 @@ GARBAGE = ("", "I would rather not say.", '{"relevance": 11, "support": -1, "p1"
 
 
 def words(text: str) -> set[str]:
-    return set(re.findall(r"\w{4,}", text.casefold()))
+    """Words of four letters or more; of Chinese, every two characters in a row."""
+    chinese = "".join(re.findall(r"[\u4e00-\u9fff]+", text))
+    return set(re.findall(r"[^\W\u4e00-\u9fff]{4,}", text.casefold())) | set(map("".join, itertools.pairwise(chinese)))
 
 
 def share(text: str, passage: str) -> float:
@@ -95,17 +98,17 @@ def answer(system: str, user: str, model: str) -> str:
         question = user.split("### Question\n")[1].split("\n\n### Options")[0]
         chosen = option(model, question, dict(_OPTION.findall(user.split("### Options\n")[1])))
         return _or(spoilt("option", model, question), {"answer_choice": chosen})
-    if "turn a multiple-choice question" in system:
+    if "turn a multiple-choice question" in system or "改写为没有选项" in system:
         question, _, right = fenced
         return _or(spoilt("open", question), {"question": opened(question, right)})
-    if "Write down how a physician" in system:
+    if "Write down how a physician" in system or "请写出医生如何" in system:
         return _or(spoilt("reason", fenced[0]), {"reasoning": reasoning(*fenced)})
-    if "You grade how much one document" in system:
+    if "You grade how much one document" in system or "评价一篇文档" in system:
         return _or(spoilt("grade", fenced[0], fenced[3]), grades(*fenced), "It offers something.\n")
-    if "You label how well passages" in system:
+    if "You label how well passages" in system or "请标注各段文字" in system:
         said = {name: label(model, fenced[0], text) for name, text in _NAMED.findall(user)}
         return _or(spoilt("label", model, *fenced), said)
-    if "You write test sentences" in system:
+    if "You write test sentences" in system or "请写出用来检验" in system:
         return _or(spoilt("triple", fenced[0]), sentences(*fenced))
     raise ValueError(f"not a prompt of a pipeline: {system[:80]}")
 

@@ -32,6 +32,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     name: str
     """Of the benchmark."""
+    license: str
     intake: Intake
     models: tuple[str, ...]
     """The labellers, in their order."""
@@ -61,6 +62,7 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
         f"{settings.name}: retrieval labelled by consensus",
         settings.intake.items.card.source,
         len(queries),
+        license=settings.license,
         language=settings.intake.items.questions[0].language,
         note="Built by consensus-labels (CMedTEB's construction); card.json says how.",
     )

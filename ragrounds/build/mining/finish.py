@@ -18,17 +18,15 @@ from ragrounds.build.retrieval.corpus import Corpus
 from ragrounds.build.retrieval.publishing import (
     Expert,
     agreement_note,
-    card_lines,
     retrieval_card,
     retrieval_files,
-    within_folder,
 )
 from ragrounds.build.retrieval.sets import JudgedQuery, judged_r2med, query_ids, refined
 from ragrounds.build.running import Result, kept
 from ragrounds.build.stages import MALFORMED
 from ragrounds.build.writing import Lines, json_lines
 
-VERIFY = "verify"
+VERIFY, R2MED = "verify", "r2med"
 NO_POSITIVE = "no verified positive"
 NO_GRADE = "no grade could be read"
 
@@ -38,6 +36,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     name: str
     """Of the benchmark."""
+    license: str
     intake: Intake
     thresholds: Thresholds
     expert: Expert
@@ -70,6 +69,7 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
         f"{settings.name}: retrieval mined by relevance",
         settings.intake.items.card.source,
         len(queries),
+        license=settings.license,
         language=language,
         note="Built by relevance-mining (R2MED's construction); card.json says how.",
     )
@@ -78,8 +78,7 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
     notes = [_documents_note(figures)]
     if queries:
         files, agreed = retrieval_files(queries, corpus, settings.expert, settings.intake.seed, most=settings.reranked)
-        r2med = {**judged_r2med(queries, corpus), **card_lines(replace(card, name=f"r2med/{settings.name}"))}
-        files |= within_folder("r2med", r2med)
+        files |= {f"{R2MED}/{name}": lines for name, lines in judged_r2med(queries, corpus).items()}
         files["made/grades.jsonl"] = json_lines(_rows(mined))
         if agreed is not None:
             figures["expert"] = agreed
@@ -88,6 +87,7 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
     return Product(
         benchmark=card,
         files=files,
+        sets={R2MED: replace(card, name=f"r2med/{settings.name}")} if queries else {},
         stages=(stage_count(VERIFY, len(mined), (each.reason for each in dropped)),),
         figures=figures,
         notes=tuple(notes),

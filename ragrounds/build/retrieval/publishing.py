@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from ragrounds.build.retrieval.corpus import Corpus
@@ -14,7 +12,7 @@ from ragrounds.build.retrieval.expert import INSTRUCTIONS, Label, expert_agreeme
 from ragrounds.build.retrieval.sets import JudgedQuery, judged_beir, rerank_lines, titled
 from ragrounds.build.sheets import free_name
 from ragrounds.build.writing import Lines
-from ragrounds.evals.benchmarks.cards import CARD_FILE, Card
+from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.evals.grading.labels import JudgeAgreement
 
 SHEET = "sheet"
@@ -54,31 +52,22 @@ def retrieval_files(
     return files, None
 
 
-def retrieval_card(name: str, title: str, source: str, size: int, *, language: str, note: str) -> Card:
+def retrieval_card(
+    name: str, title: str, source: str, size: int, *, language: str, note: str, license: str = "not known"
+) -> Card:
     """The card of a benchmark of retrieval."""
     return Card(
         name=name,
         title=title,
         task="retrieval",
         source=source,
-        license="not known",
+        license=license,
         language=language,
         size=size,
         metric="nDCG@10",
         protocols=("rouge-l",),
         note=note,
     )
-
-
-def card_lines(card: Card) -> dict[str, Lines]:
-    """The card of a set that stands in a folder of its own; how it was made stands in the folder above."""
-    beside: dict[str, Any] = {"benchmark": card, "made_in": f"../{CARD_FILE}"}
-    return {CARD_FILE: [msgspec.json.format(msgspec.json.encode(beside), indent=2), b"\n"]}
-
-
-def within_folder(folder: str, files: Mapping[str, Lines]) -> dict[str, Lines]:
-    """The same files in a folder below."""
-    return {f"{folder}/{name}": lines for name, lines in files.items()}
 
 
 def agreement_note(found: JudgeAgreement) -> str:
