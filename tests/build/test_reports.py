@@ -10,6 +10,9 @@ import pytest
 from ragrounds.build.cases.reports import Facts, Filters, open_reports, report_items, store_of
 from ragrounds.errors import UserError
 from ragrounds.tools.jats import read_article
+from tests.build.casing import counted
+from tests.conftest import Cli
+from tests.servers.process import running
 
 pytest.importorskip("defusedxml", reason="reading NXML needs ragrounds[files]")
 
@@ -148,3 +151,53 @@ def test_nothing_left_and_ids_that_stand_twice(tmp_path: Path) -> None:
     file.write_text('{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n')
     with pytest.raises(UserError, match="'a' stands twice"):
         report_items(open_reports(str(file), None), Filters(), limit=None, seed=0)
+
+
+def test_from_a_folder_of_articles_to_a_benchmark(command: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    for number, year in enumerate((2021, 2023, 2023, 2024), 1):
+        text = nxml(
+            str(number), year, title=f"Case number {number} of a series that has no end at all, and no more to it"
+        )
+        (folder / f"{number}.nxml").write_text(text)
+    (folder / "5.nxml").write_text(nxml("5", 2023, kind="editorial"))
+    (folder / "6.nxml").write_text("<article/>")
+    filters = Filters(after=2022, types=("case-report",))
+    items = report_items(open_reports(str(folder), None), filters, limit=None, seed=0).items.questions
+    fates = dict(zip((item.id for item in items), ("kept", "none", "kept"), strict=True))
+    assert fates == {"PMC2": "kept", "PMC3": "none", "PMC4": "kept"}
+    (tmp_path / "script.json").write_text(json.dumps({item.text[:80]: fates[item.id] for item in items}))
+    out = tmp_path / "rare"
+    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
+        done = command(
+            *["build", "case-questions", f"files:{folder}", "--out", str(out), "--after", "2022"],
+            *[
+                "--type",
+                "case-report",
+                "--license",
+                "CC BY 4.0",
+                "--model",
+                "openai:writer",
+                "--checker",
+                "openai:other",
+            ],
+            *["--base-url", server.url, "--display", "none", "--json"],
+        )
+    assert done.returncode == 0, done.stderr
+    card = json.loads(done.stdout)
+    dropped = {"another type": 1, "cannot be read": 1, "published in 2022 or before": 1}
+    assert counted(card)["intake"] == (6, 3, dropped)
+    assert card["benchmark"]["license"] == "CC BY 4.0"
+    assert card["made"]["figures"]["filters"] == {
+        "after": 2022,
+        "max_citations": None,
+        "max_other_citations": None,
+        "types": ["case-report"],
+        "least_words": 0,
+    }
+    assert not any("checked by the model that wrote" in note for note in card["made"]["notes"])
+    rows = [json.loads(line) for line in (out / "ogcarebench.jsonl").open()]
+    assert [(row["pmc_id"], row["Classification"]) for row in rows] == [("PMC2", "Neurology"), ("PMC4", "Neurology")]
+    store = [json.loads(line)["_id"] for line in (out / "corpus.jsonl").open()]
+    assert store == ["PMC1", "PMC2", "PMC3", "PMC4", "PMC5"]
