@@ -61,8 +61,8 @@ class Session(Trail):
     epoch: int
     parameters: Mapping[str, Value]
     models: Mapping[str, Model]
-    """By role; the role ``model`` is always there and stands in for the others. What is asked in the role ``reading`` is
-    for the model ``reader``; other roles have their model under their own name, where there is one."""
+    """By role; the role ``model`` is always there and stands in for the others. What is asked in the role ``reading``
+    is for the model ``reader``; other roles have their model under their own name, where there is one."""
     searcher: Searcher | None
     prompts: Prompts
     journal: Journal
