@@ -44,16 +44,18 @@ def show_benchmark(
     """Show a card: source, licence, size, metric, protocols, paper table, and what cannot be had."""
     import msgspec
 
-    from ragrounds.cli.common import print_json
-    from ragrounds.evals.benchmarks import card
+    from ragrounds.cli.common import print_json, settings
+    from ragrounds.evals.benchmarks import known_card
+    from ragrounds.ui.text import safe
 
-    found = card(name)
+    found = known_card(name, settings().home)
     if as_json:
         print_json(found)
         return
     for key, value in msgspec.to_builtins(found).items():
-        if value not in ("", 0, []):
-            typer.echo(f"{key:10} {', '.join(value) if isinstance(value, list) else value}")
+        text = ", ".join(value) if isinstance(value, list | tuple) else str(value or "")
+        if text:
+            typer.echo(f"{key:10} {safe(text)}")
 
 
 @data_app.command("add")

@@ -6,7 +6,7 @@
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Selection, select
 from ragrounds.evals.benchmarks.cards import Card, all_cards, card
 from ragrounds.evals.benchmarks.catalogue import known, load
-from ragrounds.evals.benchmarks.registry import Checked, register, verify
+from ragrounds.evals.benchmarks.registry import Checked, known_card, register, verify
 
 __all__ = [
     "Benchmark",
@@ -16,6 +16,7 @@ __all__ = [
     "all_cards",
     "card",
     "known",
+    "known_card",
     "load",
     "register",
     "select",

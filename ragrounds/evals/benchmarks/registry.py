@@ -7,11 +7,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark
-from ragrounds.evals.benchmarks.cards import CARD_FILE, remote_files
+from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card, card_beside, remote_files
 from ragrounds.evals.benchmarks.catalogue import load, parse_reference, place
 from ragrounds.evals.benchmarks.families import FAMILIES
 
@@ -42,6 +43,21 @@ def register(name: str, path: Path, home: Path) -> Benchmark:
     except OSError as error:
         raise UserError(f"Cannot write {target}: {error.strerror}. Choose another home with RAGROUNDS_HOME.") from None
     return benchmark
+
+
+def known_card(name: str, home: Path) -> Card:
+    """The card of a registered copy that brings its own (`ragrounds build` writes one), else the package's.
+
+    Raises:
+        UserError: neither is there; names the nearest.
+    """
+    family = name.partition("/")[0]
+    if family in FAMILIES and FAMILIES[family].open and "/" in name:
+        reference = parse_reference(name)
+        built = card_beside(place(reference, home))
+        if built is not None:
+            return msgspec.structs.replace(built, name=reference.name)
+    return card(name)
 
 
 class Checked(Struct, frozen=True, kw_only=True):
