@@ -19,6 +19,7 @@ import random
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
@@ -58,12 +59,12 @@ class Server:
         cached = self.prefixes.read(written(body["messages"])) // 4 if self.prefixes else 0
         await asyncio.sleep(self.random.uniform(*self.latency))
         if model.startswith("fault-"):
-            return await misbehave(model.removeprefix("fault-"), self.tries[digest], request, completion)
+            return await unheard(model.removeprefix("fault-"), self.tries[digest], request, completion)
         if self.hang_after is not None and self.begun >= self.hang_after:
-            return await misbehave("hang-now", 1, request, completion)
+            return await unheard("hang-now", 1, request, completion)
         self.begun += 1
         if self.fault_rate and (fault := self._drawn_fault()):
-            return await misbehave(fault, self.tries[digest], request, completion)
+            return await unheard(fault, self.tries[digest], request, completion)
         if model.startswith("recorded-") and self.recorded is not None:
             texts = self.recorded.replies(model.removeprefix("recorded-"), prompt)
         else:
@@ -105,6 +106,14 @@ class Server:
         return web.json_response({"object": "list", "data": listed})
 
     async def health(self, request: web.Request) -> web.Response:
+        return web.Response()
+
+
+async def unheard(*arguments: Any) -> web.StreamResponse:
+    """A fault, which nobody may be there to meet any more."""
+    try:
+        return await misbehave(*arguments)
+    except ConnectionError:
         return web.Response()
 
 
