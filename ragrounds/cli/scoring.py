@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import typer
+
+if TYPE_CHECKING:
+    from ragrounds.contracts import Scorer
 
 
 def score_command(
     runs: list[str] = typer.Argument(help="Runs: an id, the beginning of one, or an agent's text."),
     protocol: list[str] = typer.Option([], help="A protocol (repeatable); by default all that fit the questions."),
+    embedder: str = typer.Option(
+        None, help="Also match the words of long answers by this embedder's vectors: 'dense[model=…]' or a card."
+    ),
     as_json: bool = typer.Option(False, "--json", help="The table as JSON."),
 ) -> None:
     """Score stored runs again, under one protocol or all of them. No model is asked.
+
+    --embedder adds a secondary figure for long answers, greedy matching of their words with the reference's.
 
     Example: ragrounds score direct_cot --protocol strict
     """
@@ -20,6 +31,7 @@ def score_command(
     from ragrounds.ui.tables import print_comparison
 
     wanted = [scorer(name) for name in protocol]
+    matching = _matching(embedder) if embedder else None
     with open_store(settings()) as store:
         found = [store.run(reference) for reference in runs]
         for run in found:
@@ -28,7 +40,7 @@ def score_command(
             scores = [
                 scorer.score(attempt, by_id[attempt.question_id], golds[attempt.question_id])
                 for attempt in store.attempts(run)
-                for scorer in wanted or scorers_for(by_id[attempt.question_id])
+                for scorer in _chosen(wanted or scorers_for(by_id[attempt.question_id]), matching)
                 if suits(scorer, by_id[attempt.question_id])
             ]
             store.add_scores(run, scores)
@@ -38,3 +50,16 @@ def score_command(
         print_json(comparison)
     else:
         print_comparison(comparison)
+        if matching is not None and any(table.protocol == matching.protocol for table in comparison.tables):
+            print_comparison(comparison, [matching.protocol])
+
+
+def _matching(embedder: str) -> Scorer:
+    from ragrounds.evals.scoring.matching import GreedyMatch
+    from ragrounds.tools.naming import named_embedder
+
+    return GreedyMatch(named_embedder(embedder))
+
+
+def _chosen(scorers: Sequence[Scorer], matching: Scorer | None) -> list[Scorer]:
+    return [*scorers, *([matching] if matching else [])]

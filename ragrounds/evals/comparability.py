@@ -14,7 +14,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.figures import protocol_values
 from ragrounds.evals.grading.ragas_metrics import PROTOCOLS as RAGAS
 from ragrounds.evals.scoring import scorers_for
-from ragrounds.evals.scoring.registry import SCORERS, suits
+from ragrounds.evals.scoring.registry import GREEDY_MATCH, SCORERS, suits
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
@@ -57,7 +57,9 @@ def telling(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
 
 def _kind(protocol: str) -> str:
     """What kind of question a protocol is for."""
-    return "long" if protocol in _LONG else "extraction" if protocol == "triplets" else "choice"
+    if protocol in _LONG or protocol.startswith(GREEDY_MATCH):
+        return "long"
+    return "extraction" if protocol == "triplets" else "choice"
 
 
 class Ground(Struct, frozen=True, kw_only=True):

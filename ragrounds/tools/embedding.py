@@ -66,6 +66,14 @@ class Metered(Protocol):
         """The vectors of `texts` as queries, and the provider's count of tokens; ``None``: it gave none."""
 
 
+@runtime_checkable
+class Tokenwise(Protocol):
+    """An embedder that also gives the vectors of a text's tokens, each in its context."""
+
+    def tokens(self, texts: Sequence[str]) -> list[Vectors]:
+        """For each text as a query a row a token, without those that mark its beginning and end."""
+
+
 def joined(title: str, text: str, how: str) -> str:
     """A document as one text."""
     if not title:

@@ -41,6 +41,24 @@ class LocalEmbedder:
         how = self._encoding.join
         return self._vectors(self._documents, [prefix + joined(title, text, how) for title, text in documents])
 
+    def tokens(self, texts: Sequence[str]) -> list[Vectors]:
+        model, prefix = self._queries, self._encoding.query_prefix
+        found = model.encode(
+            [prefix + text for text in texts],
+            batch_size=_BATCH,
+            show_progress_bar=False,
+            output_value="token_embeddings",
+            convert_to_numpy=False,
+        )
+        marks: list[list[int]] = model.tokenizer(
+            [prefix + text for text in texts],
+            truncation=True,
+            max_length=model.max_seq_length,
+            return_special_tokens_mask=True,
+        )["special_tokens_mask"]
+        rows: list[Any] = [each.cpu().float().numpy() for each in found]
+        return [row[: len(mark)][[not special for special in mark]] for row, mark in zip(rows, marks, strict=True)]
+
     def _vectors(self, model: SentenceTransformer, texts: list[Any]) -> Vectors:
         vectors = model.encode(texts, batch_size=_BATCH, show_progress_bar=False, convert_to_numpy=True)
         return finished(vectors, self._encoding)

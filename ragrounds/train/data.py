@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.tools.corpora import Source, passages, read_lines, source
+from ragrounds.tools.corpora import Source, passages, source
 from ragrounds.tools.embedding import joined
+from ragrounds.tools.lines import read_lines
 from ragrounds.train.spec import Pairs, Texts
 
 _END = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9\u4e00-\u9fff])|(?<=[。！？])")

@@ -20,6 +20,8 @@ _ABOUT = {
     "robust": "lenient reading: repaired JSON, option text, full-width letters",
     "facts": "share of the required facts that the answer holds",
     "triplets": "mean F1 of an answer's triplets",
+    "rouge-l": "secondary: longest common subsequence of words, F1; wording, not truth",
+    "greedy-match": "secondary: words matched by this embedder's vectors, F1; likeness, not truth",
     "equivalent": "share of answers that the judge finds equivalent to the reference",
     "comprehensiveness": "share of the must-have statements that the answer entails, by the judge",
     "contradiction": "share of the statements that the answer contradicts, by the judge; lower is better",
@@ -94,7 +96,7 @@ def accuracy_sheet(table: ProtocolTable, numbers: Mapping[str, str], alike: Sequ
     return Sheet(
         key="accuracy",
         protocol=table.protocol,
-        title=f"{table.protocol}: {_ABOUT.get(table.protocol, 'score')}, percent{also}",
+        title=f"{table.protocol}: {_ABOUT.get(table.protocol.partition('[')[0], 'score')}, percent{also}",
         columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
         rows=tuple(rows),
     )

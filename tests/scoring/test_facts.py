@@ -1,7 +1,10 @@
 import pytest
 
+from ragrounds.contracts import Request
 from ragrounds.evals.scoring import scorer
 from ragrounds.evals.scoring.facts import contains
+from ragrounds.models.extractive import ExtractiveBaseline
+from ragrounds.records import Message
 from tests.scoring.making import attempt, gold, question
 
 
@@ -42,6 +45,23 @@ def test_readings():
     assert score("Unknown.", facts).reading == "abstained"
     failed = score("", facts, "failed")
     assert (failed.value, failed.reading) == (0.0, "none")
+
+
+async def test_the_baseline_without_passages_abstains():
+    """It knows nothing by itself and says so: that is no answer."""
+    asked = Request(messages=(Message("user", "Answer.\n\n### Question\nWhat treats beriberi?"),))
+    said = (await ExtractiveBaseline().complete(asked, [])).text
+    made = score(said, (("thiamine",),))
+    assert (made.value, made.reading) == (0.0, "abstained")
+
+
+@pytest.mark.parametrize(
+    "text", ["No documents were provided.", "no relevant passage was found", "No sources available"]
+)
+def test_what_was_not_given_is_no_answer(text):
+    reading = score(text, (("thiamine",),)).reading
+    assert reading == ("abstained" if "avail" not in text else "answered")
+    assert score(f"{text} Thiamine treats it.", (("thiamine",),)).reading == "answered"
 
 
 def test_no_facts_is_missing_not_zero():

@@ -24,9 +24,10 @@ from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.reading import broken, read_text
 from ragrounds.records import Gold, Passage, Question
-from ragrounds.tools.corpora import Bad, Source, guess, passages, read_lines, source
+from ragrounds.tools.corpora import Bad, Source, guess, passages, source
 from ragrounds.tools.documents import read_document, read_whole
 from ragrounds.tools.jats import read_article
+from ragrounds.tools.lines import read_lines
 
 TOO_SHORT = "fewer than {least} words"
 

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
-from ragrounds.evals.grading.grade import Grade, read_long
+from ragrounds.evals.grading.grade import Grade
 from ragrounds.evals.judging.asking import TRIES, ask
 from ragrounds.evals.judging.contract import Contract
 from ragrounds.evals.judging.pairs import neutral
+from ragrounds.evals.scoring.long import read_long
 from ragrounds.records import Attempt, Gold, Question, Score, Verdict
 
 PROMPT = "judge/equivalent"

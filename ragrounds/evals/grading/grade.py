@@ -9,8 +9,6 @@ from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import UserError
-from ragrounds.evals.scoring.choices import no_text
-from ragrounds.evals.scoring.readings import Read, without_answer
 from ragrounds.records import Attempt, Call, Gold, Question, Score, Verdict
 from ragrounds.specs import Spec, parse
 
@@ -43,15 +41,6 @@ class Voting(Grader, Protocol):
 
     def scored(self, attempt: Attempt, gold: Gold, said: Sequence[tuple[str, str]]) -> tuple[Score, ...]:
         """Scores from verdicts, in the order that :meth:`grade` gives them: each an outcome, or why there is none."""
-
-
-def read_long(attempt: Attempt) -> Read:
-    """The reading of a long answer before any judge: what refuses or abstains as a whole is told apart."""
-    read = no_text(attempt)
-    if read is not None:
-        return read
-    read = without_answer(attempt.text, attempt.text)
-    return Read("answered") if read.reading == "unparsable" else read
 
 
 def judges_itself(judge: str, candidates: Iterable[str]) -> bool:

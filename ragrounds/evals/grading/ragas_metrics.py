@@ -23,9 +23,10 @@ from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import UserError
-from ragrounds.evals.grading.grade import Grade, read_long
+from ragrounds.evals.grading.grade import Grade
 from ragrounds.evals.grading.ragas_asking import AskedEmbedder, AskedJudge, Unusable
 from ragrounds.evals.judging.asking import FAILED, TRIES
+from ragrounds.evals.scoring.long import read_long
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price
 from ragrounds.records import Attempt, Call, Gold, Passage, Question, Score, Verdict

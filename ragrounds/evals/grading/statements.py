@@ -13,10 +13,11 @@ from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.evals.benchmarks.families.kqa import must_have, nice_to_have
-from ragrounds.evals.grading.grade import Grade, read_long
+from ragrounds.evals.grading.grade import Grade
 from ragrounds.evals.judging.asking import TRIES, Judgement, ask
 from ragrounds.evals.judging.contract import Contract
 from ragrounds.evals.judging.pairs import neutral
+from ragrounds.evals.scoring.long import read_long
 from ragrounds.evals.scoring.readings import Read
 from ragrounds.records import Attempt, Gold, Question, Score, Verdict
 

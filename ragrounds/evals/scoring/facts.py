@@ -14,7 +14,8 @@ import unicodedata
 from msgspec import Struct
 
 from ragrounds.evals.scoring.choices import no_text
-from ragrounds.evals.scoring.readings import Read, without_answer
+from ragrounds.evals.scoring.long import read_long
+from ragrounds.evals.scoring.readings import Read
 from ragrounds.records import Attempt, Gold, Question, Score
 
 _HYPHENS = re.compile(r"[-\u2010-\u2015\u2212]")
@@ -29,11 +30,10 @@ class Facts(Struct, frozen=True):
         """The prediction is ``found/all``; the reason names the facts that are missing, by their first wording."""
         if question.metadata.get("facts") == "statements":
             gold = Gold(question_id=gold.question_id, answer=gold.answer)  # for a judge, not for a search
-        read = no_text(attempt)
         found = [contains(attempt.text, wordings) for wordings in gold.facts]
         missing = [wordings[0] for wordings, there in zip(gold.facts, found, strict=True) if not there]
-        if read is None:
-            read = Read("answered") if any(found) else _without_facts(attempt.text)
+        # An answer without any required fact is still an answer, unless it refuses or abstains.
+        read = no_text(attempt) or (Read("answered") if any(found) else read_long(attempt))
         value = sum(found) / len(found) if found and attempt.status != "not_run" else None
         reason = read.reason or (f"missing: {'; '.join(missing)}" if missing else "")
         return Score(
@@ -51,12 +51,6 @@ def contains(text: str, wordings: tuple[str, ...]) -> bool:
     """Whether one of the wordings occurs in the text as whole words."""
     plain = _folded(text)
     return any(re.search(_whole(_folded(wording)), plain) for wording in wordings if wording.strip())
-
-
-def _without_facts(text: str) -> Read:
-    """An answer without any required fact is still an answer, unless it refuses or abstains."""
-    read = without_answer(text, text)
-    return Read("answered") if read.reading == "unparsable" else read
 
 
 def _folded(text: str) -> str:

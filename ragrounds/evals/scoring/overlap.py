@@ -10,8 +10,7 @@ import re
 
 from msgspec import Struct
 
-from ragrounds.evals.scoring.choices import no_text
-from ragrounds.evals.scoring.readings import Read, without_answer
+from ragrounds.evals.scoring.long import read_long
 from ragrounds.records import Attempt, Gold, Question, Score
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
@@ -26,11 +25,7 @@ class Overlap(Struct, frozen=True):
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """0.0 to 1.0; an attempt without text overlaps with nothing."""
-        read = no_text(attempt)
-        if read is None:
-            read = without_answer(attempt.text, attempt.text)
-            if read.reading == "unparsable":
-                read = Read("answered")
+        read = read_long(attempt)
         missing = attempt.status == "not_run" or not gold.answer.strip()
         return Score(
             question_id=attempt.question_id,

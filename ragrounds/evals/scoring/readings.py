@@ -57,6 +57,8 @@ _ABSTAINED = re.compile(
     r"|\b(?:can ?not|can['’]?t|could not|couldn['’]t|unable to|impossible to) (?:be )?(?:\w+ly )?"
     r"(?:determine|answer|conclude|decide|infer|identif|ascertain|say|choose|select|tell)"
     r"|\b(?:not enough|insufficient|inadequate|lack of|no) (?:\w+ )?(?:information|data|evidence|context|details?)\b"
+    r"|\bno (?:\w+ )?(?:passage|document|source|snippet)s? (?:was|were|is|are|has been|have been) "
+    r"(?:given|provided|found|retrieved|available|supplied)\b"
     r"|\bunknown\b|^\W*n ?/ ?a\b|\bnot (?:applicable|available|provided|listed|mentioned|specified|stated|given|found|"
     r"clear|determinable|determined|sure|known|present|included|possible to|in the (?:options|list)|among the)"
     r"|\bno (?:\w+ )?(?:definit\w+|correct|clear|right|single|suitable|appropriate|valid)?\s*answer\b"

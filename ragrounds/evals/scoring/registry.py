@@ -15,6 +15,8 @@ from ragrounds.records import Question
 
 _ALL: tuple[Scorer, ...] = (MIRAGE, MIRAGE_PMC_LLAMA, STRICT, ROBUST, FACTS, ROUGE_L, TRIPLETS)
 SCORERS: Mapping[str, Scorer] = MappingProxyType({made.protocol: made for made in _ALL})
+GREEDY_MATCH = "greedy-match"
+"""The beginning of every protocol of :mod:`.matching`, which is opened with an embedder and so is not in the list."""
 
 _NEVER_PUBLISHED = ("link", "cmedteb")
 """Families whose multiple-choice form is this project's own."""
