@@ -17,11 +17,12 @@ from ragrounds.contracts import Entry, Journal, Model, Prompts
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.budget import Budget, Spending
 from ragrounds.evals.grading.billing import bill, made
-from ragrounds.evals.grading.grade import Grade, Grader, read_long
+from ragrounds.evals.grading.grade import Grade, Grader
 from ragrounds.evals.grading.panel import as_panel, by_majority
 from ragrounds.evals.grading.panel_run import PanelGradedRun, keep_panel
 from ragrounds.evals.grading.run import GradedRun, keep_grades
 from ragrounds.evals.grading.running import Job, Open, grade_jobs
+from ragrounds.evals.scoring.long import read_long
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Run, Score
 
