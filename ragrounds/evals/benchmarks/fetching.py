@@ -34,7 +34,7 @@ def fetch(name: str, home: Path, progress: Progress = lambda name, here, size: N
     """
     found, files = card(name), remote_files(name)
     if not files:
-        what = found.missing or "Its files are not pinned yet."
+        what = found.missing or "No hash of its files is known here, so what came could not be checked."
         raise UserError(
             f"{name!r} cannot be fetched. {what} Its home: {found.source}. "
             f"Get the files there and add them with `ragrounds data add {name} PATH`."
