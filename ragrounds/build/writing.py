@@ -22,6 +22,9 @@ Files = Mapping[str, Lines]
 """Name inside the folder → lines with their ends."""
 
 
+_FOR_PEOPLE = (".csv", ".md")
+
+
 def check_folder(folder: Path, pipeline: str) -> None:
     """See before anything is paid that the result can be written there.
 
@@ -44,18 +47,47 @@ def write_built(
     """Write the files and then ``card.json`` with their hashes; gives the card as written. `sets` are folders inside
     that are benchmarks of their own: each gets a card too, with the same account of how it was made.
 
+    A new folder appears whole or not at all. In one that was made before each file is replaced by itself, and what no
+    longer belongs to it is removed, where it is as it was written; sheets and instructions stay.
+
     Raises:
         UserError: the folder cannot be written.
     """
+    place = folder.resolve()
     try:
-        hashes = {name: _write(folder / name, lines) for name, lines in files.items()}
-        written = replace(card, made=replace(card.made, files=hashes))
-        for name, of in sets.items():
-            _write(folder / name / CARD_FILE, [_card_text(replace(written, benchmark=of))])
-        _write(folder / CARD_FILE, [_card_text(written)])
+        if place.is_dir() and any(place.iterdir()):
+            before = _recorded(place)
+            written = _fill(place, files, card, sets)
+            _remove_stale(place, {name: hash for name, hash in before.items() if name not in files})
+            return written
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-") as scratch:
+            whole = Path(scratch) / "whole"
+            whole.mkdir()
+            written = _fill(whole, files, card, sets)
+            if place.exists():
+                place.rmdir()
+            whole.rename(place)
     except OSError as error:
         raise UserError(f"Cannot write {error.filename or folder}: {error.strerror}. Choose another --out.") from None
     return written
+
+
+def _fill(folder: Path, files: Files, card: BuiltCard, sets: Mapping[str, Card]) -> BuiltCard:
+    hashes = {name: _write(folder / name, lines) for name, lines in files.items()}
+    written = replace(card, made=replace(card.made, files=hashes))
+    for name, of in sets.items():
+        _write(folder / name / CARD_FILE, [_card_text(replace(written, benchmark=of))])
+    _write(folder / CARD_FILE, [_card_text(written)])
+    return written
+
+
+def _remove_stale(folder: Path, recorded: Mapping[str, str]) -> None:
+    for name, wanted in recorded.items():
+        path = (folder / name).resolve()
+        ours = path.is_relative_to(folder) and path.is_file() and not name.endswith(_FOR_PEOPLE)
+        if ours and hashlib.sha256(path.read_bytes()).hexdigest() == wanted:
+            path.unlink()
 
 
 def _card_text(card: BuiltCard) -> bytes:
@@ -113,8 +145,20 @@ def _write(path: Path, lines: Lines) -> str:
 
 
 def _made_by(folder: Path) -> str:
+    return str(_account(folder).get("pipeline", ""))
+
+
+def _recorded(folder: Path) -> dict[str, str]:
+    """The files that the card of a folder names, with their hashes."""
+    files = _account(folder).get("files")
+    return {str(name): str(hash) for name, hash in files.items()} if isinstance(files, dict) else {}
+
+
+def _account(folder: Path) -> dict[str, Any]:
+    """How a folder was made, by its card; empty: it has none."""
     try:
         found = msgspec.json.decode((folder / CARD_FILE).read_bytes())
-        return str(found["made"]["pipeline"])
-    except (OSError, msgspec.MsgspecError, KeyError, TypeError):
-        return ""
+    except (OSError, msgspec.MsgspecError):
+        return {}
+    made = found.get("made") if isinstance(found, dict) else None
+    return made if isinstance(made, dict) else {}

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
 from msgspec import Struct
 
+from ragrounds.build.card import BuiltCard, Made
 from ragrounds.build.cases.checks import IN_QUESTION, NOT_IN_TIMELINE, TOLD, TOO_EARLY, question_fault, timeline_fault
 from ragrounds.build.counting import stage_count
 from ragrounds.build.intake import drawn
 from ragrounds.build.stages import read_object
-from ragrounds.build.writing import check_folder, qrels_lines
+from ragrounds.build.writing import check_folder, qrels_lines, write_built
 from ragrounds.errors import UserError
-from ragrounds.evals.benchmarks import load
+from ragrounds.evals.benchmarks import Card, load
+from ragrounds.evals.grading.billing import Bill
 from tests.build.casing import counted
 from tests.build.casing import drawn as drawn_reports
 from tests.conftest import Cli
@@ -223,3 +226,57 @@ def test_a_built_benchmark_brings_its_card(tmp_path: Path) -> None:
     (folder / "card.json").write_text('{"benchmark": {"name": 3}}')
     with pytest.raises(UserError, match="is not the card of a benchmark"):
         load(f"ogcarebench:{folder}", tmp_path)
+
+
+def built(files: dict[str, list[bytes]], folder: Path) -> BuiltCard:
+    card = Card(name="x", title="X", task="long", source="me", license="CC0")
+    bill_ = Bill(calls=0, reused=0, failed=0, usage=None, spent=None, cold=None)
+    made = Made(
+        **dict.fromkeys(("pipeline", "source", "ragrounds", "run", "fingerprint", "begun", "items"), "p"),
+        **{key: {} for key in ("models", "prompts", "parameters", "by_model")},
+        **dict.fromkeys(("retriever", "corpus", "limit"), None),
+        items_version="",
+        read=0,
+        seed=0,
+        stages=(),
+        bill=bill_,
+    )
+    return write_built(folder, files, BuiltCard(benchmark=card, made=made))
+
+
+def names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_folder_holds_one_benchmark(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "deep" / "mine", tmp_path / "outside.jsonl"
+    outside.write_bytes(b"a\n")
+    card = built(
+        {"q.jsonl": [b"a\n"], "qrels/test.tsv": [b"b\n"], "sheet.csv": [b"c\n"], "kept.jsonl": [b"d\n"]}, folder
+    )
+    assert names(folder) == {"q.jsonl", "qrels/test.tsv", "sheet.csv", "kept.jsonl", "card.json"}
+    assert list(folder.parent.iterdir()) == [folder], "nothing else is left there"
+    # What another build of it no longer has goes, where nobody has touched it; no other file ever does.
+    (folder / "kept.jsonl").write_bytes(b"mine\n")
+    strange = json.loads((folder / "card.json").read_text())
+    strange["made"]["files"]["../../outside.jsonl"] = card.made.files["q.jsonl"]
+    (folder / "card.json").write_text(json.dumps(strange))
+    built({"other.jsonl": [b"e\n"]}, folder)
+    assert names(folder) == {"other.jsonl", "sheet.csv", "kept.jsonl", "card.json"}
+    assert outside.exists()
+    check_folder(folder, "p")
+
+
+def test_a_file_that_cannot_be_made_leaves_no_new_folder(tmp_path: Path) -> None:
+    def lines() -> Iterator[bytes]:
+        yield b"a\n"
+        raise UserError("no more")
+
+    with pytest.raises(UserError, match="no more"):
+        built({"first.jsonl": [b"x\n"], "second.jsonl": lines()}, tmp_path / "mine")
+    assert list(tmp_path.iterdir()) == []
+    built({"first.jsonl": [b"x\n"]}, tmp_path / "mine")
+    with pytest.raises(UserError, match="no more"):
+        built({"first.jsonl": lines()}, tmp_path / "mine")
+    assert (tmp_path / "mine" / "first.jsonl").read_bytes() == b"x\n"
+    assert names(tmp_path / "mine") == {"first.jsonl", "card.json"}
