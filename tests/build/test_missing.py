@@ -13,8 +13,10 @@ import pytest
 
 from ragrounds.build.missing.drawing import allotted, drawn, read_bands
 from ragrounds.build.missing.estimating import Graded, estimate, tally
+from ragrounds.build.missing.graph import candidates
 from ragrounds.errors import UserError
 from ragrounds.evals.statistics import ratio_of_sums, stratified_mean
+from ragrounds.records import Passage, Query, Stem
 from ragrounds.tools.opening import open_searcher
 from tests.build.casing import counted
 from tests.conftest import Cli
@@ -306,3 +308,27 @@ def test_labels_taken_away_are_found_again(command: Cli, tmp_path: Path, home: P
     assert figures["false_positives"]["value"] == 0
     mended = judgements(out / "qrels" / "test.tsv")
     assert mended - judgements(out / "qrels" / "original.tsv") == by_hand
+
+
+class Shelf:
+    """A context that finds chunks: three to a document, seven documents."""
+
+    stem = Stem("q", "query")
+    parameters: dict[str, int] = {"depth": 5}
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    async def search(self, query: Query, k: int) -> tuple[Passage, ...]:
+        self.asked.append(k)
+        chunks = [(f"d{n // 3}", f"d{n // 3}.{n % 3}") for n in range(21)]
+        return tuple(Passage(id=id, document=of, title="", text="", corpus="c") for of, id in chunks[:k])
+
+
+async def test_chunks_of_one_document_are_one_candidate() -> None:
+    shelf = Shelf()
+    found = await candidates({}, shelf)  # type: ignore[arg-type]
+    assert found == {"found": {f"d{n}": f"d{n}.0" for n in range(5)}}
+    assert shelf.asked == [5, 20]
+    shelf.parameters = {"depth": 50}
+    assert len((await candidates({}, shelf))["found"]) == 7, "the corpus holds no more"  # type: ignore[arg-type]
