@@ -47,7 +47,7 @@ def settle(store: Store, until: Until, ended: str) -> Stopping:
     from ragrounds.evals.stopped import keep
     from ragrounds.ui.standing import told
 
-    reason = ended or ("--max-questions is reached" if until.cut else "all questions that count are answered")
+    reason = ended or until.last
     if until.reached():
         reason = ""
     stopping = _stopping(until, reason)

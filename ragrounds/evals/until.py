@@ -10,7 +10,7 @@ replaces it; a claim that was decided stays decided.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from ragrounds.errors import UserError
@@ -48,12 +48,13 @@ class Until:
         self.runs, self.seed = tuple(runs), seed
         self.claim = resolved(parse_claim(claim), runs)
         self._watch = Watch(self.claim)
-        asked = list(questions)
-        self.protocol = _protocol(asked)
-        rounds = draw((one for one in asked if _scored(one, self.protocol)), seed)
+        every = list(questions)
+        self.protocol = _protocol(every)
+        asked = [one for one in every if _scored(one, self.protocol)]
+        rounds = draw(asked, seed)
         self.rounds = rounds if most is None else within(rounds, most)
-        self.cut = len(self.rounds) < len(rounds)
-        """Whether `most` leaves questions out."""
+        self.last = "--max-questions is reached" if len(self.rounds) < len(rounds) else _used_up(rounds, asked)
+        """Why there is no further question after the last round."""
         if not self.rounds:
             raise UserError(
                 f"--max-questions {most}: a round has {len(rounds[0].questions)} questions (one of each dataset, "
@@ -134,6 +135,15 @@ def measured(measure: str, status: str, score: Score | None) -> float | None:
     if measure == "accuracy":
         return 0.0 if score is None else score.value
     return float(outcome(status, score.reading if score else "answered") == measure)
+
+
+def _used_up(rounds: Sequence[Round], asked: Iterable[Question]) -> str:
+    datasets = Counter(question.benchmark for question in asked)
+    if len(datasets) == 1:
+        return "all questions are answered"
+    drawn = Counter(question.benchmark for one in rounds for question in one.questions)
+    ended = [name for name, count in datasets.items() if drawn[name] == count]
+    return f"all questions of {', '.join(ended)} are answered, and a draw takes one of each dataset"
 
 
 def _protocol(questions: Sequence[Question]) -> str:

@@ -12,6 +12,7 @@ from scipy.stats import beta
 from ragrounds.evals.statistics import detectable_difference
 from ragrounds.evals.statistics.sequential import ConfidenceSequence, log_capital
 
+BETS = np.concatenate([2 * beta.ppf(0.5 + (np.arange(24) + 0.5) / 48, 5, 5) - 1, [0.6, 0.7, 0.8, 0.9, 0.95, 0.99]])
 differences = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1, max_size=60)
 
 
@@ -26,14 +27,12 @@ def test_the_capital_after_one_value_by_hand():
     # Against m = .5, a value of 1 is paid twice: bets above grow by 1 + c, bets below keep 1 - c. The average is 1
     # whatever c is. Against m = .25 it is paid four times: half of (1 + 3c) and half of (1 - c), so 1 + mean(c).
     assert float(log_capital(np.array([1.0]), np.array([1.0]), 0.5)) == pytest.approx(0.0)
-    bets = 2 * beta.ppf(0.5 + (np.arange(24) + 0.5) / 48, 5, 5) - 1
-    assert float(log_capital(np.array([1.0]), np.array([1.0]), 0.25)) == pytest.approx(math.log1p(bets.mean()))
+    assert float(log_capital(np.array([1.0]), np.array([1.0]), 0.25)) == pytest.approx(math.log1p(BETS.mean()))
 
 
 def test_two_wins_by_hand():
     # Half of (1 + c)² and half of (1 - c)²: 1 + mean(c²).
-    bets = 2 * beta.ppf(0.5 + (np.arange(24) + 0.5) / 48, 5, 5) - 1
-    capital = 1 + (bets**2).mean()
+    capital = 1 + (BETS**2).mean()
     found = heard([1.0, 1.0], null=0.0)
     assert found.p == pytest.approx(1 / capital)
     assert (found.n, found.mean, found.high) == (2, 1.0, 1.0)
