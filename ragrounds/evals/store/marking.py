@@ -89,18 +89,20 @@ class Marks:
 
     def unfinished(self, number: int, run: Run, final: Iterable[str]) -> None:
         """Marks of those who pay for the attempts of a run that are still to be made, or to be made again."""
-        done = sa.select(schema.attempts.c.question_id, schema.attempts.c.epoch).where(
-            schema.attempts.c.run == number, schema.attempts.c.status.in_(tuple(final))
-        )
-        over = {(row.question_id, row.epoch) for row in self.connection.execute(done)}
-        if len(over) >= run.count * run.epochs:
-            return
-        asked = sa.select(schema.questions.c.question_id).where(schema.questions.c.set == run.questions)
-        for row in stream(self.connection, asked):
-            for epoch in range(run.epochs):
-                if (row.question_id, epoch) not in over:
-                    self.mark(self.payers, [payer(run, row.question_id, epoch)])
+        asked, made = schema.questions.c, schema.attempts.c
+        for epoch in range(run.epochs):
+            over = sa.exists().where(
+                made.run == number,
+                made.question_id == asked.question_id,
+                made.epoch == epoch,
+                made.status.in_(tuple(final)),
+            )
+            left = sa.select(asked.question_id).where(asked.set == run.questions, ~over)
+            for row in stream(self.connection, left):
+                self.mark(self.payers, [payer(run, row.question_id, epoch)])
         self.flush()
+        if not self.count(self.payers):
+            return
         paid = sa.select(schema.calls.c.key).join(self.payers, schema.calls.c.payer == self.payers.c.mark)
         for row in stream(self.connection, paid):
             self.mark(self.calls, [bytes(row.key)])
