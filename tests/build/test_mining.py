@@ -130,3 +130,38 @@ def test_from_questions_to_a_benchmark_that_is_replayed(
     assert run.returncode == 0, run.stderr
     [row] = json.loads(run.stdout)["rows"]
     assert row["statuses"] == {"completed": found["queries"]}
+
+
+def test_other_bounds_ask_no_model_again(command: Cli, server: Running, tmp_path: Path) -> None:
+    out = tmp_path / "mined"
+    strict = command(*mining(server, Source("sample", "sample", 40, 8, 4), out), "--json")
+    assert strict.returncode == 0, strict.stderr
+    asked = server.stats()
+    mild = command(*mining(server, Source("sample", "sample", 40, 6, 5), out), "--json")
+    assert mild.returncode == 0, mild.stderr
+    assert server.stats() == asked
+    first, second = (json.loads(done.stdout)["made"]["figures"]["documents"] for done in (strict, mild))
+    assert first["graded"] == second["graded"]
+    assert first["positive"] < second["positive"]
+    assert first["dropped"] > second["dropped"]
+
+
+def test_what_cannot_be_mined_is_said_before_anything_is_asked(command: Cli, tmp_path: Path) -> None:
+    common = ["--out", str(tmp_path / "x"), "--model", "openai:grader"]
+    folder = tmp_path / "bare"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text('{"_id": "d", "title": "", "text": "Because."}\n')
+    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "Why?"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td\t1\n")
+    bare = f"beir:{folder}"
+    cases = {
+        "expected 0 ≤ negative < positive": ["sample", "--corpus", "sample", "--positive", "4"],
+        "named twice": ["sample", "--corpus", "sample", "--panel", "openai:a", "--panel", "openai:a"],
+        "several corpora": ["sample", "--corpus", f"sample+{bare}"],
+        "there is nothing to work on; all 1 were dropped (it has no answer)": [bare, "--corpus", "sample"],
+    }
+    for message, options in cases.items():
+        done = command("build", "relevance-mining", *options, *common)
+        assert done.returncode == 2, message
+        assert message in done.stderr
+    assert not (tmp_path / "x").exists()
