@@ -15,7 +15,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.tools.corpora import Source, passages, source
 from ragrounds.tools.embedding import joined
-from ragrounds.tools.lines import read_lines
+from ragrounds.tools.lines import read_rows
 from ragrounds.train.spec import Pairs, Texts
 
 _END = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9\u4e00-\u9fff])|(?<=[。！？])")
@@ -149,13 +149,7 @@ def _of_fields(path: Path, fields: Sequence[str]) -> Iterator[str]:
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     if not path.is_file():
         raise UserError(f"There is no file {str(path)!r} to train on.")
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        try:
-            yield msgspec.json.decode(line, type=dict[str, Any])
-        except msgspec.MsgspecError as problem:
-            raise UserError(f"Cannot read line {number} of {str(path)!r}: {problem}.") from None
+    yield from (row for _, row in read_rows(path, dict[str, Any]))
 
 
 def _texts(value: Any) -> list[str]:
