@@ -25,6 +25,7 @@ from ragrounds.specs import Spec, Value
 from ragrounds.tools.corpora import source
 from ragrounds.tools.opening import open_searcher
 from ragrounds.train.data import corpus_texts, sentences
+from ragrounds.train.loop import casting
 from ragrounds.train.pipeline import Run, State
 from ragrounds.train.spec import TEACHER, Evaluation
 
@@ -185,7 +186,9 @@ def _quality(run: Run, entry: Evaluation, specs: Mapping[str, str], told: Callab
     each: dict[str, dict[str, float]] = {}
     for name, spec in specs.items():
         label = f"{asked.name}: {name}"
-        searcher = open_searcher(spec, asked.corpus, run.out, progress=partial(_about, told, label))
+        # Documents are encoded here, in the run's precision; queries, in a thread of their own, in full precision.
+        with casting(run.training.device, run.training.precision):
+            searcher = open_searcher(spec, asked.corpus, run.out, progress=partial(_about, told, label))
         found = asyncio.run(retrieve(searcher, asked.queries, 10))
         each[name] = measure(asked.judgements, found.scores, [MEASURE])[MEASURE]
     return Quality(

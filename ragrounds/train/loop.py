@@ -94,7 +94,7 @@ def train(
     steps = per_epoch * stage.epochs
     measured = np.asarray(lengths)
     trained = _trained(modules)
-    optimizer = torch.optim.AdamW(list(trained.values()), lr=stage.rate, weight_decay=stage.decay)
+    optimizer = torch.optim.AdamW(list(trained.values()), lr=stage.rate, weight_decay=stage.decay, fused=True)
     _seed(seed)
     state = checkpoint.load(folder)
     first, losses, before = 0, [], (0.0, 0.0)
@@ -117,7 +117,7 @@ def train(
             group["lr"] = stage.rate * _schedule(step, steps, stage.warmup)
         total = 0.0
         for part in _batches(step, per_epoch, batch * stage.accumulate, stage.accumulate, measured, used, seed):
-            with _casting(device, precision):
+            with casting(device, precision):
                 value = loss(part) / stage.accumulate
             value.backward()  # type: ignore[no-untyped-call, unused-ignore]
             total += float(value.detach())
@@ -179,13 +179,14 @@ def _schedule(step: int, steps: int, warmup: float) -> float:
     return (steps - step) / max(steps - rising, 1)
 
 
-def _casting(device: str, precision: str) -> AbstractContextManager[Any]:
+def casting(device: str, precision: str) -> AbstractContextManager[Any]:
+    """What forward passes of this precision run under."""
     import torch
 
     if precision == "fp32":
         return nullcontext()
-    casting: AbstractContextManager[Any] = torch.autocast(device.partition(":")[0], dtype=torch.bfloat16)
-    return casting
+    made: AbstractContextManager[Any] = torch.autocast(device.partition(":")[0], dtype=torch.bfloat16)
+    return made
 
 
 def _seed(seed: int) -> None:

@@ -138,8 +138,7 @@ class Run:
     def frozen(self, state: State) -> Callable[[Sequence[str]], Vectors]:
         """Vectors of texts by a state's document encoder, from disk where they are there."""
         opened: list[SentenceTransformer] = []
-        whose = f"{state.document or self.start.key} {self.training.precision}"
-        kept = KeptVectors(self.out / "vectors", whose, self.dimensions)
+        kept = KeptVectors(self.out / "vectors", state.document or self.start.key, self.dimensions)
         prefix = self.training.document.prefix
 
         def encode(texts: Sequence[str]) -> Any:
