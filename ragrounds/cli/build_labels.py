@@ -81,7 +81,7 @@ def consensus_labels(
     from ragrounds.build.labels.pipeline import PIPELINE
     from ragrounds.build.labels.synonyms import read_synonyms
     from ragrounds.build.retrieval.publishing import Expert
-    from ragrounds.cli.building_retrieval import distinct, opened
+    from ragrounds.cli.building_retrieval import distinct, opened, set_name
     from ragrounds.cli.common import one_of, say, settings
     from ragrounds.errors import UserError
 
@@ -102,7 +102,7 @@ def consensus_labels(
     intake = take_in(name, items, dropped, of=queries, limit=limit, seed=seed)
     say(f"{queries}: {intake.read:,} queries, {len(intake.items):,} are worked on; {len(searched):,} passages.")
     goes_by = Settings(
-        name=out.resolve().name,
+        name=set_name(out),
         license=license_,
         intake=intake,
         models=names,

@@ -80,7 +80,7 @@ def relevance_mining(
     from ragrounds.build.mining.item import items_of
     from ragrounds.build.mining.pipeline import PIPELINE
     from ragrounds.build.retrieval.publishing import Expert
-    from ragrounds.cli.building_retrieval import distinct, opened
+    from ragrounds.cli.building_retrieval import distinct, opened, set_name
     from ragrounds.cli.common import say, settings
     from ragrounds.evals.benchmarks import load
 
@@ -95,7 +95,7 @@ def relevance_mining(
     say(f"{questions}: {intake.read:,} questions, {len(intake.items):,} are worked on; {len(searched):,} documents.")
     expert = Expert(out=out, sample=sample, experts=experts, sheet=ratings)
     goes_by = Settings(
-        name=out.resolve().name,
+        name=set_name(out),
         license=license_,
         intake=intake,
         thresholds=thresholds,

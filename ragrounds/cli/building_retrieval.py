@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -41,6 +42,11 @@ def opened(corpus: str, retrievers: Sequence[str] | None, home: Path) -> tuple[O
     with counting() as told:
         searched = OneCorpus(corpus, home, progress=told)
         return searched, open_committee(list(retrievers or ["bm25"]), corpus, home, progress=told)
+
+
+def set_name(out: Path) -> str:
+    """A dataset's name from the folder's, as `ragrounds data add` takes it."""
+    return re.sub(r"[^\w.-]+", "-", out.resolve().name).lstrip(".-") or "built"
 
 
 def distinct(option: str, models: Sequence[str]) -> tuple[str, ...]:

@@ -219,7 +219,8 @@ def test_synonym_triples(command: Cli, server: Running, tmp_path: Path) -> None:
     assert len(good) > 5
     assert bad > 2
     card = json.loads(done.stdout)
-    assert counted(card)["synonym triples"] == (len(good) + bad, len(good), {"malformed output": bad})
+    figures = card["made"]["figures"]
+    assert figures["triples"] == {"asked": len(good) + bad, "made": len(good), "malformed": bad}
     triples = read_lines(out / "sets" / "triples.jsonl")
     assert [triple["query"] for triple in triples] == good
     pairs = {row["sentence1"]: row for row in read_lines(out / "sets" / "synonyms.jsonl")}

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ragrounds.build.counting import StageCount, stage_count
+from ragrounds.build.counting import stage_count
 from ragrounds.build.intake import Dropped, Intake
 from ragrounds.build.labels.consensus import Consensus, Pair, consensus, disagreement, fate
 from ragrounds.build.labels.graph import synonym_of
@@ -66,8 +66,13 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
         language=settings.intake.items.questions[0].language,
         note="Built by consensus-labels (CMedTEB's construction); card.json says how.",
     )
-    figures: dict[str, Any] = {"consensus": found, "disagreement": parted, "triples": len(triples)}
+    figures: dict[str, Any] = {"consensus": found, "disagreement": parted}
     notes = [_consensus_note(found)]
+    if triples or faulty:
+        figures["triples"] = {"asked": len(triples) + len(faulty), "made": len(triples), "malformed": len(faulty)}
+        notes.append(
+            f"Of {len(triples) + len(faulty):,} queries with a term that has a synonym, {len(triples):,} made triples."
+        )
     files: dict[str, Lines] = {}
     if queries:
         files, agreed = retrieval_files(queries, corpus, settings.expert, settings.intake.seed, most=settings.reranked)
@@ -77,12 +82,10 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
             figures["expert"] = agreed
             notes.append(agreement_note(agreed))
     files |= rejection_file(settings.intake, results, [*_malformed(through, names), *none, *faulty])
-    with_term = len(triples) + len(faulty)
-    after = [stage_count(VERIFY, len(through), (each.reason for each in none))]
     return Product(
         benchmark=card,
         files=files,
-        stages=(*after, *([_triple_count(with_term, faulty)] if with_term else [])),
+        stages=(stage_count(VERIFY, len(through), (each.reason for each in none)),),
         figures=figures,
         notes=tuple(notes),
         following=(
@@ -168,10 +171,6 @@ def _triples(results: Sequence[Result], names: Mapping[str, str]) -> tuple[list[
             detail = product["triple_fault"]
             faulty.append(Dropped(id=names[result.question.id], stage=SYNONYMS, reason=MALFORMED, detail=detail))
     return triples, faulty
-
-
-def _triple_count(entered: int, faulty: Sequence[Dropped]) -> StageCount:
-    return stage_count("synonym triples", entered, (each.reason for each in faulty))
 
 
 def _malformed(results: Sequence[Result], names: Mapping[str, str]) -> list[Dropped]:
