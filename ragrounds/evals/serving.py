@@ -9,13 +9,16 @@ from contextlib import ExitStack
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import open_agent
+from ragrounds.errors import StopRun
 from ragrounds.evals.planning import Recipe, model_texts
 from ragrounds.models.opening import starts_server
 
 
-async def with_servers(recipe: Recipe, tell: Callable[[str], None], held: ExitStack) -> Recipe:
+async def with_servers(
+    recipe: Recipe, died: Callable[[StopRun], None], *, tell: Callable[[str], None], held: ExitStack
+) -> Recipe:
     """The recipe for other processes: servers that its models need are started here, once, and joined there. They are
-    stopped when `held` is closed.
+    stopped when `held` is closed; `died` is called, in another thread, when one ends by itself before that.
 
     In this process alone there is no need for it: a model starts its server at its first call.
 
@@ -28,7 +31,7 @@ async def with_servers(recipe: Recipe, tell: Callable[[str], None], held: ExitSt
     from ragrounds.models.vllm import give_up, served
 
     try:
-        joined = await asyncio.to_thread(held.enter_context, served(sorted(_texts(recipe)), tell))
+        joined = await asyncio.to_thread(held.enter_context, served(sorted(_texts(recipe)), tell, died))
     except asyncio.CancelledError:
         give_up()
         raise

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -154,12 +154,14 @@ def give_up() -> None:
 
 
 @contextlib.contextmanager
-def served(models: Iterable[str], tell: Tell = say) -> Iterator[Mapping[str, str]]:
+def served(
+    models: Iterable[str], tell: Tell = say, died: Callable[[StopRun], None] = lambda error: None
+) -> Iterator[Mapping[str, str]]:
     """Start the servers that some models need, for other processes to join: text → text with the server's address.
 
     Models of other providers, and those that join a server already, stand in it unchanged. The joined text has the
     same identity, so it leads to the same runs and the same recorded calls. The servers end with the block, or with
-    this process.
+    this process; `died` is called, in another thread, when one ends by itself.
 
     Raises:
         UserError: a model's text is wrong, or there is no ``vllm``.
@@ -173,6 +175,7 @@ def served(models: Iterable[str], tell: Tell = say) -> Iterator[Mapping[str, str
             if starts_server(text):
                 server = _servers.take(command_of(read_options(spec)), tell)
                 taken.append(server)
+                server.when_died(lambda server=server: died(server.death()))  # type: ignore[misc]
                 joined[text] = str(spec.having(base_url=server.start()))
             else:
                 joined[text] = text

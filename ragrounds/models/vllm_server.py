@@ -92,6 +92,8 @@ class VllmServer:
             StopRun: it ended while it started, or was not ready in time; with the last lines of its log.
         """
         with self._starting:
+            if self.died:
+                raise self.death()
             if self._ready:
                 return self.url
             executable = _executable()

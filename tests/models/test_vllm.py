@@ -287,8 +287,9 @@ def calls(home: Path) -> int:
         return 0
 
 
-def test_a_server_that_dies_in_the_middle_of_a_run_is_one_line(vllm: Seen, cli: Cli) -> None:
-    done = cli(*run_line()[3:], STAND_IN_ENDS="5", STAND_IN_LATENCY="0.05")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_server_that_dies_in_the_middle_of_a_run_is_one_line(vllm: Seen, cli: Cli, workers: str) -> None:
+    done = cli(*run_line("--workers", workers)[3:], STAND_IN_ENDS="5", STAND_IN_LATENCY="0.05")
     assert done.returncode == 2
     last = done.stderr.strip().splitlines()[-1]
     assert "The vLLM server of lab/tiny-7b ended with exit code 1." in last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -39,7 +40,8 @@ from ragrounds.records import Gold, Question
 
 Opening = Callable[[], Awaitable[Sequence[Line]]]
 """Starts the workers. It is not asked where nothing is left to do."""
-Serving = Callable[[Recipe], Awaitable[Recipe]]
+Serving = Callable[[Recipe, Callable[[StopRun], None]], Awaitable[Recipe]]
+"""Starts what models are served by, and says where it is. Its second argument hears, in any thread, of its end."""
 Say = Callable[[str], None]
 Text = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -68,7 +70,7 @@ async def spread(
     The workers open the agents of `recipe` themselves, and write to the store at `url` (``None``: under `home`).
     `concurrency` is for all of them together. A worker that is lost is missed by nobody: what it had begun and not
     written is done by the others; `say` is told. Calls that workers made are counted in `journal`. `serve` starts what
-    the models of the recipe are served by, if anything is left to ask, and says where it is.
+    the models of the recipe are served by, if anything is left to ask; where that ends by itself, the run stops.
 
     Raises:
         StopRun: the run cannot go on, was interrupted, or all workers are lost.
@@ -133,6 +135,7 @@ class _Leader:
         self._concurrency = concurrency
         self._say = say
         self._ends: list[BaseException] = []
+        self._leading = False
         self._wanting: deque[_Worker] = deque()
         self._later: deque[Piece] = deque()
         """Pieces that were lost with their worker, or whose text is in another worker's hands."""
@@ -148,9 +151,10 @@ class _Leader:
             return  # no worker is started for nothing
         self._later.append(first)
         with interruptible(self._ends, self._enough):
+            self._leading = True
             try:
                 if serve is not None:
-                    hello = replace(hello, recipe=await serve(hello.recipe))
+                    hello = replace(hello, recipe=await serve(hello.recipe, self._breaking()))
                 self.workers = [_Worker(line) for line in await open_lines()]
                 async with asyncio.TaskGroup() as group:
                     for worker, share in zip(self.workers, self._shares(), strict=True):
@@ -161,8 +165,25 @@ class _Leader:
             except asyncio.CancelledError:
                 if not self._ends:  # not by our own second Ctrl-C
                     raise
+            finally:
+                self._leading = False
         if self._ends:
             raise self._ends[0]
+
+    def _breaking(self) -> Callable[[StopRun], None]:
+        """What stops the run at once, called in any thread."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+        def stop(error: StopRun) -> None:
+            if self._leading and task is not None:
+                self._ends.insert(0, error)
+                task.cancel()
+
+        def hear(error: StopRun) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(stop, error)
+
+        return hear
 
     async def _hear(self, worker: _Worker) -> None:
         try:
