@@ -22,7 +22,7 @@ def gc_command(
     """Remove recorded calls and texts that no run, arena or judged score refers to.
 
     What an unfinished attempt has paid for stays, so an interrupted run goes on without paying twice. All of it is one
-    transaction, which waits for runs that are going. A SQLite file gets smaller afterwards.
+    transaction. While a run is going nothing is removed. A SQLite file gets smaller afterwards.
     """
     import sys
 

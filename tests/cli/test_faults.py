@@ -60,6 +60,17 @@ def test_what_a_server_says_is_told_apart(
     assert json.loads(done.stdout)["rows"][0]["statuses"][status] == 2
 
 
+@pytest.mark.parametrize(("fault", "said"), [("401", "refused the key"), ("404", "does not know the model")])
+def test_a_wrong_key_or_model_stops_the_run_at_once(command: Cli, home: Path, fault: str, said: str) -> None:
+    options = ["--agent", "direct", "--limit", "40", "--concurrency", "3", "--model", f"openai:fault-{fault}-always"]
+    with openai_server() as server:
+        done = command("run", *options, "--base-url", server.url, "--display", "none")
+        assert done.returncode == 2
+        assert [said in line for line in lines(done)] == [True]
+        assert server.stats()["asked"] <= 3  # what was in flight, and nothing after it
+    assert kept(home) == []
+
+
 def test_a_server_that_answers_for_a_while_and_then_hangs(command: Cli, home: Path) -> None:
     options = ["--agent", "direct", "--limit", "12", "--concurrency", "4", "--timeout", "0.5", "--model", MODEL]
     with openai_server("--hang-after", "6") as server:
