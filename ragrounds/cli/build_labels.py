@@ -29,7 +29,7 @@ from ragrounds.cli.building_retrieval import Corpus, Experts, License, Reranked,
 
 def consensus_labels(
     queries: Annotated[
-        str, typer.Argument(help="Queries: a JSON Lines file {id, text}, or a benchmark, such as medquad or sample.")
+        str, typer.Argument(help="Queries: a JSON Lines file {id, text}, or a benchmark, such as pubmedqa or sample.")
     ],
     out: Out,
     corpus: Corpus,
