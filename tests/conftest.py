@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers.postgresql import binaries, database, postgresql
 from tests.servers.process import Running, openai_server
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -87,3 +88,20 @@ def server() -> Iterator[Running]:
     """A model server without recorded replies, for the whole test session."""
     with openai_server() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """A PostgreSQL server of the test session's own; skipped where there are no programs for it."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip("needs PostgreSQL's server programs (Debian: postgresql)")
+    pytest.importorskip("psycopg", reason="needs the extra 'postgresql'")
+    with postgresql(programs) as running:
+        yield running
+
+
+@pytest.fixture
+def url(postgresql_server: str) -> str:
+    """An empty database of its own on that server."""
+    return database(postgresql_server)

@@ -49,9 +49,9 @@ def add_run(store, name, texts, *, questions=None, status="completed", model="")
     return run
 
 
-def stage(tmp_path, count=12):
+def stage(tmp_path, count=12, url=None):
     """A store with three runs; answers carry a strength: ``strength=3``."""
-    store = Store(tmp_path)
+    store = Store(tmp_path, url)
     for name, strength in (("strong", 3), ("middle", 2), ("weak", 1)):
         add_run(store, name, [f"{name} says {number}. strength={strength}" for number in range(count)])
     return store

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,28 +11,17 @@ import sqlalchemy as sa
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.rows import blob_rows
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.writer import Writer
 from tests.engine.conftest import attempts, replayed, strand
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
-from tests.servers.postgresql import binaries, postgresql
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    programs = binaries()
-    if programs is None:
-        pytest.skip("needs PostgreSQL's server programs (Debian: postgresql)")
-    pytest.importorskip("psycopg", reason="needs the extra 'postgresql'")
-    with postgresql(programs) as running:
-        yield running
 
 
 @pytest.fixture
 def store(url: str, tmp_path: Path) -> Iterator[Store]:
     with Store(tmp_path, url) as opened:
         yield opened
-        with opened.engine.begin() as connection:
-            schema.metadata.drop_all(connection)
 
 
 async def test_runs_attempts_scores_and_traces_are_the_same(store: Store, tmp_path: Path) -> None:
@@ -84,11 +74,6 @@ def test_a_server_that_is_not_there_is_one_line_without_the_password(tmp_path: P
 
 
 async def test_writers_that_meet_at_equal_texts_do_not_wait_for_each_other_in_a_circle(store: Store) -> None:
-    import asyncio
-
-    from ragrounds.evals.store.rows import blob_rows
-    from ragrounds.evals.store.writer import Writer
-
     first, second = Writer(store.engine), Writer(store.engine)
     for round_ in range(20):
         texts = {bytes([number, round_]): b"x" * 2000 for number in range(200)}

@@ -15,7 +15,6 @@ import pytest
 
 from ragrounds.evals.store.store import Store
 from tests.conftest import Cli
-from tests.servers.postgresql import binaries, postgresql
 from tests.servers.process import Running, openai_server
 from tests.servers.ray_cluster import RunningCluster, ray_cluster
 
@@ -24,16 +23,6 @@ AGENTS = ["direct", "direct_cot"]
 OPTIONS = ["run", "--agent", "direct", "--agent", "direct_cot", "--limit", str(COUNT), "--concurrency", "8"]
 
 with_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra 'ray'")
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    programs = binaries()
-    if programs is None:
-        pytest.skip("needs PostgreSQL's server programs (Debian: postgresql)")
-    pytest.importorskip("psycopg", reason="needs the extra 'postgresql'")
-    with postgresql(programs) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import secrets
 import shutil
 import socket
 import subprocess
@@ -47,6 +48,16 @@ def postgresql(programs: Path) -> Iterator[str]:
             server.wait(30)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def database(server: str) -> str:
+    """The URL of a new, empty database on a server that runs."""
+    import psycopg
+
+    name = f"test_{secrets.token_hex(4)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
+    return server.rpartition("/")[0] + "/" + name
 
 
 def _unprivileged(folder: Path) -> list[str]:

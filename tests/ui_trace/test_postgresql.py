@@ -14,18 +14,14 @@ from ragrounds.evals.store.pages import Pages, Watch
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.trace.opened import Opened
 from ragrounds.ui.trace.treestate import TreeState
-from tests.servers.postgresql import binaries, postgresql
+from tests.servers.postgresql import database
 from tests.ui_trace.making import fill, score
 
 
 @pytest.fixture(scope="module")
-def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
-    """The quiz in a server of its own."""
-    programs = binaries()
-    if programs is None:
-        pytest.skip("needs PostgreSQL's server programs (Debian: postgresql)")
-    pytest.importorskip("psycopg", reason="needs the extra 'postgresql'")
-    with postgresql(programs) as url, Store(tmp_path_factory.mktemp("pg"), url) as store:
+def other(tmp_path_factory: pytest.TempPathFactory, postgresql_server: str) -> Iterator[Pages]:
+    """The quiz in a database of its own."""
+    with Store(tmp_path_factory.mktemp("pg"), database(postgresql_server)) as store:
         fill(store)
         yield Pages(store, store.runs())
 

@@ -1,0 +1,40 @@
+"""An arena and its votes in PostgreSQL are what they are in SQLite."""
+
+from ragrounds.evals.arena.outcomes import combine, matches_of
+from ragrounds.evals.arena.rating import rate
+from ragrounds.evals.arena.votes import read_votes
+from tests.arena.staging import Stage, by_strength, stage
+from tests.judging.doubles import Scripted
+
+
+async def test_judgements_votes_and_ratings(url, tmp_path):
+    path = tmp_path / "votes.csv"
+    path.write_text("question_id,first,second,outcome,axis,voter\nq1,weak,strong,2,,ann\nq2,weak,middle,tie,,bob\n")
+    kept = []
+    for place in (None, url):
+        with stage(tmp_path, 6, place) as store:
+            judge = Scripted(by_strength)
+            staged = Stage(store, [judge])
+            await staged.play()
+            await Stage(store, [judge]).play()
+            assert len(judge.requests) == 3 * 6 * 2, "what is judged already is not asked again"
+            number = staged.keeper.add(staged.arena)
+            votes = read_votes(path, staged.arena, staged.field)
+            staged.keeper.add_votes(number, votes)
+            staged.keeper.add_votes(number, votes)
+            matches = combine(staged.arena, staged.judgements)
+            cast = staged.keeper.votes(number)
+            kept.append(
+                (
+                    sorted((m.question_id, m.first, m.second, m.panel(0), m.panel(1)) for m in matches),
+                    rate(matches_of(staged.arena, matches, 0), replicates=50).order,
+                    sorted(
+                        (v.voter, v.question_id, v.first, v.second, v.axis, v.outcome)
+                        for v in staged.keeper.votes(number)
+                    ),
+                )
+            )
+    assert kept[0] == kept[1]
+    assert len(kept[0][0]) == 18
+    assert kept[0][1] == ("strong", "middle", "weak")
+    assert len(kept[0][2]) == 4
