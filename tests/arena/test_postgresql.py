@@ -28,10 +28,7 @@ async def test_judgements_votes_and_ratings(url, tmp_path):
                 (
                     sorted((m.question_id, m.first, m.second, m.panel(0), m.panel(1)) for m in matches),
                     rate(matches_of(staged.arena, matches, 0), replicates=50).order,
-                    sorted(
-                        (v.voter, v.question_id, v.first, v.second, v.axis, v.outcome)
-                        for v in staged.keeper.votes(number)
-                    ),
+                    sorted((v.voter, v.question_id, v.first, v.second, v.axis, v.outcome) for v in cast),
                 )
             )
     assert kept[0] == kept[1]
