@@ -27,6 +27,8 @@ def follow(
         if most is not None:
             raise UserError("--max-questions goes with --until; --limit draws a part of the benchmark.")
         return None
+    if not -(2**63) <= seed < 2**63:
+        raise UserError(f"--seed {seed}: with --until it is kept with the run, and has 64 bits at most.")
     from ragrounds.evals.stopped import decided, keep
     from ragrounds.evals.until import Until
 

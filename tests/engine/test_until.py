@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -278,6 +279,19 @@ def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
     assert decided(store, runs, "accuracy(direct) > 0.1 @ 95%", 3) is None
     with pytest.raises(UserError, match="an order is drawn once"):
         decided(store, runs[:1], CLAIM, 4)
+
+
+def test_it_is_kept_in_postgresql_too(url: str, tmp_path: Path) -> None:
+    with Store(tmp_path, url) as store:
+        strands, asked, _ = pair(store, 4)
+        until = watching(strands, asked)
+        runs = [one.run for one in strands]
+        kept = Stopping(runs=tuple(run.id for run in runs), seed=2**60, protocol="mirage", watched=until.now)
+        for _ in range(2):
+            keep(store, kept)
+        assert stoppings(store, runs[1]) == [kept]
+        store.remove(runs[1])
+        assert stoppings(store, runs[0]) == [kept]
 
 
 async def test_what_is_said_of_a_stopped_run_is_always_valid(store: Store) -> None:
