@@ -17,6 +17,7 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.journal import StoreJournal
 from ragrounds.evals.session import Session
 from ragrounds.evals.store.paying import payer
+from ragrounds.evals.store.rows import attempt_rows, score_rows
 from ragrounds.evals.store.store import Store, now
 from ragrounds.evals.strands import FINAL, Finished, Piece, Scorers, Strand
 from ragrounds.evals.trail import AttemptEnded
@@ -51,9 +52,7 @@ class Attempter:
         attempt = await _attempt(self._compiled[run.id], session, run)
         finished = _finished(attempt, strand, piece, self._scorers)
         store, number = self._store, self._numbers[run.id]
-        await store.writer.write(
-            lambda: store.attempt_rows(attempt, number) + store.score_rows(finished.scores, number)
-        )
+        await store.writer.write(lambda: attempt_rows(attempt, number) + score_rows(finished.scores, number))
         return finished
 
 

@@ -131,9 +131,6 @@ class Store:
 
     # Attempts
 
-    attempt_rows = staticmethod(attempt_rows)
-    score_rows = staticmethod(score_rows)
-
     def add_attempts(self, run: Run, attempts: Iterable[Attempt], scores: Iterable[Score] = ()) -> None:
         """Write many attempts at once (imports)."""
         number = self._number(run)
