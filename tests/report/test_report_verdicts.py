@@ -14,6 +14,7 @@ from ragrounds.evals.grading.recorded import recorded_verdicts
 from ragrounds.evals.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
+from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.page import report
 from tests.cli_grading.test_judge_command import STATEMENTS, stage
 from tests.judging.doubles import Scripted
@@ -85,6 +86,17 @@ def test_a_second_judge_replaces_scores_and_the_first_ones_verdicts_stay(home):
     }
     pair = next(row for row in rows if row[2] != "grade")
     assert pair[3:5] == ["4", "100.0"]
+
+
+def test_methods_say_what_a_judge_did_and_what_is_missing(home):
+    stage(home, "direct", ANSWERS)
+    judged(home, says("silent"))
+    with Store(home) as store:
+        runs = [store.run("direct")]
+        said = " ".join(methods(compare(store, runs), runs, ["equivalent", "ragas_context_recall"]))
+    assert "the share of answers that a judge found equivalent" in said
+    assert "ragas 0.4.3, context recall, by a judge" in said
+    assert "Scores that are missing" in said
 
 
 def test_against_people(home, tmp_path):

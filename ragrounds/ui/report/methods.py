@@ -14,6 +14,12 @@ _SCORED = {
     "strict": "MIRAGE's published patterns without their default (an answer that cannot be read is wrong)",
     "robust": "a lenient reader of option letters and texts",
     "facts": "the share of required facts that the answer holds",
+    "rouge-l": "ROUGE-L against the reference answer, a secondary figure",
+    "greedy-match": "greedy matching of words by the vectors of the embedder named, a secondary figure",
+    "triplets": "the mean F1 of an answer's triplets",
+    "equivalent": "the share of answers that a judge found equivalent to the reference",
+    "comprehensiveness": "the share of must-have statements that an answer entails, by a judge",
+    "contradiction": "the share of statements that an answer contradicts, by a judge; lower is better",
 }
 
 
@@ -77,11 +83,13 @@ def _scores(comparison: Comparison, protocols: Sequence[str]) -> str:
     tables = [table for table in comparison.tables if table.protocol in protocols]
     if not tables:
         return "No score has been recorded."
-    scored = "; ".join(f"{name}: {_SCORED.get(name, 'as named')}" for name in protocols)
+    scored = "; ".join(f"{name}: {_SCORED.get(name.partition('[')[0]) or _ragas(name)}" for name in protocols)
     pairs = max(len(table.pairs) for table in tables)
     several = len(tables[0].lines[0].datasets) > 1
     text = f"Answers were scored by {_count(len(tables), 'protocol')}, each reported by itself ({scored}). "
     text += "Attempts that failed, were capped or were not made count as not correct. "
+    if any(line.overall.missing for table in tables for line in table.lines):
+        text += "Scores that are missing (a judge that failed, or nothing to judge) are in no mean. "
     if several:
         text += "Accuracy is the unweighted mean over datasets. "
     text += (
@@ -106,3 +114,8 @@ def _scores(comparison: Comparison, protocols: Sequence[str]) -> str:
 
 def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _ragas(name: str) -> str:
+    family, _, metric = name.partition("_")
+    return f"ragas 0.4.3, {metric.replace('_', ' ')}, by a judge" if family == "ragas" and metric else "as named"
