@@ -10,25 +10,22 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
-import socket
 import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from ragrounds.errors import StopRun, UserError
+from ragrounds.errors import StopRun
 from ragrounds.models import supervisor
 from ragrounds.models.faults import redacted
-from ragrounds.models.processes import Process, process
+from ragrounds.models.hosting import Record, answer_of, environment, executable, free_port, sweep
+from ragrounds.models.processes import process
 
 Tell = Callable[[str], None]
 _EVERY = 10.0
@@ -47,15 +44,6 @@ class Command(Struct, frozen=True):
     """Further arguments of ``vllm serve``."""
     start_timeout: float = 1800.0
     """Seconds until it must be ready: weights may have to be downloaded."""
-
-
-class _Record(Struct, frozen=True):
-    """A server that runs, as it is written down."""
-
-    model: str
-    owner: Process
-    supervisor: Process
-    server: Process
 
 
 class VllmServer:
@@ -96,10 +84,10 @@ class VllmServer:
                 raise self.death()
             if self._ready:
                 return self.url
-            executable = _executable()
+            program = executable()
             sweep(self._home)
             for left in reversed(range(_PORTS)):
-                self._spawn(executable)
+                self._spawn(program)
                 try:
                     self._wait()
                     break
@@ -128,10 +116,10 @@ class VllmServer:
         code = self._running.poll() if self._running else None
         return StopRun(f"The vLLM server of {self.command.model} ended {_how(code)}. {self._tail()}")
 
-    def _spawn(self, executable: str) -> None:
-        self._port = _free_port()
+    def _spawn(self, program: str) -> None:
+        self._port = free_port()
         arguments = ["--host", "127.0.0.1", "--port", str(self._port), "--served-model-name", self.command.model]
-        line = [executable, "serve", self.command.model, *arguments, *self.command.arguments]
+        line = [program, "serve", self.command.model, *arguments, *self.command.arguments]
         try:
             self._log.parent.mkdir(parents=True, exist_ok=True)
             log = self._log.open("ab")
@@ -143,7 +131,7 @@ class VllmServer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=dict(_environment()),
+                env=dict(environment()),
                 start_new_session=True,  # Ctrl-C in the terminal is for us: what is in flight needs its server
             )
         self._write_down(self._running)
@@ -157,7 +145,7 @@ class VllmServer:
             folder = self._home / "servers"
             folder.mkdir(parents=True, exist_ok=True)
             self._record = folder / f"{server.pid}.json"
-            self._record.write_bytes(msgspec.json.encode(_Record(self.command.model, owner, kept, server)))
+            self._record.write_bytes(msgspec.json.encode(Record(self.command.model, owner, kept, server)))
 
     def _wait(self) -> None:
         begun = told = time.monotonic()
@@ -184,9 +172,9 @@ class VllmServer:
 
     def _healthy(self) -> bool:
         """``/health`` answers, and ``/v1/models`` names the model."""
-        if _get(f"http://127.0.0.1:{self._port}/health") is None:
+        if answer_of(f"http://127.0.0.1:{self._port}/health") is None:
             return False
-        body = _get(f"{self.url}/models")
+        body = answer_of(f"{self.url}/models")
         try:
             listed = json.loads(body or b"{}").get("data", [])
             return self.command.model in [entry.get("id") for entry in listed]
@@ -227,63 +215,6 @@ class VllmServer:
         lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()][-_TAIL:]
         said = redacted(" / ".join(lines), os.environ.get("VLLM_API_KEY", ""), os.environ.get("HF_TOKEN", ""))
         return f"Its last words: {said[-1500:] or '(none)'} (all of them: {self._log})"
-
-
-def sweep(home: Path) -> int:
-    """Stop servers whose run is gone; how many there were. Each is known by process id and start time."""
-    stopped = 0
-    for path in sorted((home / "servers").glob("*.json")):
-        try:
-            record = msgspec.json.decode(path.read_bytes(), type=_Record)
-        except (OSError, msgspec.DecodeError):
-            continue
-        if record.owner.alive:
-            continue
-        if record.server.alive:
-            record.server.end_group()
-            stopped += 1
-        path.unlink(missing_ok=True)
-    return stopped
-
-
-def _executable() -> str:
-    beside = str(Path(sys.executable).parent)  # an environment that was not activated
-    found = shutil.which("vllm") or shutil.which("vllm", path=beside)
-    if found is None:
-        raise UserError(
-            "There is no `vllm` on the PATH to serve this model with. Install it where there is a GPU "
-            "(pip install 'ragrounds[vllm]'), or name a server that runs with --base-url."
-        )
-    return found
-
-
-def _environment() -> Iterator[tuple[str, str]]:
-    """Ours without providers' keys, which a server of one's own has no use for."""
-    for name, value in os.environ.items():
-        if not name.endswith("_API_KEY") or name.startswith("VLLM_"):
-            yield name, value
-    # vLLM reports its use to its makers where nothing is said.
-    yield from (("VLLM_NO_USAGE_STATS", "1"), ("DO_NOT_TRACK", "1"))
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
-def _get(url: str) -> bytes | None:
-    request = urllib.request.Request(url)  # noqa: S310
-    if key := os.environ.get("VLLM_API_KEY"):
-        request.add_header("Authorization", f"Bearer {key}")
-    try:
-        # No proxy: it is on this machine, whatever the environment says.
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=2) as answer:
-            body: bytes = answer.read()
-            return body
-    except (OSError, urllib.error.URLError, ValueError):
-        return None
 
 
 def _how(code: int | None) -> str:
