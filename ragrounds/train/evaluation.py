@@ -146,7 +146,7 @@ def teacher_spec(run: Run) -> str:
 
 def pair_spec(run: Run, state: State) -> str:
     """A state's pair as a retriever's text."""
-    query = state.query or _first_query(run)
+    query = state.query or run.first_query()
     given: dict[str, Value] = {"model": query, "query_prefix": run.training.query.prefix}
     if state.symmetric:
         given |= {"document_model": query, "store": "faiss"}
@@ -167,17 +167,6 @@ def _document(run: Run, state: State, as_what: str) -> dict[str, Value]:
     if as_what == "model":
         given |= {"query_length": encoder.length, "query_prefix": run.training.query.prefix}
     return {key: value for key, value in given.items() if value not in ("", 0)}
-
-
-def _first_query(run: Run) -> str:
-    """A folder of the query encoder as it is before any training."""
-    from ragrounds.train.encoders import save_encoder
-
-    folder = run.out / "stages" / f"start-{run.start.key}" / "query"
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        save_encoder(run.open_query(run.start), folder)
-    return str(folder)
 
 
 def _quality(run: Run, entry: Evaluation, specs: Mapping[str, str], told: Callable[[str, int], None]) -> Quality:

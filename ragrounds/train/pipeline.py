@@ -112,8 +112,11 @@ class Run:
     @cached_property
     def dimensions(self) -> int:
         """Of both encoders' vectors."""
-        have = [int(each.get_embedding_dimension() or 0) for each in (self._first_query, self._first_document)]
-        return self.training.dimensions or min(have)
+        if self.training.dimensions:
+            return self.training.dimensions
+        both = (self.training.query.model, self.training.document.model)
+        have = {model: open_folder(model, 0, self.training.device).get_embedding_dimension() for model in both}
+        return min(int(each or 0) for each in have.values())
 
     @cached_property
     def material(self) -> Material:
@@ -125,7 +128,18 @@ class Run:
         """A copy of the query encoder, to train or to use."""
         if state.query:
             return self._opened(state.query, 0)
+        if self.training.query.static:  # making one takes every token through the model: kept
+            return self._opened(self.first_query(), 0)
         return fit(open_encoder(self.training.query, self.training.device), self.dimensions)
+
+    def first_query(self) -> str:
+        """A folder of the query encoder as it is before any training."""
+        folder = self.out / "stages" / f"start-{self.start.key}" / "query"
+        if not folder.is_dir():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            first = fit(open_encoder(self.training.query, self.training.device), self.dimensions)
+            save_encoder(first, folder)
+        return str(folder)
 
     def open_document(self, state: State) -> SentenceTransformer:
         """A copy of the document encoder."""
@@ -162,14 +176,6 @@ class Run:
     @cached_property
     def _teacher(self) -> str:
         return identity(self.training.document.model)
-
-    @cached_property
-    def _first_query(self) -> SentenceTransformer:
-        return open_encoder(self.training.query, self.training.device)
-
-    @cached_property
-    def _first_document(self) -> SentenceTransformer:
-        return open_encoder(self.training.document, self.training.device)
 
     def _opened(self, folder: str, length: int) -> SentenceTransformer:
         opened = open_folder(folder, length, self.training.device)
