@@ -17,7 +17,7 @@ from ragrounds.evals.drawing import Round
 from ragrounds.evals.expressions import Claim, Condition, Decision, Term, decide, parse_claim, together
 from ragrounds.evals.frontier import Measure, costs_of
 from ragrounds.evals.statistics import stratified_mean, wilson
-from ragrounds.evals.stopped import Stopped
+from ragrounds.evals.stopped import Stopped, ended_early
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.tally import outcome
 from ragrounds.evals.watching import Watch
@@ -70,7 +70,7 @@ def judge_claims(
         UserError: a claim that cannot be read or names another run; runs that cannot be compared.
     """
     read = [resolved(parse_claim(text), runs) for text in claims]
-    ground = common_ground(store, runs, [protocol] if protocol else [], common)
+    ground = common_ground(store, runs, [protocol] if protocol else [], common, ended_early(store, runs))
     if not ground.protocols:
         raise UserError("These runs have no scores yet: nothing can be claimed of them.")
     chosen = ground.protocols[0]

@@ -101,8 +101,10 @@ class Ground(Struct, frozen=True, kw_only=True):
         return values | dict.fromkeys(unscored), len(unscored)
 
 
-def common_ground(store: Store, runs: Sequence[Run], wanted: Sequence[str], common: bool) -> Ground:
-    """Find what these runs can be compared on.
+def common_ground(
+    store: Store, runs: Sequence[Run], wanted: Sequence[str], common: bool, answered: bool = False
+) -> Ground:
+    """Find what these runs can be compared on. With `common` or `answered` that is what all of them have answered.
 
     Raises:
         UserError: no runs, one named twice, or runs whose questions, epochs or protocols differ, where `common` is not
@@ -119,7 +121,7 @@ def common_ground(store: Store, runs: Sequence[Run], wanted: Sequence[str], comm
     outlines = {
         run.id: [one for one in store.outlines(run) if one.question_id in ids and one.epoch < epochs] for run in runs
     }
-    if common:
+    if common or answered:
         questions = _answered(questions, epochs, outlines, notes)
         ids = {question.id for question in questions}
         outlines = {id: [one for one in found if one.question_id in ids] for id, found in outlines.items()}

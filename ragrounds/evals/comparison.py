@@ -17,7 +17,7 @@ from ragrounds.evals.figures import Figure, Paired, figure, paired
 from ragrounds.evals.frontier import Frontier, Measure, frontier
 from ragrounds.evals.grouping import GroupTable, group_table
 from ragrounds.evals.statistics import holm
-from ragrounds.evals.stopped import Stopped, Stopping
+from ragrounds.evals.stopped import Stopped, Stopping, ended_early
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.tally import outcome
 from ragrounds.records import Question, Run, Usage
@@ -118,7 +118,8 @@ def compare(
         UserError: runs on different questions, epochs or protocols and `common` is not set; a protocol that nothing
             was scored by; an unknown property.
     """
-    ground = common_ground(store, runs, protocols, common)
+    # What a run that ended by its own results was not asked is not wrong: it was not to be asked.
+    ground = common_ground(store, runs, protocols, common, ended_early(store, runs))
     rows = tuple(_row(run, ground) for run in runs)
     stopped = Stopped(store, runs, ground)
     notes = [*ground.notes, *stopped.notes]

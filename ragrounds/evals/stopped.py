@@ -94,6 +94,11 @@ def decided(store: Store, runs: Sequence[Run], claim: str, seed: int) -> Stoppin
     return None
 
 
+def ended_early(store: Store, runs: Sequence[Run]) -> bool:
+    """Whether one of these runs was watched, and has not gone on to its last question."""
+    return any(stoppings(store, run) and _partial(store, run) for run in runs)
+
+
 class Stopped:
     """Of some runs those that ended early by their own results, and the intervals that hold for them."""
 

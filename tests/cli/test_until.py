@@ -32,11 +32,11 @@ def test_a_decided_claim_ends_the_run_and_stands(command: Cli) -> None:
     assert json.loads(again.stdout) == found
     assert "0 calls made" in again.stderr
     runs = [row["run"] for row in found["rows"]]
-    shown = command("compare", *runs, "--common")
+    shown = command("compare", *runs)
     assert "always-valid p" in shown.stdout
     assert "McNemar" not in shown.stdout
     assert "depends on the results" in " ".join(shown.stdout.split())
-    claimed = command("compare", *runs, "--common", "--assert", CLAIM)
+    claimed = command("compare", *runs, "--assert", CLAIM)
     assert claimed.returncode == 0, claimed.stderr
     assert "always valid" in claimed.stderr
     whole = json.loads(command(*RUN, "--json", "--display", "none").stdout)

@@ -310,6 +310,7 @@ async def test_what_is_said_of_a_stopped_run_is_always_valid(store: Store) -> No
     # `compare` takes the second less the first.
     assert tests.watched == condition.rounds
     assert (tests.high, tests.p_always) == (pytest.approx(-condition.low), pytest.approx(condition.p))
+    assert compare(store, runs).tables[0].pairs[0].tests == tests  # what it was not asked is not wrong
     inside = compared.tables[0].groups[0].groups[0].pairs[0].tests
     assert (inside.low, inside.p_mcnemar) == (None, None)
     assert any("depends on the results" in note for note in compared.notes)
