@@ -152,7 +152,9 @@ class Run:
     def frozen(self, state: State) -> Callable[[Sequence[str]], Vectors]:
         """Vectors of texts by a state's document encoder, from disk where they are there."""
         opened: list[SentenceTransformer] = []
-        kept = KeptVectors(self.out / "vectors", state.document or self.start.key, self.dimensions)
+        encoder = self.training.document
+        first = fingerprint([self._teacher, encoder.length, encoder.layers, self.dimensions])
+        kept = KeptVectors(self.out / "vectors", state.document or first, self.dimensions)
         prefix = self.training.document.prefix
 
         def encode(texts: Sequence[str]) -> Any:
