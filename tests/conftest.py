@@ -33,6 +33,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
         if (name.startswith("RAGROUNDS_") and name != "RAGROUNDS_TEST_DATA") or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("RAGROUNDS_CONFIG", str(tmp_path_factory.getbasetemp() / "no-settings.toml"))
+    # What processes share of a server's busy time.
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.getbasetemp()))
 
 
 @pytest.fixture

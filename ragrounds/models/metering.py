@@ -132,8 +132,20 @@ class Meter:
 @functools.lru_cache(maxsize=64)
 def meter_of(url: str) -> Meter:
     """The meter of the server at this address: one for all models that are asked there."""
+    return Meter(_place(url))
+
+
+def forget(url: str) -> None:
+    """The server at this address is no more: what processes shared of it is removed."""
+    path = _place(url)
+    if path is not None:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _place(url: str) -> Path | None:
     if os.name != "posix":
-        return Meter()
+        return None
     import warnings
 
     import platformdirs
@@ -142,7 +154,7 @@ def meter_of(url: str) -> Meter:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # where there is no such folder, it takes one for temporary files
         folder = platformdirs.user_runtime_path("ragrounds", appauthor=False)
-    return Meter(folder / f"busy-{name}")
+    return folder / f"busy-{name}"
 
 
 def _alive(pid: int) -> bool:

@@ -25,6 +25,7 @@ from ragrounds.errors import StopRun
 from ragrounds.models import supervisor
 from ragrounds.models.faults import redacted
 from ragrounds.models.hosting import Record, answer_of, environment, executable, free_port, sweep
+from ragrounds.models.metering import forget
 from ragrounds.models.processes import process
 
 Tell = Callable[[str], None]
@@ -203,6 +204,7 @@ class VllmServer:
                 running.kill()
                 running.wait()
             running.stdout.close()  # type: ignore[union-attr]
+            forget(self.url)
         if self._record is not None:
             self._record.unlink(missing_ok=True)
             self._record = None
