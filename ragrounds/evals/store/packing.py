@@ -43,7 +43,7 @@ _REF, _WOVEN = 1, 2
 """Codes of MessagePack extensions: the hash of a text; a text's parts in order, written out or by their hashes."""
 _TAIL = 48
 """Characters at a text's end by which one that was stored before is found again behind others."""
-_KEPT = 4096
+_KEPT = 8192
 """Texts that are found again."""
 _CACHED = 4000
 """Characters up to which a text's compressed form is kept in memory for the next time."""

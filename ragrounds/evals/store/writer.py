@@ -22,6 +22,8 @@ Prepare = Callable[[], list[Row]]
 Grouped = dict[str, tuple[sa.Table, dict[Any, Mapping[str, Any]]]]
 _GATHER = 0.008
 """Seconds that a commit waits for company: what a call of half a second does not feel, and every commit costs."""
+_REMEMBERED = 200_000
+"""Texts that are known to be there, at most."""
 _REPLACED = frozenset({"attempts", "scores", "judgements", "votes"})
 """Tables whose rows may be written again (an attempt or a judge call that failed and is tried again, a new scoring, a
 changed vote)."""
@@ -50,6 +52,7 @@ class Writer:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
         self._statements: dict[str, tuple[str, list[str] | None]] = {}
+        self._texts = _Texts(engine)
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._broken: Exception | None = None
         self._thread = threading.Thread(target=self._work, name="ragrounds-writer", daemon=True)
@@ -103,12 +106,15 @@ class Writer:
                 item.error = error
         try:
             if self._broken is None:
-                # In one order everywhere: on PostgreSQL, two writers whose batches hold equal texts or calls in
-                # different orders would wait for each other in a circle.
-                for name, (table, keyed) in sorted(rows.items(), key=lambda entry: (entry[0] != "blobs", entry[0])):
-                    count = self._insert(connection, name, table, [keyed[key] for key in sorted(keyed)])
-                    known |= name == "calls" and count < len(keyed)
+                # In one order everywhere, texts last: on PostgreSQL, two writers whose batches hold equal texts or
+                # calls in different orders would wait for each other in a circle.
+                for name, (table, keyed) in sorted(rows.items(), key=lambda entry: (entry[0] == "blobs", entry[0])):
+                    keys = sorted(keyed) if name != "blobs" else self._texts.missing(connection, keyed)
+                    if keys:
+                        count = self._insert(connection, name, table, [keyed[key] for key in keys])
+                        known |= name == "calls" and count < len(keyed)
                 connection.commit()
+                self._texts.committed()
         except sa.exc.SQLAlchemyError as error:
             connection.rollback()
             self._broken = writing_failed(self._engine, error)
@@ -126,6 +132,37 @@ class Writer:
         text, order = self._statements[name]
         values: Any = rows if order is None else [tuple(row[key] for key in order) for row in rows]
         return connection.exec_driver_sql(text, values).rowcount
+
+
+class _Texts:
+    """Texts that this writer has committed and that cannot have gone since: they are not written again. The same
+    passages come again and again, and each would be looked for in the index.
+
+    SQLite says whether anybody else has written; PostgreSQL does not, and there every text is written again, which
+    leaves it as it is.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._sqlite = engine.dialect.name == "sqlite"
+        self._version = -1
+        self._there: set[Any] = set()
+        self._written: list[Any] = []
+
+    def missing(self, connection: sa.Connection, keys: Iterable[Any]) -> list[Any]:
+        """Those of `keys` that are to be written, in order. To be asked inside the transaction that writes them: from
+        its first write on nobody else can remove anything."""
+        if self._sqlite:
+            version = connection.exec_driver_sql("PRAGMA data_version").scalar()
+            if version != self._version or len(self._there) > _REMEMBERED:
+                self._version, self._there = int(version or 0), set()
+        self._written = sorted(key for key in keys if key not in self._there)
+        return self._written
+
+    def committed(self) -> None:
+        """What was missing is there."""
+        if self._sqlite:
+            self._there.update(self._written)
+        self._written = []
 
 
 def _tell(batch: list[_Item]) -> None:
