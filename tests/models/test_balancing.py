@@ -16,6 +16,7 @@ from ragrounds.models.faults import Transient
 from ragrounds.models.opening import open_model
 from ragrounds.models.transport import Transport, Unreachable
 from ragrounds.records import Fault, Message
+from tests.conftest import Cli
 from tests.servers.process import openai_server
 
 
@@ -171,3 +172,20 @@ def test_a_server_more_does_not_change_the_identity() -> None:
     assert spec(one) != spec(f"{one},{two}")
     assert spec(one, ",alias=lab") == spec(f"{one},{two}", ",alias=lab")
     assert spec(f"{one},{one}/") == spec(one)
+
+
+def test_a_run_over_two_servers_goes_on_over_three(command: Cli) -> None:
+    def run(*more: str) -> str:
+        line = ("run", "--agent", "direct", "--limit", "20", "--model", "openai:m", "--display", "none", "--json")
+        done = command(*line, *more)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    with openai_server() as one, openai_server() as two, openai_server() as three:
+        said = run("--base-url", one.url, "--base-url", two.url)
+        assert "openai:m[server=several]" in said
+        assert one.stats()["asked"] + two.stats()["asked"] == 20
+        assert min(one.stats()["asked"], two.stats()["asked"]) > 0
+        assert "0 calls made" in run("--base-url", f"{one.url},{two.url},{three.url}")
+        assert "0 calls made, 20 answered" in run("--base-url", three.url, "--base-url", one.url, "--new")
+        assert three.stats()["asked"] == 0
