@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def analyse_command(
     name: str = typer.Argument(
-        help="passages, size, position, sources, grid, success, quality or epochs; `list` says what each shows."
+        help="passages, size, position, sources, grid, success, quality, searches, flips or epochs; `list` says more."
     ),
     runs: list[str] = typer.Argument(None, help="Runs: an id, the beginning of one, or an agent's text."),
     protocol: str = typer.Option("strict", help="The protocol whose scores are shown."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -17,31 +17,38 @@ def score_command(
     embedder: str = typer.Option(
         None, help="Also match the words of long answers by this embedder's vectors: 'dense[model=…]' or a card."
     ),
+    trajectory: Path = typer.Option(
+        None, help="Also compare each attempt's nodes, tools and queries with this file's: JSON Lines, see docs."
+    ),
     as_json: bool = typer.Option(False, "--json", help="The table as JSON."),
 ) -> None:
     """Score stored runs again, under one protocol or all of them. No model is asked.
 
-    --embedder adds a secondary figure for long answers, greedy matching of their words with the reference's.
+    --embedder adds a secondary figure for long answers, greedy matching of their words with the reference's;
+    --trajectory whether attempts took the way that was expected.
 
     Example: ragrounds score direct_cot --protocol strict
     """
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.evals.comparison import compare
     from ragrounds.evals.scoring import scorer, scorers_for, suits
+    from ragrounds.evals.scoring.trajectory import Trajectory, queries_of, read_expected
     from ragrounds.ui.tables import print_comparison
 
     wanted = [scorer(name) for name in protocol]
-    matching = _matching(embedder) if embedder else None
+    matching = [_matching(embedder)] if embedder else []
+    expected = read_expected(trajectory) if trajectory else None
     with open_store(settings()) as store:
         found = [store.run(reference) for reference in runs]
+        ways = [] if expected is None else [Trajectory(expected, queries_of(store))]
         for run in found:
             questions, golds = store.questions(run)
             by_id = {question.id: question for question in questions}
             scores = [
                 scorer.score(attempt, by_id[attempt.question_id], golds[attempt.question_id])
                 for attempt in store.attempts(run)
-                for scorer in _chosen(wanted or scorers_for(by_id[attempt.question_id]), matching)
-                if suits(scorer, by_id[attempt.question_id])
+                for scorer in [*(wanted or scorers_for(by_id[attempt.question_id])), *matching, *ways]
+                if scorer in ways or suits(scorer, by_id[attempt.question_id])
             ]
             store.add_scores(run, scores)
             say(f"{run.id}: {len(scores):,} scores")
@@ -50,8 +57,10 @@ def score_command(
         print_json(comparison)
     else:
         print_comparison(comparison)
-        if matching is not None and any(table.protocol == matching.protocol for table in comparison.tables):
-            print_comparison(comparison, [matching.protocol])
+        present = {table.protocol for table in comparison.tables}
+        asked = [one.protocol for one in (*matching, *ways) if one.protocol in present]
+        if asked:
+            print_comparison(comparison, asked)
 
 
 def _matching(embedder: str) -> Scorer:
@@ -59,7 +68,3 @@ def _matching(embedder: str) -> Scorer:
     from ragrounds.tools.naming import named_embedder
 
     return GreedyMatch(named_embedder(embedder))
-
-
-def _chosen(scorers: Sequence[Scorer], matching: Scorer | None) -> list[Scorer]:
-    return [*scorers, *([matching] if matching else [])]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from ragrounds.contracts import Request, SearchRequest, SearchResult
@@ -56,18 +58,25 @@ def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:
     if attempt is None:
         raise UserError(f"The run {run.id} has no attempt at {question.id!r} in epoch {epoch} yet.")
     scores = tuple(score for score in store.scores(run) if score.question_id == question.id and score.epoch == epoch)
-    traced = tuple(
-        TracedStep(
-            node=step.node,
-            seconds=step.seconds,
-            calls=tuple(traced_call(store, call) for call in step.calls),
-            notes=step.notes,
-            changes=step.changes,
-            error=step.error,
+    return Trace(run, question, golds[question.id], attempt, scores, _steps(store, attempt))
+
+
+def every_trace(store: Store, run: Run) -> Iterator[Trace]:
+    """The traces of a run, by question id. Questions and scores are read once, attempts in pieces."""
+    questions, golds = store.questions(run)
+    by_id = {question.id: question for question in questions}
+    scores: dict[tuple[str, int], list[Score]] = {}
+    for score in store.scores(run):
+        scores.setdefault((score.question_id, score.epoch), []).append(score)
+    for attempt in store.attempts(run):
+        yield Trace(
+            run=run,
+            question=by_id[attempt.question_id],
+            gold=golds[attempt.question_id],
+            attempt=attempt,
+            scores=tuple(scores.get((attempt.question_id, attempt.epoch), ())),
+            steps=_steps(store, attempt),
         )
-        for step in steps(attempt.events)
-    )
-    return Trace(run, question, golds[question.id], attempt, scores, traced)
 
 
 def traced_call(store: Store, call: Call) -> TracedCall:
@@ -81,6 +90,20 @@ def traced_call(store: Store, call: Call) -> TracedCall:
         said = store.call(call.key, Request, Reply)
         return TracedCall(call, asked=said[0], reply=said[1]) if said else TracedCall(call)
     return TracedCall(call)
+
+
+def _steps(store: Store, attempt: Attempt) -> tuple[TracedStep, ...]:
+    return tuple(
+        TracedStep(
+            node=step.node,
+            seconds=step.seconds,
+            calls=tuple(traced_call(store, call) for call in step.calls),
+            notes=step.notes,
+            changes=step.changes,
+            error=step.error,
+        )
+        for step in steps(attempt.events)
+    )
 
 
 def _question(questions: list[Question], wanted: str, run: Run) -> Question:

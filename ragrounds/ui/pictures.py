@@ -6,7 +6,18 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ragrounds.evals.analyses import Analysed, Curves, Epochs, Grid, Positions, Qualities, Sources, Success
+from ragrounds.evals.analyses import (
+    Analysed,
+    Curves,
+    Epochs,
+    Grid,
+    Positions,
+    Qualities,
+    Refined,
+    Sources,
+    Success,
+    Uses,
+)
 from ragrounds.evals.analyses.retrieved import NOT_FOUND
 from ragrounds.evals.figures import Figure
 
@@ -86,6 +97,10 @@ def picture(analysed: Analysed) -> Picture:
                 name = f"{part.run}, {dataset}"
                 groups.append((name, tuple(Bar(name=source, value=share) for source, share in shares.items())))
             spread = ""
+        elif isinstance(part, Uses):
+            groups.append((part.run, _uses(part)))
+        elif isinstance(part, Refined):
+            groups.append((part.run, (_of("wrong to right", part.gained), _of("right to wrong", part.lost))))
         elif isinstance(part, Epochs):
             groups.append(("", (_epochs(part),)))
             title, spread = f"{analysed.table.title} ({part.protocol})", "mean ± sd"
@@ -114,6 +129,16 @@ def _success(part: Success) -> tuple[Bar, ...]:
         Bar(name="right if found", value=part.accuracy_found, note=f"n = {found:,}"),
         Bar(name="right if missed", value=part.accuracy_missed, note=f"n = {missed:,}"),
     )
+
+
+def _uses(part: Uses) -> tuple[Bar, ...]:
+    use = part.uses[-1]
+    shown = {"found gold": use.found, "new gold": use.new_gold, "kept gold": use.kept, "used gold": use.used}
+    return tuple(_of(name, figure) for name, figure in shown.items())
+
+
+def _of(name: str, figure: Figure | None) -> Bar:
+    return Bar(name=name, value=None) if figure is None else _bar(name, figure)
 
 
 def _epochs(part: Epochs) -> Bar:

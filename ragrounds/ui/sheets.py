@@ -22,6 +22,7 @@ _ABOUT = {
     "triplets": "mean F1 of an answer's triplets",
     "rouge-l": "secondary: longest common subsequence of words, F1; wording, not truth",
     "greedy-match": "secondary: words matched by this embedder's vectors, F1; likeness, not truth",
+    "trajectory": "attempts that took the expected way",
     "equivalent": "share of answers that the judge finds equivalent to the reference",
     "comprehensiveness": "share of the must-have statements that the answer entails, by the judge",
     "contradiction": "share of the statements that the answer contradicts, by the judge; lower is better",

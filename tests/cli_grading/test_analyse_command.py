@@ -61,7 +61,7 @@ def test_the_list(command):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("pasages", "x"), "Unknown analysis 'pasages'. Did you mean 'passages'?"),
+        (("pasages", "x"), "Unknown analysis 'pasages'. Did you mean 'passages'"),
         (("passages",), "needs a run"),
         (("passages", "nobody"), "nobody"),
         (("size", "x", "--size", "gpt"), "expected MODEL=BILLIONS"),

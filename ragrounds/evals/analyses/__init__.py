@@ -1,6 +1,7 @@
 """Analyses of stored runs, one for each figure and table of the papers. Pure functions of the store."""
 
 from ragrounds.evals.analyses.curves import Curves, against_parameter, against_size
+from ragrounds.evals.analyses.inside import Refined, Uses
 from ragrounds.evals.analyses.material import Answered, Found, answered, first_found, searches
 from ragrounds.evals.analyses.naming import ANALYSES, Analysed, Choices, Table, analyse
 from ragrounds.evals.analyses.retrieved import (
@@ -26,9 +27,11 @@ __all__ = [
     "Grid",
     "Positions",
     "Qualities",
+    "Refined",
     "Sources",
     "Success",
     "Table",
+    "Uses",
     "against_ndcg",
     "against_parameter",
     "against_size",

@@ -9,10 +9,12 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError, unknown
 from ragrounds.evals.analyses.curves import Curves, against_parameter, against_size
+from ragrounds.evals.analyses.inside import refinement, uses_of_searches
 from ragrounds.evals.analyses.material import Answered, Found, answered, first_found, searches
 from ragrounds.evals.analyses.retrieved import against_ndcg, by_position, by_success, sources
 from ragrounds.evals.analyses.tables import grid, over_epochs
 from ragrounds.evals.figures import Figure
+from ragrounds.evals.scoring import scorer, suits
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 
@@ -57,7 +59,7 @@ def analyse(name: str, store: Store, runs: Sequence[Run], choices: Choices) -> A
         raise unknown("analysis", name, ANALYSES, "ragrounds analyse --help")
     if not runs:
         raise UserError(f"The analysis {name!r} needs a run; see `ragrounds runs ls`.")
-    return ANALYSES[name][1](store, [answered(store, run, choices.protocol) for run in runs], choices)
+    return ANALYSES[name][1](store, runs, choices)
 
 
 def _passages(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
@@ -148,17 +150,67 @@ def _first(store: Store, run: Answered) -> dict[str, Found]:
     return first_found(searches(store, run.run), run.questions)
 
 
-_Analysis = Callable[[Store, Sequence[Answered], Choices], Analysed]
+def _searches(store: Store, runs: Sequence[Run], choices: Choices) -> Analysed:
+    made = tuple(uses_of_searches(store, run, choices.seed) for run in runs)
+    rows = [
+        (one.run, use.which, use.searches, use.found, use.new_gold, use.new, use.repeated, use.kept, use.used)
+        for one in made
+        for use in one.uses
+    ]
+    columns = (
+        *("run", "search", "searches", "found gold", "new gold", "new passages", "asked before"),
+        *("kept gold", "used gold"),
+    )
+    note = "; ".join(
+        f"{one.run}: {one.searching:,} of {one.attempts:,} attempts searched; {one.without_gold:,} name no gold"
+        for one in made
+    )
+    table = Table(title="What searches were good for", columns=columns, rows=tuple(rows), note=note)
+    return Analysed(name="searches", table=table, record=made)
+
+
+def _flips(store: Store, runs: Sequence[Run], choices: Choices) -> Analysed:
+    by = scorer(choices.protocol)
+    made = []
+    for run in runs:
+        fitting = {question.id: question for question in store.questions(run)[0] if suits(by, question)}
+        made.append(refinement(store, run, by, fitting, seed=choices.seed))
+    rows = [
+        (
+            one.run,
+            *(one.flips.right_right, one.flips.right_wrong, one.flips.wrong_right, one.flips.wrong_wrong),
+            *(one.flips.changed, one.flips.without, one.net, one.low, one.high),
+        )
+        for one in made
+    ]
+    columns = (
+        *("run", "stayed right", "right to wrong", "wrong to right", "stayed wrong"),
+        *("other answer", "no first answer", "net", "low", "high"),
+    )
+    title = f"What a refinement turned ({choices.protocol})"
+    return Analysed(name="flips", table=Table(title=title, columns=columns, rows=tuple(rows)), record=tuple(made))
+
+
+_Analysis = Callable[[Store, Sequence[Run], Choices], Analysed]
+
+
+def _scored(made: Callable[[Store, Sequence[Answered], Choices], Analysed]) -> _Analysis:
+    """An analysis of scores under the protocol chosen."""
+    return lambda store, runs, choices: made(store, [answered(store, run, choices.protocol) for run in runs], choices)
+
+
 ANALYSES: Mapping[str, tuple[str, _Analysis]] = MappingProxyType(
     {
-        "passages": ("accuracy against the number of passages (MIRAGE Fig. 3, MRAG Fig. 3)", _passages),
-        "size": ("accuracy against model size (MRAG Fig. 4)", _size),
-        "position": ("accuracy by the gold passage's position (MIRAGE Fig. 4)", _position),
-        "sources": ("share of sources among the passages (MIRAGE Fig. 5)", _sources),
-        "grid": ("corpus and retriever (MIRAGE Table 7)", _grid),
-        "success": ("retrieval success and right answers (OGCaReBench Table 14)", _success),
-        "quality": ("accuracy against nDCG (R2MED Fig. 5)", _quality),
-        "epochs": ("mean and sd over epochs (MRAG)", _epochs),
+        "passages": ("accuracy against the number of passages (MIRAGE Fig. 3, MRAG Fig. 3)", _scored(_passages)),
+        "size": ("accuracy against model size (MRAG Fig. 4)", _scored(_size)),
+        "position": ("accuracy by the gold passage's position (MIRAGE Fig. 4)", _scored(_position)),
+        "sources": ("share of sources among the passages (MIRAGE Fig. 5)", _scored(_sources)),
+        "grid": ("corpus and retriever (MIRAGE Table 7)", _scored(_grid)),
+        "success": ("retrieval success and right answers (OGCaReBench Table 14)", _scored(_success)),
+        "quality": ("accuracy against nDCG (R2MED Fig. 5)", _scored(_quality)),
+        "searches": ("what each search found, what was kept and used of it", _searches),
+        "flips": ("what a refinement turned right and wrong (MRAG's CoT-Refine)", _flips),
+        "epochs": ("mean and sd over epochs (MRAG)", _scored(_epochs)),
     }
 )
 """Name → what it shows, and how it is made."""

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from ragrounds.evals.exporting.hiding import Hider
-from ragrounds.evals.exporting.reading import every_trace
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.traces import Trace
+from ragrounds.evals.traces import Trace, every_trace
 from ragrounds.records import Run
 
 

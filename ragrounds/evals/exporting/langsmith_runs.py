@@ -13,9 +13,8 @@ import msgspec
 from ragrounds.errors import UserError
 from ragrounds.evals.exporting.extras import need
 from ragrounds.evals.exporting.hiding import Hider
-from ragrounds.evals.exporting.reading import every_trace
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.traces import Trace, TracedCall
+from ragrounds.evals.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.tree import steps as steps_of
 from ragrounds.records import Run
 

@@ -11,9 +11,9 @@ import msgspec
 
 from ragrounds.errors import UserError
 from ragrounds.evals.exporting.extras import need
-from ragrounds.evals.exporting.reading import every_trace
 from ragrounds.evals.exporting.spans import SpanBuilder
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.traces import every_trace
 from ragrounds.records import Run
 
 _ATTEMPTS = 50

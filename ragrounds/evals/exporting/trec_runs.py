@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ragrounds.errors import UserError
-from ragrounds.evals.exporting.reading import every_trace
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.traces import Trace
+from ragrounds.evals.traces import Trace, every_trace
 from ragrounds.records import Gold, Passage, Run
 
 Ranked = dict[str, list[tuple[str, float]]]

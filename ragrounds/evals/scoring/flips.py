@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.contracts import Scorer
-from ragrounds.records import Attempt, Gold, Left, Question
+from ragrounds.records import Attempt, Gold, Left, Question, Score
 
 
 class Flips(Struct, frozen=True, kw_only=True):
@@ -38,24 +38,42 @@ def first_answer(attempt: Attempt, key: str = "first") -> str | None:
     return None
 
 
-def flips(
+class Refinement(Struct, frozen=True):
+    """An attempt's first answer and its last, scored alike; no first one: the attempt has none."""
+
+    question: Question
+    before: Score | None
+    after: Score
+
+    @property
+    def told(self) -> bool:
+        """Whether both have a value."""
+        return self.before is not None and self.before.value is not None and self.after.value is not None
+
+
+def refinements(
     attempts: Iterable[Attempt],
     questions: Mapping[str, Question],
     golds: Mapping[str, Gold],
     scorer: Scorer,
     key: str = "first",
-) -> Flips:
-    """Count how a refinement moved answers between right and wrong."""
-    counts = dict.fromkeys(("right_right", "right_wrong", "wrong_right", "wrong_wrong", "changed", "without"), 0)
+) -> Iterator[Refinement]:
+    """The first and last answer of every attempt, scored."""
     for attempt in attempts:
         question, gold = questions[attempt.question_id], golds[attempt.question_id]
         first = first_answer(attempt, key)
         before = None if first is None else scorer.score(replace(attempt, text=first), question, gold)
-        after = scorer.score(attempt, question, gold)
-        if before is None or before.value is None or after.value is None:
+        yield Refinement(question, before, scorer.score(attempt, question, gold))
+
+
+def count_flips(protocol: str, made: Iterable[Refinement]) -> Flips:
+    """Count how a refinement moved answers between right and wrong."""
+    counts = dict.fromkeys(("right_right", "right_wrong", "wrong_right", "wrong_wrong", "changed", "without"), 0)
+    for one in made:
+        if one.before is None or not one.told:
             counts["without"] += 1
             continue
-        names = ("right" if score.value == 1.0 else "wrong" for score in (before, after))
+        names = ("right" if score.value == 1.0 else "wrong" for score in (one.before, one.after))
         counts["_".join(names)] += 1
-        counts["changed"] += before.prediction != after.prediction
-    return Flips(protocol=scorer.protocol, **counts)
+        counts["changed"] += one.before.prediction != one.after.prediction
+    return Flips(protocol=protocol, **counts)
