@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import Cli
+from tests.servers.process import openai_server
 
 RUN = ["run", "--agent", "direct", "--agent", "vanilla_rag[top_k=8]", "--concurrency", "2"]
 CLAIM = "separated(direct, vanilla_rag) @ 80%"
@@ -80,3 +86,27 @@ def test_what_cannot_be_watched_is_one_line(command: Cli, options: list[str], sa
     assert done.returncode == 2
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) <= 3  # two lines name the runs
+
+
+def test_killed_in_the_middle_it_goes_on_to_the_same_decision(tmp_path: Path) -> None:
+    with openai_server("--latency", "0.05", "--jitter", "0.05") as server:
+        claim = ["--until", "accuracy(direct) > 10% @ 99.9%", "--seed", "2", "--json", "--display", "none"]
+        run = [sys.executable, "-m", "ragrounds", "run", "--agent", "direct", "--agent", "direct_cot", *claim]
+        run += ["--model", "openai:served", "--base-url", server.url, "--concurrency", "2"]
+        found = []
+        for home, kill in (("whole", False), ("killed", True)):
+            environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / home), "OPENAI_API_KEY": "k"}
+            if kill:
+                before = server.stats()["answered"]
+                begun = subprocess.Popen(run, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                while server.stats()["answered"] < before + 6:
+                    assert begun.poll() is None
+                    time.sleep(0.02)
+                begun.kill()
+                begun.wait()
+            done = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, done.stderr
+            found.append(json.loads(done.stdout)["until"])
+    whole, killed = found
+    assert whole["watched"]["decision"] != "cannot tell"
+    assert killed["watched"] == whole["watched"]
