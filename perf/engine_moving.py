@@ -63,7 +63,9 @@ def command(home: Path, *words: str) -> dict[str, float]:
         "import json, resource, sys\nfrom ragrounds.cli import main\n"
         "try: main()\nexcept SystemExit as end: assert not end.code, end.code\n"
         "used = resource.getrusage(resource.RUSAGE_SELF)\n"
-        "print(json.dumps([used.ru_maxrss / 1024, used.ru_utime + used.ru_stime]), file=sys.stderr)\n"
+        # Not ru_maxrss: that counts what the process was forked from, too.
+        "peak = int(open('/proc/self/status').read().partition('VmHWM:')[2].split()[0]) / 1024\n"
+        "print(json.dumps([peak, used.ru_utime + used.ru_stime]), file=sys.stderr)\n"
     )
     environment = {**os.environ, "RAGROUNDS_HOME": str(home), "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True)
