@@ -31,7 +31,7 @@ class Observer(AsyncCallbackHandler):
     """An attempt's cap, reached here, must end the graph."""
     run_inline = True
     """No task of its own for every event: there is one for every node."""
-    ignore_chain = ignore_retriever = ignore_agent = ignore_custom_event = True  # type: ignore[assignment]
+    ignore_chain = ignore_retriever = ignore_agent = ignore_custom_event = True
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -44,6 +44,15 @@ class Flow(Struct, frozen=True):
     limited: int
     """429s so far."""
 
+    def __add__(self, other: Flow) -> Flow:
+        return Flow(
+            self.place,
+            self.flying + other.flying,
+            self.allowed + other.allowed,
+            self.waiting + other.waiting,
+            self.limited + other.limited,
+        )
+
 
 class Rates(Struct, frozen=True):
     """The user's limits at one server. ``None``: none."""
@@ -150,6 +159,7 @@ class Traffic:
 
 
 _traffic: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Traffic]] = WeakKeyDictionary()
+_elsewhere: dict[str, tuple[Flow, ...]] = {}
 _share = [1.0]
 
 
@@ -162,8 +172,18 @@ def traffic_of(place: str) -> Traffic:
 
 
 def flows() -> list[Flow]:
-    """Figures of every server that the running event loop has asked."""
-    return [traffic.flow for traffic in _traffic.get(asyncio.get_running_loop(), {}).values()]
+    """Figures of every server that this process has asked, or another that told it so: one a server."""
+    together: dict[str, Flow] = {}
+    here = [traffic.flow for asked in list(_traffic.values()) for traffic in list(asked.values())]
+    for flow in [*here, *itertools.chain.from_iterable(list(_elsewhere.values()))]:
+        before = together.get(flow.place)
+        together[flow.place] = flow if before is None else before + flow
+    return list(together.values())
+
+
+def told(process: str, flows: tuple[Flow, ...]) -> None:
+    """What another process that works for this one says of its calls; nothing, when it has ended."""
+    _elsewhere[process] = flows
 
 
 def share() -> float:

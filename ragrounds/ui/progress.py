@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Literal, Protocol, TextIO
 
+from msgspec.structs import asdict
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -14,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragrounds.evals.tally import OUTCOMES, RunTally, Tally
+from ragrounds.models.traffic import flows
 from ragrounds.ui.figures import dollars, duration, percent, tokens
 
 if TYPE_CHECKING:
@@ -95,7 +97,7 @@ class LineProgress:
         return (
             f"{all_done:,} of {total:,} attempts, {tally.rate:.1f}/s, {bad:,} failed, "
             f"{dollars(_spent(tally))} spent, {duration(tally.seconds_left)} left"
-        ) + (f"; {standing}" if standing else "")
+        ) + "".join(f"; {said}" for said in (*_flows(), standing) if said)
 
     def _json(self) -> str:
         tally = self._tally
@@ -111,7 +113,8 @@ class LineProgress:
             }
             for id, run in tally.runs.items()
         }
-        told = {"rate": round(tally.rate, 3), "seconds_left": tally.seconds_left, "runs": runs}
+        servers = [asdict(flow) for flow in flows()]
+        told = {"rate": round(tally.rate, 3), "seconds_left": tally.seconds_left, "runs": runs, "servers": servers}
         standing = tally.standing()
         return json.dumps({**told, "until": standing} if standing else told)
 
@@ -146,8 +149,9 @@ class FullProgress:
             "Ctrl-C finishes what is in flight; twice stops now. Nothing done is lost.",
             style="dim",
         )
+        said = [Text(line, style="dim") for line in _flows()]
         standing = self._tally.standing()
-        return Group(table, Text(standing), foot) if standing else Group(table, foot)
+        return Group(table, *said, *([Text(standing)] if standing else []), foot)
 
 
 def _cells(run: RunTally) -> list[Text | ProgressBar]:
@@ -162,6 +166,14 @@ def _cells(run: RunTally) -> list[Text | ProgressBar]:
         Text(", ".join(shown), style="red" if run.outcomes["failed"] else ""),
         Text(tokens(run.tokens)),
         Text(dollars(run.spent)),
+    ]
+
+
+def _flows() -> list[str]:
+    """What the calls to each server are doing."""
+    return [
+        f"{flow.place}: {flow.flying:,} calls in flight of {flow.allowed:,} at most, {flow.limited:,} x 429"
+        for flow in flows()
     ]
 
 

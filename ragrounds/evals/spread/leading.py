@@ -36,6 +36,7 @@ from ragrounds.evals.spread.messages import (
 )
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.strands import Finished, Listener, Piece, Scorers, Stop, Strand
+from ragrounds.models import traffic
 from ragrounds.records import Gold, Question
 
 Opening = Callable[[], Awaitable[Sequence[Line]]]
@@ -195,6 +196,7 @@ class _Leader:
                     self._enough()
         finally:
             worker.alive = False
+            traffic.told(worker.line.name, ())
             how = await worker.line.end()
         if not worker.over:
             self._lost(worker, how)
@@ -206,6 +208,7 @@ class _Leader:
                 self._hand_out()
             case Told():
                 worker.made, worker.reused = message.made, message.reused
+                traffic.told(worker.line.name, message.flows)
                 strand = self._strands[message.strand]
                 finished = Finished(strand.run, message.attempt, message.scores, message.tokens)
                 self._ended(worker, message.number, strand, finished)

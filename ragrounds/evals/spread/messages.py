@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ragrounds.evals.journal import Mode
 from ragrounds.evals.planning import Recipe
+from ragrounds.models.traffic import Flow
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
 
@@ -70,6 +71,8 @@ class Told(Struct, frozen=True, tag=True):
     made: int
     reused: int
     """Calls of this worker so far: made, answered from the journal."""
+    flows: tuple[Flow, ...] = ()
+    """Its calls to servers now."""
 
 
 class Failed(Struct, frozen=True, tag=True):

@@ -26,7 +26,7 @@ from ragrounds.evals.spread.messages import Enough, Failed, Given, Hello, Over, 
 from ragrounds.evals.store.packing import storable
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.strands import Finished, Piece, Strand
-from ragrounds.models.traffic import take_share
+from ragrounds.models.traffic import flows, take_share
 
 Inbox = asyncio.Queue[bytes | None]
 """Frames from the leader; ``None``: the line is cut, nobody waits for this worker any more."""
@@ -81,6 +81,7 @@ class _Desk:
             tokens=finished.made,
             made=self._journal.made,
             reused=self._journal.reused,
+            flows=tuple(flows()),
         )
         self._post(encode(told))
 
