@@ -27,8 +27,8 @@ class Settings(BaseSettings):
     """URL of a PostgreSQL store; by default ``home/store.sqlite``."""
     model: str | None = None
     """The model used where a command names none."""
-    base_url: str | None = None
-    """The server used where a command names none."""
+    base_url: str | None = Field(default_factory=lambda: os.environ.get("OPENAI_BASE_URL") or None)
+    """The server used where a command names none; ``OPENAI_BASE_URL`` where the settings name none either."""
     concurrency: int = Field(default=16, ge=1, le=4096)
     """Attempts in flight."""
     project_above_dollars: float | None = Field(default=5.0, ge=0)
