@@ -31,6 +31,7 @@ class Store:
     """Runs, attempts, scores, questions and recorded calls in one database."""
 
     def __init__(self, home: Path, url: str | None = None) -> None:
+        self.home = home
         self.engine = open_engine(home, url)
         self._reading: sa.Connection | None = None
         self._writer: Writer | None = None

@@ -1,0 +1,155 @@
+"""What had arrived when the process was killed is never asked for again, committed or not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ragrounds.evals.arrivals import Arrivals
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Reply
+from tests.conftest import Cli
+from tests.engine.conftest import attempts
+from tests.servers.process import openai_server
+
+KEY = "ab" * 32
+SLOW = """
+import sys
+from ragrounds.evals.store import writer
+writer._GATHER = 3600  # responses arrive, and no commit ever comes
+from ragrounds.cli import main
+sys.argv[0] = "ragrounds"
+main()
+"""
+MODEL = "openai:m[alias=s,price_input=1.0,price_output=1.0]"
+
+
+def files(home: Path) -> list[Path]:
+    return sorted((home / "arrivals").rglob("*@*"))
+
+
+def test_killed_between_arrival_and_commit(command: Cli, home: Path, tmp_path: Path) -> None:
+    with openai_server() as server:
+        options = ["run", "--agent", "direct", "--limit", "5", "--concurrency", "5", "--display", "none"]
+        options += ["--model", MODEL, "--base-url", server.url]
+        words = [sys.executable, "-c", SLOW, *options]
+        process = subprocess.Popen(words, env={**os.environ}, cwd=tmp_path, stderr=subprocess.DEVNULL)
+        while server.stats()["answered"] < 5 or not (found := files(home)) or waiting(found[0]) < 5:
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        done = command(*options)
+        assert done.returncode == 0, done.stderr
+        assert server.stats()["asked"] == 5
+        with Store(home) as store:
+            kept = attempts(store, store.runs()[0])
+        assert {attempt.status for attempt in kept.values()} == {"completed"}
+        assert all(attempt.spent == attempt.cold and attempt.cold for attempt in kept.values())  # paid once, by them
+        assert len(files(home)) == 1  # the dead one's, which this process did not know to be done with
+        assert command(*options, "--new").returncode == 0
+        assert files(home) == []
+        assert server.stats()["asked"] == 5
+
+
+def waiting(path: Path) -> int:
+    from ragrounds.evals.arrivals import _read
+
+    return len(list(_read(path)))
+
+
+WRITES = """
+import os, signal, sys
+from pathlib import Path
+from ragrounds.evals.arrivals import Arrivals
+from ragrounds.records import Reply
+arrivals = Arrivals(Path(sys.argv[1]), sys.argv[2])
+for number in range(3):
+    arrivals.note(f"{number:064x}", b"12345678", 1.0, 0.5, Reply(text=f"reply {number}"))
+os.kill(os.getpid(), getattr(signal, sys.argv[3]))
+"""
+
+
+def written(home: Path, place: str = "store", end: str = "SIGKILL") -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([sys.executable, "-c", WRITES, str(home), place, end], env={**os.environ})
+    if end == "SIGKILL":
+        process.wait()
+    return process
+
+
+def left(home: Path, place: str = "store", recorded: frozenset[str] = frozenset()) -> set[str]:
+    arrivals = Arrivals(home, place)
+    arrivals.collect(lambda keys: set(keys) & recorded)
+    return {key for key in (f"{number:064x}" for number in range(3)) if arrivals.take(key)}
+
+
+def test_what_the_store_holds_by_now_is_left_out_and_a_file_without_rest_goes(tmp_path: Path) -> None:
+    written(tmp_path)
+    keys = [f"{number:064x}" for number in range(3)]
+    assert left(tmp_path) == set(keys)
+    assert left(tmp_path, recorded=frozenset(keys[:1])) == set(keys[1:])
+    assert left(tmp_path, recorded=frozenset(keys)) == set()
+    assert files(tmp_path) == []
+
+
+def test_a_record_that_was_cut_ends_the_file(tmp_path: Path) -> None:
+    written(tmp_path)
+    (path,) = files(tmp_path)
+    data = path.read_bytes()
+    for size in range(len(data)):
+        path.write_bytes(data[:size])
+        assert left(tmp_path) == {f"{number:064x}" for number in range(size * 3 // len(data))} or size == 0
+        path.write_bytes(data)
+    path.write_bytes(os.urandom(len(data)))
+    assert left(tmp_path) == set()
+
+
+def test_other_stores_other_machines_and_the_living_are_left_alone(tmp_path: Path) -> None:
+    written(tmp_path, "another store")
+    assert left(tmp_path, "store") == set()
+    process = written(tmp_path, "store", "SIGSTOP")
+    try:
+        while not process.poll() and len(files(tmp_path)) < 2:
+            time.sleep(0.02)
+        assert left(tmp_path, "store") == set()
+    finally:
+        process.kill()
+        process.wait()
+    (path,) = [path for path in files(tmp_path) if path.parent.name == files_of("store")]
+    path.rename(path.with_name(path.name.partition("@")[0] + "@000000000000"))
+    assert left(tmp_path, "store") == set()
+    assert len(files(tmp_path)) == 2
+
+
+def files_of(place: str) -> str:
+    return Arrivals(Path(), place)._folder.name
+
+
+def test_the_file_is_emptied_when_nothing_waits_and_goes_at_the_end(tmp_path: Path) -> None:
+    arrivals = Arrivals(tmp_path, "store")
+    for number in range(2):
+        arrivals.note(f"{number:064x}", b"", 1.0, 0.5, Reply(text="x"))
+    (path,) = files(tmp_path)
+    full = path.stat().st_size
+    arrivals.settled()
+    assert path.stat().st_size == full > 0
+    arrivals.settled()
+    assert path.stat().st_size == 0
+    arrivals.note(KEY, b"", 1.0, 0.5, Reply(text="x"))
+    arrivals.settled()
+    arrivals.close()
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("mode", ["reuse", "replay"])
+def test_a_run_leaves_no_file_behind(command: Cli, home: Path, mode: str) -> None:
+    assert command("run", "--agent", "direct", "--limit", "3", "--display", "none").returncode == 0
+    done = command("run", "--agent", "direct", "--limit", "3", "--display", "none", "--new", "--journal", mode)
+    assert done.returncode == 0, done.stderr
+    assert files(home) == []
