@@ -24,6 +24,7 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.checking import ARENA_TABLES, runs_in
 from ragrounds.evals.store.elsewhere import source, target
 from ragrounds.evals.store.moving import MOVED, Moved, move
+from ragrounds.evals.store.rows import run_body, run_of
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.strands import FINAL
 from ragrounds.evals.traces import trace
@@ -282,6 +283,7 @@ BREAKING = {
     "a score is a text": ("UPDATE scores SET value = 'much'", "scores.value"),
     "a text is bytes": ("UPDATE calls SET actor = x'ff'", "calls.actor"),
     "a run's body is noise": ("UPDATE runs SET body = x'00'", "runs"),
+    "a protocol that moves the cursor": ("UPDATE scores SET protocol = char(27) || '[2J' || protocol", "control"),
     "a run of another name": ("UPDATE runs SET id = 'x' || id", "not what its row says"),
 }
 
@@ -291,6 +293,19 @@ def test_a_hostile_file_is_one_line_and_writes_nothing(file: Path, tmp_path: Pat
     statement, said = BREAKING[what]
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute(statement)
+    with pytest.raises(UserError, match=said):
+        brought(file, tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [({"agent": "\x1b[2Jdirect"}, "control"), ({"id": "../../etc/x"}, "no id"), ({"id": ".x"}, "no id")],
+)
+def test_names_that_do_harm_are_refused(file: Path, tmp_path: Path, fields: dict[str, str], said: str) -> None:
+    with closing(sqlite3.connect(file)) as connection, connection:
+        body = connection.execute("SELECT body FROM runs WHERE number = 1").fetchone()[0]
+        run = replace(run_of(body), **fields)
+        connection.execute("UPDATE runs SET body = ?, id = ? WHERE number = 1", (run_body(run), run.id))
     with pytest.raises(UserError, match=said):
         brought(file, tmp_path / "other")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_args
 
@@ -20,6 +21,7 @@ from ragrounds.records import Reading, Run, Status
 
 ARENA_TABLES: tuple[sa.Table, ...] = (schema.judgements, schema.votes)
 """Tables whose rows belong to an arena and move with it."""
+_ID = re.compile(r"[^\W_][\w.-]{0,200}")
 _BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
 
 
@@ -54,8 +56,11 @@ def runs_in(engine: sa.Engine) -> list[Run]:
             for row in stream(reading, sa.select(schema.runs).order_by(schema.runs.c.number)):
                 _check_types(schema.runs, row)
                 run = msgspec.msgpack.decode(checked(row.body), type=Run)
-                if run.id != row.id or run.fingerprint != row.fingerprint or not run.id.isprintable():
+                if run.id != row.id or run.fingerprint != row.fingerprint:
                     raise ValueError(f"the run {row.id} is not what its row says")
+                if not _ID.fullmatch(run.id):
+                    raise ValueError(f"{run.id!r} is no id of a run")
+                _check_shown(run.agent, run.benchmark)
                 found.append(run)
         except sa.exc.DatabaseError as error:
             raise UserError(f"{shown(engine)} cannot be read: {error.orig}.") from error
@@ -118,6 +123,7 @@ class Strange:
         asked = sa.select(table).where(table.c.set == name).order_by(table.c.position)
         for position, row in enumerate(self._rows(table, asked)):
             item = msgspec.msgpack.decode(checked(row.body), type=Item)
+            _check_shown(row.question_id, item.question.benchmark)
             if row.position != position or item.question.id != row.question_id:
                 raise ValueError(f"the questions {name[:12]} are not in order")
             count += 1
@@ -142,6 +148,7 @@ class Strange:
             self._marks.of_attempt(row)
         self._at = f"scores of {run.id}"
         for row in self._rows(schema.scores, own(schema.scores, "run", number)):
+            _check_shown(row.protocol)
             if row.reading not in get_args(Reading):
                 raise ValueError(f"a score has the reading {row.reading!r}")
         self._at = f"judges' calls of {run.id}"
@@ -158,6 +165,7 @@ class Strange:
         for row in self._rows(schema.arenas, sa.select(schema.arenas).order_by(schema.arenas.c.number)):
             self._at = f"arena {row.id}"
             arena = msgspec.msgpack.decode(checked(row.body))
+            _check_shown(row.id, *(system["name"] for system in arena["systems"]), *arena["judges"])
             played = {system["run"] for system in arena["systems"] if system.get("run")}
             if not played or not played <= runs:
                 continue
@@ -231,6 +239,13 @@ _TYPES: dict[type[Any], tuple[type, ...]] = {
     sa.Float: (float, int),
     sa.LargeBinary: (bytes,),
 }
+
+
+def _check_shown(*names: str) -> None:
+    """Names that tables show as they are, and that no program of ours makes with control characters in them."""
+    for name in names:
+        if not name.isprintable():
+            raise ValueError(f"a name holds control characters: {name!r}")
 
 
 def _check_types(table: sa.Table, row: Any) -> None:
