@@ -292,8 +292,8 @@ class _Leader:
                 StopRun(f"No worker is left: {said}. What is done is kept; the same command goes on from there.")
             )
             return
-        if unfinished:
-            self._say(f"{said}; others take up the {unfinished:,} questions that it had begun.")
+        lost = f"others take up the {unfinished:,} questions that it had begun" if unfinished else "the others go on"
+        self._say(f"{said}; {lost}.")
         for other, share in zip(alive, self._shares(), strict=True):
             other.post(share)
         self._hand_out()

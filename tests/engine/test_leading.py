@@ -1,0 +1,198 @@
+"""The leader of a spread replay, with workers in this process whose lines can be cut at any point."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from ragrounds.errors import StopRun
+from ragrounds.evals.benchmarks import Benchmark, load, select
+from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.planning import Recipe, plan
+from ragrounds.evals.scoring import scorers_for
+from ragrounds.evals.spread.leading import spread
+from ragrounds.evals.spread.messages import Given, Hello, Share, Told, from_worker, to_worker
+from ragrounds.evals.spread.worker import Inbox, serve
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.strands import Finished, Strand
+from ragrounds.models.opening import BASELINE
+from ragrounds.models.traffic import take_share
+
+RECIPE = Recipe(agents=("direct", "vanilla_rag[top_k=1]"), model=BASELINE, corpus="sample")
+
+
+@pytest.fixture(autouse=True)
+def own_share() -> Iterator[None]:
+    """Workers set what part of the limits is this process's."""
+    yield
+    take_share(1.0)
+
+
+class LoopLine:
+    """A line to a worker on the same event loop. `after`: attempts of which is told before the line is cut."""
+
+    def __init__(self, name: str, after: int | None = None) -> None:
+        self.name = name
+        self.sent: list[object] = []
+        self.told = 0
+        self.other: LoopLine | None = None
+        self.meetings: list[str] = []
+        """Questions that came while the other worker held some."""
+        self._after = after
+        self._inbox: Inbox = asyncio.Queue()
+        self._outbox: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._work = asyncio.create_task(serve(self._inbox, self._outbox.put_nowait))
+        self._work.add_done_callback(lambda done: self._outbox.put_nowait(None))
+
+    def post(self, frame: bytes) -> None:
+        message = to_worker(frame)
+        if isinstance(message, Given) and self.other is not None and self.other.held:
+            self.meetings.append(message.question.id)
+        self.sent.append(message)
+        self._inbox.put_nowait(frame)
+
+    async def receive(self) -> bytes | None:
+        frame = await self._outbox.get()
+        if frame is not None and isinstance(from_worker(frame), Told):
+            if self.told == self._after:
+                await self._all_in_flight_written()
+                return None
+            self.told += 1
+        return frame
+
+    async def _all_in_flight_written(self) -> None:
+        while not self._outbox.empty() and not self._work.done():
+            await self._outbox.get()
+            await asyncio.sleep(0.05)
+
+    async def end(self) -> str:
+        self._inbox.put_nowait(None)
+        await self._work
+        return "was cut" if self.told == self._after else ""
+
+    @property
+    def held(self) -> int:
+        """Attempts that are in the worker's hands."""
+        return sum(len(one.strands) for one in self.sent if isinstance(one, Given)) - self.told
+
+    def got(self, kind: type) -> list[object]:
+        return [message for message in self.sent if isinstance(message, kind)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def benchmark_(tmp_path: Path) -> Benchmark:
+    return select(load("sample", tmp_path), limit=30)
+
+
+async def led(
+    store: Store, home: Path, loaded: Benchmark, strands: list[Strand], lines: list[LoopLine], concurrency: int = 5
+) -> tuple[list[Finished], list[str]]:
+    heard: list[Finished] = []
+    said: list[str] = []
+    journal = StoreJournal(store)
+
+    async def open_lines() -> list[LoopLine]:
+        return lines
+
+    try:
+        await spread(
+            store,
+            journal,
+            strands,
+            loaded.questions,
+            loaded.golds,
+            scorers_for,
+            open_lines=open_lines,
+            recipe=RECIPE,
+            home=home,
+            url=None,
+            concurrency=concurrency,
+            listener=heard.append,
+            say=said.append,
+        )
+    finally:
+        journal.close()
+    return heard, said
+
+
+async def test_what_a_lost_worker_wrote_and_could_not_tell_is_not_made_again(
+    store: Store, tmp_path: Path, benchmark_: Benchmark
+) -> None:
+    strands = plan(store, benchmark_, RECIPE, home=tmp_path)
+    lines = [LoopLine("first", after=7), LoopLine("second")]
+    heard, said = await led(store, tmp_path, benchmark_, strands, lines)
+    assert Counter((one.run.id, one.attempt.question_id) for one in heard) == Counter(
+        (strand.run.id, question.id) for strand in strands for question in benchmark_.questions
+    )
+    untold = [one for one in heard if one.attempt.events]  # read from the store: others come without their events
+    assert untold, "the first worker had written more than it could tell"
+    assert lines[0].told + lines[1].told + len(untold) == 60
+    assert len(said) == 1
+    assert said[0].startswith("first was cut; ")
+
+
+async def test_the_share_of_a_lost_worker_goes_to_the_others(
+    store: Store, tmp_path: Path, benchmark_: Benchmark
+) -> None:
+    strands = plan(store, benchmark_, RECIPE, home=tmp_path)
+    lines = [LoopLine("first", after=2), LoopLine("second")]
+    await led(store, tmp_path, benchmark_, strands, lines, concurrency=5)
+    begun = [line.got(Hello)[0] for line in lines]
+    assert [(one.slots, one.share) for one in begun if isinstance(one, Hello)] == [(3, 0.5), (2, 0.5)]
+    assert lines[1].got(Share) == [Share(5, 1.0)]
+
+
+async def test_equal_questions_are_with_one_worker_at_a_time(
+    store: Store, tmp_path: Path, benchmark_: Benchmark
+) -> None:
+    one = benchmark_.questions[0]
+    twins = tuple(replace(one, id=f"{one.id}-{number}") for number in range(20))
+    golds = {twin.id: replace(benchmark_.golds[one.id], question_id=twin.id) for twin in twins}
+    alike = replace(benchmark_, questions=twins, golds=golds)
+    strands = plan(store, alike, RECIPE, home=tmp_path)
+    lines = [LoopLine("first"), LoopLine("second")]
+    lines[0].other, lines[1].other = lines[1], lines[0]
+    heard, _ = await led(store, tmp_path, alike, strands, lines)
+    assert len(heard) == 40
+    assert lines[0].meetings + lines[1].meetings == []
+
+
+async def test_different_questions_are_shared_out(store: Store, tmp_path: Path, benchmark_: Benchmark) -> None:
+    strands = plan(store, benchmark_, RECIPE, home=tmp_path)
+    lines = [LoopLine("first"), LoopLine("second")]
+    lines[0].other, lines[1].other = lines[1], lines[0]
+    await led(store, tmp_path, benchmark_, strands, lines)
+    assert lines[0].told + lines[1].told == 60
+    assert min(line.told for line in lines) >= 10
+    assert lines[0].meetings + lines[1].meetings
+
+
+async def test_a_worker_with_other_prompts_ends_the_run_and_names_them(
+    store: Store, tmp_path: Path, benchmark_: Benchmark
+) -> None:
+    strands = plan(store, benchmark_, RECIPE, home=tmp_path)
+    other = replace(strands[0].run, identity={**strands[0].run.identity, "prompts": "of another version"})
+    changed = [replace(strands[0], run=other), strands[1]]
+    with pytest.raises(StopRun, match=r"The agent 'direct' differs .* in: prompts\. Every machine needs"):
+        await led(store, tmp_path, benchmark_, changed, [LoopLine("only")])
+
+
+async def test_no_worker_is_started_where_nothing_is_left(store: Store, tmp_path: Path, benchmark_: Benchmark) -> None:
+    strands = plan(store, benchmark_, RECIPE, home=tmp_path)
+    await led(store, tmp_path, benchmark_, strands, [LoopLine("only")])
+    line = LoopLine("idle")
+    heard, _ = await led(store, tmp_path, benchmark_, strands, [line])
+    assert heard == []
+    assert line.sent == []
+    await line.end()
