@@ -44,7 +44,7 @@ def run_command(
     rpm: float | None = typer.Option(None, help="Requests a minute to one server, at most (or inside --model)."),
     tpm: float | None = typer.Option(None, help="Tokens a minute, in and out, at most (or inside --model)."),
     workers: int | None = typer.Option(
-        None, min=1, help="Processes that share the work, its concurrency and its rate limits. [default: 1]"
+        None, min=1, help="Processes that share the work and its limits. [default: 1; with --engine ray one a node]"
     ),
     engine: str = typer.Option("local", help="Where workers are: local (this machine), ray (a cluster)."),
     max_cost: float | None = typer.Option(

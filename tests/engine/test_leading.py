@@ -21,7 +21,7 @@ from ragrounds.evals.spread.worker import Inbox, serve
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.strands import Finished, Strand
 from ragrounds.models.opening import BASELINE
-from ragrounds.models.traffic import take_share
+from ragrounds.models.traffic import share, take_share
 
 RECIPE = Recipe(agents=("direct", "vanilla_rag[top_k=1]"), model=BASELINE, corpus="sample")
 
@@ -151,6 +151,7 @@ async def test_the_share_of_a_lost_worker_goes_to_the_others(
     begun = [line.got(Hello)[0] for line in lines]
     assert [(one.slots, one.share) for one in begun if isinstance(one, Hello)] == [(3, 0.5), (2, 0.5)]
     assert lines[1].got(Share) == [Share(5, 1.0)]
+    assert share() == 1.0, "which the worker keeps to"
 
 
 async def test_equal_questions_are_with_one_worker_at_a_time(
