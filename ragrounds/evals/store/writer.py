@@ -80,30 +80,35 @@ class Writer:
 
     def _work(self) -> None:
         with self._engine.connect() as connection:
-            closing = False
-            while not closing:
-                item = self._queue.get()
-                if item is None:
+            while (item := self._queue.get()) is not None:
+                if self._queue.empty():
+                    time.sleep(_GATHER)
+                if self._commit(connection, item):
                     return
-                time.sleep(_GATHER)
-                batch = [item]
-                while not self._queue.empty():
-                    more = self._queue.get()
-                    if more is None:
-                        closing = True
-                        break
-                    batch.append(more)
-                self._commit(connection, batch)
-                _tell(batch)
 
-    def _commit(self, connection: sa.Connection, batch: list[_Item]) -> None:
+    def _commit(self, connection: sa.Connection, first: _Item) -> bool:
+        """Commit `first` and what waits behind it; whether the queue has come to its end.
+
+        A batch is bounded by the time that its rows take to prepare. A longer one would let all that arrived meanwhile
+        wait for each other, and they would set off together again, and arrive together: in step, they would wait for
+        most of every round.
+        """
         rows: Grouped = {}
-        known = False
-        for item in batch:
+        batch, item, ended, known = [], first, False, False
+        until = time.monotonic() + _GATHER
+        while True:
+            batch.append(item)
             try:
                 group(item.prepare(), rows)
             except Exception as error:
                 item.error = error
+            if time.monotonic() >= until or self._queue.empty():
+                break
+            following = self._queue.get()
+            if following is None:
+                ended = True
+                break
+            item = following
         try:
             if self._broken is None:
                 # In one order everywhere, texts last: on PostgreSQL, two writers whose batches hold equal texts or
@@ -121,6 +126,8 @@ class Writer:
         for item in batch:
             item.known = known
             item.error = self._broken or item.error
+        _tell(batch)
+        return ended
 
     def _insert(self, connection: sa.Connection, name: str, table: sa.Table, rows: list[Mapping[str, Any]]) -> int:
         # Compiled once and given to the driver as it is: SQLAlchemy's way through every row's parameters costs more
