@@ -17,8 +17,6 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.strands import FINAL, Finished, Listener, Piece, Scorers, Stop, Strand
 from ragrounds.records import Gold, Question
 
-__all__ = ["FINAL", "Finished", "Listener", "Remaining", "Scorers", "Stop", "Strand", "replay"]
-
 
 class Remaining:
     """What is left to do of some strands (contract: :class:`ragrounds.evals.strands.Source`)."""
@@ -50,10 +48,13 @@ class Remaining:
         """As :meth:`take`."""
         return self.take()
 
-    def hear(self, finished: Finished) -> None:
-        """Tell the stops and the display."""
+    def ended(self, finished: Finished) -> None:
+        """Tell the stops: they are asked before the next question, which does not wait for the disk."""
         for stop in self._stops:
             stop.hear(finished)
+
+    def hear(self, finished: Finished) -> None:
+        """Tell the display."""
         self._listener(finished)
 
 
