@@ -19,7 +19,7 @@ from ragrounds.evals.session import Session
 from ragrounds.evals.store.paying import payer
 from ragrounds.evals.store.rows import attempt_rows, score_rows
 from ragrounds.evals.store.store import Store, now
-from ragrounds.evals.strands import FINAL, Finished, Piece, Scorers, Strand
+from ragrounds.evals.strands import FINAL, Ended, Finished, Piece, Scorers, Strand
 from ragrounds.evals.trail import AttemptEnded
 from ragrounds.evals.tree import calls
 from ragrounds.graphs import catalogue, own
@@ -41,8 +41,8 @@ class Attempter:
         self._numbers = {strand.run.id: store.number(strand.run) for strand in strands}
         self._compiled = {strand.run.id: _compiled(strand.agent) for strand in strands}
 
-    async def __call__(self, strand: Strand, piece: Piece) -> Finished:
-        """Make one attempt, and write it with its scores.
+    async def __call__(self, strand: Strand, piece: Piece, ended: Ended) -> Finished:
+        """Make one attempt, tell `ended`, and write it with its scores.
 
         Raises:
             StopRun: the run cannot go on.
@@ -51,6 +51,7 @@ class Attempter:
         session = _session(strand, piece, self._journal)
         attempt = await _attempt(self._compiled[run.id], session, run)
         finished = _finished(attempt, strand, piece, self._scorers)
+        ended(finished)
         store, number = self._store, self._numbers[run.id]
         await store.writer.write(lambda: attempt_rows(attempt, number) + score_rows(finished.scores, number))
         return finished

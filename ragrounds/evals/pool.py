@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 
 from ragrounds.errors import UserError
 from ragrounds.evals.slots import Slots
-from ragrounds.evals.strands import Finished, Piece, Source, Strand
+from ragrounds.evals.strands import Ended, Finished, Piece, Source, Strand
 from ragrounds.models.waiting import sleeping
 
-Attempting = Callable[[Strand, Piece], Awaitable[Finished]]
+Attempting = Callable[[Strand, Piece, Ended], Awaitable[Finished]]
 
 
 async def run_pool(source: Source, attempting: Attempting, slots: Slots, ends: list[BaseException]) -> None:
@@ -24,12 +24,18 @@ async def run_pool(source: Source, attempting: Attempting, slots: Slots, ends: l
 
     async def one(strand: Strand, piece: Piece) -> None:
         sleeping.set(slots.sleep)
+        place = slots.place()
+
+        def ended(finished: Finished) -> None:
+            source.over(finished)
+            place.leave_to_write()
+
         try:
-            source.hear(await attempting(strand, piece))
+            source.hear(await attempting(strand, piece, ended))
         except UserError as error:
             ends.append(error)
         finally:
-            slots.release()
+            place.leave()
 
     waiting: deque[tuple[Strand, Piece]] = deque()
     async with asyncio.TaskGroup() as group:

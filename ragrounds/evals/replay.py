@@ -48,7 +48,7 @@ class Remaining:
         """As :meth:`take`."""
         return self.take()
 
-    def ended(self, finished: Finished) -> None:
+    def over(self, finished: Finished) -> None:
         """Tell the stops: they are asked before the next question, which does not wait for the disk."""
         for stop in self._stops:
             stop.hear(finished)

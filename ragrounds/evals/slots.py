@@ -14,7 +14,13 @@ class Slots:
         self.taken = 0
         self.paused = 0
         """Attempts that gave their place away while they wait."""
+        self.writing = 0
+        """Attempts that have ended and are being written."""
         self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def place(self) -> Place:
+        """A place that was acquired, to be left once."""
+        return Place(self)
 
     async def acquire(self) -> None:
         """Wait for a place and take it; first come, first served."""
@@ -73,3 +79,26 @@ class Slots:
             if not place.done():
                 self.taken += 1
                 place.set_result(None)
+
+
+class Place:
+    """One attempt's place. While it is being written, others go on; but no more than there are places are written at a
+    time, so that a slow disk slows the run and does not fill the memory."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._writing = False
+
+    def leave_to_write(self) -> None:
+        """The attempt has ended and is only written any more."""
+        if self._slots.writing < self._slots.count:
+            self._writing = True
+            self._slots.writing += 1
+            self._slots.release()
+
+    def leave(self) -> None:
+        """The attempt is over."""
+        if self._writing:
+            self._slots.writing -= 1
+        else:
+            self._slots.release()

@@ -66,11 +66,18 @@ class Stop(Protocol):
         """Why no further question is to be begun; empty: go on. Asked between questions, never inside one."""
 
 
+Ended = Callable[[Finished], None]
+"""To be told of an attempt that has ended and is still to be written."""
+
+
 class Source(Protocol):
     """Where a pool gets its work from."""
 
     async def next(self) -> Piece | None:
         """The next piece; ``None``: there is none left, or none is to be begun any more."""
 
+    def over(self, finished: Finished) -> None:
+        """An attempt has ended; it is still to be written."""
+
     def hear(self, finished: Finished) -> None:
-        """An attempt has ended, and is written."""
+        """An attempt is written."""

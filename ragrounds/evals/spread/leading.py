@@ -225,6 +225,7 @@ class _Leader:
         if not handed.left:
             del worker.pieces[number]
             self._let_go(handed.piece)
+        self._source.over(finished)
         self._source.hear(finished)
 
     def _hand_out(self) -> None:

@@ -25,7 +25,7 @@ from ragrounds.evals.spread.lines import Post
 from ragrounds.evals.spread.messages import Enough, Failed, Given, Hello, Over, Share, Told, Wanted, encode, to_worker
 from ragrounds.evals.store.packing import storable
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.strands import Finished, Piece, Strand
+from ragrounds.evals.strands import Ended, Finished, Piece, Strand
 from ragrounds.models.traffic import flows, take_share
 
 Inbox = asyncio.Queue[bytes | None]
@@ -71,6 +71,9 @@ class _Desk:
             self._numbers[strand.run.id, given.question.id, given.epoch] = given.number
         return Piece(given.question, given.gold, given.epoch, strands)
 
+    def over(self, finished: Finished) -> None:
+        """The leader hears of what is written."""
+
     def hear(self, finished: Finished) -> None:
         attempt, run = finished.attempt, finished.run.id
         told = Told(
@@ -97,9 +100,9 @@ async def _work(hello: Hello, inbox: Inbox, post: Post) -> None:
         desk = _Desk(strands, journal, post)
         attempter = Attempter(store, journal, strands, scorers_for)
 
-        async def attempting(strand: Strand, piece: Piece) -> Finished:
+        async def attempting(strand: Strand, piece: Piece, ended: Ended) -> Finished:
             try:
-                return await attempter(strand, piece)
+                return await attempter(strand, piece, ended)
             except UserError as error:
                 post(encode(Failed(str(error))))  # now: what is in flight here may take its time
                 raise
