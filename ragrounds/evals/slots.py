@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+
+from ragrounds.models.places import Places
 
 
-class Slots:
-    """Their number may change at any time; nothing in flight is ended by that."""
+class Slots(Places):
+    """Attempts have them from their first step to their last, but for long waits."""
 
     def __init__(self, count: int) -> None:
-        self.count = max(1, count)
-        self.taken = 0
+        super().__init__(count)
         self.paused = 0
         """Attempts that gave their place away while they wait."""
         self.writing = 0
         """Attempts that have ended and are being written."""
-        self._waiting: deque[asyncio.Future[None]] = deque()
 
     def place(self) -> Place:
         """A place that was acquired, to be left once."""
         return Place(self)
-
-    async def acquire(self) -> None:
-        """Wait for a place and take it; first come, first served."""
-        if self.taken < self.count and not self._waiting:
-            self.taken += 1
-            return
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
-        try:
-            await place
-        except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
-                self.release()
-            raise
 
     async def sleep(self, seconds: float) -> None:
         """Wait, with the place given to somebody else meanwhile.
@@ -62,23 +47,6 @@ class Slots:
             raise
         finally:
             self.paused -= 1
-
-    def release(self) -> None:
-        """Give a place back."""
-        self.taken -= 1
-        self._hand_out()
-
-    def resize(self, count: int) -> None:
-        """Change the number of places."""
-        self.count = max(1, count)
-        self._hand_out()
-
-    def _hand_out(self) -> None:
-        while self._waiting and self.taken < self.count:
-            place = self._waiting.popleft()
-            if not place.done():
-                self.taken += 1
-                place.set_result(None)
 
 
 class Place:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections import deque
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -22,6 +21,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.models.faults import Transient
+from ragrounds.models.places import Places
 
 if TYPE_CHECKING:
     import aiolimiter
@@ -75,8 +75,7 @@ class Traffic:
         self._place = place
         self._allowed = float(START)
         self._starting = True
-        self._flying = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._places = Places(START)
         self._limited = 0
         self._left = itertools.count(1)
         self._cut_at = 0
@@ -87,7 +86,7 @@ class Traffic:
         """One try of a call of so many tokens, from when it may leave until it is answered. A 429 is raised through
         here."""
         await self._paced(rates, tokens)
-        await self._enter()
+        await self._places.acquire()
         number = next(self._left)
         try:
             yield
@@ -98,40 +97,20 @@ class Traffic:
         else:
             self._grow(number)
         finally:
-            self._leave()
+            self._places.release()
 
     @property
     def flow(self) -> Flow:
         """The figures now."""
-        waiting = sum(not place.done() for place in self._waiting)
-        return Flow(self._place, self._flying, int(self._allowed), waiting, self._limited)
-
-    async def _enter(self) -> None:
-        if self._flying < int(self._allowed) and not self._waiting:
-            self._flying += 1
-            return
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
-        try:
-            await place
-        except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
-                self._leave()
-            raise
-
-    def _leave(self) -> None:
-        self._flying -= 1
-        while self._waiting and self._flying < int(self._allowed):
-            place = self._waiting.popleft()
-            if not place.done():
-                self._flying += 1
-                place.set_result(None)
+        places = self._places
+        return Flow(self._place, places.taken, places.count, places.wanted, self._limited)
 
     def _grow(self, number: int) -> None:
         # A window that is not filled says nothing of what the server could bear.
-        if number < self._cut_at or self._flying < int(self._allowed):
+        if number < self._cut_at or self._places.taken < self._places.count:
             return
         self._allowed += 1 if self._starting else 1 / self._allowed
+        self._places.resize(int(self._allowed))
 
     def _cut(self, number: int) -> None:
         self._limited += 1
@@ -139,7 +118,8 @@ class Traffic:
         if number < self._cut_at:
             return
         # What was allowed and never used is no measure: the cut is from what was really in flight.
-        self._allowed = max(1.0, min(self._allowed, self._flying) * CUT)
+        self._allowed = max(1.0, min(self._allowed, self._places.taken) * CUT)
+        self._places.resize(int(self._allowed))
         self._cut_at = next(self._left)
 
     async def _paced(self, rates: Rates, tokens: int) -> None:
