@@ -66,7 +66,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         clean = Runner(options, folder, "clean", benchmark, url)
         clean.finish()
     one, other = results(folder / "killed"), results(folder / "clean")
-    log = (folder / "killed.log").read_text().split()
+    log, undisturbed = ((folder / f"{name}.log").read_text().split() for name in ("killed", "clean"))
     twice = {digest for digest, count in Counter(log).items() if count > 1}
     arrived: set[str] = set()
     used: set[str] = set()
@@ -86,7 +86,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "spent": [round(one["spent"], 6), round(other["spent"], 6)],
         "cold": [round(one["cold"], 6), round(other["cold"], 6)],
         "recorded_calls": [one["calls"], other["calls"]],
-        "answers": len(log),
+        "answers": [len(log), len(undisturbed)],
         "answered_twice": len(twice),
         "answered_twice_on_the_wire": len(twice - arrived),
         "answered_twice_arrived_not_committed": len(arrived - used),

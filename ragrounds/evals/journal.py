@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ragrounds.contracts import Entry
 from ragrounds.errors import StopRun
-from ragrounds.evals.arrivals import Arrivals
+from ragrounds.evals.arrivals import Arrivals, Arrived
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.packing import pack, storable, unpack
 from ragrounds.evals.store.rows import blob_rows
@@ -64,25 +64,19 @@ class StoreJournal:
                 response, mark = found
                 return response, not mark or mark != entry.payer
             if (arrived := self._arrivals.take(entry.key)) is not None:
-                left = msgspec.msgpack.decode(arrived.response, type=kind)
-                await self._store.writer.write(lambda: _rows(entry, left, arrived.at, arrived.seconds, arrived.payer))
                 self.reused += 1
+                left = await self._alone(entry, lambda: self._brought(entry, arrived, kind))
                 return left, not arrived.payer or arrived.payer != entry.payer
             if self.mode == "replay":
                 raise StopRun(f"Replay: this call is not in the journal: {_described(entry)}")
-        return await self._make(entry, make), False
+        return await self._alone(entry, lambda: self._made(entry, make)), False
 
-    async def _make(self, entry: Entry, make: Callable[[], Awaitable[T]]) -> T:
+    async def _alone(self, entry: Entry, get: Callable[[], Awaitable[T]]) -> T:
+        """Get a response while whoever asks the same waits for it."""
         flying: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._flying[entry.key] = flying
         try:
-            at, start = now(), time.perf_counter()
-            response = storable(await make())
-            seconds = round(time.perf_counter() - start, 4)
-            known = await self._kept(entry, response, at, seconds)
-            self.made += 1
-            if known and self.mode == "reuse" and (found := self._find(entry.key, type(response))) is not None:
-                response = found[0]  # another process was quicker: the trace names this key, and what it says counts
+            response = await get()
             flying.set_result(response)
             return response
         except BaseException as error:
@@ -94,6 +88,22 @@ class StoreJournal:
             raise
         finally:
             del self._flying[entry.key]
+
+    async def _made(self, entry: Entry, make: Callable[[], Awaitable[T]]) -> T:
+        at, start = now(), time.perf_counter()
+        response = storable(await make())
+        seconds = round(time.perf_counter() - start, 4)
+        known = await self._kept(entry, response, at, seconds)
+        self.made += 1
+        if known and self.mode == "reuse" and (found := self._find(entry.key, type(response))) is not None:
+            return found[0]  # another process was quicker: the trace names this key, and what it says counts
+        return response
+
+    async def _brought(self, entry: Entry, arrived: Arrived, kind: type[T]) -> T:
+        """What a dead process had received goes into the journal now."""
+        left = msgspec.msgpack.decode(arrived.response, type=kind)
+        await self._store.writer.write(lambda: _rows(entry, left, arrived.at, arrived.seconds, arrived.payer))
+        return left
 
     async def _kept(self, entry: Entry, response: Struct, at: float, seconds: float) -> bool:
         """Return when a response is on the disk; whether another process was quicker."""
