@@ -119,7 +119,7 @@ async def test_a_clock_that_jumps_changes_neither_durations_nor_order(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 32 MB."""
+    """A file system of 8 MB."""
     folder = tmp_path / "small"
     folder.mkdir()
     mount = shutil.which("mount")
