@@ -110,7 +110,7 @@ def test_the_table(command, tmp_path, world, teacher):
         )
         assert json.loads(searched.stdout)["nDCG@10"] == quality["values"][row["name"]]
     assert "## Results" in (tmp_path / "made" / "stage-1" / "README.md").read_text()
-    shown = command("train", "evaluate", file, *chosen, "--against", "distilled")
+    shown = command("train", "evaluate", file, *chosen, "--against", "distilled", COLUMNS="160")
     assert shown.returncode == 0
     assert "stage-1 - distilled" in " ".join(shown.stdout.split())
 
