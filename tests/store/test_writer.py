@@ -8,7 +8,9 @@ import sqlalchemy as sa
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.sweeping import sweep
 from ragrounds.evals.store.writer import Row
+from ragrounds.evals.strands import FINAL
 
 
 def texts(count: int) -> list[Row]:
@@ -31,12 +33,14 @@ async def test_a_text_is_written_once(tmp_path: Path) -> None:
         assert there(store) == 5
 
 
-async def test_a_text_that_somebody_removed_is_written_again(tmp_path: Path) -> None:
+async def test_a_text_that_gc_removed_is_written_again(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         await store.writer.write(lambda: texts(5) + meta(1))
-        with store.engine.begin() as other:
-            other.execute(sa.delete(schema.blobs))
+        sweep(store.engine, FINAL, hours=0, remove=True)
+        assert there(store) == 0
         await store.writer.write(lambda: texts(5) + meta(2))
+        assert there(store) == 5
+        await store.writer.write(lambda: texts(5) + meta(3))
         assert there(store) == 5
 
 

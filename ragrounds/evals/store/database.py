@@ -131,8 +131,8 @@ def _distrust(connection: Any, _record: object) -> None:
 
 
 def _settle(connection: Any, _record: object) -> None:
-    # Readers never block the writer (WAL); a commit is on the disk when it returns (FULL). A call's row has 1 to 2 kB: on
-    # pages of 4 kB it would have one of its own beside the table's.
+    # Readers never block the writer (WAL); a commit is on the disk when it returns (FULL). A call's row has 1 to 2 kB:
+    # on pages of 4 kB it would have one of its own beside the table's.
     for pragma in ("page_size=8192", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-16000"):
         connection.execute(f"PRAGMA {pragma}")
 

@@ -19,6 +19,9 @@ meta = sa.Table(
     sa.Column("value", sa.Text, nullable=False),
 )
 
+SWEPT = "swept"
+"""Key in `meta`: another value whenever texts were removed."""
+
 blobs = sa.Table(
     "blobs",
     metadata,

@@ -6,6 +6,7 @@ that is still to be made has paid for it: a run that was interrupted goes on wit
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.database import shown, writing_failed
+from ragrounds.evals.store.database import shown, upsert, writing_failed
 from ragrounds.evals.store.marking import Marks, snapshot, stream
 from ragrounds.evals.store.migrations import alone
 from ragrounds.evals.store.rows import run_of
@@ -164,6 +165,9 @@ class _Sweep:
         """Remove it. Texts go by what was marked before, when the calls were still there."""
         self._connection.execute(sa.delete(schema.calls).where(self._doomed))
         self._connection.execute(sa.delete(schema.blobs).where(self._unread))
+        # For writers that know which texts are there.
+        mark = {"key": schema.SWEPT, "value": secrets.token_hex(8)}
+        self._connection.execute(upsert(self._connection.engine, schema.meta), mark)
         self._connection.execute(sa.delete(schema.questions).where(schema.questions.c.set.in_(self._sets)))
 
     def _run(self, number: int, run: Run) -> None:

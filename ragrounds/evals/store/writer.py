@@ -15,6 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, upsert, writing_failed
 
 Row = tuple[sa.Table, Mapping[str, Any]]
@@ -24,6 +25,7 @@ _GATHER = 0.008
 """Seconds that a commit waits for company: what a call of half a second does not feel, and every commit costs."""
 _REMEMBERED = 200_000
 """Texts that are known to be there, at most."""
+_SWEPT = f"SELECT value FROM meta WHERE key = '{schema.SWEPT}'"  # noqa: S608 - a constant of ours
 _REPLACED = frozenset({"attempts", "scores", "judgements", "votes"})
 """Tables whose rows may be written again (an attempt or a judge call that failed and is tried again, a new scoring, a
 changed vote)."""
@@ -52,7 +54,7 @@ class Writer:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
         self._statements: dict[str, tuple[str, list[str] | None]] = {}
-        self._texts = _Texts(engine)
+        self._texts = _Texts()
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._broken: Exception | None = None
         self._thread = threading.Thread(target=self._work, name="ragrounds-writer", daemon=True)
@@ -114,7 +116,9 @@ class Writer:
                 # In one order everywhere, texts last: on PostgreSQL, two writers whose batches hold equal texts or
                 # calls in different orders would wait for each other in a circle.
                 for name, (table, keyed) in sorted(rows.items(), key=lambda entry: (entry[0] == "blobs", entry[0])):
-                    keys = sorted(keyed) if name != "blobs" else self._texts.missing(connection, keyed)
+                    keys = sorted(keyed)
+                    if name == "blobs":
+                        keys = self._texts.missing(connection, keys, first=len(rows) == 1)
                     if keys:
                         count = self._insert(connection, name, table, [keyed[key] for key in keys])
                         known |= name == "calls" and count < len(keyed)
@@ -145,30 +149,31 @@ class _Texts:
     """Texts that this writer has committed and that cannot have gone since: they are not written again. The same
     passages come again and again, and each would be looked for in the index.
 
-    SQLite says whether anybody else has written; PostgreSQL does not, and there every text is written again, which
-    leaves it as it is.
+    Texts go only by ``runs gc``, which leaves a mark in the same transaction.
     """
 
-    def __init__(self, engine: sa.Engine) -> None:
-        self._sqlite = engine.dialect.name == "sqlite"
-        self._version = -1
+    def __init__(self) -> None:
+        self._swept: str | None = None
         self._there: set[Any] = set()
         self._written: list[Any] = []
 
-    def missing(self, connection: sa.Connection, keys: Iterable[Any]) -> list[Any]:
-        """Those of `keys` that are to be written, in order. To be asked inside the transaction that writes them: from
-        its first write on nobody else can remove anything."""
-        if self._sqlite:
-            version = connection.exec_driver_sql("PRAGMA data_version").scalar()
-            if version != self._version or len(self._there) > _REMEMBERED:
-                self._version, self._there = int(version or 0), set()
+    def missing(self, connection: sa.Connection, keys: Iterable[Any], first: bool) -> list[Any]:
+        """Those of `keys` that are to be written, in order.
+
+        Args:
+            connection: in the transaction that writes them: from its first write on nobody removes anything.
+            keys: hashes.
+            first: nothing was written in this transaction so far: then all of them are.
+        """
+        swept = connection.exec_driver_sql(_SWEPT).scalar()
+        if first or swept != self._swept or len(self._there) > _REMEMBERED:
+            self._swept, self._there = swept, set()
         self._written = sorted(key for key in keys if key not in self._there)
         return self._written
 
     def committed(self) -> None:
         """What was missing is there."""
-        if self._sqlite:
-            self._there.update(self._written)
+        self._there.update(self._written)
         self._written = []
 
 
