@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.parse
 from typing import Any
 
 import msgspec
@@ -51,6 +52,15 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """GPUs of the server; by default `tensor_parallel`, or 1."""
     batch: bool = False
     """The server answers at its batch rates: the price list's factor for these is applied."""
+
+    def __post_init__(self) -> None:
+        for url in self.urls:
+            if urllib.parse.urlsplit(url).username is not None:
+                # It would stand in the run's identity, in tables and in the store.
+                raise UserError(
+                    f"The server's address {url.rpartition('@')[2]!r} was given with a login. Leave the login out and "
+                    "set OPENAI_API_KEY (VLLM_API_KEY for vllm:), which is never written anywhere."
+                )
 
     @property
     def urls(self) -> tuple[str, ...]:

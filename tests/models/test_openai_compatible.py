@@ -147,6 +147,12 @@ async def test_a_closed_port_stops_with_the_address() -> None:
     await opened.close()
 
 
+def test_a_login_in_an_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(UserError, match="given with a login") as refused:
+        open_model('openai:m[base_url="http://user:secret-word@127.0.0.1:8000/v1"]')
+    assert "secret-word" not in str(refused.value)
+
+
 def test_a_price_is_known_unknown_or_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     reply = Reply(text="", usage=Usage(1000, 100, 200, 50))
