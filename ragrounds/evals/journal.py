@@ -137,10 +137,11 @@ class StoreJournal:
             compiled = _FIND.compile(dialect=self._store.engine.dialect)
             self._finding = str(compiled), compiled.positiontup is not None
         text, positional = self._finding
-        # As text to the driver: what SQLAlchemy does before it costs more than the look-up, and this is every call.
+        # Asked of the driver itself: what SQLAlchemy does around it costs more than the look-up, and every call has one.
         asked: Any = (bytes.fromhex(key),) if positional else {"key": bytes.fromhex(key)}
-        row = self._reading.exec_driver_sql(text, asked).first()
-        return None if row is None else (unpack(row.response, kind, self._store.texts), row.payer)
+        driver: Any = self._reading.connection.driver_connection
+        row = driver.execute(text, asked).fetchone()
+        return None if row is None else (unpack(row[0], kind, self._store.texts), row[1])
 
     def close(self) -> None:
         """Close the reading connection and the file of arrivals."""

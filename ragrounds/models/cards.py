@@ -52,6 +52,7 @@ def cards() -> Mapping[str, ModelCard]:
     return msgspec.convert(tomllib.loads(text), dict[str, ModelCard])
 
 
+@functools.lru_cache(maxsize=256)
 def card_name(model: str, chosen: str | None = None) -> str | None:
     """The name of a model's card; ``None``: it has none, it is spoken to by chat turns.
 

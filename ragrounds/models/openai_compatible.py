@@ -13,7 +13,7 @@ import msgspec
 from ragrounds.contracts import Continuation, Request
 from ragrounds.errors import UserError
 from ragrounds.models.balancing import Server, Servers
-from ragrounds.models.metering import Charge, meter_of
+from ragrounds.models.metering import Charge, Meter, meter_here, meter_of
 from ragrounds.models.openai_answers import read_error, read_reply
 from ragrounds.models.openai_requests import body_of
 from ragrounds.models.options import VLLM, ModelOptions
@@ -38,7 +38,7 @@ class OpenAICompatible(Provided):
         self._key = _key(options)
         self._servers = Servers(
             [
-                Server(Transport(url, self._key, options.serving.timeout), meter_of(url) if urls else None)
+                Server(Transport(url, self._key, options.serving.timeout), self._meter(url) if urls else None)
                 for url in urls or (OPENAI,)
             ]
         )
@@ -47,6 +47,11 @@ class OpenAICompatible(Provided):
     def continues(self) -> Continuation:
         """How the model goes on with a text of its own."""
         return self._options.continues
+
+    def _meter(self, url: str) -> Meter:
+        # What other processes ask of the server matters where time is money; to share it costs system calls.
+        priced = self._price is not None and self._price.gpu_hour is not None
+        return meter_of(url) if priced else meter_here(url)
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
         charge = Charge()

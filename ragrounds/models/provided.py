@@ -22,6 +22,7 @@ class Provided:
 
     def __init__(self, options: ModelOptions, price: Price | None = None, listed: str | None = None) -> None:
         self._options = options
+        self._spec = options.identity
         own = options.serving.price or price
         self._price = msgspec.structs.replace(own, gpus=own.gpus or options.gpus) if own else None
         self._listed = listed
@@ -34,7 +35,7 @@ class Provided:
     @property
     def spec(self) -> str:
         """The model's identity."""
-        return self._options.identity
+        return self._spec
 
     @property
     def window(self) -> int | None:
