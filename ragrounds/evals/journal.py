@@ -137,7 +137,7 @@ class StoreJournal:
             compiled = _FIND.compile(dialect=self._store.engine.dialect)
             self._finding = str(compiled), compiled.positiontup is not None
         text, positional = self._finding
-        # Asked of the driver itself: what SQLAlchemy does around it costs more than the look-up, and every call has one.
+        # Asked of the driver itself: every call has a look-up, and what SQLAlchemy does around it costs more than it.
         asked: Any = (bytes.fromhex(key),) if positional else {"key": bytes.fromhex(key)}
         driver: Any = self._reading.connection.driver_connection
         row = driver.execute(text, asked).fetchone()
