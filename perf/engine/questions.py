@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import random
+import zlib
 from pathlib import Path
 
 DOCUMENTS = 5_000
@@ -29,7 +30,8 @@ def library() -> tuple[str, ...]:
 
 def documents(question: str) -> list[int]:
     """The numbers of the documents for a question, by its text alone."""
-    return random.Random(question).sample(range(DOCUMENTS), EACH)
+    begin = zlib.crc32(question.encode())
+    return [(begin + 179 * place) % DOCUMENTS for place in range(EACH)]
 
 
 def written(numbers: list[int]) -> str:

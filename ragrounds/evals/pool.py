@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 from ragrounds.errors import UserError
 from ragrounds.evals.slots import Slots
 from ragrounds.evals.strands import Ended, Finished, Piece, Source, Strand
 from ragrounds.models.waiting import sleeping
 
+_COLLECT = 20_000
+"""Objects made between looks for cycles among the newest; Python's own is 700."""
 Attempting = Callable[[Strand, Piece, Ended], Awaitable[Finished]]
 
 
@@ -38,12 +42,26 @@ async def run_pool(source: Source, attempting: Attempting, slots: Slots, ends: l
             place.leave()
 
     waiting: deque[tuple[Strand, Piece]] = deque()
-    async with asyncio.TaskGroup() as group:
-        while True:
-            await slots.acquire()
-            if not waiting and not ends and (piece := await source.next()) is not None:
-                waiting.extend((strand, piece) for strand in piece.strands)
-            if ends or not waiting:
-                slots.release()
-                return
-            group.create_task(one(*waiting.popleft()))
+    with _seldom_collected():
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await slots.acquire()
+                if not waiting and not ends and (piece := await source.next()) is not None:
+                    waiting.extend((strand, piece) for strand in piece.strands)
+                if ends or not waiting:
+                    slots.release()
+                    return
+                group.create_task(one(*waiting.popleft()))
+
+
+@contextlib.contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Look for garbage in cycles less often: what was imported and opened stays, and attempts leave little."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_COLLECT, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

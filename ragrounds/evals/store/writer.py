@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -25,6 +26,10 @@ _GATHER = 0.008
 """Seconds that a commit waits for company: what a call of half a second does not feel, and every commit costs."""
 _REMEMBERED = 200_000
 """Texts that are known to be there, at most."""
+_VALUES = re.compile(r"(?<=VALUES )(\([?, ]+\))")
+"""One row's place in an INSERT."""
+_VARIABLES = 30_000
+"""Values in one statement; SQLite takes 32,766."""
 _SWEPT = f"SELECT value FROM meta WHERE key = '{schema.SWEPT}'"  # noqa: S608 - a constant of ours
 _REPLACED = frozenset({"attempts", "scores", "judgements", "votes"})
 """Tables whose rows may be written again (an attempt or a judge call that failed and is tried again, a new scoring, a
@@ -141,8 +146,17 @@ class Writer:
             statement = build(self._engine, table).compile(dialect=self._engine.dialect, column_keys=list(rows[0]))
             self._statements[name] = str(statement), statement.positiontup
         text, order = self._statements[name]
-        values: Any = rows if order is None else [tuple(row[key] for key in order) for row in rows]
-        return connection.exec_driver_sql(text, values).rowcount
+        if order is None:
+            return connection.exec_driver_sql(text, [dict(row) for row in rows]).rowcount
+        # SQLite's driver gives the interpreter up and takes it again for every row of an executemany, and a busy event
+        # loop lets it wait each time: so all rows are one statement.
+        head, values, tail = _VALUES.split(text, maxsplit=1)
+        count, at_once = 0, _VARIABLES // len(order)
+        for start in range(0, len(rows), at_once):
+            part = rows[start : start + at_once]
+            given = tuple(row[key] for row in part for key in order)
+            count += connection.exec_driver_sql(head + ", ".join([values] * len(part)) + tail, given).rowcount
+        return count
 
 
 class _Texts:
