@@ -88,15 +88,17 @@ def test_what_cannot_be_restored_is_one_clear_line(
 
 def test_no_key_is_kept_with_a_run(home: Path, command: Cli, server: Running) -> None:
     key = "sk-secret-0123456789abcdef"
-    url = server.url.replace("http://", "http://me:very-secret@")
-    options = ["--agent", "direct", "--limit", "2", "--model", f"openai:m[alias={key}]", "--base-url", url]
-    command("run", *options, "--display", "none", OPENAI_API_KEY=key)
+    options = ["--agent", "direct", "--limit", "2", "--model", f"openai:m[alias={key}]", "--display", "none"]
+    with_login = server.url.replace("http://", "http://me:very-secret@")
+    refused = command("run", *options, "--base-url", with_login, OPENAI_API_KEY=key)
+    assert refused.returncode == 2
+    assert "very-secret" not in refused.stderr
+    assert command("run", *options, "--base-url", server.url, OPENAI_API_KEY=key).returncode == 0
     with Store(home) as store:
-        asked = store.runs()[0].asked
-    assert asked is not None
-    assert key not in str(asked)
-    assert "very-secret" not in str(asked)
-    assert server.url in asked.options
+        [run] = store.runs()
+    assert run.asked is not None
+    assert key not in str(run.asked)
+    assert server.url in run.asked.options
 
 
 def test_show_says_what_a_run_is_and_what_it_came_to(home: Path, command: Cli) -> None:
