@@ -32,11 +32,12 @@ Run(read_training(file), out, home, Listeners(step=step)).recipe("both")
 
 
 def digests(folder):
-    """Every file a recipe's stages left, by its place and content; times of course differ."""
+    """Every file a recipe's stages left, by its place and content. Times of course differ, and so does what
+    transformers writes into the tokenizer's settings of how this process opened it (offline or not)."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in ("stage.json", "building.lock")
+        if path.is_file() and path.name not in ("stage.json", "building.lock", "tokenizer_config.json")
     }
 
 
