@@ -120,8 +120,9 @@ def _support(
 ) -> tuple[float, str]:
     """How well the best pair of neighbouring sentences covers the option and the question together."""
     own = _terms(option) - asked or _terms(option)
-    whole_option = sum(weight.get(term, _RARE) for term in own) or 1.0
-    whole_asked = sum(weight.get(term, 0.0) for term in asked) or 1.0
+    # Exact sums: a set's order differs between processes, and the last bit of a sum decides between equal options.
+    whole_option = math.fsum(weight.get(term, _RARE) for term in own) or 1.0
+    whole_asked = math.fsum(weight.get(term, 0.0) for term in asked) or 1.0
     best, where = 0.0, ""
     for rank, document in enumerate(documents):
         sentences = _SENTENCE.split(document)
@@ -164,7 +165,7 @@ def _extract(task: _Task) -> str:
 
 
 def _share(wanted: frozenset[str], found: frozenset[str], weight: dict[str, float]) -> float:
-    return sum(weight.get(term, 0.0) for term in sorted(wanted & found))
+    return math.fsum(weight.get(term, 0.0) for term in wanted & found)
 
 
 def _weights(sentences: Sequence[str]) -> dict[str, float]:
