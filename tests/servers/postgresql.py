@@ -7,6 +7,7 @@ import os
 import pwd
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -44,7 +45,7 @@ def postgresql(programs: Path) -> Iterator[str]:
                     break
             yield f"postgresql://ragrounds@127.0.0.1:{port}/postgres"
         finally:
-            server.terminate()
+            server.send_signal(signal.SIGINT)  # at once, whoever is still connected
             server.wait(30)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -25,8 +25,9 @@ from tests.servers.process import openai_server
 KEY = "ab" * 32
 SLOW = """
 import sys
+import time
 from ragrounds.evals.store import writer
-writer._GATHER = 3600  # responses arrive, and no commit ever comes
+writer.Writer._commit = lambda *_: time.sleep(3600)  # responses arrive, and no commit ever comes
 from ragrounds.cli import main
 sys.argv[0] = "ragrounds"
 main()
