@@ -8,36 +8,18 @@ from typing import Annotated
 
 import typer
 
-from ragrounds.cli.building import (
-    AsJson,
-    BaseUrl,
-    Concurrency,
-    Display,
-    JournalMode,
-    Limit,
-    MaxCost,
-    MaxTime,
-    MaxTokens,
-    ModelName,
-    New,
-    Options,
-    Out,
-    Seed,
-    carried_out,
-)
+from ragrounds.cli.building import Options, carried_out, with_options
 
 
+@with_options
 def case_questions(
     reports: Annotated[
         str, typer.Argument(help="Case reports: files:FOLDER (PMC NXML, text), beir:FOLDER, jsonl:FILE, or a path.")
     ],
-    out: Out,
-    model: ModelName = None,
     rewriter: Annotated[str | None, typer.Option(help="The model that rewrites. [default: --model]")] = None,
     checker: Annotated[
         str | None, typer.Option(help="A second model, which checks the rewritten questions. [default: --model]")
     ] = None,
-    base_url: BaseUrl = None,
     table: Annotated[
         Path | None,
         typer.Option(help="CSV or JSON Lines by id: year, citations, other_citations, type, specialty, language."),
@@ -59,16 +41,8 @@ def case_questions(
     raters: Annotated[int, typer.Option(min=1, help="Columns for ratings in the sheet that is written.")] = 1,
     least_rating: Annotated[int, typer.Option(min=1, max=5, help="What every rating of a kept pair must reach.")] = 4,
     license_: Annotated[str, typer.Option("--license", help="The reports' licence, for the card.")] = "not known",
-    limit: Limit = None,
-    seed: Seed = 0,
-    max_cost: MaxCost = None,
-    max_tokens: MaxTokens = None,
-    max_time: MaxTime = None,
-    concurrency: Concurrency = None,
-    journal: JournalMode = "reuse",
-    display: Display = None,
-    new: New = False,
-    as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """Make long-form questions from case reports, as OGCaReBench was made (Section 3.1).
 
@@ -99,13 +73,15 @@ def case_questions(
         least_words=least_words,
     )
     with counting() as told:
-        intake = report_items(found, filters, limit=limit, seed=seed, progress=partial(told, f"reading {found.name}"))
+        intake = report_items(
+            found, filters, limit=options.limit, seed=options.seed, progress=partial(told, f"reading {found.name}")
+        )
     say(f"{found.name}: {intake.read:,} reports, {intake.passed:,} pass the filters, {len(intake.items):,} are drawn.")
-    writer = model or settings().model or ""
+    writer = options.model or settings().model or ""
     finish = CaseFinish(
         intake=intake,
         reports=found,
-        out=out,
+        out=options.out,
         rating=Rating(sheet=ratings, raters=raters, least=least_rating),
         license=license_,
         filters=filters,
@@ -116,18 +92,6 @@ def case_questions(
         PIPELINE,
         intake,
         finish,
-        Options(
-            out=out,
-            model=model,
-            base_url=base_url,
-            max_cost=max_cost,
-            max_tokens=max_tokens,
-            max_time=max_time,
-            concurrency=concurrency,
-            journal=journal,
-            display=display,
-            new=new,
-            as_json=as_json,
-        ),
+        options,
         models=models,
     )

@@ -6,39 +6,22 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
-from ragrounds.cli.building import (
-    AsJson,
-    BaseUrl,
-    Concurrency,
-    Display,
-    JournalMode,
-    Limit,
-    MaxCost,
-    MaxTime,
-    MaxTokens,
-    ModelName,
-    New,
-    Options,
-    Out,
-    Seed,
-    carried_out,
-)
+from ragrounds.cli.building import Options, carried_out, with_options
 from ragrounds.cli.building_retrieval import Corpus, Experts, License, Reranked, Retriever, Sample, Sheet
 
 
+@with_options
 def consensus_labels(
     queries: Annotated[
         str, typer.Argument(help="Queries: a JSON Lines file {id, text}, or a benchmark, such as pubmedqa or sample.")
     ],
-    out: Out,
     corpus: Corpus,
     labeller: Annotated[
         list[str], typer.Option(help="A model that labels (repeatable: two or more, the paper has three).")
     ],
     retriever: Retriever = None,
-    model: ModelName = None,
-    base_url: BaseUrl = None,
     synonyms: Annotated[
         Path | None, typer.Option(help="JSON Lines {term, synonym}: also make synonym triples, written by --model.")
     ] = None,
@@ -52,16 +35,8 @@ def consensus_labels(
     ratings: Sheet = None,
     reranked: Reranked = 0,
     license_: License = "not known",
-    limit: Limit = None,
-    seed: Seed = 0,
-    max_cost: MaxCost = None,
-    max_tokens: MaxTokens = None,
-    max_time: MaxTime = None,
-    concurrency: Concurrency = None,
-    journal: JournalMode = "reuse",
-    display: Display = None,
-    new: New = False,
-    as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """Label what retrievers find for queries, and keep what several models agree on, as CMedTEB was made (Section 3.1).
 
@@ -90,7 +65,7 @@ def consensus_labels(
     names = distinct("--labeller", labeller)
     if len(names) < 2:
         raise UserError(f"Consensus needs two or more models, got {', '.join(names)}: repeat --labeller.")
-    if synonyms and not model:
+    if synonyms and not options.model:
         raise UserError("--synonyms needs --model, which writes the sentences.")
     home = settings().home
     pairs = read_synonyms(synonyms) if synonyms else ()
@@ -99,15 +74,15 @@ def consensus_labels(
     searched, committee = opened(corpus, retriever, home)
     source = Path(queries).name.partition(".")[0] if Path(queries).is_file() else queries.partition(":")[0]
     name = f"consensus-labels/{source.replace('/', '-')}"
-    intake = take_in(name, items, dropped, of=queries, limit=limit, seed=seed)
+    intake = take_in(name, items, dropped, of=queries, limit=options.limit, seed=options.seed)
     say(f"{queries}: {intake.read:,} queries, {len(intake.items):,} are worked on; {len(searched):,} passages.")
     goes_by = Settings(
-        name=set_name(out),
+        name=set_name(options.out),
         license=license_,
         intake=intake,
         models=names,
         relevant=relevant,
-        expert=Expert(out=out, sample=sample, experts=experts, sheet=ratings),
+        expert=Expert(out=options.out, sample=sample, experts=experts, sheet=ratings),
         reranked=reranked,
     )
     models = {f"labelling_{number}": text for number, text in enumerate(names, 1)}
@@ -115,19 +90,7 @@ def consensus_labels(
         PIPELINE,
         intake,
         lambda results: finish(results, searched, goes_by),
-        Options(
-            out=out,
-            model=model or names[0],
-            base_url=base_url,
-            max_cost=max_cost,
-            max_tokens=max_tokens,
-            max_time=max_time,
-            concurrency=concurrency,
-            journal=journal,
-            display=display,
-            new=new,
-            as_json=as_json,
-        ),
+        replace(options, model=options.model or names[0]),
         parameters={
             "labellers": len(names),
             "top_k": top_k,

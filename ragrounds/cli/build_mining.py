@@ -6,34 +6,17 @@ from typing import Annotated
 
 import typer
 
-from ragrounds.cli.building import (
-    AsJson,
-    BaseUrl,
-    Concurrency,
-    Display,
-    JournalMode,
-    Limit,
-    MaxCost,
-    MaxTime,
-    MaxTokens,
-    ModelName,
-    New,
-    Options,
-    Out,
-    Seed,
-    carried_out,
-)
+from ragrounds.cli.building import Options, carried_out, with_options
 from ragrounds.cli.building_retrieval import Corpus, Experts, License, Reranked, Retriever, Sample, Sheet
 
 
+@with_options
 def relevance_mining(
     questions: Annotated[
         str, typer.Argument(help="Questions with answers: a benchmark, such as mirage/medqa, jsonl:FILE or sample.")
     ],
-    out: Out,
     corpus: Corpus,
     retriever: Retriever = None,
-    model: ModelName = None,
     panel: Annotated[
         list[str] | None,
         typer.Option(help="A small model (repeatable): a question that several of them answer is too easy."),
@@ -41,7 +24,6 @@ def relevance_mining(
     rewriter: Annotated[str | None, typer.Option(help="Makes questions without options. [default: --model]")] = None,
     reasoner: Annotated[str | None, typer.Option(help="Writes the reasoning paths. [default: --model]")] = None,
     grader: Annotated[str | None, typer.Option(help="Grades the documents. [default: --model]")] = None,
-    base_url: BaseUrl = None,
     top_k: Annotated[int, typer.Option(min=1, help="Documents that each retriever gives for each text.")] = 100,
     candidates: Annotated[int, typer.Option(min=1, help="Documents a question that are graded.")] = 100,
     most_right: Annotated[int, typer.Option(min=0, help="Of the panel may answer a question that is kept.")] = 1,
@@ -52,16 +34,8 @@ def relevance_mining(
     ratings: Sheet = None,
     reranked: Reranked = 0,
     license_: License = "not known",
-    limit: Limit = None,
-    seed: Seed = 0,
-    max_cost: MaxCost = None,
-    max_tokens: MaxTokens = None,
-    max_time: MaxTime = None,
-    concurrency: Concurrency = None,
-    journal: JournalMode = "reuse",
-    display: Display = None,
-    new: New = False,
-    as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """Find the documents that questions' answers rest on, as R2MED was made (Section 3.3, Appendix A).
 
@@ -91,11 +65,11 @@ def relevance_mining(
     searched, committee = opened(corpus, retriever, home)
     items, dropped = items_of(loaded, searched)
     name = f"relevance-mining/{loaded.name.replace('/', '-')}"
-    intake = take_in(name, items, dropped, of=questions, limit=limit, seed=seed)
+    intake = take_in(name, items, dropped, of=questions, limit=options.limit, seed=options.seed)
     say(f"{questions}: {intake.read:,} questions, {len(intake.items):,} are worked on; {len(searched):,} documents.")
-    expert = Expert(out=out, sample=sample, experts=experts, sheet=ratings)
+    expert = Expert(out=options.out, sample=sample, experts=experts, sheet=ratings)
     goes_by = Settings(
-        name=set_name(out),
+        name=set_name(options.out),
         license=license_,
         intake=intake,
         thresholds=thresholds,
@@ -109,19 +83,7 @@ def relevance_mining(
         PIPELINE,
         intake,
         lambda results: finish(results, searched, goes_by),
-        Options(
-            out=out,
-            model=model,
-            base_url=base_url,
-            max_cost=max_cost,
-            max_tokens=max_tokens,
-            max_time=max_time,
-            concurrency=concurrency,
-            journal=journal,
-            display=display,
-            new=new,
-            as_json=as_json,
-        ),
+        options,
         parameters={
             "panel": len(small),
             "most_right": most_right,

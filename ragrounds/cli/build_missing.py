@@ -7,30 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ragrounds.cli.building import (
-    AsJson,
-    BaseUrl,
-    Concurrency,
-    Display,
-    JournalMode,
-    Limit,
-    MaxCost,
-    MaxTime,
-    MaxTokens,
-    ModelName,
-    New,
-    Options,
-    Out,
-    Seed,
-    carried_out,
-)
+from ragrounds.cli.building import Options, carried_out, with_options
 
 
+@with_options
 def false_negatives(
     benchmark: Annotated[str, typer.Argument(help="Queries and judgements: beir:FOLDER or r2med:FOLDER.")],
-    out: Out,
-    model: ModelName = None,
-    base_url: BaseUrl = None,
     retriever: Annotated[str, typer.Option(help="What finds the documents (the paper: a dense one).")] = "bm25",
     split: Annotated[str, typer.Option(help="Which judgements of a BEIR folder.")] = "test",
     depth: Annotated[int, typer.Option(min=1, help="Documents of a query that are looked at.")] = 50,
@@ -44,16 +26,8 @@ def false_negatives(
     check: Annotated[int, typer.Option(min=0, help="False negatives in the experts' sheet; 0: no sheet.")] = 500,
     experts: Annotated[int, typer.Option(min=1, help="Columns for experts in that sheet.")] = 1,
     ratings: Annotated[Path | None, typer.Option(help="The sheet with the experts' decisions.")] = None,
-    limit: Limit = None,
-    seed: Seed = 0,
-    max_cost: MaxCost = None,
-    max_tokens: MaxTokens = None,
-    max_time: MaxTime = None,
-    concurrency: Concurrency = None,
-    journal: JournalMode = "reuse",
-    display: Display = None,
-    new: New = False,
-    as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """Estimate how many relevant documents a benchmark's labels miss, as CMedTEB did (Appendix E, Table 20).
 
@@ -78,36 +52,24 @@ def false_negatives(
     one_of("--language", language, ("en", "zh"))
     asked = query_set(benchmark, split=split)
     check_documents(asked, benchmark)
-    intake = query_items(asked, language=language, limit=limit, seed=seed)
+    intake = query_items(asked, language=language, limit=options.limit, seed=options.seed)
     say(f"{asked.name}: {intake.read:,} judged queries, {len(intake.items):,} are drawn.")
     with counting() as told:
         searcher = open_searcher(retriever, asked.corpus, settings().home, progress=told)
     finish = MissingFinish(
-        name=out.resolve().name,
+        name=options.out.resolve().name,
         asked=asked,
         benchmark=benchmark,
         intake=intake,
         bands=read_bands(bands, depth),
         relevant=relevant,
-        expert=Expert(out=out, sample=check, experts=experts, sheet=ratings),
+        expert=Expert(out=options.out, sample=check, experts=experts, sheet=ratings),
     )
     carried_out(
         PIPELINE,
         intake,
         finish,
-        Options(
-            out=out,
-            model=model,
-            base_url=base_url,
-            max_cost=max_cost,
-            max_tokens=max_tokens,
-            max_time=max_time,
-            concurrency=concurrency,
-            journal=journal,
-            display=display,
-            new=new,
-            as_json=as_json,
-        ),
-        parameters={"depth": depth, "sample": sample, "bands": bands, "at_once": at_once, "seed": seed},
+        options,
+        parameters={"depth": depth, "sample": sample, "bands": bands, "at_once": at_once, "seed": options.seed},
         searcher=searcher,
     )

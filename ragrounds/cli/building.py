@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
+import msgspec
 import typer
 from msgspec import Struct
 
@@ -36,17 +38,45 @@ AsJson = Annotated[bool, typer.Option("--json", help="The card as JSON on stdout
 class Options(Struct, frozen=True, kw_only=True):
     """The shared options of one command."""
 
-    out: Path
-    model: str | None
-    base_url: str | None
-    max_cost: float | None
-    max_tokens: int | None
-    max_time: float | None
-    concurrency: int | None
-    journal: str
-    display: str | None
-    new: bool
-    as_json: bool
+    out: Out
+    model: ModelName = None
+    base_url: BaseUrl = None
+    limit: Limit = None
+    seed: Seed = 0
+    max_cost: MaxCost = None
+    max_tokens: MaxTokens = None
+    max_time: MaxTime = None
+    concurrency: Concurrency = None
+    journal: JournalMode = "reuse"
+    display: Display = None
+    new: New = False
+    as_json: AsJson = False
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameter `options` becomes the shared options, as Typer reads them from its signature."""
+    fields = msgspec.structs.fields(Options)
+    hints = get_type_hints(Options, include_extras=True)
+    own = [each for each in inspect.signature(command, eval_str=True).parameters.values() if each.name != "options"]
+    shared = [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if each.required else each.default,
+            annotation=hints[each.name],
+        )
+        for each in fields
+    ]
+
+    def with_them(**given: Any) -> None:
+        options = Options(**{each.name: given.pop(each.name) for each in fields})
+        command(**given, options=options)
+
+    taken = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own] + shared
+    with_them.__name__, with_them.__doc__ = command.__name__, command.__doc__
+    with_them.__annotations__ = {each.name: each.annotation for each in taken}
+    with_them.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    return with_them
 
 
 def carried_out(
