@@ -154,7 +154,13 @@ def traffic_of(place: str) -> Traffic:
 def flows() -> list[Flow]:
     """Figures of every server that this process has asked, or another that told it so: one a server."""
     together: dict[str, Flow] = {}
-    here = [traffic.flow for asked in list(_traffic.values()) for traffic in list(asked.values())]
+    # A loop that is closed asks nobody any more, whenever it is collected.
+    here = [
+        traffic.flow
+        for loop, asked in list(_traffic.items())
+        if not loop.is_closed()
+        for traffic in list(asked.values())
+    ]
     for flow in [*here, *itertools.chain.from_iterable(list(_elsewhere.values()))]:
         before = together.get(flow.place)
         together[flow.place] = flow if before is None else before + flow

@@ -157,3 +157,15 @@ async def test_models_of_one_server_share_its_traffic(server: Running) -> None:
     assert [flow.place for flow in flows()] == [server.url]
     assert traffic_of(server.url).flow.flying == 0
     assert "rpm" not in models[0].spec
+
+
+def test_a_loop_that_is_closed_has_no_flow() -> None:
+    loop = asyncio.new_event_loop()
+
+    async def asks() -> None:
+        async with traffic_of("http://127.0.0.1:9/closed").call():
+            assert "http://127.0.0.1:9/closed" in [flow.place for flow in flows()]
+
+    loop.run_until_complete(asks())
+    loop.close()
+    assert "http://127.0.0.1:9/closed" not in [flow.place for flow in flows()]
