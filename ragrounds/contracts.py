@@ -35,7 +35,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     request: Struct
     """What was asked, to be shown in traces."""
     payer: bytes = b""
-    """A mark of the attempt that this call is paid for; empty: of none."""
+    """A mark of what this call is paid for (an attempt, a judging); empty: of nothing."""
 
 
 class Tool(Struct, frozen=True):

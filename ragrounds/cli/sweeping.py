@@ -15,13 +15,13 @@ def gc_command(
     dry_run: bool = typer.Option(False, "--dry-run", help="Only say what would be removed."),
     older_than: float = typer.Option(1.0, min=0, help="Hours: calls recorded later than that stay."),
     outside: bool = typer.Option(
-        False, "--outside", help="Also calls that no run made: of retrieve, build, judging broken off, older versions."
+        False, "--outside", help="Also calls that no run made: of retrieve, build, older versions."
     ),
     as_json: bool = typer.Option(False, "--json", help="What was removed, as JSON."),
 ) -> None:
     """Remove recorded calls and texts that no run, arena or judged score refers to.
 
-    What an unfinished attempt has paid for stays, so an interrupted run goes on without paying twice. All of it is one
+    What an unfinished attempt or judging has paid for stays, so what was interrupted goes on without paying twice. All of it is one
     transaction. While a run is going nothing is removed. A SQLite file gets smaller afterwards.
     """
     import sys

@@ -246,3 +246,24 @@ def test_the_live_line_counts_what_was_played(store, capsys):
     assert isinstance(counting, Counting)
     rows = [list(column.cells) for column in counting.table().columns]
     assert rows[1] == ["24-0-0", "12-0-12", "0-0-24"]
+
+
+async def test_what_a_broken_off_match_paid_is_on_the_bill_of_the_one_that_ends_it(store):
+    whole = Stage(store, [Scripted(lambda prompt, occurrence: by_strength(prompt) if occurrence else "?")], seed=1)
+    await whole.play()
+    cut = Stage(store, [judge := Scripted(lambda prompt, occurrence: "?", name="other")], seed=1)
+
+    def breaks(prompt, occurrence):
+        if occurrence and len(judge.requests) > 20:
+            raise StopRun("the judge is gone")
+        return by_strength(prompt) if occurrence else "?"
+
+    judge.say = breaks
+    with pytest.raises(StopRun, match="the judge is gone"):
+        await cut.play()
+    judge.say = lambda prompt, occurrence: by_strength(prompt) if occurrence else "?"
+    await cut.play()
+    assert sum(one.calls for one in cut.judgements) == sum(one.calls for one in whole.judgements)
+    for staged in (whole, cut):
+        paid = sum(one.spent for one in staged.judgements)
+        assert paid == pytest.approx(sum(one.cold for one in staged.judgements)) and paid > 0

@@ -26,6 +26,8 @@ from ragrounds.evals.grading.billing import made
 from ragrounds.evals.interrupting import interruptible
 from ragrounds.evals.judging.asking import FAILED, ask
 from ragrounds.evals.judging.pairs import show_pair
+from ragrounds.evals.judging.paying import Paying
+from ragrounds.evals.store.paying import playing
 from ragrounds.records import Question, Reply, Usage
 
 _ANSWER = 1024
@@ -65,7 +67,8 @@ class Player:
         if max_cost is not None:
             _check_prices(judges)
         self._arena, self._field, self._judges = arena, field, tuple(judges)
-        self._keeper, self._journal, self._prompts = keeper, journal, prompts
+        self._keeper, self._prompts = keeper, prompts
+        self._journal = Paying(journal, playing(arena.fingerprint))
         self._listener = listener
         self._max_cost = max_cost
         self._spending = Spending(Budget(tokens=max_tokens, seconds=max_seconds))

@@ -20,6 +20,8 @@ class Job(Struct, frozen=True):
     question: Question
     gold: Gold
     judge: Model
+    journal: Journal
+    """What the judge's calls go through."""
 
 
 class Gate(Protocol):
@@ -60,15 +62,14 @@ async def grade_attempts(
     Raises:
         ragrounds.errors.StopRun: the judge cannot be asked at all; the other gradings are cancelled.
     """
-    jobs = [Job(each, questions[each.question_id], golds[each.question_id], judge) for each in attempts]
-    graded = await grade_jobs(grader, jobs, journal, prompts, at_once=at_once, gate=Open(), done=done)
+    jobs = [Job(each, questions[each.question_id], golds[each.question_id], judge, journal) for each in attempts]
+    graded = await grade_jobs(grader, jobs, prompts, at_once=at_once, gate=Open(), done=done)
     return [grade for grade in graded if grade is not None]
 
 
 async def grade_jobs(
     grader: Grader,
     jobs: Sequence[Job],
-    journal: Journal,
     prompts: Prompts,
     *,
     at_once: int,
@@ -86,7 +87,7 @@ async def grade_jobs(
         async with free:
             if not gate.admits(job):
                 return None
-            grade = await grader.grade(job.attempt, job.question, job.gold, job.judge, journal, prompts)
+            grade = await grader.grade(job.attempt, job.question, job.gold, job.judge, job.journal, prompts)
             gate.hear(grade)
             done(grade)
             return grade

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Never, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.contracts import Entry, Journal, Model, Prompts
 from ragrounds.errors import StopRun, UserError
@@ -22,7 +23,9 @@ from ragrounds.evals.grading.panel import as_panel, by_majority
 from ragrounds.evals.grading.panel_run import PanelGradedRun, keep_panel
 from ragrounds.evals.grading.run import GradedRun, keep_grades
 from ragrounds.evals.grading.running import Job, Open, grade_jobs
+from ragrounds.evals.judging.paying import Paying
 from ragrounds.evals.scoring.long import read_long
+from ragrounds.evals.store.paying import judging
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Run, Score
 
@@ -75,24 +78,23 @@ async def grade_runs(
         sorted(filter(wanted, store.attempts(run)), key=lambda one: (places[one.question_id], one.epoch))
         for run in runs
     ]
+    paying = [Paying(journal, judging(run), store.graded(run)) for run in runs]
     jobs = {
-        (run, number, place): Job(one, by_id[one.question_id], golds[one.question_id], judge)
+        (run, number, place): Job(one, by_id[one.question_id], golds[one.question_id], judge, paying[run])
         for run, attempts in enumerate(tried)
         for number, one in enumerate(attempts)
         for place, judge in enumerate(judges)
     }
     order = sorted(jobs, key=lambda key: (places[jobs[key].question.id], jobs[key].attempt.epoch, key))
     gate = _Gate(Spending(budget))
-    found = await grade_jobs(
-        grader, [jobs[key] for key in order], journal, prompts, at_once=at_once, gate=gate, done=done
-    )
+    found = await grade_jobs(grader, [jobs[key] for key in order], prompts, at_once=at_once, gate=gate, done=done)
     grades = {key: grade for key, grade in zip(order, found, strict=True) if grade is not None}
     shut: dict[str, dict[Key, Job]] = defaultdict(dict)
     for key in order:
         if not gate.admits(jobs[key]):
             shut[jobs[key].question.id][key] = jobs[key]
     for of_one in shut.values():
-        grades |= await _recorded(grader, of_one, journal, prompts)
+        grades |= await _recorded(grader, of_one, prompts)
     kept: list[GradedRun | PanelGradedRun] = []
     for run, attempts in enumerate(tried):
         by_judge = [
@@ -143,13 +145,11 @@ async def _refuse() -> Never:
     raise StopRun("the budget is used up")
 
 
-async def _recorded(grader: Grader, jobs: Mapping[Key, Job], journal: Journal, prompts: Prompts) -> dict[Key, Grade]:
+async def _recorded(grader: Grader, jobs: Mapping[Key, Job], prompts: Prompts) -> dict[Key, Grade]:
     """The grades of a question's jobs where the journal holds all of their calls, else none."""
-    only = _Recorded(journal)
+    only = [replace(job, journal=_Recorded(job.journal)) for job in jobs.values()]
     try:
-        found = await grade_jobs(
-            grader, list(jobs.values()), only, prompts, at_once=1, gate=Open(), done=lambda grade: None
-        )
+        found = await grade_jobs(grader, only, prompts, at_once=1, gate=Open(), done=lambda grade: None)
     except StopRun:
         return {}
     return {key: grade for key, grade in zip(jobs, found, strict=True) if grade is not None}

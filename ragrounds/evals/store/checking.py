@@ -109,7 +109,7 @@ class Strange:
         for number, run in chosen.items():
             self._run(number, run)
         arenas = tuple(self._arenas({run.id for run in runs}))
-        self._marks.flush()
+        self._marks.of_payers()
         self._calls()
         self._marks.flush()
         self._texts()
@@ -169,6 +169,7 @@ class Strange:
             played = {system["run"] for system in arena["systems"] if system.get("run")}
             if not played or not played <= runs:
                 continue
+            self._marks.of_arena(row.fingerprint)
             for one in self._rows(schema.judgements, own(schema.judgements, "arena", row.number)):
                 self._marks.of_judgement(one)
             for _ in self._rows(schema.votes, own(schema.votes, "arena", row.number)):

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new
 from ragrounds.evals.store.packing import loose
-from ragrounds.evals.store.paying import payer
+from ragrounds.evals.store.paying import judging, payer, playing
 from ragrounds.evals.store.rows import Body
 from ragrounds.records import Called, Run
 
@@ -88,7 +88,9 @@ class Marks:
         self.mark(self.blobs, loose(row.request)[1] | loose(row.response)[1])
 
     def unfinished(self, number: int, run: Run, final: Iterable[str]) -> None:
-        """Marks of those who pay for the attempts of a run that are still to be made, or to be made again."""
+        """Who pays for a run without its being written what for: its attempts that are still to be made, or to be made
+        again, and its judging, which may have been broken off."""
+        self.mark(self.payers, [judging(run)])
         asked, made = schema.questions.c, schema.attempts.c
         for epoch in range(run.epochs):
             over = sa.exists().where(
@@ -100,9 +102,14 @@ class Marks:
             left = sa.select(asked.question_id).where(asked.set == run.questions, ~over)
             for row in stream(self.connection, left):
                 self.mark(self.payers, [payer(run, row.question_id, epoch)])
+
+    def of_arena(self, fingerprint: str) -> None:
+        """Who pays for the judging of an arena, which may have been broken off."""
+        self.mark(self.payers, [playing(fingerprint)])
+
+    def of_payers(self) -> None:
+        """The calls that all payers marked so far have paid."""
         self.flush()
-        if not self.count(self.payers):
-            return
         paid = sa.select(schema.calls.c.key).join(self.payers, schema.calls.c.payer == self.payers.c.mark)
         for row in stream(self.connection, paid):
             self.mark(self.calls, [bytes(row.key)])

@@ -41,7 +41,7 @@ calls = sa.Table(
     sa.Column("seconds", sa.Float, nullable=False),
     sa.Column("request", sa.LargeBinary, nullable=False),
     sa.Column("response", sa.LargeBinary, nullable=False),
-    sa.Column("payer", sa.LargeBinary, comment="the attempt that first made it; null: none, or made before version 2"),
+    sa.Column("payer", sa.LargeBinary, comment="who paid for it first; null: nobody, or made before version 2"),
     comment="The journal. It only adds.",
     sqlite_with_rowid=False,
 )

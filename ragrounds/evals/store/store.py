@@ -220,6 +220,12 @@ class Store:
         )
         return [row.actor for row in self._read(statement)]
 
+    def graded(self, run: Run) -> frozenset[str]:
+        """Keys of the judges' calls that are written for a run."""
+        used = schema.gradings
+        found = self._read(sa.select(used.c.key).where(used.c.run == self._number(run)))
+        return frozenset(bytes(row.key).hex() for row in found)
+
     # Recorded calls
 
     def texts(self, hashes: Iterable[bytes]) -> dict[bytes, str]:

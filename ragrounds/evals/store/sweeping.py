@@ -1,7 +1,8 @@
 """`gc`: what nothing in the store refers to any more is counted, and removed.
 
 A recorded call stays while an attempt, a judgement of an arena or a judged score refers to it, and while an attempt
-that is still to be made has paid for it: a run that was interrupted goes on without paying twice.
+that is still to be made has paid for it, or the judging of a run or an arena that is there: what was interrupted goes
+on without paying twice.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Swept(Struct, frozen=True, kw_only=True):
     recent: Heap
     """Calls that nothing refers to, left because they are too young."""
     outside: Heap
-    """Calls that nothing refers to, left because no run's attempt made them: queries of `retrieve`, `build`, judging
-    that was broken off, and all that an older version recorded."""
+    """Calls that nothing refers to, left because no attempt and no judging of a run made them: queries of `retrieve`,
+    `build`, and all that an older version recorded."""
 
 
 def sweep(
@@ -142,7 +143,9 @@ class _Sweep:
             self._run(number, run)
         for row in self._rows(sa.select(schema.judgements), "arenas"):
             self.marks.of_judgement(row)
-        self.marks.flush()
+        for fingerprint in self._connection.execute(sa.select(schema.arenas.c.fingerprint)).scalars():
+            self.marks.of_arena(fingerprint)
+        self.marks.of_payers()
         sets = set(self._connection.execute(sa.select(schema.questions.c.set).distinct()).scalars())
         self._sets = sorted(sets - {run.questions for run in known.values()})
         for row in self._rows(sa.select(schema.calls).where(~self._doomed), "recorded calls"):
