@@ -21,8 +21,8 @@ def gc_command(
 ) -> None:
     """Remove recorded calls and texts that no run, arena or judged score refers to.
 
-    What an unfinished attempt or judging has paid for stays, so what was interrupted goes on without paying twice. All of it is one
-    transaction. While a run is going nothing is removed. A SQLite file gets smaller afterwards.
+    What an unfinished attempt or judging has paid for stays, so what was interrupted goes on without paying twice. All
+    of it is one transaction. While a run is going nothing is removed. A SQLite file gets smaller afterwards.
     """
     import sys
 

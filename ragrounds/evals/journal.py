@@ -93,8 +93,8 @@ class StoreJournal:
         at, start = now(), time.perf_counter()
         response = storable(await make())
         seconds = round(time.perf_counter() - start, 4)
+        self.made += 1  # also where nobody waits for its commit any more
         known = await self._kept(entry, response, at, seconds)
-        self.made += 1
         if known and self.mode == "reuse" and (found := self._find(entry.key, type(response))) is not None:
             return found[0]  # another process was quicker: the trace names this key, and what it says counts
         return response
