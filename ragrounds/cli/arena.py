@@ -63,8 +63,8 @@ def play_command(
 
       ragrounds arena play direct cot_refine --reference --schedule adaptive --judge openai:gpt-4o --max-cost 5
     """
+    import asyncio
 
-    from ragrounds import loops
     from ragrounds.cli.arena_live import LiveArena
     from ragrounds.cli.common import open_store, say, settings
     from ragrounds.evals.arena.arena import Arena
@@ -135,7 +135,7 @@ def play_command(
                     await model.close()
                 recorded.close()
 
-        reason = loops.run(go())
+        reason = asyncio.run(go())
         say(f"Ended: {reason}. {recorded.made:,} calls made, {recorded.reused:,} answered from the journal.")
         _show(store, keeper, arena, field, replicates, as_json)
 

@@ -97,8 +97,8 @@ def carried_out(
         UserError: no model, a folder that is not ours, or nothing was kept.
         typer.Exit: 3 where some items failed; the same command tries them again.
     """
+    import asyncio
 
-    from ragrounds import loops
     from ragrounds.build.card import BuiltCard, made_by
     from ragrounds.build.counting import count
     from ragrounds.build.running import carry_out, plan_build, results
@@ -151,7 +151,7 @@ def carried_out(
                     await model.close()
                 journal.close()
 
-        ended = loops.run(go())
+        ended = asyncio.run(go())
         say(f"{journal.made:,} calls made, {journal.reused:,} answered from the journal.")
         if ended:
             say(f"Ended early: {ended}. The same command goes on.")

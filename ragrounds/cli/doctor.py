@@ -31,10 +31,11 @@ def doctor_command(
 
     Example: ragrounds doctor --model openai:NAME --base-url http://127.0.0.1:8000/v1
     """
+    import asyncio
     import importlib.util
     import platform
 
-    from ragrounds import __version__, loops
+    from ragrounds import __version__
     from ragrounds.cli.common import open_store, print_json, settings
     from ragrounds.models.opening import with_defaults
     from ragrounds.models.probing import probe
@@ -53,7 +54,7 @@ def doctor_command(
     extras = {name: importlib.util.find_spec(module) is not None for name, module in _EXTRAS.items()}
     probed = None
     if model is not None:
-        probed = loops.run(probe(with_defaults(model, {"base_url": base_url or chosen.base_url, "timeout": 60.0})))
+        probed = asyncio.run(probe(with_defaults(model, {"base_url": base_url or chosen.base_url, "timeout": 60.0})))
     if as_json:
         print_json({**facts, "extras": extras, "model": probed})
         return

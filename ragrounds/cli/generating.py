@@ -16,8 +16,8 @@ def generated_queries(way: str, retriever: str, asked: QuerySet, model: str | No
     Raises:
         UserError: no model was named, or no such way.
     """
+    import asyncio
 
-    from ragrounds import loops
     from ragrounds.cli.common import open_store, say, settings
     from ragrounds.cli.counting import counting
     from ragrounds.errors import UserError
@@ -48,7 +48,7 @@ def generated_queries(way: str, retriever: str, asked: QuerySet, model: str | No
                 await opened.close()
                 journal.close()
 
-        made = loops.run(go())
+        made = asyncio.run(go())
     say(
         f"{way}: {journal.made:,} calls made, {journal.reused:,} from the journal, {len(made.failed):,} queries failed."
     )

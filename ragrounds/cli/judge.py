@@ -71,8 +71,8 @@ def judge_command(
 
       ragrounds judge vanilla_rag --kind ragas --judge openai:gpt-4o --embedder 'dense[model="openai:NAME"]'
     """
+    import asyncio
 
-    from ragrounds import loops
     from ragrounds.cli.common import one_of, open_store, print_json, say, settings
     from ragrounds.cli.counting import counting
     from ragrounds.cli.judging import open_judges
@@ -124,7 +124,7 @@ def judge_command(
                     await model.close()
                 recorded.close()
 
-        made = loops.run(go())
+        made = asyncio.run(go())
         protocols = made.runs[0].protocols
         comparison = compare(store, found, protocols=protocols, common=len(found) > 1)
     if as_json:

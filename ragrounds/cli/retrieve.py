@@ -147,9 +147,9 @@ def _asked(benchmark: str, split: str, corpus: str | None) -> QuerySet:
 
 
 def _search(spec: str, asked: QuerySet, depth: int, keep: Keep | None, generated: Generated | None = None) -> Retrieved:
+    import asyncio
     from dataclasses import replace
 
-    from ragrounds import loops
     from ragrounds.cli.counting import counting
     from ragrounds.evals.retrieval.pools import completed, rerank_pools
     from ragrounds.evals.retrieval.running import retrieve as run_queries
@@ -174,7 +174,7 @@ def _search(spec: str, asked: QuerySet, depth: int, keep: Keep | None, generated
         searching = run_queries(
             searcher, asked.queries, depth, written=written, keep=keep, progress=partial(told, "searching")
         )
-        found = loops.run(searching)
+        found = asyncio.run(searching)
     if asked.pools:
         return replace(found, run=completed(found.run, asked.pools), left_out=0)
     return replace(found, unknown=len(unknown_documents(asked.judgements, searcher)))

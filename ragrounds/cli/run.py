@@ -87,11 +87,11 @@ def run_command(
     """
     given = dict(locals())
 
+    import asyncio
     from contextlib import ExitStack
 
     from msgspec.structs import asdict
 
-    from ragrounds import loops
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.cli.ordering import chosen_order, in_order
     from ragrounds.cli.piloting import Piloting
@@ -208,7 +208,7 @@ def run_command(
                     await opened.close()
                 recorded.close()
 
-        ended = loops.run(go())
+        ended = asyncio.run(go())
         if ended and not (watched and watched.reached()):
             say(f"Ended early: {ended}. All agents have answered the same questions; the same command goes on.")
         stopping = settle(store, watched, ended) if watched else None

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragrounds import loops
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import UserError
 from ragrounds.evals.judging.asking import ask
@@ -37,7 +36,7 @@ class Asking:
         Raises:
             StopRun: the model cannot be asked at all.
         """
-        return loops.run(self._all(asked))
+        return asyncio.run(self._all(asked))
 
     async def _all(self, asked: Sequence[Asked]) -> list[list[bool | None]]:
         from ragrounds.evals.journal import StoreJournal

@@ -6,6 +6,7 @@ encoders taking turns: what else the machine does falls on all of them.
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ragrounds import loops
 from ragrounds.errors import UserError
 from ragrounds.evals.retrieval.comparing import Comparison, compare
 from ragrounds.evals.retrieval.measures import means, measure
@@ -178,7 +178,7 @@ def _quality(run: Run, entry: Evaluation, specs: Mapping[str, str], told: Callab
         # Documents are encoded here, in the run's precision; queries, in a thread of their own, in full precision.
         with casting(run.training.device, run.training.precision):
             searcher = open_searcher(spec, asked.corpus, run.out, progress=partial(_about, told, label))
-        found = loops.run(retrieve(searcher, asked.queries, 10))
+        found = asyncio.run(retrieve(searcher, asked.queries, 10))
         each[name] = measure(asked.judgements, found.scores, [MEASURE])[MEASURE]
     return Quality(
         benchmark=asked.name,

@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 
-from ragrounds import loops
 from ragrounds.evals.spread.worker import Inbox, serve
 
 _HEAD = 4
@@ -67,7 +66,7 @@ class Pipe:
 async def open_pipes(count: int) -> list[Pipe]:
     """Start `count` workers.
 
-    Each has a session of its own: a Ctrl-C in the terminal reaches the leader alone, who decides.
+    Each leads a process group of its own: a Ctrl-C in the terminal reaches the leader alone, who decides.
     """
     return [
         Pipe(
@@ -75,7 +74,7 @@ async def open_pipes(count: int) -> list[Pipe]:
                 *(sys.executable, "-m", "ragrounds.evals.spread.pipes"),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                start_new_session=True,
+                process_group=0,
             ),
             f"worker {number}",
         )
@@ -89,7 +88,7 @@ def main() -> None:
     # What a graph of the user's own prints must not get between the frames, nor may it read them.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    loops.run(_main(incoming, outgoing))
+    asyncio.run(_main(incoming, outgoing))
 
 
 async def _main(incoming: int, outgoing: int) -> None:
