@@ -38,6 +38,7 @@ class StoreJournal:
         self._store = store
         self.mode = mode
         self._flying: dict[str, asyncio.Future[Any]] = {}
+        self._committing: dict[str, asyncio.Future[bool]] = {}
         self._reading: sa.Connection | None = None
         self._finding = ("", False)
         self._arrivals = Arrivals(store.home, store.place)
@@ -57,6 +58,8 @@ class StoreJournal:
                 continue  # the one who made the call was cancelled: somebody else makes it
             self.reused += 1
             return response, True
+        if (committing := self._committing.get(entry.key)) is not None:
+            await asyncio.shield(committing)  # who made the call was cancelled when its response was there
         if self.mode != "fresh":
             found = self._find(entry.key, kind)
             if found is not None:
@@ -114,13 +117,15 @@ class StoreJournal:
         if entry.kind == "search":  # nobody pays for it
             return await self._store.writer.write(rows)
         self._arrivals.note(entry.key, entry.payer, at, seconds, response)
-        try:
-            known = await self._store.writer.write(rows)
-        except asyncio.CancelledError:  # nobody waits for the commit any more, which comes all the same
-            self._arrivals.settled()
-            raise
-        self._arrivals.settled()
-        return known
+        committing = self._committing[entry.key] = self._store.writer.put(rows)
+
+        def done(commit: asyncio.Future[bool]) -> None:
+            del self._committing[entry.key]
+            if not commit.exception():
+                self._arrivals.settled()
+
+        committing.add_done_callback(done)
+        return await asyncio.shield(committing)
 
     def _recorded(self, keys: Iterable[str]) -> set[str]:
         """Those of some keys that the store holds."""

@@ -40,3 +40,27 @@ async def test_what_was_recorded_first_counts(tmp_path: Path, mode: Mode) -> Non
     assert recorded is not None
     texts = {first.text, second.text}
     assert texts == ({recorded[1].text} if mode == "reuse" else {"first", "second"})
+
+
+async def test_a_call_that_was_cancelled_when_its_response_was_there_is_not_made_again(tmp_path: Path) -> None:
+    request = Request(messages=(Message("user", "How?"),))
+    entry = Entry(key="ab" * 32, kind="model", actor="test:model", request=request)
+    there, made = asyncio.Event(), 0
+
+    async def make() -> Reply:
+        nonlocal made
+        made += 1
+        there.set()
+        return Reply(text=f"reply {made}")
+
+    with Store(tmp_path) as store:
+        journal = StoreJournal(store)
+        cancelled = asyncio.create_task(journal.once(entry, make, Reply))
+        await there.wait()
+        cancelled.cancel()
+        reply, cached = await journal.once(entry, make, Reply)
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        journal.close()
+    assert (made, reply.text, cached) == (1, "reply 1", True)
+    assert not list((tmp_path / "arrivals").rglob("*@*"))

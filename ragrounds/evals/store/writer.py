@@ -66,7 +66,12 @@ class Writer:
         self._thread.start()
 
     async def write(self, prepare: Prepare) -> bool:
-        """Return when the rows of `prepare()` are committed. `prepare` runs in the writer's thread.
+        """Return when the rows of `prepare()` are committed, as :meth:`put` says; they are also where nobody waits for
+        it any more."""
+        return await asyncio.shield(self.put(prepare))
+
+    def put(self, prepare: Prepare) -> asyncio.Future[bool]:
+        """Have the rows of `prepare()` committed. `prepare` runs in the writer's thread.
 
         Returns:
             Whether some call that was committed just now, not necessarily of these rows, stood in the journal
@@ -78,7 +83,7 @@ class Writer:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[bool] = loop.create_future()
         self._queue.put(_Item(prepare, loop, done))
-        return await asyncio.shield(done)
+        return done
 
     def close(self) -> None:
         """Commit what is waiting and end the thread."""
