@@ -80,10 +80,23 @@ class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Texts whose vectors' mean is searched for in place of the query, by a retriever that can."""
 
 
+class Used(Struct, frozen=True):
+    """Vectors that a search had made by a server."""
+
+    model: str
+    """As a price list names it: ``provider:model``."""
+    tokens: int | None
+    """``None``: the server did not say."""
+    hosted: bool
+    """By the provider; else by a server that the user named."""
+
+
 class SearchResult(Struct, frozen=True):
     """What a search returned, best first."""
 
     passages: tuple[Passage, ...]
+    used: tuple[Used, ...] = ()
+    """What it may have to be paid for."""
 
 
 @runtime_checkable

@@ -57,7 +57,7 @@ def plan_build(
     agent = pipeline.agent(parameters, models)
     opened: dict[str, Model] = open_models(agent, model, {}, prices, defaults)
     run = begun_run(store, intake.items, agent, opened, searcher, 1, new)
-    return Strand(run, agent, opened, searcher)
+    return Strand(run, agent, opened, searcher, prices)
 
 
 async def carry_out(

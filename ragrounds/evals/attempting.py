@@ -88,6 +88,7 @@ def _session(strand: Strand, piece: Piece, journal: StoreJournal) -> Session:
         parameters=strand.agent.parameters,
         models=strand.models,
         searcher=strand.searcher,
+        prices=strand.prices,
         prompts=PromptFolder(strand.agent.card.prompts),
         journal=journal,
         limits=strand.agent.card.limits,

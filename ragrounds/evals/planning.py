@@ -98,7 +98,7 @@ def plan(
         else:
             again = Asked(asked.folder, (*asked.options, "--agent", text)) if asked else None
             run = begun_run(store, benchmark, *parts, epochs, new, again)
-        strands.append(Strand(run, *parts))
+        strands.append(Strand(run, *parts, recipe.prices))
     return strands
 
 

@@ -34,6 +34,7 @@ from ragrounds.contracts import (
 from ragrounds.errors import UserError
 from ragrounds.evals.trail import AttemptEnded, Trail
 from ragrounds.models.faults import CallFailed
+from ragrounds.models.prices import Price, embedding_price
 from ragrounds.records import (
     Fault,
     Message,
@@ -42,8 +43,10 @@ from ragrounds.records import (
     Question,
     Reply,
     Stem,
+    Usage,
 )
 from ragrounds.specs import Value
+from ragrounds.tools.using import hearing
 
 _ANSWER = 1024
 """Tokens left for the answer in a model's window where nothing else is set."""
@@ -66,6 +69,8 @@ class Session(Trail):
     searcher: Searcher | None
     prompts: Prompts
     journal: Journal
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """The user's own, for what the searcher uses."""
     question_only: bool = True
     """Once the options have been read, nothing is searched and no query is written any more."""
     payer: bytes = b""
@@ -169,9 +174,12 @@ class Session(Trail):
         at, start = time.time(), time.perf_counter()
 
         async def found() -> SearchResult:
-            if mean and isinstance(searcher, MeanSearcher):
-                return SearchResult(tuple(await searcher.search_mean(mean, k)))
-            return SearchResult(tuple(await searcher.search(query.text, k)))
+            with hearing() as used:
+                if mean and isinstance(searcher, MeanSearcher):
+                    passages = await searcher.search_mean(mean, k)
+                else:
+                    passages = await searcher.search(query.text, k)
+            return SearchResult(tuple(passages), tuple(used))
 
         try:
             result, cached = await self.journal.once(entry, found, SearchResult)
@@ -179,7 +187,9 @@ class Session(Trail):
             self._record(step, entry, node, "searching", at, start, faults=error.faults, error=error.message)
             raise
         ids = tuple(passage.id for passage in result.passages)
-        self._record(step, entry, node, "searching", at, start, cached, price=0.0, passages=ids)
+        price = self._price(result)
+        self._record(step, entry, node, "searching", at, start, cached, price=price, passages=ids)
+        self._add(Usage(), price, cached)
         self._passages.update({passage.id: passage for passage in result.passages})
         return result.passages
 
@@ -229,6 +239,14 @@ class Session(Trail):
     def cut(self, text: str, tokens: int, *, role: str = "answering") -> str:
         """The longest beginning of a text that has at most `tokens` tokens."""
         return self._model(role).cut(text, tokens)
+
+    def _price(self, result: SearchResult) -> float | None:
+        """Dollars of a search; ``None``: not known."""
+        total: float | None = 0.0
+        for used in result.used:
+            price = embedding_price(used.model, used.tokens, self.prices, hosted=used.hosted)
+            total = None if total is None or price is None else total + price
+        return total
 
     def _model(self, role: str) -> Model:
         return self.models.get("reader" if role == "reading" else role) or self.models["model"]

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ragrounds.agents.agent import Agent
 from ragrounds.contracts import Model, Scorer, Searcher
+from ragrounds.models.prices import Price
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
 FINAL: frozenset[str] = frozenset({"completed", "refused", "capped"})
@@ -23,6 +24,8 @@ class Strand(Struct, frozen=True):
     agent: Agent
     models: Mapping[str, Model]
     searcher: Searcher | None
+    prices: Mapping[str, Price] = {}
+    """The user's own, for what the searcher uses; models have theirs."""
 
 
 class Piece(Struct, frozen=True):

@@ -104,6 +104,26 @@ def _listed(provider: str, model: str, given: int, written: int, cached: int) ->
         return None
 
 
+def embedding_price(
+    model: str, tokens: int | None, prices: Mapping[str, Price], *, hosted: bool = True
+) -> float | None:
+    """Dollars of vectors that a server made; ``None`` where they are not known.
+
+    Args:
+        model: ``provider:model``.
+        tokens: of the texts.
+        prices: the user's own.
+        hosted: by the provider itself, whose prices are listed.
+    """
+    usage = None if tokens is None else Usage(input=tokens)
+    if model in prices:
+        return prices[model].of(usage)
+    if usage is None or not hosted:
+        return None
+    provider, _, name = model.partition(":")
+    return listed_price(provider, name, usage)
+
+
 def listed_window(provider: str, model: str) -> int | None:
     """The model's context window in tokens by genai-prices' list; ``None`` where it does not know it."""
     import genai_prices

@@ -6,9 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from ragrounds.contracts import Used
 from ragrounds.errors import UserError
 from ragrounds.tools.embedding import Encoding, Vectors, finished, joined
 from ragrounds.tools.importing import imported
+from ragrounds.tools.using import tell
 
 _BATCH = 128
 
@@ -44,9 +46,12 @@ class OpenAIEmbedder(_Joined):
         key = os.environ.get("OPENAI_API_KEY", "none")
         self._client = OpenAI(base_url=encoding.base_url or None, api_key=key, max_retries=5)
         self._model = encoding.model.removeprefix("openai:")
+        self._hosted = not encoding.base_url
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        return self.metered(texts)[0]
+        vectors, tokens = self.metered(texts)
+        tell(Used(f"openai:{self._model}", tokens, self._hosted))
+        return vectors
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
         return self._vectors(self._prefixed(documents))[0]

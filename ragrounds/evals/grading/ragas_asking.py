@@ -25,7 +25,7 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.judging.asking import REFUSED, TRIES, call
 from ragrounds.evals.judging.parsing import CUT, EMPTY, objects, spoken
 from ragrounds.models.faults import CallFailed
-from ragrounds.models.prices import Price, listed_price
+from ragrounds.models.prices import Price, embedding_price
 from ragrounds.records import Call, Message, Reply, Usage
 from ragrounds.tools.embedding import Metered
 from ragrounds.tools.naming import NamedEmbedder
@@ -197,20 +197,14 @@ class AskedEmbedder:
                 seconds=round(time.perf_counter() - start, 4),
                 cached=cached,
                 usage=usage,
-                cold=self._price(usage) if made else 0.0,
+                cold=self._price(made.tokens) if made else 0.0,
                 error=error,
             )
         )
 
-    def _price(self, usage: Usage | None) -> float | None:
+    def _price(self, tokens: int | None) -> float | None:
         """Dollars; a model in this process has no bill, one behind an unknown server an unknown one."""
         remote = self._named.remote
         if not remote:
             return 0.0
-        if usage is None:
-            return None
-        if remote in self._prices:
-            return self._prices[remote].of(usage)
-        if self._named.encoding.base_url:
-            return None
-        return listed_price("openai", remote.removeprefix("openai:"), usage)
+        return embedding_price(remote, tokens, self._prices, hosted=not self._named.encoding.base_url)

@@ -158,7 +158,7 @@ def _strands(hello: Hello) -> list[Strand]:
                 f"The agent {one.agent.spec!r} differs on {os.uname().nodename} from what the run {run.id} was planned "
                 f"with, in: {', '.join(differing)}. Every machine needs the same version, prompts, graphs and corpora."
             )
-        strands.append(Strand(run, one.agent, one.models, one.searcher))
+        strands.append(Strand(run, one.agent, one.models, one.searcher, hello.recipe.prices))
     return strands
 
 

@@ -1,0 +1,69 @@
+"""What a search costs: a query's vector from a server has a price, or an unknown one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+from tests.servers.process import Running
+from tests.servers.ragas_server import ragas_server
+
+TOKENS = 10
+"""What the server counts for each text."""
+
+
+@pytest.fixture(scope="module")
+def embedding() -> Iterator[Running]:
+    with ragas_server() as running:
+        yield running
+
+
+def priced(home: Path, dollars: float) -> None:
+    home.mkdir()
+    (home / "prices.toml").write_text(f'["openai:letters"]\ninput = {dollars}\noutput = 0.0\n')
+
+
+def run(cli: Cli, embedding: Running, model: str, *more: str, limit: int = 8) -> None:
+    retriever = f'dense[model="openai:{model}",base_url="{embedding.url}"]'
+    agent = f"vanilla_rag[retriever={retriever}]"
+    done = cli("run", "--agent", agent, "--limit", str(limit), "--display", "none", *more)
+    assert done.returncode == 0, done.stderr
+
+
+def searching(cli: Cli) -> dict[str, float | None]:
+    told = json.loads(cli("ledger", "--by", "role", "--json").stdout)
+    (line,) = [line for line in told["lines"] if line["role"] == "searching"]
+    return {**line, "whole": told["total"]["cold"]}
+
+
+def test_a_vector_is_paid_for_at_the_users_price(cli: Cli, home: Path, embedding: Running) -> None:
+    priced(home, 2.0)
+    run(cli, embedding, "letters")
+    first = searching(cli)
+    assert first["calls"] == 8
+    assert first["spent"] == first["cold"] == first["whole"] == pytest.approx(8 * TOKENS * 2 / 1e6)
+    run(cli, embedding, "letters", "--new")
+    both = searching(cli)
+    assert (both["spent"], both["cold"]) == (first["spent"], pytest.approx(2 * 8 * TOKENS * 2 / 1e6))
+
+
+def test_what_a_server_of_ones_own_charges_is_unknown_until_it_is_said(cli: Cli, embedding: Running) -> None:
+    run(cli, embedding, "letters")
+    found = searching(cli)
+    assert (found["spent"], found["cold"], found["unpriced"]) == (None, None, 8)
+
+
+def test_a_budget_counts_it(cli: Cli, home: Path, embedding: Running) -> None:
+    priced(home, 1000.0)
+    run(cli, embedding, "letters", "--max-cost", "0.035", "--concurrency", "1", "--yes")
+    assert searching(cli)["calls"] == 4
+
+
+def test_a_retriever_in_this_process_costs_nothing(cli: Cli) -> None:
+    done = cli("run", "--agent", "vanilla_rag", "--limit", "3", "--display", "none")
+    assert done.returncode == 0, done.stderr
+    assert searching(cli)["cold"] == 0.0
