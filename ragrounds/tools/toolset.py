@@ -7,9 +7,10 @@ marker, a tag, a template — can be taken for a part of the answer's form.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 from pydantic import BaseModel, Field
 
 from ragrounds.contracts import Journal, Library, Searcher
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
     from ragrounds.tools.web.fetching import Fetcher
-    from ragrounds.tools.web.literature import PubMed
-    from ragrounds.tools.web.providers import Provider
+    from ragrounds.tools.web.literature import Article, PubMed
+    from ragrounds.tools.web.providers import Hit, Provider
 
+H = TypeVar("H")
 MOST = 100
 PAGE = 20_000
 """Characters of a page or a document that a tool gives at once."""
@@ -90,33 +92,15 @@ def corpus_read(library: Library, journal: Journal | None = None) -> BaseTool:
 def web_search(provider: Provider, journal: Journal | None = None) -> BaseTool:
     """The tool ``web_search``: titles, addresses and snippets."""
 
-    async def search(query: str, k: int = 5) -> tuple[str, list[Passage]]:
-        from ragrounds.tools.web.providers import SearchFailed
+    def passage(hit: Hit) -> Passage:
+        return Passage(
+            id=hit.url, document=hit.url, title=hit.title, text=hit.snippet, corpus="web", retriever=provider.spec
+        )
 
-        async def make() -> Found:
-            try:
-                hits = await provider.search(query, k)
-            except SearchFailed as problem:
-                return Found(_shown({"error": str(problem)}))
-            passages = [
-                Passage(
-                    id=hit.url,
-                    document=hit.url,
-                    title=hit.title,
-                    text=hit.snippet,
-                    corpus="web",
-                    score=1 / rank,
-                    rank=rank,
-                    retriever=provider.spec,
-                )
-                for rank, hit in enumerate(hits, 1)
-            ]
-            rows = [{"url": hit.url, "title": hit.title, "snippet": hit.snippet} for hit in hits]
-            return Found(_shown(rows), tuple(passages))
+    def row(hit: Hit) -> dict[str, Any]:
+        return {"url": hit.url, "title": hit.title, "snippet": hit.snippet}
 
-        return await _answer(journal, provider.spec, ToolRequest(tool="web_search", query=query, k=k), make)
-
-    return _tool("web_search", "Search the web.", SearchArguments, search)
+    return _searching("web_search", "Search the web.", provider.spec, provider.search, passage, row, journal)
 
 
 def fetch_page(fetcher: Fetcher, journal: Journal | None = None) -> BaseTool:
@@ -151,32 +135,45 @@ def fetch_page(fetcher: Fetcher, journal: Journal | None = None) -> BaseTool:
 def literature_search(pubmed: PubMed, journal: Journal | None = None) -> BaseTool:
     """The tool ``literature_search``: titles and abstracts of PubMed."""
 
+    def passage(one: Article) -> Passage:
+        return Passage(
+            id=one.pmid, document=one.pmid, title=one.title, text=one.abstract, corpus="pubmed", retriever=pubmed.spec
+        )
+
+    return _searching(
+        "literature_search",
+        "Search PubMed for articles.",
+        pubmed.spec,
+        pubmed.search,
+        passage,
+        msgspec.to_builtins,
+        journal,
+    )
+
+
+def _searching(
+    name: str,
+    about: str,
+    actor: str,
+    find: Callable[[str, int], Awaitable[Sequence[H]]],
+    passage: Callable[[H], Passage],
+    row: Callable[[H], dict[str, Any]],
+    journal: Journal | None,
+) -> BaseTool:
     async def search(query: str, k: int = 5) -> tuple[str, list[Passage]]:
         from ragrounds.tools.web.providers import SearchFailed
 
         async def make() -> Found:
             try:
-                articles = await pubmed.search(query, k)
+                hits = await find(query, k)
             except SearchFailed as problem:
                 return Found(_shown({"error": str(problem)}))
-            passages = [
-                Passage(
-                    id=one.pmid,
-                    document=one.pmid,
-                    title=one.title,
-                    text=one.abstract,
-                    corpus="pubmed",
-                    score=1 / rank,
-                    rank=rank,
-                    retriever=pubmed.spec,
-                )
-                for rank, one in enumerate(articles, 1)
-            ]
-            return Found(_shown([msgspec.to_builtins(one) for one in articles]), tuple(passages))
+            ranked = [replace(passage(hit), score=1 / rank, rank=rank) for rank, hit in enumerate(hits, 1)]
+            return Found(_shown([row(hit) for hit in hits]), tuple(ranked))
 
-        return await _answer(journal, pubmed.spec, ToolRequest(tool="literature_search", query=query, k=k), make)
+        return await _answer(journal, actor, ToolRequest(tool=name, query=query, k=k), make)
 
-    return _tool("literature_search", "Search PubMed for articles.", SearchArguments, search)
+    return _tool(name, about, SearchArguments, search)
 
 
 def _tool(name: str, about: str, arguments: type[BaseModel], run: Callable[..., Awaitable[Any]]) -> BaseTool:
