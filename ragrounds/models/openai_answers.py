@@ -3,71 +3,19 @@
 from __future__ import annotations
 
 import email.utils
-import json
 import time
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from ragrounds.errors import StopRun
+from ragrounds.models import openai_forms as forms
 from ragrounds.models.context_lengths import TooLong, too_long
 from ragrounds.models.faults import CallFailed, Transient, redacted
+from ragrounds.models.openai_forms import Completion, Message, decoded
+from ragrounds.models.openai_streams import put_together
 from ragrounds.models.transport import Answered
 from ragrounds.records import Reply, ToolCall, Usage
-from ragrounds.texts import wellformed_all
-
-
-class _Function(Struct):
-    name: str = ""
-    arguments: str | None = None
-
-
-class _ToolCall(Struct):
-    id: str | None = None
-    function: _Function | None = None
-
-
-class _Message(Struct):
-    content: str | None = None
-    tool_calls: list[_ToolCall] | None = None
-    refusal: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-
-
-class _Choice(Struct):
-    message: _Message | None = None
-    text: str | None = None
-    """In place of `message`, from the completions API."""
-    finish_reason: str | None = None
-    stop_reason: str | int | None = None
-
-
-class _PromptDetails(Struct):
-    cached_tokens: int | None = None
-
-
-class _OutputDetails(Struct):
-    reasoning_tokens: int | None = None
-
-
-class _Usage(Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int | None = 0
-    prompt_tokens_details: _PromptDetails | None = None
-    completion_tokens_details: _OutputDetails | None = None
-
-
-class _Completion(Struct):
-    choices: list[_Choice] | None = None
-    usage: _Usage | None = None
-    model: str | None = None
-    error: Any = None
-
-
-_decoder = msgspec.json.Decoder(_Completion)
 
 
 def read_reply(body: bytes, content_type: str) -> Reply:
@@ -79,12 +27,18 @@ def read_reply(body: bytes, content_type: str) -> Reply:
     Raises:
         Transient: the body is not a chat completion (a proxy's page, cut or malformed JSON).
     """
+    if "event-stream" in content_type:
+        return _reply(put_together(body), body)
     if "json" not in content_type and not body.lstrip().startswith(b"{"):
         raise Transient("malformed", f"expected JSON, got {content_type or 'no content type'}: {_start(body)}", 200)
     try:
-        completion = _decoded(body)
-    except (msgspec.DecodeError, ValueError) as error:
+        completion = decoded(body)
+    except ValueError as error:
         raise Transient("malformed", f"not a chat completion ({error}): {_start(body)}", 200) from error
+    return _reply(completion, body)
+
+
+def _reply(completion: Completion, body: bytes) -> Reply:
     if completion.choices is None:
         what = completion.error if completion.error is not None else "no 'choices'"
         raise Transient("malformed", f"not a chat completion: {redacted(str(what))[:300]}", 200)
@@ -92,7 +46,7 @@ def read_reply(body: bytes, content_type: str) -> Reply:
     if not completion.choices:
         return Reply(text="", finish="none", usage=usage, model=model)
     choice = completion.choices[0]
-    message = _Message(content=choice.text) if choice.message is None else choice.message
+    message = Message(content=choice.text) if choice.message is None else choice.message
     if choice.message is None and choice.text is None:
         raise Transient("malformed", f"not a chat completion (a choice without a message): {_start(body)}", 200)
     finish = choice.finish_reason or "stop"
@@ -107,21 +61,11 @@ def read_reply(body: bytes, content_type: str) -> Reply:
         # vLLM names the stop string that it cut off.
         stopped_at=choice.stop_reason if isinstance(choice.stop_reason, str) else "",
         calls=tuple(
-            ToolCall(call.id or "", call.function.name, call.function.arguments or "")
+            ToolCall(call.id or "", call.function.name or "", call.function.arguments or "")
             for call in message.tool_calls or ()
             if call.function is not None
         ),
     )
-
-
-def _decoded(body: bytes) -> _Completion:
-    try:
-        return _decoder.decode(body)
-    except msgspec.DecodeError:
-        # Models write lone surrogates as JSON escapes, which only the standard library reads.
-        if b"\\ud" not in body.lower():
-            raise
-        return msgspec.convert(wellformed_all(json.loads(body)), _Completion)
 
 
 def read_error(answered: Answered, model: str, base_url: str | None, key: str) -> Reply:
@@ -184,7 +128,7 @@ def _said(answered: Answered, key: str) -> tuple[str, str, dict[str, object]]:
     return code, redacted(" ".join(message.split()), key)[:500], fields
 
 
-def _usage(usage: _Usage | None) -> Usage | None:
+def _usage(usage: forms.Usage | None) -> Usage | None:
     if usage is None:
         return None
     prompt, output = usage.prompt_tokens_details, usage.completion_tokens_details

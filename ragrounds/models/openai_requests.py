@@ -45,6 +45,8 @@ def body_of(options: ModelOptions, request: Request) -> tuple[str, dict[str, Any
             body["web_search_options"] = {}
     if stops:
         body["stop"] = stops
+    if options.serving.stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
     return COMPLETIONS if options.card else CHAT, body
 
 

@@ -26,6 +26,7 @@ from aiohttp import web
 from tests.servers.faults import misbehave
 from tests.servers.prefixes import PrefixCache
 from tests.servers.recorded import Recorded
+from tests.servers.streams import events
 
 
 class Server:
@@ -42,7 +43,7 @@ class Server:
         self.asked: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.tries: Counter[str] = Counter()
-        self.begun = 0
+        self.begun = self.streamed = 0
         self.keys_seen: set[str] = set()
         self.log = options.log.open("a", buffering=1) if options.log else None
         self.port: int = options.port
@@ -69,10 +70,15 @@ class Server:
             texts = self.recorded.replies(model.removeprefix("recorded-"), prompt)
         else:
             texts = [fixed_reply(prompt) + filler(digest, self.reply_bytes)]
-        body = completion(texts, model, prompt, cached=cached)
-        response = web.Response(body=body, content_type="application/json")
+        answer = completion(texts, model, prompt, cached=cached)
+        response: web.StreamResponse = web.Response(body=answer, content_type="application/json")
+        if body.get("stream"):
+            self.streamed += 1
+            response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         try:
             await response.prepare(request)
+            for event in events(answer) if body.get("stream") else ():
+                await response.write(event)
             await response.write_eof()
         except ConnectionError:  # the client was killed: this answer did not arrive
             return response
@@ -92,6 +98,7 @@ class Server:
                 "asked": sum(self.asked.values()),
                 "answered": sum(self.answered.values()),
                 "prompts": len(self.asked),
+                "streamed": self.streamed,
                 "answered_twice": sorted(key for key, count in self.answered.items() if count > 1),
                 "violations": self.recorded.violations if self.recorded else [],
                 "checked": dict(self.recorded.checked) if self.recorded else {},
