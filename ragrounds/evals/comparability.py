@@ -26,14 +26,21 @@ _LONG = ("facts", "rouge-l", "equivalent", "comprehensiveness", "contradiction",
 
 
 def shown(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """The protocols to show where none is named, of those given with their datasets: the usual ones, and any other
-    whose questions none of the usual ones scores."""
-    covered = {(_kind(name), dataset) for name, found in datasets.items() if name in SHOWN for dataset in found}
+    """The protocols to show where none is named, of those given with the datasets that they score: the usual ones, and
+    any other whose questions none of the usual ones scores. One without a dataset has nothing to show."""
+    scoring = {name: tuple(found) for name, found in datasets.items()}
+    covered = {(_kind(name), dataset) for name, found in scoring.items() if name in SHOWN for dataset in found}
     return tuple(
         name
-        for name, found in datasets.items()
-        if name in SHOWN or any((_kind(name), dataset) not in covered for dataset in found)
+        for name, found in scoring.items()
+        if any(name in SHOWN or (_kind(name), dataset) not in covered for dataset in found)
     )
+
+
+def computed(protocol: str) -> bool:
+    """Whether a protocol's scores are computed: such a score has no value where a question has nothing to score by
+    (``facts`` without listed facts). A judge's score without a value is a failure of the judge."""
+    return protocol in SCORERS
 
 
 def in_order(protocols: Collection[str]) -> list[str]:

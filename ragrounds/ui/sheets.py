@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds.evals.comparability import shown, telling
+from ragrounds.evals.comparability import computed, shown, telling
 from ragrounds.evals.comparison import Comparison, ProtocolTable, Row
 from ragrounds.evals.figures import Figure, Paired
 from ragrounds.evals.tally import OUTCOMES
@@ -128,8 +128,10 @@ def outcome_sheet(comparison: Comparison, protocols: Sequence[str] = ()) -> Shee
 
 def outcomes(comparison: Comparison, protocols: Sequence[str] = ()) -> dict[str, Counter[str]]:
     """Run → outcomes over all its questions: choices by the strict protocol (the published one hides them), other
-    questions by their own."""
+    questions by their own. Where none is named, answers that no shown protocol scores are counted all the same."""
     tables = _shown(comparison, protocols)
+    if not protocols:
+        tables += [table for table in comparison.tables if table not in tables]
     once = telling({table.protocol: list(table.lines[0].datasets) for table in tables})
     counted: dict[str, Counter[str]] = {}
     for table in tables:
@@ -140,8 +142,17 @@ def outcomes(comparison: Comparison, protocols: Sequence[str] = ()) -> dict[str,
 
 
 def _shown(comparison: Comparison, protocols: Sequence[str]) -> list[ProtocolTable]:
-    wanted = protocols or shown({table.protocol: list(table.lines[0].datasets) for table in comparison.tables})
+    wanted = protocols or shown({table.protocol: _scored(table) for table in comparison.tables})
     return [table for table in comparison.tables if table.protocol in wanted]
+
+
+def _scored(table: ProtocolTable) -> list[str]:
+    """The datasets in which a table has something to show: by a judge all, otherwise those with a value of any run."""
+    return [
+        name
+        for name in table.lines[0].datasets
+        if not computed(table.protocol) or any(line.datasets[name].n for line in table.lines)
+    ]
 
 
 def pair_sheet(table: ProtocolTable, numbers: Mapping[str, str]) -> Sheet:

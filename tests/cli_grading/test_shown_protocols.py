@@ -1,5 +1,7 @@
 """Which protocols tables show where none is named."""
 
+import json
+
 from ragrounds.evals.comparability import shown, telling
 from ragrounds.evals.comparison import compare
 from ragrounds.records import Question, Score
@@ -33,3 +35,36 @@ def test_a_judged_run_is_shown(tmp_path):
         found = compare(store, [run])
     assert [table.protocol for table, _ in distinct_tables(found)] == ["equivalent"]
     assert outcomes(found)[run.id].total() == 4
+
+
+def test_what_scored_nothing_is_not_shown_and_covers_nothing():
+    assert shown({"facts": [], "rouge-l": ["q"]}) == ("rouge-l",)
+    assert shown({"facts": ["a"], "rouge-l": ["a", "q"]}) == ("facts", "rouge-l")
+    assert shown({"strict": []}) == ()
+
+
+def test_reference_answers_without_facts_have_a_figure(command, tmp_path):
+    lines = [{"id": str(n), "question": f"Why {n}?", "answer": "Because of heparin."} for n in range(2)]
+    (tmp_path / "q.jsonl").write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
+    asked = ("--benchmark", "jsonl:q.jsonl", "--agent", "direct", "--model", "baseline:extractive", "--display", "none")
+    for words in (("run", *asked), ("compare", "direct"), ("score", "direct")):
+        told = command(*words)
+        assert told.returncode == 0, told.stderr
+        assert "rouge-l: " in told.stdout
+        assert "facts: " not in told.stdout
+        assert "missing" not in told.stdout
+    assert "0 (2 missing)" in command("compare", "direct", "--protocol", "facts").stdout
+
+
+def test_a_judge_that_gave_no_verdict_is_shown(tmp_path):
+    from ragrounds.evals.store.store import Store
+
+    asked = [Question(id=f"k/{n}", benchmark="k", text=f"{n}?", kind="long") for n in range(2)]
+    with Store(tmp_path) as store:
+        run = add_run(store, "one", asked, [None, None], protocol="equivalent")
+        store.add_scores(
+            run, [Score(question_id=q.id, epoch=0, protocol="facts", value=None, reading="answered") for q in asked]
+        )
+        found = compare(store, [run])
+    assert [table.protocol for table, _ in distinct_tables(found)] == ["equivalent"]
+    assert found.tables[0].lines[0].overall.missing == 2

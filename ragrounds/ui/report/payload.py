@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ragrounds.evals.comparability import SHOWN
+from ragrounds.evals.comparability import SHOWN, computed
 from ragrounds.evals.tally import OUTCOMES, outcome
 from ragrounds.evals.traces import Trace, TracedCall, TracedStep
 from ragrounds.records import Score
@@ -122,8 +122,9 @@ class Payload:
 
 def _main(scores: Sequence[Score]) -> tuple[Score | None, Score | None]:
     """The score that the list shows, and the one whose reading it goes by: the published protocol hides what could not
-    be read."""
-    by_protocol = {score.protocol: score for score in scores}
+    be read. Where a protocol had nothing to score by, another's is shown."""
+    by_protocol = {one.protocol: one for one in scores if one.value is not None or not computed(one.protocol)}
+    scores = list(by_protocol.values()) or scores
     shown = next((by_protocol[name] for name in SHOWN if name in by_protocol), next(iter(scores), None))
     return shown, by_protocol.get("strict", shown)
 
