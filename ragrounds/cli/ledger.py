@@ -32,14 +32,15 @@ def ledger_command(
       ragrounds ledger --by model --json
     """
     from ragrounds.cli.common import open_store, print_json, say, settings
-    from ragrounds.evals.ledger import KEYS, ledger
+    from ragrounds.evals.ledger import KEYS, ledger, unfinished
     from ragrounds.ui.ledger_sheets import ledger_sheet
     from ragrounds.ui.tables import print_sheet, results_console
 
     keys = [cast("By", one_of("--by", name.strip(), KEYS)) for name in by.split(",") if name.strip()]
     with open_store(settings()) as store:
         runs = [store.run(name) for name in run] if run else store.runs()
-        found = ledger(store, list({one.id: one for one in runs}.values()), keys, arenas=not run)
+        runs = list({one.id: one for one in runs}.values())
+        found, open_ = ledger(store, runs, keys, arenas=not run), unfinished(store, runs)
         place = store.place
     if as_json:
         print_json(found)
@@ -47,3 +48,9 @@ def ledger_command(
         say(f"No calls yet in {place}." if not run else "These runs have made no calls.")
     else:
         print_sheet(ledger_sheet(found), results_console())
+    if open_.calls:
+        used = "tokens not known" if open_.usage is None else f"{open_.usage.input + open_.usage.output:,} tokens"
+        say(
+            f"Not in these sums: {open_.calls:,} recorded calls ({used}) of attempts that were broken off. The same "
+            "command goes on without making them again, and then they are."
+        )

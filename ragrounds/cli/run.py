@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,8 +14,9 @@ if TYPE_CHECKING:
 
     from ragrounds.evals.benchmarks import Benchmark
     from ragrounds.evals.comparison import Comparison
+    from ragrounds.evals.store.store import Store
     from ragrounds.evals.strands import Finished, Strand
-    from ragrounds.records import Question
+    from ragrounds.records import Question, Run
 
 SAMPLE_AGENTS = ["direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]
 """What `ragrounds run` compares where nothing is named."""
@@ -50,7 +52,7 @@ def run_command(
     max_cost: float | None = typer.Option(
         None, min=0, help="Dollars to spend; the questions that are begun are finished."
     ),
-    max_tokens: int | None = typer.Option(None, min=0, help="Tokens to use over the whole run, in and out."),
+    max_tokens: int | None = typer.Option(None, min=0, help="Tokens to use in this command, in and out."),
     max_time: float | None = typer.Option(None, min=0, help="Seconds that the run may take."),
     until: str | None = typer.Option(
         None, help="End when a claim is decided: 'separated(A, B) @ 95%'; questions come in an order drawn by --seed."
@@ -99,6 +101,7 @@ def run_command(
     from ragrounds.cli.spreading import replayer
     from ragrounds.cli.stopping import follow, settle
     from ragrounds.cli.watching import ViewerProgress
+    from ragrounds.errors import UserError
     from ragrounds.evals.benchmarks import load, select
     from ragrounds.evals.budget import Budget, Spending
     from ragrounds.evals.comparison import compare
@@ -113,6 +116,7 @@ def run_command(
     from ragrounds.ui.progress import open_progress
     from ragrounds.ui.standing import standing
     from ragrounds.ui.tables import print_comparison
+    from ragrounds.ui.text import one_line
 
     chosen = settings()
     shown, mode, wanted = _display(display), _mode(journal), chosen_order(order, until)
@@ -139,6 +143,7 @@ def run_command(
         )
         in_flight = concurrency or chosen.concurrency
         replay = replayer(engine, workers, in_flight, recipe, chosen, held)
+        before = {run.id for run in store.runs()}
         strands = plan(
             store,
             loaded,
@@ -156,7 +161,13 @@ def run_command(
             say(f"{strand.run.id}: {strand.run.count:,} questions of {strand.run.benchmark}, {_models(strand)}")
         runs = [strand.run for strand in strands]
         lease = held.enter_context(Lease(store.engine, [run.id for run in runs], say))
-        watched = follow(store, runs, loaded.questions, until, seed, max_questions)
+        try:
+            watched = follow(store, runs, loaded.questions, until, seed, max_questions)
+        except UserError:
+            for run in runs:
+                if run.id not in before:
+                    store.remove(run)
+            raise
         asked, together = in_order(wanted, loaded, strands)
         tally, recorded = Tally(store, strands, FINAL), StoreJournal(store, mode)
         if watched:
@@ -213,14 +224,24 @@ def run_command(
             say(f"Ended early: {ended}. All agents have answered the same questions; the same command goes on.")
         stopping = settle(store, watched, ended) if watched else None
         comparison = compare(store, runs, common=bool(ended or watched))
+        failed = _failures(store, runs) if any(row.statuses.get("failed") for row in comparison.rows) else []
     say(f"{recorded.made:,} calls made, {recorded.reused:,} answered from the journal.")
     if as_json:
         print_json({**asdict(comparison), "until": stopping} if stopping else comparison)
     else:
         print_comparison(comparison)
         _after(loaded, comparison)
-    if any(row.statuses.get("failed") for row in comparison.rows):
+    for reason, count in failed:
+        say(f"{count:,} failed: {one_line(reason, 200)}")
+    if failed:
         raise typer.Exit(3)
+
+
+def _failures(store: Store, runs: Sequence[Run]) -> list[tuple[str, int]]:
+    """Why attempts failed, most frequent first: the first three reasons, and how many others there are."""
+    reasons = Counter(one.reason for run in runs for one in store.outlines(run) if one.status == "failed")
+    rest = sum(reasons.values()) - sum(count for _, count in reasons.most_common(3))
+    return [*reasons.most_common(3), *([("for other reasons", rest)] if rest else [])]
 
 
 def _models(strand: Strand) -> str:
@@ -252,7 +273,8 @@ def _after(loaded: Benchmark, comparison: Comparison) -> None:
         )
     say("\nNext:")
     say(f"  ragrounds show {last} {loaded.questions[0].id}      # every step of one answer")
-    say(f"  ragrounds compare {first} {last}")
+    if first != last:
+        say(f"  ragrounds compare {first} {last}")
     if _is_sample(loaded):
         say("  ragrounds run --model openai:gpt-4o-mini               # a language model (needs OPENAI_API_KEY)")
         say("  ragrounds run --model openai:NAME --base-url http://127.0.0.1:8000/v1   # a server of your own")

@@ -71,10 +71,14 @@ def show_run(
 def remove_run(run: str = typer.Argument(help="A run's id, or the beginning of it.")) -> None:
     """Remove a run with its attempts and scores. Recorded calls stay, so running it again costs nothing."""
     from ragrounds.cli.common import open_store, say, settings
+    from ragrounds.errors import UserError
     from ragrounds.evals.store.leasing import Lease
 
     with open_store(settings()) as store:
         found = store.run(run)
+        begun = [one.id for one in store.runs() if one.id.startswith(run)]
+        if found.id != run and begun != [found.id]:  # it names an agent
+            raise UserError(f"{run!r} may be several runs: name the one to remove by its id, such as {found.id}.")
         with Lease(store.engine, [found.id], say):
             store.remove(found)
     say(f"Removed {found.id}.")

@@ -48,10 +48,13 @@ class Spending:
         within one."""
         budget = self._budget
         if budget.cost is not None and (self._cost is None or self._cost >= budget.cost):
-            said = "the cost of a call is unknown" if self._cost is None else f"${self._cost:.4f} are spent"
-            return f"the budget of ${budget.cost:g} is used up: {said}"
+            if self._cost is None:
+                return f"the budget of ${budget.cost:g} cannot be kept: the cost of a call is unknown"
+            return f"the budget of ${budget.cost:g} is used up: ${self._cost:.4f}, without what was in flight then"
         if budget.tokens is not None and (self._tokens is None or self._tokens >= budget.tokens):
-            said = "the tokens of a call are unknown" if self._tokens is None else f"{self._tokens:,} were used"
+            if self._tokens is None:
+                return f"the budget of {budget.tokens:,} tokens cannot be kept: the tokens of a call are unknown"
+            said = f"{self._tokens:,}, without what was in flight then"
             return f"the budget of {budget.tokens:,} tokens is used up: {said}"
         if budget.seconds is not None and time.monotonic() - self._started >= budget.seconds:
             return f"the time of {budget.seconds:g} seconds is over"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 import sqlalchemy as sa
@@ -19,10 +19,10 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.arena.keeping import ArenaKeeper
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.marking import stream
+from ragrounds.evals.store.marking import Marks, snapshot, stream
 from ragrounds.evals.store.packing import decompress
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Call, Run, Usage
+from ragrounds.records import Call, Run, Status, Usage
 
 By = Literal["run", "role", "node", "model"]
 KEYS: tuple[By, ...] = ("run", "role", "node", "model")
@@ -82,6 +82,35 @@ def ledger(store: Store, runs: Sequence[Run], by: Sequence[By] = KEYS[1:], *, ar
     return Ledger(by=tuple(by), lines=tuple(lines), total=total.line())
 
 
+class Unfinished(Struct, frozen=True, kw_only=True):
+    """Recorded calls of attempts that were broken off: paid, and in no sum until the same command goes on."""
+
+    calls: int
+    usage: Usage | None
+    """``None``: not known of all of them."""
+
+
+def unfinished(store: Store, runs: Sequence[Run]) -> Unfinished:
+    """What attempts of these runs have paid of which nothing else is written."""
+    open_ = [run for run in runs if len(store.done(run)) < run.count * run.epochs]
+    count, usage = 0, [Usage()]
+    if not open_:
+        return Unfinished(calls=0, usage=Usage())
+    calls = schema.calls
+    with snapshot(store.engine) as connection:
+        marks = Marks(connection)
+        for run in open_:
+            marks.attempts_to_come(store.number(run), run, get_args(Status))
+        marks.flush()
+        paid = sa.select(calls.c.response).join(marks.payers, calls.c.payer == marks.payers.c.mark)
+        for row in stream(connection, paid.where(calls.c.kind == "model"), 500):
+            count += 1
+            used = msgspec.msgpack.decode(decompress(row.response), type=_Reply, ext_hook=_apart).usage
+            usage = [usage[0] + used] if usage and used is not None else []
+        marks.drop()
+    return Unfinished(calls=count, usage=usage[0] if usage else None)
+
+
 class _Call(Struct):
     """What the ledger wants of a call; msgspec passes over the rest. Long texts stand apart, as something else."""
 
@@ -131,7 +160,7 @@ def _calls(store: Store, run: Run) -> Iterator[tuple[str, _Call]]:
     """All calls of a run's attempts, and of the judges of their answers."""
     number = store.number(run)
     own, judged, calls = schema.attempts, schema.gradings, schema.calls
-    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+    with snapshot(store.engine) as connection:
         for row in stream(connection, sa.select(own.c.body).where(own.c.run == number), 500):
             for event in _attempts.decode(decompress(row.body)).events:
                 if isinstance(event, _Called):

@@ -15,7 +15,7 @@ from ragrounds.evals.arena.arena import Arena, System
 from ragrounds.evals.arena.keeping import ArenaKeeper, Detail, Judged
 from ragrounds.evals.grading import Equivalence, grade_runs
 from ragrounds.evals.journal import StoreJournal
-from ragrounds.evals.ledger import Line, ledger
+from ragrounds.evals.ledger import Line, ledger, unfinished
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.tree import calls
@@ -182,3 +182,23 @@ def test_the_command(command: Cli, home: Path) -> None:
     assert wrong.returncode == 2
     assert "'role'" in wrong.stderr
     assert command("ledger", "nobody").returncode == 2
+
+
+async def test_what_broken_off_attempts_have_paid_is_told_beside_the_sums(store: Store, tmp_path: Path) -> None:
+    asked, golds = questions(4)
+    one = strand(store, "vanilla_rag[top_k=2]", asked, golds, ScriptedModel())
+    await replayed(store, [one], asked, golds)
+    whole = ledger(store, [one.run]).total
+    assert unfinished(store, [one.run]).calls == 0
+    first = asked[0].id
+    with store.engine.begin() as connection:
+        connection.execute(sa.delete(schema.attempts).where(schema.attempts.c.question_id == first))
+    left = unfinished(store, [one.run])
+    assert left.calls == 1  # the search was free
+    kept = ledger(store, [one.run]).total
+    assert left.usage is not None
+    assert kept.usage is not None
+    assert left.usage + kept.usage == whole.usage
+    await replayed(store, [one], asked, golds)
+    assert unfinished(store, [one.run]).calls == 0
+    assert ledger(store, [one.run]).total.spent == whole.spent

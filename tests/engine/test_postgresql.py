@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from ragrounds.errors import UserError
+from ragrounds.evals.ledger import ledger, unfinished
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.rows import blob_rows
 from ragrounds.evals.store.store import Store
@@ -81,3 +82,15 @@ async def test_writers_that_meet_at_equal_texts_do_not_wait_for_each_other_in_a_
         await asyncio.gather(first.write(lambda rows=there: rows), second.write(lambda rows=back: rows))  # type: ignore[misc]
     first.close()
     second.close()
+
+
+async def test_the_ledger_reads_it(store: Store) -> None:
+    asked, golds = questions(5)
+    one = strand(store, "vanilla_rag[top_k=2]", asked, golds, ScriptedModel())
+    await replayed(store, [one], asked, golds)
+    assert ledger(store, [one.run]).total.calls == 10
+    assert unfinished(store, [one.run]).calls == 0
+    with store.engine.begin() as connection:  # as if the process had been killed before these were written
+        connection.execute(sa.delete(schema.attempts).where(schema.attempts.c.question_id.in_(["t/0", "t/3"])))
+    open_ = unfinished(store, [one.run])
+    assert (open_.calls, open_.usage is not None) == (2, True)

@@ -91,6 +91,10 @@ class Marks:
         """Who pays for a run without its being written what for: its attempts that are still to be made, or to be made
         again, and its judging, which may have been broken off."""
         self.mark(self.payers, [judging(run)])
+        self.attempts_to_come(number, run, final)
+
+    def attempts_to_come(self, number: int, run: Run, final: Iterable[str]) -> None:
+        """Who pays for the attempts of a run that have none of the statuses `final`, or are not there."""
         asked, made = schema.questions.c, schema.attempts.c
         for epoch in range(run.epochs):
             over = sa.exists().where(

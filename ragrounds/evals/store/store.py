@@ -105,12 +105,19 @@ class Store:
         return run_of(row.body) if row else None
 
     def run(self, reference: str) -> Run:
-        """A run by its id, the beginning of its id, or its agent's text (the newest of that agent).
+        """A run by its id, the beginning of its id, or its agent's text: the newest of that agent, where there is one
+        that has attempts.
 
         Raises:
             UserError: none, or more than one run whose id begins like this.
         """
-        return find_run(self.runs(), reference, self.place)
+        runs, attempts = self.runs(), schema.attempts
+        named = [run for run in runs if run.agent == reference]
+        if len(named) > 1:
+            started = sa.select(schema.runs.c.id).where(sa.exists().where(attempts.c.run == schema.runs.c.number))
+            begun = {row.id for row in self._read(started)}
+            runs = [run for run in runs if run.agent != reference or run.id in begun] if begun else runs
+        return find_run(runs, reference, self.place)
 
     def remove(self, run: Run) -> None:
         """Remove a run with its attempts and scores. Recorded calls stay until `gc`."""
