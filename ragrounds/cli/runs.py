@@ -68,7 +68,9 @@ def show_run(
 
 
 @runs_app.command("rm")
-def remove_run(run: str = typer.Argument(help="A run's id, or the beginning of it.")) -> None:
+def remove_run(
+    run: str = typer.Argument(help="A run's id, or the beginning of it; an agent's text where it has one run."),
+) -> None:
     """Remove a run with its attempts and scores. Recorded calls stay, so running it again costs nothing."""
     from ragrounds.cli.common import open_store, say, settings
     from ragrounds.errors import UserError
@@ -76,9 +78,10 @@ def remove_run(run: str = typer.Argument(help="A run's id, or the beginning of i
 
     with open_store(settings()) as store:
         found = store.run(run)
-        begun = [one.id for one in store.runs() if one.id.startswith(run)]
-        if found.id != run and begun != [found.id]:  # it names an agent
-            raise UserError(f"{run!r} may be several runs: name the one to remove by its id, such as {found.id}.")
+        known = store.runs()
+        begun = sum(one.id.startswith(run) for one in known)
+        if found.id != run and begun != 1 and sum(one.agent == run for one in known) > 1:
+            raise UserError(f"{run!r} has several runs: name the one to remove by its id, such as {found.id}.")
         with Lease(store.engine, [found.id], say):
             store.remove(found)
     say(f"Removed {found.id}.")
