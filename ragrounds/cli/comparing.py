@@ -89,14 +89,15 @@ def _print(comparison: Comparison, protocols: list[str], form: str, judged: list
 
 def _cost_sheets(comparison: Comparison, protocols: list[str]) -> list[Sheet]:
     from ragrounds.ui.frontier_sheet import frontier_sheets
+    from ragrounds.ui.naming import agent_names
     from ragrounds.ui.sheets import distinct_tables, numbered
 
-    numbers = numbered(comparison)
+    numbers, agents = numbered(comparison), agent_names(comparison)
     return [
         sheet
         for table, _ in distinct_tables(comparison, protocols)
         if table.frontier is not None and len(comparison.rows) > 1
-        for sheet in frontier_sheets(table.frontier, table.protocol, numbers)
+        for sheet in frontier_sheets(table.frontier, table.protocol, numbers, agents)
     ]
 
 
@@ -104,12 +105,15 @@ def _draw(comparison: Comparison, protocols: list[str], path: Path) -> None:
     from ragrounds.cli.common import say
     from ragrounds.errors import UserError
     from ragrounds.ui.frontier_svg import frontier_svg
+    from ragrounds.ui.naming import agent_names
     from ragrounds.ui.sheets import distinct_tables, numbered
 
     for table, _ in distinct_tables(comparison, protocols):
         if table.frontier is not None:
+            names = numbered(comparison), agent_names(comparison, 90)
+            picture = frontier_svg(table.frontier, table.protocol, *names)
             try:
-                path.write_text(frontier_svg(table.frontier, table.protocol, numbered(comparison)), encoding="utf-8")
+                path.write_text(picture, encoding="utf-8")
             except OSError as error:
                 raise UserError(f"Cannot write {path}: {error.strerror}.") from error
             say(f"{path}: the frontier under {table.protocol}")

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from ragrounds.evals.frontier import Frontier, Measure, Range
 from ragrounds.ui.figures import UNKNOWN, dollars, duration, percent, tokens
 from ragrounds.ui.sheets import Column, Sheet
-from ragrounds.ui.text import safe
 
 UNITS: dict[Measure, str] = {
     "cold": "dollars from cold",
@@ -29,14 +28,16 @@ def amount(value: float | None, measure: Measure) -> str:
     return tokens(value) if value >= 1000 or measure == "tokens" else f"{value:.3g}"
 
 
-def frontier_sheets(frontier: Frontier, protocol: str, numbers: Mapping[str, str]) -> list[Sheet]:
+def frontier_sheets(
+    frontier: Frontier, protocol: str, numbers: Mapping[str, str], agents: Mapping[str, str]
+) -> list[Sheet]:
     """Every run by cost; then the prices between neighbours on the frontier."""
     measure = frontier.measure
     names = ("accuracy", "95 %", "cost", "95 %", "per correct", "95 %", "on frontier", "resamples")
     rows = [
         (
             numbers[spot.run],
-            safe(spot.agent),
+            agents[spot.run],
             percent(spot.accuracy.value),
             f"{percent(spot.accuracy.low, 1)}-{percent(spot.accuracy.high, 1)}",
             amount(spot.cost.value, measure),

@@ -11,16 +11,18 @@ from ragrounds.ui.figures import percent
 from ragrounds.ui.frontier_axes import axes
 from ragrounds.ui.frontier_sheet import UNITS, amount
 from ragrounds.ui.plot_svg import HEIGHT, LEFT, LEGEND, RIGHT, STYLE, WIDTH, document, frame, level, upright, x_at, y_at
-from ragrounds.ui.text import safe
 
 
-def frontier_svg(frontier: Frontier, protocol: str, numbers: Mapping[str, str], *, standalone: bool = True) -> str:
+def frontier_svg(
+    frontier: Frontier, protocol: str, numbers: Mapping[str, str], agents: Mapping[str, str], *, standalone: bool = True
+) -> str:
     """Accuracy upwards, cost to the right, both with 95 % intervals; the frontier as steps; a legend below.
 
     Args:
         frontier: what to draw.
         protocol: named in the picture's description.
         numbers: run id → number in the tables.
+        agents: run id → what the legend calls it, safe to show.
         standalone: a whole SVG document with its namespace and style; else a part of an HTML page.
     """
     cost, accuracy = axes(frontier)
@@ -30,15 +32,14 @@ def frontier_svg(frontier: Frontier, protocol: str, numbers: Mapping[str, str], 
         _steps(frontier, cost, accuracy),
     ]
     parts += [_bars(spot, cost, accuracy) for spot in frontier.spots]
-    parts += [_dot(spot, cost, accuracy, numbers[spot.run]) for spot in reversed(frontier.spots)]
+    parts += [_dot(spot, cost, accuracy, numbers[spot.run], agents[spot.run]) for spot in reversed(frontier.spots)]
     top = HEIGHT + 4
     for index, spot in enumerate(frontier.spots):
         y = top + index * LEGEND
-        name = safe(spot.agent, 90)
-        kind = "on" if spot.on_frontier else "off"
+        kind, name = "on" if spot.on_frontier else "off", escape(agents[spot.run])
         parts.append(
             f'<circle class="{kind}" cx="{LEFT:g}" cy="{y:g}" r="8"/><text class="mark" x="{LEFT:g}" y="{y:g}" '
-            f'font-size="10">{numbers[spot.run]}</text><text x="{LEFT + 16:g}" y="{y + 4:g}">{escape(name)}</text>'
+            f'font-size="10">{numbers[spot.run]}</text><text x="{LEFT + 16:g}" y="{y + 4:g}">{name}</text>'
         )
     height = top + len(frontier.spots) * LEGEND
     about = f"Accuracy under {protocol} and {unit}, with 95 % intervals"
@@ -73,11 +74,11 @@ def _bars(spot: Spot, cost: Axis, accuracy: Axis) -> str:
     return parts
 
 
-def _dot(spot: Spot, cost: Axis, accuracy: Axis, number: str) -> str:
+def _dot(spot: Spot, cost: Axis, accuracy: Axis, number: str, agent: str) -> str:
     if spot.cost.value is None or spot.accuracy.value is None:
         return ""
     x, y = x_at(cost, spot.cost.value), y_at(accuracy, spot.accuracy.value)
-    told = escape(f"{safe(spot.agent)}: {percent(spot.accuracy.value)} %")
+    told = escape(f"{agent}: {percent(spot.accuracy.value)} %")
     kind = "on" if spot.on_frontier else "off"
     # Small, so that narrow intervals are not hidden behind it; the number stands beside it.
     return (

@@ -12,6 +12,7 @@ from ragrounds.evals.comparison import Comparison, ProtocolTable, Row
 from ragrounds.evals.figures import Figure, Paired
 from ragrounds.evals.tally import OUTCOMES
 from ragrounds.ui.figures import UNKNOWN, dollars, duration, p_value, percent, points, tokens
+from ragrounds.ui.naming import agent_names
 from ragrounds.ui.text import safe
 
 _ABOUT = {
@@ -72,15 +73,17 @@ def distinct_tables(comparison: Comparison, protocols: Sequence[str] = ()) -> li
 
 def sheets(comparison: Comparison, protocols: Sequence[str] = ()) -> list[Sheet]:
     """Accuracy by protocol, outcomes and cost, paired differences, groups."""
-    numbers = numbered(comparison)
+    numbers, names = numbered(comparison), agent_names(comparison)
     tables = distinct_tables(comparison, protocols)
-    made = [accuracy_sheet(table, numbers, alike) for table, alike in tables]
+    made = [accuracy_sheet(table, numbers, names, alike) for table, alike in tables]
     made.append(outcome_sheet(comparison, protocols))
     made += [pair_sheet(table, numbers) for table, _ in tables if table.pairs]
     return made + [sheet for table, _ in tables for sheet in group_sheets(table, numbers)]
 
 
-def accuracy_sheet(table: ProtocolTable, numbers: Mapping[str, str], alike: Sequence[str] = ()) -> Sheet:
+def accuracy_sheet(
+    table: ProtocolTable, numbers: Mapping[str, str], agents: Mapping[str, str], alike: Sequence[str] = ()
+) -> Sheet:
     """Every dataset, the average, its interval, and what the open attempts could still make of it."""
     also = f" ({', '.join(alike)} gives the same figures)" if alike else ""
     datasets = list(table.lines[0].datasets)
@@ -93,7 +96,7 @@ def accuracy_sheet(table: ProtocolTable, numbers: Mapping[str, str], alike: Sequ
         cells = [with_error(line.datasets[name]) for name in datasets]
         cells += [with_error(whole)] if averages else []
         cells += [interval(whole), f"{whole.n:,}" + (f" ({whole.missing:,} missing)" if whole.missing else "")]
-        rows.append((numbers[line.run], safe(line.agent), *cells, *([percent(whole.best)] if open_ else [])))
+        rows.append((numbers[line.run], agents[line.run], *cells, *([percent(whole.best)] if open_ else [])))
     return Sheet(
         key="accuracy",
         protocol=table.protocol,
@@ -108,7 +111,7 @@ def outcome_sheet(comparison: Comparison, protocols: Sequence[str] = ()) -> Shee
     readings = outcomes(comparison, protocols)
     used = [name for name in OUTCOMES if any(counts[name] for counts in readings.values())]
     names = [*(name.replace("_", " ") for name in used), "calls", "in", "out", "spent", "cold", "s"]
-    numbers = numbered(comparison)
+    numbers, agents = numbered(comparison), agent_names(comparison)
     return Sheet(
         key="outcomes",
         title="outcomes and cost (in, out: tokens; spent: really paid; cold: with an empty journal; "
@@ -117,7 +120,7 @@ def outcome_sheet(comparison: Comparison, protocols: Sequence[str] = ()) -> Shee
         rows=tuple(
             (
                 numbers[row.run],
-                safe(row.agent),
+                agents[row.run],
                 *(f"{readings.get(row.run, Counter())[name]:,}" for name in used),
                 *_took(row),
             )

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragrounds.evals.comparison import Comparison
+from ragrounds.ui.naming import agent_names
 from ragrounds.ui.sheets import Sheet, distinct_tables, numbered, sheets
 from ragrounds.ui.text import safe
 
@@ -51,12 +52,12 @@ def _frontiers(comparison: Comparison, protocols: Sequence[str], console: Consol
     from ragrounds.ui.frontier_sheet import frontier_sheets
     from ragrounds.ui.frontier_text import draw
 
-    numbers = numbered(comparison)
+    numbers, agents = numbered(comparison), agent_names(comparison)
     for table, _ in distinct_tables(comparison, protocols):
         found = table.frontier
         if found is None or len(comparison.rows) < 2:
             continue
-        for sheet in frontier_sheets(found, table.protocol, numbers):
+        for sheet in frontier_sheets(found, table.protocol, numbers, agents):
             print_sheet(sheet, console)
         console.print()
         console.print(draw(found, numbers, width=min(console.width, 100)))

@@ -34,18 +34,19 @@ def add_run(
     events=None,
     identity=None,
     gold="A",
+    id=None,
 ):
     """A run of the agent `name`: `right[question][epoch]`, or `right[question]` for one epoch, is the score; a value of
     ``...`` is an attempt that was not made, ``None`` a score without a value, "unscored" an answer nobody scored."""
     golds = {question.id: Gold(question_id=question.id, answer=gold) for question in asked}
     run = Run(
-        id=f"{name}-run",
+        id=id or f"{name}-run",
         agent=name,
         benchmark="x",
         questions=content_version(asked, golds),
         count=len(asked),
         epochs=epochs,
-        fingerprint=f"print of {name}",
+        fingerprint=f"print of {id or name}",
         identity=identity or {"models": {"model": "test:model"}, "agent": name},
         created=1.0,
         origin=origin,

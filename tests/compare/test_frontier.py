@@ -12,6 +12,8 @@ from ragrounds.evals.statistics.joint import joint_means
 from ragrounds.ui.frontier_axes import axes
 from ragrounds.ui.frontier_svg import frontier_svg
 from ragrounds.ui.frontier_text import draw
+from ragrounds.ui.naming import agent_names
+from ragrounds.ui.sheets import numbered
 from tests.compare.making import add_run, questions
 
 NUMBERS = {"cheap-run": "1", "good-run": "2", "bad-run": "3"}
@@ -146,8 +148,8 @@ def test_the_svg_is_xml_with_bars_and_inert_names(store):
         add_run(store, "<script>alert(1)</script>", asked, [1, 0, 0], cold=0.01),
         add_run(store, "b", asked, [1, 1, 0], cold=0.02),
     ]
-    found = compare(store, runs).tables[0].frontier
-    drawn = frontier_svg(found, "strict", {run.id: str(i) for i, run in enumerate(runs, 1)})
+    comparison = compare(store, runs)
+    drawn = frontier_svg(comparison.tables[0].frontier, "strict", numbered(comparison), agent_names(comparison))
     root = ET.fromstring(drawn)
     space = "{http://www.w3.org/2000/svg}"
     assert root.tag == f"{space}svg"

@@ -19,6 +19,7 @@ from ragrounds.evals.grading.labels import HumanLabels
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.frontier_svg import style as picture_style
+from ragrounds.ui.naming import agent_names
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.analyses import analysis_parts
 from ragrounds.ui.report.arenas import arena_parts
@@ -135,7 +136,8 @@ def _attempts(
         if told:
             told(payload.attempts)
     yield f'<script type="text/plain" id="index">{payload.index()}</script>\n'
-    about = {"runs": [[run.id, run.agent] for run in runs], "pieces": count}
+    agents = agent_names(comparison)
+    about = {"runs": [[run.id, agents[run.id]] for run in runs], "pieces": count}
     yield f'<script type="text/plain" id="about">{packed(msgspec.to_builtins(about), hide)}</script>\n'
 
 

@@ -16,6 +16,7 @@ from ragrounds.records import Run
 from ragrounds.ui.figures import dollars, percent, points
 from ragrounds.ui.frontier_sheet import frontier_sheets
 from ragrounds.ui.frontier_svg import frontier_svg
+from ragrounds.ui.naming import agent_names
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.sheets import Sheet, distinct_tables, interval, numbered, outcomes, sheets
 from ragrounds.ui.text import safe
@@ -56,7 +57,7 @@ def mixed(parts: Iterable[Sheet | str]) -> str:
 
 def summary(comparison: Comparison, protocols: Sequence[str]) -> str:
     """The runs in a line each, and what stands out."""
-    numbers = numbered(comparison)
+    numbers, agents = numbered(comparison), agent_names(comparison)
     tables = distinct_tables(comparison, protocols)
     lines = []
     for row in comparison.rows:
@@ -66,7 +67,7 @@ def summary(comparison: Comparison, protocols: Sequence[str]) -> str:
             figures.append(f"{percent(whole.value)} % by {found.protocol} (95 %: {interval(whole)})")
         costs = f"{dollars(row.cold)} from cold, {dollars(row.spent)} spent"
         lines.append(
-            f"<li><b>#{numbers[row.run]} {text(row.agent)}</b> {text('; '.join(figures) or 'no score yet')}; "
+            f"<li><b>#{numbers[row.run]} {text(agents[row.run])}</b> {text('; '.join(figures) or 'no score yet')}; "
             f"{text(costs)}.</li>"
         )
     told = "".join(f"<li>{text(line)}</li>" for line in _standing_out(comparison, protocols))
@@ -94,14 +95,14 @@ def _standing_out(comparison: Comparison, protocols: Sequence[str]) -> list[str]
 
 def frontier_section(comparison: Comparison, protocols: Sequence[str]) -> str:
     """Pictures and tables of cost and accuracy; where no cost is known, that."""
-    numbers = numbered(comparison)
+    numbers, agents = numbered(comparison), agent_names(comparison)
     parts = []
     for found, _ in distinct_tables(comparison, protocols):
         if found.frontier is None:
             continue
-        picture = frontier_svg(found.frontier, found.protocol, numbers, standalone=False)
+        picture = frontier_svg(found.frontier, found.protocol, numbers, agent_names(comparison, 90), standalone=False)
         parts.append(f"<figure>{picture}</figure>")
-        parts += [table(sheet) for sheet in frontier_sheets(found.frontier, found.protocol, numbers)]
+        parts += [table(sheet) for sheet in frontier_sheets(found.frontier, found.protocol, numbers, agents)]
         if found.frontier.left_out:
             left = ", ".join(f"#{numbers[run]}" for run in found.frontier.left_out)
             parts.append(f"<p>Not placed, because their cost is not known: {left}.</p>")
@@ -117,11 +118,11 @@ def outcome_section(comparison: Comparison, protocols: Sequence[str]) -> str:
     """A bar a run: how its attempts ended."""
     counted = outcomes(comparison, protocols)
     used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
-    rows, height = [], 34
+    agents, rows, height = agent_names(comparison, 90), list[str](), 34
     for place, row in enumerate(comparison.rows):
         counts: Counter[str] = counted.get(row.run, Counter())
         total, x, y = max(1, sum(counts.values())), 0.0, place * height
-        rows.append(f'<text x="0" y="{y + 12}">#{place + 1} {text(safe(row.agent, 90))}</text>')
+        rows.append(f'<text x="0" y="{y + 12}">#{place + 1} {text(agents[row.run])}</text>')
         for name in used:
             width = 700 * counts[name] / total
             if width:

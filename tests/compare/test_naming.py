@@ -1,0 +1,97 @@
+"""Runs of one agent can be told apart wherever they are shown."""
+
+import io
+import xml.etree.ElementTree as ET
+
+from rich.console import Console
+
+from ragrounds.evals.comparison import Comparison, Row, compare
+from ragrounds.ui.frontier_svg import frontier_svg
+from ragrounds.ui.markup import markdown
+from ragrounds.ui.naming import agent_names
+from ragrounds.ui.report.page import report
+from ragrounds.ui.sheets import numbered, sheets
+from ragrounds.ui.tables import print_comparison
+from tests.compare.making import add_run, questions
+
+
+def named(*wanted, longest=None):
+    """What runs of these agents, models by role, are called."""
+    more = {"origin": "replayed", "questions": 1, "epochs": 1, "statuses": {}, "usage": None, "calls": 0}
+    rows = tuple(
+        Row(run=f"run-{number}", agent=agent, models=models, spent=None, cold=None, seconds=None, **more)
+        for number, (agent, models) in enumerate(wanted)
+    )
+    comparison = Comparison(benchmark="x", questions=1, epochs=1, rows=rows, tables=())
+    found = agent_names(comparison, longest)
+    return [found[row.run] for row in rows]
+
+
+def test_different_agents_are_their_texts():
+    assert named(("direct", {"model": "a:m"}), ("vanilla_rag[top_k=8]", {"model": "a:n"})) == [
+        "direct",
+        "vanilla_rag[top_k=8]",
+    ]
+
+
+def test_one_agent_with_two_models_is_told_apart_by_the_short_texts():
+    small, large = {"model": "openai:small[temperature=0]"}, {"model": "openai:large[temperature=0]"}
+    assert named(("direct", small), ("cot", small), ("direct", large)) == [
+        "direct (openai:small)",
+        "cot",
+        "direct (openai:large)",
+    ]
+
+
+def test_of_several_models_those_that_differ():
+    one, other = {"model": "a:m", "reader": "a:x"}, {"model": "a:m", "reader": "a:y"}
+    assert named(("direct", one), ("direct", other)) == ["direct (reader: a:x)", "direct (reader: a:y)"]
+    assert named(("direct", {"model": "a:m"}), ("direct", one)) == ["direct (reader: -)", "direct (reader: a:x)"]
+
+
+def test_settings_of_a_model_where_its_name_is_not_enough():
+    cold, hot = {"model": "a:m[temperature=0]"}, {"model": "a:m[temperature=1]"}
+    assert named(("direct", cold), ("direct", hot)) == ["direct (a:m[temperature=0])", "direct (a:m[temperature=1])"]
+
+
+def test_ids_where_the_models_are_alike():
+    one, other = {"model": "a:m[temperature=0]"}, {"model": "a:n"}
+    assert named(("direct", one), ("direct", one)) == ["direct (run-0)", "direct (run-1)"]
+    assert named(("direct", {}), ("direct", {})) == ["direct (run-0)", "direct (run-1)"]
+    assert named(("direct", one), ("direct", one), ("direct", other)) == [
+        "direct (a:m, run-0)",
+        "direct (a:m, run-1)",
+        "direct (a:n, run-2)",
+    ]
+
+
+def test_a_short_name_keeps_what_tells_it_apart():
+    found = named(("x" * 200, {"model": "a:m"}), ("x" * 200, {"model": "a:n"}), longest=90)
+    assert [name[-6:] for name in found] == [" (a:m)", " (a:n)"]
+    assert all(len(name) < 130 for name in found)
+
+
+def test_everything_shown_tells_two_models_apart(store):
+    asked = questions(4)
+    runs = [
+        add_run(store, "direct", asked, [1, 0, 0, 1], cold=0.01, id="direct-1", identity={"models": {"model": "a:m"}}),
+        add_run(
+            store, "direct", asked, [1, 1, 0, 1], cold=0.02, id="direct-2", identity={"models": {"model": "a:<n>\x1b"}}
+        ),
+    ]
+    found = compare(store, runs)
+    ours = ["direct (a:m)", "direct (a:<n><U+001B>)"]
+    for sheet in sheets(found):
+        if sheet.key in ("accuracy", "outcomes"):
+            assert [row[1] for row in sheet.rows] == ours
+    console = Console(width=200, file=io.StringIO(), record=True)
+    print_comparison(found, console=console, frontier=True)
+    text = console.export_text()
+    assert [text.count(name) for name in ours] == [3, 3]  # accuracy, outcomes, frontier
+    assert "direct (a:m)" in markdown(sheets(found))
+    drawn = frontier_svg(found.tables[0].frontier, "strict", numbered(found), agent_names(found))
+    assert all("".join(ET.fromstring(drawn).itertext()).count(name) == 2 for name in ours)  # a legend, a dot's title
+    page = "".join(report(store, runs, found))
+    assert "<b>#1 direct (a:m)</b>" in page
+    assert "#2 direct (a:&lt;n&gt;&lt;U+001B&gt;)</text>" in page
+    assert "\x1b" not in page
