@@ -42,12 +42,13 @@ def build(
     """
     from ragrounds.cli.common import print_json, say
     from ragrounds.cli.counting import counting
+    from ragrounds.errors import UserError
     from ragrounds.settings import read_settings
     from ragrounds.tools.chunking import chunker as make_chunker
     from ragrounds.tools.chunking import complete
     from ragrounds.tools.collecting import collect
     from ragrounds.tools.collection import folder_of
-    from ragrounds.tools.corpora import Bad, guess
+    from ragrounds.tools.corpora import Bad, Unreadable, guess
     from ragrounds.tools.corpora import source as find
     from ragrounds.tools.opening import open_searcher
     from ragrounds.ui.text import one_line
@@ -57,15 +58,18 @@ def build(
     folder = folder_of(name, home)
     bad: list[Bad] = []
     with counting() as told:
-        manifest = collect(
-            folder,
-            find(guess(source)),
-            name=name,
-            chunker=str(chosen),
-            chunk=make_chunker(chosen),
-            bad=bad if skip_bad else None,
-            progress=lambda count: told("reading", count),
-        )
+        try:
+            manifest = collect(
+                folder,
+                find(guess(source)),
+                name=name,
+                chunker=str(chosen),
+                chunk=make_chunker(chosen),
+                bad=bad if skip_bad else None,
+                progress=lambda count: told("reading", count),
+            )
+        except Unreadable as error:
+            raise UserError(f"{error} Or pass over what cannot be read with --skip-bad.") from None
         searchers = [open_searcher(spec, name, home, progress=told) for spec in retriever or ["bm25"]]
     for wrong in bad[:20]:
         say(one_line(f"passed over {wrong}", 300))
@@ -210,10 +214,10 @@ def _described(folder: Path) -> dict[str, Any]:
 
 
 def _table(headings: list[str], rows: list[list[str]]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from ragrounds.ui.tables import results_console
     from ragrounds.ui.text import one_line
 
     table = Table()
@@ -221,4 +225,4 @@ def _table(headings: list[str], rows: list[list[str]]) -> None:
         table.add_column(heading, overflow="fold", justify="right" if number in (1, 4, 5) else "left")
     for row in rows:
         table.add_row(*(Text(one_line(cell, 200)) for cell in row))
-    Console().print(table)
+    results_console().print(table)

@@ -21,10 +21,11 @@ def show(
         whole = entries[0] if len(entries) == 1 else {"runs": entries, "comparisons": comparisons}
         typer.echo(msgspec.json.format(msgspec.json.encode(whole), indent=2).decode())
         return
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console()
+    from ragrounds.ui.tables import results_console
+
+    console = results_console()
     letters = {entry["retriever"]: _letter(number) for number, entry in enumerate(entries)}
     for label, letter in letters.items():
         console.print(Text(f"{letter}  {label}"))

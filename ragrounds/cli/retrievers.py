@@ -33,11 +33,12 @@ def retrievers_command(json: Annotated[bool, typer.Option("--json", help="Print 
         listed = [{**msgspec.to_builtins(card), "usable": not lacks, "missing": lacks} for card, lacks in found]
         print_json({"built_in": [name for name, _ in _BUILT_IN], "analysers": NAMES, "cards": listed})
         return
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    from ragrounds.ui.tables import results_console
+
+    console = results_console()
     built_in = Table(title="always there", title_justify="left")
     built_in.add_column("name", no_wrap=True)
     built_in.add_column("what it is")

@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 
 def show(table: Table, against: Sequence[str]) -> None:
     """Print pairs with their figures, then the comparisons with the rows `against`."""
-    from rich.console import Console
     from rich.table import Table as Drawn
     from rich.text import Text
 
-    console = Console()
+    from ragrounds.ui.tables import results_console
+
+    console = results_console()
     drawn = Drawn(title=Text(f"{table.name}: nDCG@10 and query encoding"), title_justify="left")
     drawn.add_column("pair", overflow="fold")
     for each in table.quality:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +40,7 @@ def print_run(run: Run, at_work: str, comparison: Comparison | None, costs: Ledg
 
 
 def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
-    asked = " ".join(run.asked.options) if run.asked else "not known"
+    asked = shlex.join(run.asked.options) if run.asked else "not known"
     return [
         ("run", run.id),
         ("agent", run.agent),
