@@ -12,7 +12,9 @@ from ragrounds.cli.building import Options, carried_out, with_options
 
 @with_options
 def false_negatives(
-    benchmark: Annotated[str, typer.Argument(help="Queries and judgements: beir:FOLDER or r2med:FOLDER.")],
+    benchmark: Annotated[
+        str, typer.Argument(help="Queries and judgements: beir:FOLDER, beir/NAME, r2med:FOLDER, r2med/NAME.")
+    ],
     retriever: Annotated[str, typer.Option(help="What finds the documents (the paper: a dense one).")] = "bm25",
     split: Annotated[str, typer.Option(help="Which judgements of a BEIR folder.")] = "test",
     depth: Annotated[int, typer.Option(min=1, help="Documents of a query that are looked at.")] = 50,
@@ -51,7 +53,7 @@ def false_negatives(
     check_relevant(relevant)
     one_of("--language", language, ("en", "zh"))
     asked = query_set(benchmark, split=split)
-    check_documents(asked, benchmark)
+    check_documents(asked, asked.corpus)
     intake = query_items(asked, language=language, limit=options.limit, seed=options.seed)
     say(f"{asked.name}: {intake.read:,} judged queries, {len(intake.items):,} are drawn.")
     with counting() as told:
@@ -59,7 +61,7 @@ def false_negatives(
     finish = MissingFinish(
         name=options.out.resolve().name,
         asked=asked,
-        benchmark=benchmark,
+        benchmark=asked.corpus,
         intake=intake,
         bands=read_bands(bands, depth),
         relevant=relevant,

@@ -69,7 +69,9 @@ def add_benchmark(
 
     added = register(name, path, settings().home)
     counts = ", ".join(f"{dataset} {count:,}" for dataset, count in added.counts.items())
-    say(f"{name}: {len(added):,} questions ({counts}). Licence: {added.card.license}.")
+    say(f"{added.name}: {len(added):,} questions ({counts}). Licence: {added.card.license}.")
+    if added.name != name:
+        say(f"It is found as {added.name}.")
 
 
 @data_app.command("fetch")

@@ -20,8 +20,8 @@ def retrieve(
     benchmark: Annotated[
         str | None,
         typer.Option(
-            help="Queries and judgements: beir:FOLDER or r2med:FOLDER; rerank:FILE for pools to rerank, sts:FILE for "
-            "pairs of sentences.",
+            help="Queries and judgements: beir:FOLDER or r2med:FOLDER, or a copy by its name, such as beir/scifact; "
+            "rerank:FILE for pools to rerank, sts:FILE for pairs of sentences.",
             show_default=False,
         ),
     ] = None,
@@ -86,7 +86,7 @@ def retrieve(
 
         show_similarity(Path(benchmark[4:]).expanduser(), retriever or [], resamples=resamples, seed=seed, as_json=json)
         return
-    pooled = benchmark is not None and benchmark.startswith("rerank:")
+    pooled = benchmark is not None and benchmark.startswith(("rerank:", "cmedteb/"))
     names = [canonical(name) for name in measure or (POOLED if pooled else USUAL)]
     if benchmark is None and (retriever or not run or qrels is None):
         raise UserError("Nothing to score: give --benchmark with --retriever, or --run with --qrels.")

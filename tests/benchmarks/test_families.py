@@ -1,6 +1,7 @@
 """The other families on small files of their form."""
 
 import json
+import re
 
 import pytest
 
@@ -41,7 +42,7 @@ def test_kqa_statements_stay_apart(tmp_path):
 def r2med(tmp_path):
     folder = tmp_path / "R2MED" / "Biology"
     lines(folder / "query.jsonl", {"id": "0", "text": "Why?", "answer": "So.", "body_system": "Skin"})
-    lines(folder / "corpus.jsonl", {"id": "d1", "text": "…"})
+    lines(folder / "corpus.jsonl", {"id": "d1", "text": "…"}, {"id": "d2", "text": "…"})
     lines(folder / "qrels.jsonl", {"q_id": "0", "p_id": "d1", "score": 1}, {"q_id": "0", "p_id": "d2", "score": 0})
     return folder
 
@@ -96,6 +97,16 @@ def test_csv_with_a_mapping(tmp_path):
     assert question.options == {"A": "one", "B": "two"}
     assert question.metadata == {}
     assert benchmark.golds["mine/7"].answer == "B"
+
+
+@pytest.mark.parametrize(("first", "right"), [(0, "b"), (1, "a")])
+def test_csv_answers_that_are_numbers(tmp_path, first, right):
+    path = tmp_path / "mine.csv"
+    path.write_text("question,a,b,cop\nWhich?,x,y,1\n")
+    benchmark = load(f'csv[options="a;b",answer=cop,first={first}]:{path}', tmp_path)
+    assert benchmark.golds["mine/1"].answer == right
+    with pytest.raises(UserError, match="line 2: the answer 1 is no option, counted from `first`"):
+        load(f'csv[options="a;b",answer=cop,first=2]:{path}', tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +171,8 @@ def test_chemprot(tmp_path):
     gold.write_text("1\tCPR:4\tArg1:T1\tArg2:T2\n1\tCPR:10\tArg1:T1\tArg2:T2\n")
     benchmark = load(f"chemprot:{tmp_path}", tmp_path)
     assert json.loads(benchmark.golds["chemprot/1"].answer) == [["aspirin", "downregulator", "COX-1"]]
+    with pytest.raises(UserError, match=r"gold_standard\.tsv: this is a file, and the folder of one split's three"):
+        load(f"chemprot:{gold}", tmp_path)
     gold.write_text("1\tCPR:4\tArg1:T1\tArg2:T9\n")
     with pytest.raises(UserError, match="line 1: a relation names an entity"):
         load(f"chemprot:{tmp_path}", tmp_path)
@@ -203,13 +216,29 @@ def test_bad_parameters_of_a_link_benchmark(tmp_path, reference, said):
 
 
 def test_cmedteb_rerank(tmp_path):
-    path = lines(
-        tmp_path / "rerank.jsonl", {"query": "问", "pos": ["对"], "neg": ["错", "误"]}, {"query": "问", "pos": ["对"]}
-    )
+    path = lines(tmp_path / "rerank.jsonl", {"query": "问", "positive": ["对"], "negative": ["错", "误", "对"]})
     benchmark = load(f"cmedteb/rerank:{path}", tmp_path)
-    assert len(benchmark) == 1
-    question = benchmark.questions[0]
+    (question,) = benchmark.questions
+    assert len(question.options) == 3
     assert question.options[benchmark.golds[question.id].answer] == "对"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"positiv": ["对"], "neg": ["错"]}, "it has no field `pos` (or `positive`)"),
+        ({"pos": ["对"]}, "it has no field `neg` (or `negative`)"),
+        ({"pos": ["对"], "neg": ["错", " "]}, "a text of neg is blank"),
+        ({"pos": [""], "neg": ["错"]}, "a text of pos is blank"),
+        ({"pos": ["对"], "neg": []}, "neg is empty"),
+        ({"pos": ["对"], "neg": ["对"]}, "every text of neg is one of pos too"),
+    ],
+)
+def test_no_line_of_cmedteb_is_dropped(tmp_path, line, said):
+    whole = {"query": "问", "pos": ["对"], "neg": ["错"]}
+    path = lines(tmp_path / "rerank.jsonl", whole, {"query": "问"} | line)
+    with pytest.raises(UserError, match=re.escape(f"rerank.jsonl: line 2: {said}")):
+        load(f"cmedteb/rerank:{path}", tmp_path)
 
 
 def chemprot_folder(tmp_path):

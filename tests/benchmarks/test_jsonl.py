@@ -65,6 +65,17 @@ def test_options_in_fields_of_their_own_and_a_counted_answer(tmp_path, first, an
     assert benchmark.golds["mine/1"].answer == answer
 
 
+@pytest.mark.parametrize(("options", "answer", "right"), [(["B", "A", "AB", "O"], "AB", "C"), (["A", "B"], "A", "A")])
+def test_an_answer_that_can_be_read_in_one_way_only(tmp_path, options, answer, right):
+    line = {"id": 1, "question": "?", "options": options, "answer": answer}
+    assert load(write(tmp_path, line), tmp_path).golds["mine/1"].answer == right
+
+
+def test_a_counted_answer_is_no_text(tmp_path):
+    line = {"id": 1, "question": "?", "options": ["B", "A", "2"], "answer": 2}
+    assert load(mapped(write(tmp_path, line), "first=1"), tmp_path).golds["mine/1"].answer == "B"
+
+
 @pytest.mark.parametrize(
     ("mapping", "said"),
     [
@@ -83,7 +94,15 @@ def test_a_wrong_mapping(tmp_path, mapping, said):
     ("line", "said"),
     [
         ({"id": 1, "question": "?", "options": ["x", "y"], "answer": "C"}, "'C' is not among the options"),
-        ({"id": 1, "question": "?", "options": ["x", "x"], "answer": "x"}, "'x' is not among the options"),
+        (
+            {"id": 1, "question": "?", "options": ["x", "x"], "answer": "x"},
+            r"line 2: the answer 'x' is the text of several options \('A', 'B'\); give the label",
+        ),
+        (
+            {"id": 1, "question": "?", "options": ["B", "A", "AB", "O"], "answer": "A"},
+            "line 2: the answer 'A' is the label of 'B' and also the text of the option 'B'",
+        ),
+        ({"id": 1, "question": "?", "options": ["x", "y"], "answer": 1}, "line 2: expected `str`, got `int` at answer"),
         ({"id": 1, "question": "?", "options": ["x", "y"]}, "line 2: it has no field `answer`"),
         ({"id": 1, "question": "?"}, "line 2: a long-form question needs"),
         ({"id": "ok", "question": "?", "answer": "a"}, "'mine/ok': this id stands twice"),

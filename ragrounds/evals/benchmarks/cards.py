@@ -78,8 +78,13 @@ def remote_files(name: str) -> tuple[RemoteFile, ...]:
     return tuple(file for file in files if file.of == name) or tuple(file for file in files if "/" not in file.of)
 
 
+class _Made(Struct, frozen=True):
+    files: dict[str, str] = {}
+
+
 class _Beside(Struct):
     benchmark: Card
+    made: _Made = _Made()
 
 
 def card_beside(folder: Path) -> Card | None:
@@ -88,11 +93,27 @@ def card_beside(folder: Path) -> Card | None:
     Raises:
         UserError: it cannot be read.
     """
+    beside = _beside(folder)
+    return beside.benchmark if beside else None
+
+
+def hashes_beside(folder: Path) -> dict[str, str]:
+    """The files that `ragrounds build` wrote, by the card beside them: name → SHA-256. Of a set that is a folder inside
+    what was built, the names begin with that folder.
+
+    Raises:
+        UserError: the card cannot be read.
+    """
+    beside = _beside(folder)
+    return beside.made.files if beside else {}
+
+
+def _beside(folder: Path) -> _Beside | None:
     path = folder / CARD_FILE
     if not path.is_file():
         return None
     try:
-        return msgspec.json.decode(read_bytes(path), type=_Beside).benchmark
+        return msgspec.json.decode(read_bytes(path), type=_Beside)
     except msgspec.MsgspecError as error:
         raise broken(path, f"it is not the card of a benchmark ({error})") from None
 

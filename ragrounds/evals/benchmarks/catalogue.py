@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, assemble
-from ragrounds.evals.benchmarks.cards import Card, card_beside, family_cards
+from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card_beside, family_cards
 from ragrounds.evals.benchmarks.families import FAMILIES, sample
 from ragrounds.evals.benchmarks.reading import shown
 from ragrounds.evals.benchmarks.source import Source
@@ -55,9 +55,27 @@ def load(reference: str, home: Path) -> Benchmark:
     wanted = parse_reference(reference)
     if wanted.family == "sample" and wanted.path is None:
         return assemble("sample", _card("sample"), sample.shipped())
+    return read(wanted, located(wanted, home))
+
+
+def located(wanted: Reference, home: Path) -> Path:
+    """Where a reference is read: its own path, or the registered copy.
+
+    Raises:
+        UserError: it names no path, and there is no copy.
+    """
     path = wanted.path or registered(wanted, home)
     if path is None:
         raise _absent(wanted)
+    return path
+
+
+def read(wanted: Reference, path: Path) -> Benchmark:
+    """What stands at `path`, whatever path the reference names.
+
+    Raises:
+        UserError: no file, or a broken file.
+    """
     items = list(FAMILIES[wanted.family].items(Source(path, wanted.dataset, wanted.parameters)))
     datasets = list(dict.fromkeys(item.question.benchmark for item in items))
     # A file that is one dataset is known by that dataset's name: beir:scifact/ is beir/scifact.
@@ -112,12 +130,18 @@ def place(reference: Reference, home: Path) -> Path:
 
 
 def registered(reference: Reference, home: Path) -> Path | None:
-    """The registered copy of a dataset, or else of its family; ``None`` where there is neither."""
-    if not FAMILIES[reference.family].needs:
+    """The registered copy of a dataset, or else of the family that holds it; ``None`` where there is neither. A copy
+    of one file is that file."""
+    family = FAMILIES[reference.family]
+    if not family.needs:
         return None
-    for candidate in (place(reference, home), place(Reference(reference.family), home)):
-        if candidate.is_dir() and any(any(candidate.glob(pattern)) for pattern in FAMILIES[reference.family].needs):
-            return candidate
+    candidates = [place(reference, home)]
+    if not family.open or _find_card(reference.name) is not None:
+        candidates.append(place(Reference(reference.family), home))
+    for candidate in candidates:
+        files = [file for file in candidate.rglob("*") if file.is_file()] if candidate.is_dir() else []
+        if any(file.name != CARD_FILE for file in files):
+            return files[0] if len(files) == 1 else candidate
     return None
 
 

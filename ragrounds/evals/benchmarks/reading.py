@@ -11,6 +11,8 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +25,18 @@ T = TypeVar("T")
 LONGEST_TEXT = 200_000
 """Characters of one text field; several times the longest case report of any benchmark here."""
 _LONGEST_SHOWN = 60
+_RECORD: ContextVar[set[Path] | None] = ContextVar("_RECORD", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[set[Path]]:
+    """Collect the files that are read inside."""
+    files: set[Path] = set()
+    token = _RECORD.set(files)
+    try:
+        yield files
+    finally:
+        _RECORD.reset(token)
 
 
 def shown(text: object) -> str:
@@ -35,7 +49,7 @@ def broken(path: Path, what: str, record: str = "") -> UserError:
     """The error for a file that cannot be read: `record` is where, `what` is the fault (no full stop)."""
     where = f"{record}: " if record else ""
     name = str(path) if str(path).isprintable() else ascii(str(path))
-    return UserError(f"Cannot read {name}: {where}{what}.")
+    return UserError(f"Cannot read {name}: {where}{what}{'' if what.endswith('?') else '.'}")
 
 
 def read_bytes(path: Path) -> bytes:
@@ -60,6 +74,9 @@ def read_bytes(path: Path) -> bytes:
         raise broken(path, "this is not a path") from None
     if not data.strip():
         raise broken(path, "the file is empty")
+    files = _RECORD.get()
+    if files is not None:
+        files.add(path)
     return data
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -12,37 +13,88 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark
-from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card, card_beside, remote_files
-from ragrounds.evals.benchmarks.catalogue import load, parse_reference, place
+from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card, card_beside, hashes_beside, remote_files
+from ragrounds.evals.benchmarks.catalogue import Reference, load, located, parse_reference, place, read
 from ragrounds.evals.benchmarks.families import FAMILIES
+from ragrounds.evals.benchmarks.reading import recording, shown
+from ragrounds.evals.benchmarks.source import Source
 
 
 def register(name: str, path: Path, home: Path) -> Benchmark:
     """Copy the authors' files of a family or a dataset under `home`, so that they are found by name.
 
-    They are loaded first; nothing broken is copied. An older copy is replaced in one step.
+    They are read first, and so is the copy before it takes an older one's place; nothing broken is copied. A dataset of
+    a family that takes any is registered under its own name: ``beir`` with the folder ``scifact`` as ``beir/scifact``.
+
+    Returns:
+        What was read; its name is the one that it is found by.
 
     Raises:
         UserError: unknown family, broken file, or a home folder that cannot be written.
     """
-    reference = parse_reference(name)
-    family = FAMILIES[reference.family]
+    wanted = parse_reference(name)
+    family = FAMILIES[wanted.family]
     if not family.needs:
-        raise UserError(f"A {reference.family!r} benchmark is not registered: name its file each time, `{name}:PATH`.")
+        raise UserError(f"A {wanted.family!r} benchmark is not registered: name its file each time, `{name}:PATH`.")
+    if wanted.path is not None:
+        raise UserError(f"Name the benchmark without a path, {wanted.name!r}, and give the path as the next argument.")
     source = path.expanduser()
-    benchmark = load(f"{name}:{source}", home)
-    target = place(reference, home)
+    with recording() as files:
+        benchmark = read(wanted, source)
+        files.update(_check(wanted, source))
+    try:
+        kept = parse_reference(benchmark.name)
+    except UserError:
+        raise UserError(
+            f"{shown(benchmark.name)} cannot be a benchmark's name; choose one, "
+            f"`ragrounds data add {wanted.family}/NAME PATH`, of letters, digits, '.', '_' and '-'."
+        ) from None
+    kept = msgspec.structs.replace(kept, parameters=wanted.parameters)
+    target = place(kept, home)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".adding-") as scratch:
-            new, old = Path(scratch) / "new", Path(scratch) / "old"
-            _copy(source, new, family.needs)
-            if target.exists():
-                target.rename(old)
-            new.rename(target)
+            _copy(source, place(kept, Path(scratch)), files, family.needs)
+            _same_again(benchmark, kept, Path(scratch), source)
+            _replace(place(kept, Path(scratch)), target, Path(scratch) / "old")
     except OSError as error:
         raise UserError(f"Cannot write {target}: {error.strerror}. Choose another home with RAGROUNDS_HOME.") from None
     return benchmark
+
+
+def _same_again(benchmark: Benchmark, kept: Reference, home: Path, source: Path) -> None:
+    """See that a copy, found by name, is what was read.
+
+    Raises:
+        UserError: it is not.
+    """
+    try:
+        again = read(kept, located(kept, home))
+        _check(kept, located(kept, home))
+    except UserError as error:
+        raise UserError(f"A copy of {source} alone cannot be read, so nothing was registered. {error}") from None
+    if again.version != benchmark.version:
+        raise UserError(
+            f"A copy of {source} does not hold the same questions under the name {kept.name!r}, so nothing was "
+            f"registered. Name the dataset: `ragrounds data add {kept.family}/NAME PATH`."
+        )
+
+
+def _replace(new: Path, target: Path, old: Path) -> None:
+    if target.exists():
+        target.rename(old)
+    try:
+        new.rename(target)
+    except OSError:
+        if old.exists():
+            old.rename(target)
+        raise
+
+
+def _check(wanted: Reference, path: Path) -> set[Path]:
+    """Read what the questions alone do not need; gives the files."""
+    check = FAMILIES[wanted.family].check
+    return set(check(Source(path, wanted.dataset, wanted.parameters))) if check else set()
 
 
 def known_card(name: str, home: Path) -> Card:
@@ -83,6 +135,8 @@ def verify(reference: str, home: Path) -> Checked:
     """
     benchmark = load(reference, home)
     path, card = Path(benchmark.path), benchmark.card
+    if benchmark.path:
+        _check(parse_reference(reference), path)
     described = {file.name: file.sha256 for file in remote_files(card.name)}
     if not benchmark.path:
         hashes = {}
@@ -93,7 +147,13 @@ def verify(reference: str, home: Path) -> Checked:
     else:
         files = [file for file in sorted(path.rglob("*")) if file.is_file()]
         alone = card.sha256 if len(files) == 1 else ""
-        hashes = {str(file.relative_to(path)): _same(file, described.get(file.name) or alone) for file in files}
+        built = hashes_beside(path)
+        hashes = {
+            str(file.relative_to(path)): _same(
+                file, *_built(file.relative_to(path).as_posix(), built), described.get(file.name) or alone
+            )
+            for file in files
+        }
     return Checked(
         name=benchmark.name,
         path=benchmark.path,
@@ -105,8 +165,18 @@ def verify(reference: str, home: Path) -> Checked:
     )
 
 
-def _same(file: Path, described: str) -> bool | None:
-    return _sha256(file) == described if described else None
+def _built(name: str, hashes: Mapping[str, str]) -> list[str]:
+    """The hashes that a file may have by the card of what was built. A set that was a folder inside is registered
+    without that folder, so that its names are the ends of the card's."""
+    if name in hashes:
+        return [hashes[name]]
+    return [sha256 for wanted, sha256 in hashes.items() if wanted.endswith(f"/{name}")]
+
+
+def _same(file: Path, *described: str) -> bool | None:
+    """Whether the file has one of the hashes; ``None``: there are none."""
+    known = [sha256 for sha256 in described if sha256]
+    return _sha256(file) in known if known else None
 
 
 def _sha256(path: Path) -> str:
@@ -114,14 +184,19 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _copy(source: Path, target: Path, needs: tuple[str, ...]) -> None:
-    target.mkdir()
-    if source.is_file():
-        # The loader finds a lone file by the family's own name for it.
-        name = source.name if any(source.match(pattern) for pattern in needs) else needs[0]
-        shutil.copyfile(source, target / Path(name).name)
-        return
-    for file in sorted({file for pattern in (*needs, CARD_FILE) for file in source.glob(pattern) if file.is_file()}):
-        copy = target / file.relative_to(source)
+def _copy(source: Path, target: Path, read: Iterable[Path], needs: tuple[str, ...]) -> None:
+    """Copy what was read, and of a folder what the family keeps beside it."""
+    folder = source if source.is_dir() else source.parent
+    files = {file for file in read if file.is_relative_to(folder)}
+    if source.is_dir():
+        files |= {file for pattern in (*needs, CARD_FILE) for file in source.glob(pattern) if file.is_file()}
+    else:
+        # The card of a folder is not the card of one of its files.
+        files.discard(folder / CARD_FILE)
+    for file in sorted(files):
+        name = file.relative_to(folder)
+        if file == source and len(files) > 1 and not any(file.match(pattern) for pattern in needs):
+            name = Path(needs[0])  # among others the loader finds it by the family's own name for it
+        copy = target / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)

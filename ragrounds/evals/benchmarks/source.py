@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -57,7 +57,11 @@ class Family(Struct, frozen=True, kw_only=True):
     file: str
     """What is read, in the words of an error: a file's name in the authors' release, or a description."""
     needs: tuple[str, ...] = ()
-    """Patterns of the files that a registered copy keeps; none: the family is never registered."""
+    """Patterns of the files of a folder that a registered copy keeps beside those that were read; none: the family is
+    never registered."""
+    check: Callable[[Source], Iterable[Path]] | None = None
+    """Reads what the questions alone do not need, a corpus, and gives its files; done where a benchmark is registered
+    or verified."""
     parameters: tuple[str, ...] = ()
     """Parameters that a reference may set, as in ``csv[question=Stem]:FILE``."""
     open: bool = False

@@ -1,9 +1,9 @@
 """Reranking sets: each query brings its own pool of documents (CMedTEB, CMedQA; MAP@10).
 
-A file of JSON Lines ``{"query": text, "positive": [text, …], "negative": [text, …]}``, as MTEB has them. The pools of
-all queries together are the corpus, so that a lexical retriever has statistics to go by; of what it finds, a query's
-own pool counts. Documents of the pool that it does not find stand last, all with one score: their order, which in the
-file gives the answer away, is never used.
+A file of JSON Lines ``{"query": text, "positive": [text, …], "negative": [text, …]}``, as MTEB has them (CARE's ``pos``
+and ``neg`` too). The pools of all queries together are the corpus, so that a lexical retriever has statistics to go by;
+of what it finds, a query's own pool counts. Documents of the pool that it does not find stand last, all with one score:
+their order, which in the file gives the answer away, is never used.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import hashlib
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,10 +22,19 @@ from ragrounds.evals.retrieval.sets import QuerySet
 from ragrounds.tools.lines import bad_line, read_rows
 from ragrounds.tools.reranking import PairScorer
 
+_FORM = "{query, positive, negative}"
 MEASURES = ("MAP@10", "MRR@10", "nDCG@10")
 
 
 class _Row(msgspec.Struct):
+    query: str
+    positive: list[str] | None = None
+    negative: list[str] | None = None
+    pos: list[str] | None = None
+    neg: list[str] | None = None
+
+
+class _Pool(NamedTuple):
     query: str
     positive: list[str]
     negative: list[str]
@@ -83,12 +93,15 @@ def rerank_pools(label: str, scorer: PairScorer, asked: QuerySet) -> Retrieved:
     return Retrieved(label, asked.name, run, seconds)
 
 
-def _read(path: Path) -> list[_Row]:
-    rows: list[_Row] = []
-    for number, row in read_rows(path, _Row, "{query, positive, negative}"):
-        if not row.positive:
+def _read(path: Path) -> list[_Pool]:
+    rows: list[_Pool] = []
+    for number, row in read_rows(path, _Row, _FORM):
+        positive, negative = row.positive or row.pos, row.negative if row.negative is not None else row.neg
+        if not positive:
             raise bad_line(path, number, "its query has no positive document")
-        rows.append(row)
+        if negative is None:
+            raise bad_line(path, number, "it has no field `negative`", _FORM)
+        rows.append(_Pool(row.query, positive, negative))
     if not rows:
         raise UserError(f"{str(path)!r} is empty: expected lines {{query, positive, negative}}.")
     return rows

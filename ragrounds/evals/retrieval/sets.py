@@ -5,18 +5,26 @@
 | ``beir:PATH`` | ``queries.jsonl`` {_id, text} | ``qrels/SPLIT.tsv`` |
 | ``r2med:PATH`` | ``query.jsonl`` {id, text} | ``qrels.jsonl`` {q_id, p_id, score} |
 
+``beir/NAME`` and ``r2med/NAME`` are the copies that `ragrounds data add` has put under the home folder, and
+``cmedteb/NAME`` is one of lines {query, positive, negative}, as in :mod:`~ragrounds.evals.retrieval.pools`.
+
 The corpus of a set is the one in its folder, unless another is named (an index built from the same documents).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragrounds.contracts import Library, Searcher
 from ragrounds.errors import UserError, nearest, unknown
+from ragrounds.evals.benchmarks.catalogue import located, parse_reference
+from ragrounds.evals.benchmarks.families import r2med
+from ragrounds.evals.benchmarks.source import Source as Benchmark
 from ragrounds.evals.retrieval.trec import Judgements, read_judgements
+from ragrounds.settings import read_settings
 from ragrounds.tools.corpora import Source, passages
 
 FAMILIES = ("beir", "r2med")
@@ -38,22 +46,37 @@ class QuerySet:
     """Of a reranking set: the documents' texts."""
 
 
-def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None) -> QuerySet:
-    """Read ``beir:PATH`` or ``r2med:PATH``.
+def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None, home: Path | None = None) -> QuerySet:
+    """Read ``beir:PATH`` or ``r2med:PATH``, or the registered copy of ``beir/NAME``, ``r2med/NAME``, ``cmedteb/NAME``.
+
+    Args:
+        benchmark: What is read.
+        split: Which judgements of a BEIR folder.
+        corpus: Another corpus than the folder's.
+        home: Holds registered copies; ``None``: as the settings say.
 
     Raises:
-        UserError: no such family or folder, or judged queries without a text.
+        UserError: no such family, folder or copy, or judged queries without a text.
     """
-    family, _, rest = benchmark.partition(":")
-    if family not in FAMILIES or not rest:
-        raise unknown(
-            "retrieval benchmark", benchmark, [f"{name}:PATH" for name in FAMILIES], "ragrounds retrieve --help"
-        )
-    folder = Path(rest).expanduser()
+    family = re.split(r"[:/\[]", benchmark, maxsplit=1)[0]
+    if family not in FAMILIES and not benchmark.startswith("cmedteb/"):
+        forms = [f"{name}{rest}" for name in FAMILIES for rest in (":PATH", "/NAME")]
+        raise unknown("retrieval benchmark", benchmark, forms, "ragrounds retrieve --help")
+    home = home or read_settings().home
+    wanted = parse_reference(benchmark)
+    folder = located(wanted, home)
+    if family == "cmedteb":
+        from ragrounds.evals.retrieval.pools import pool_set
+
+        return pool_set(folder, home)
     if not folder.is_dir():
         raise UserError(f"There is no folder {str(folder)!r}: expected a {family} set of queries.")
+    if family == "r2med" and (wanted.dataset or wanted.path is None):
+        (folder, *others) = [found for found, _ in r2med.folders(Benchmark(folder, wanted.dataset))]
+        if others:
+            raise UserError(f"{benchmark!r} has several sets of queries: name one of them, r2med/NAME.")
     if family == "beir":
-        texts, judged = _file(folder, "queries.jsonl"), _qrels(folder, split)
+        texts, judged = _file(folder, "queries.jsonl"), _qrels(folder, str(wanted.parameters.get("split", split)))
     else:
         texts, judged = _file(folder, "query.jsonl"), _file(folder, "qrels.jsonl")
     judgements = read_judgements(judged)
@@ -65,7 +88,7 @@ def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None)
             "expected the queries and judgements of one set."
         )
     queries = {query: text for query, text in known.items() if query in judgements}
-    return QuerySet(folder.resolve().name, queries, judgements, corpus or benchmark)
+    return QuerySet(wanted.dataset or folder.resolve().name, queries, judgements, corpus or f"{family}:{folder}")
 
 
 def unknown_documents(judgements: Judgements, searcher: Searcher) -> list[str]:

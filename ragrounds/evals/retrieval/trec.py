@@ -64,7 +64,7 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
     """Read judgements: TREC's four columns, BEIR's three with a heading, or R2MED's JSON Lines.
 
     Raises:
-        UserError: no such file, or a line that is none of these.
+        UserError: no such file, a line that is none of these, or a document with two grades for one query.
     """
     judgements: dict[str, dict[str, int]] = {}
     read = _json_row if path.name.endswith(".jsonl") else _columns
@@ -76,7 +76,9 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
         value = _number(path, number, grade)
         if not value.is_integer():
             raise _wrong(path, number, f"the grade {grade!r} is not a whole number")
-        judgements.setdefault(query, {})[document] = int(value)
+        before = judgements.setdefault(query, {}).setdefault(document, int(value))
+        if before != value:
+            raise _wrong(path, number, f"document {document!r} is judged {before} and {int(value)} for query {query!r}")
     if not judgements:
         raise UserError(f"The judgements {str(path)!r} are empty: expected lines `query 0 document grade`.")
     return judgements

@@ -6,15 +6,19 @@ As questions: the judged queries of a split with their relevant documents. Grade
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
 from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.judging import Row, check_set, graded, relevant
 from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl, read_text, shown
 from ragrounds.evals.benchmarks.source import Family, Source
 from ragrounds.records import Gold, Question
+
+_QUERIES = "queries.jsonl"
 
 
 class _Query(Struct):
@@ -31,12 +35,12 @@ def items(source: Source) -> Iterator[Item]:
     folder, split = source.path, source.text("split", "test")
     name = source.dataset or folder.name
     judged = folder / "qrels" / f"{split}.tsv"
-    relevant = judgements(judged)
-    path = folder / "queries.jsonl"
+    documents = relevant(graded(_rows(judged), judged))
+    path = folder / _QUERIES
     seen = set()
     for place, value in read_jsonl(path):
         query = convert(value, _Query, path, place)
-        if query._id not in relevant:
+        if query._id not in documents:
             continue
         seen.add(query._id)
         question = Question(
@@ -47,19 +51,31 @@ def items(source: Source) -> Iterator[Item]:
             split=split,
             language=source.text("language", "en"),
         )
-        yield Item(question, Gold(question_id=question.id, answer="", documents=relevant[query._id]))
-    lost = next((query for query in relevant if query not in seen), None)
+        yield Item(question, Gold(question_id=question.id, answer="", documents=documents[query._id]))
+    lost = next((query for query in documents if query not in seen), None)
     if lost is not None:
         raise broken(judged, f"{path.name} has no such query", f"query {shown(lost)}")
 
 
-def judgements(path: Path) -> dict[str, tuple[str, ...]]:
-    """Relevant documents (score above 0) by query, from a tab-separated file with or without a heading.
+def check(source: Source) -> list[Path]:
+    """Read the corpus and every split's judgements.
 
     Raises:
-        UserError: a line that is not query, document, score.
+        UserError: a broken file, an id that stands twice, or a judgement of a query or document that is not there.
     """
-    relevant: dict[str, list[str]] = {}
+    path = source.path / _QUERIES
+    queries: set[str] = set()
+    for place, value in read_jsonl(path):
+        query = convert(value, _Query, path, place)._id
+        if query in queries:
+            raise broken(path, f"the id {shown(query)} stands twice; ids are unique", place)
+        queries.add(query)
+    judged = {file: graded(_rows(file), file) for file in sorted((source.path / "qrels").glob("*.tsv"))}
+    return [check_set(source.path, queries, _QUERIES, judged)]
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    """The lines of a tab-separated file with or without a heading."""
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         fields = line.split("\t")
         if not line.strip() or (number == 1 and fields[0] == "query-id"):
@@ -67,16 +83,17 @@ def judgements(path: Path) -> dict[str, tuple[str, ...]]:
         try:
             query, document, score = fields[0], fields[1], float(fields[2])
         except (IndexError, ValueError):
-            raise broken(path, "expected query, document and score between tabs", f"line {number}") from None
-        if score > 0:
-            relevant.setdefault(query, []).append(document)
-    return {query: tuple(documents) for query, documents in relevant.items()}
+            score = math.nan
+        if not math.isfinite(score):
+            raise broken(path, "expected query, document and score between tabs", f"line {number}")
+        yield f"line {number}", query, document, score
 
 
 FAMILY = Family(
     items=items,
     file="a folder with queries.jsonl, corpus.jsonl and qrels/",
     needs=("*.jsonl", "qrels/*.tsv"),
+    check=check,
     parameters=("split", "language"),
     open=True,
 )

@@ -51,6 +51,8 @@ def items(source: Source) -> Iterator[Item]:
 def _file(folder: Path, split: str, kind: str) -> Path:
     wanted = {"test": ("test",), "train": ("training", "train"), "dev": ("development", "dev")}.get(split, (split,))
     found = sorted(path for path in folder.glob(f"*_{kind}*.tsv") if any(f"_{name}_" in path.name for name in wanted))
+    if folder.is_file():
+        raise broken(folder, f"this is a file, and {FAMILY.file} is expected")
     if not found:
         raise broken(folder, f"the folder holds no file *_{wanted[0]}_{kind}*.tsv")
     return found[0]

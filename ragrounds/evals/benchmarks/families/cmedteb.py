@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.families.jsonl import labelled
@@ -18,32 +19,33 @@ from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl
 from ragrounds.evals.benchmarks.source import Family, Source
 from ragrounds.records import Gold, Question
 
+_LONG = {"pos": "positive", "neg": "negative"}
+
 
 class _Line(Struct):
     query: str
-    pos: list[str] = field(default_factory=list)
-    neg: list[str] = field(default_factory=list)
-    positive: list[str] = field(default_factory=list)
-    negative: list[str] = field(default_factory=list)
+    pos: list[str] | None = None
+    neg: list[str] | None = None
+    positive: list[str] | None = None
+    negative: list[str] | None = None
     type: str = ""
 
 
 def items(source: Source) -> Iterator[Item]:
-    """The lines that have a positive and a negative, numbered from 1.
+    """The lines, numbered from 1. A negative that repeats another or a positive is no option of its own.
 
     Raises:
-        UserError: a broken line, or no line with both.
+        UserError: a broken line, or one without a positive or a negative text.
     """
     path, seed = source.path, source.number("seed", 0)
     name = source.dataset or path.name.removesuffix(".gz").removesuffix(".jsonl")
-    none = True
     for number, (place, value) in enumerate(read_jsonl(path), start=1):
         line = convert(value, _Line, path, place)
-        right = line.pos or line.positive
-        wrong = [text for text in dict.fromkeys(line.neg or line.negative) if text.strip() and text not in right]
-        if not right or not wrong:
-            continue
-        none = False
+        right = _given(line.pos, line.positive, "pos", path, place)
+        negatives = _given(line.neg, line.negative, "neg", path, place)
+        wrong = [text for text in dict.fromkeys(negatives) if text not in right]
+        if not wrong:
+            raise broken(path, "every text of neg is one of pos too, so there is nothing to choose between", place)
         texts = sorted((right[0], *wrong), key=lambda text: _lot(seed, line.query, text))
         options = labelled(texts)
         ask = "下列哪一项与该问题意思相同？" if line.type == "symmetric_sts" else "下列哪一项回答了该问题？"
@@ -55,8 +57,18 @@ def items(source: Source) -> Iterator[Item]:
             language="zh",
         )
         yield Item(question, Gold(question_id=question.id, answer=list(options)[texts.index(right[0])]))
-    if none:
-        raise broken(path, "no line has both a positive and a negative text")
+
+
+def _given(one: list[str] | None, other: list[str] | None, name: str, path: Path, place: str) -> list[str]:
+    """The texts of a field that has two names; one or more, none of them blank."""
+    texts = one if one is not None else other
+    if texts is None:
+        raise broken(path, f"it has no field `{name}` (or `{_LONG[name]}`)", place)
+    if not texts:
+        raise broken(path, f"{name} is empty; a choice needs a positive and a negative text", place)
+    if not all(text.strip() for text in texts):
+        raise broken(path, f"a text of {name} is blank", place)
+    return texts
 
 
 def _lot(seed: int, *texts: str) -> bytes:

@@ -2,8 +2,9 @@
 
 A parameter names the column that a field stands in; a field without a parameter is looked for under its own name. For
 a choice, `options` lists the columns of the options, separated by ``;``; each column's name is the option's label
-unless `labels` gives others. Without an ``id`` column rows are numbered from 1. Tabs separate where the file's name
-ends in ``.tsv``. `metadata` lists columns to keep with the question, where graphs see them; others are left out.
+unless `labels` gives others; with `first` the answer is an option's number, counted from it. Without an ``id`` column
+rows are numbered from 1. Tabs separate where the file's name ends in ``.tsv``. `metadata` lists columns to keep with
+the question, where graphs see them; others are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from ragrounds.errors import nearest
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.families.jsonl import from_records
+from ragrounds.evals.benchmarks.families.jsonl import counted_from, from_records
 from ragrounds.evals.benchmarks.reading import LONGEST_TEXT, broken, read_text, shown
 from ragrounds.evals.benchmarks.source import Family, Source
 
@@ -44,7 +45,7 @@ def items(source: Source) -> Iterator[Item]:
     except csv.Error as error:
         raise broken(path, f"this is not CSV ({error})", f"line {reader.line_num}") from None
     records = [(place, _record(row, mapping, number, place, source)) for number, (place, row) in enumerate(rows, 1)]
-    return from_records(records, path, f"csv/{stem}")
+    return from_records(records, path, f"csv/{stem}", counted_from(source))
 
 
 def _mapping(source: Source, columns: list[str]) -> dict[str, list[str]]:
@@ -83,4 +84,9 @@ def _record(
     return record
 
 
-FAMILY = Family(items=items, file="a CSV or TSV file with a heading", parameters=(*_TEXT, *_LISTS, "labels"), open=True)
+FAMILY = Family(
+    items=items,
+    file="a CSV or TSV file with a heading",
+    parameters=(*_TEXT, *_LISTS, "labels", "first"),
+    open=True,
+)

@@ -13,6 +13,7 @@ their own are listed (``options="opa;opb;opc;opd"``), and an answer that is a nu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -26,12 +27,13 @@ from ragrounds.evals.benchmarks.source import Family, Source
 from ragrounds.records import Gold, Question
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_NUMBER = re.compile(r"-?[0-9]{1,9}")
 
 
 class _Line(Struct):
     id: str | int
     question: str
-    answer: str = ""
+    answer: str | int = ""
     type: Literal["choice", "long", ""] = ""
     options: dict[str, str] | list[str] = field(default_factory=list)
     group: str = ""
@@ -55,13 +57,13 @@ def items(source: Source) -> Iterator[Item]:
     path = source.path
     stem = source.dataset or path.name.removesuffix(".gz").removesuffix(".jsonl")
     records = ((place, _mapped(value, source, place)) for place, value in read_jsonl(path))
-    return from_records(records, path, f"jsonl/{stem}")
+    return from_records(records, path, f"jsonl/{stem}", counted_from(source))
 
 
 def _mapped(value: Any, source: Source, place: str) -> Any:
     """The record with this format's field names; as it is where nothing is mapped."""
     named = {name: source.text(name) for name in _FIELDS if name in source.parameters}
-    if not isinstance(value, dict) or not (named or "first" in source.parameters):
+    if not isinstance(value, dict) or not named:
         return value
     record = {name: value[name] for name in _FIELDS if name in value and name not in named}
     for name, theirs in named.items():
@@ -70,26 +72,26 @@ def _mapped(value: Any, source: Source, place: str) -> Any:
         if lost is not None:
             raise broken(source.path, f"it has no field {shown(lost)} for {name}.{nearest(lost, value)}", place)
         record[name] = [value[column] for column in columns] if len(columns) > 1 else value[columns[0]]
-    answer = record.get("answer")
-    if "first" in source.parameters and isinstance(answer, int):
-        options = record.get("options")
-        labels = list(labelled(options)) if isinstance(options, dict | list) else []
-        index = answer - source.number("first", 0)
-        if not 0 <= index < len(labels):
-            raise broken(source.path, f"the answer {answer} is no option, counted from `first`", place)
-        record["answer"] = labels[index]
     return record
 
 
-def from_records(records: Iterable[tuple[str, Any]], path: Path, benchmark: str) -> Iterator[Item]:
-    """Questions from (place, record) pairs; `benchmark` is their canonical name.
+def counted_from(source: Source) -> int | None:
+    """The number of the first option, where answers are numbers (parameter ``first``)."""
+    return source.number("first", 0) if "first" in source.parameters else None
+
+
+def from_records(
+    records: Iterable[tuple[str, Any]], path: Path, benchmark: str, first: int | None = None
+) -> Iterator[Item]:
+    """Questions from (place, record) pairs; `benchmark` is their canonical name, and an answer that is a number counts
+    the options from `first`.
 
     Raises:
         UserError: a record is broken.
     """
     for place, value in records:
         line = convert(value, _Line, path, place)
-        yield _item(line, path, place, benchmark)
+        yield _item(line, path, place, benchmark, first)
 
 
 def labelled(options: dict[str, str] | list[str]) -> dict[str, str]:
@@ -100,20 +102,38 @@ def labelled(options: dict[str, str] | list[str]) -> dict[str, str]:
     return dict(zip(labels, options, strict=False))
 
 
-def label_of(answer: str, options: dict[str, str]) -> str:
-    """The label that an answer means: itself, or that of the one option whose text it is."""
-    if answer in options:
-        return answer
+def _label(line: _Line, options: dict[str, str], first: int | None, path: Path, place: str) -> str:
+    """The label that an answer means: itself, that of the one option whose text it is, or by its number."""
+    answer = str(line.answer)
+    if first is not None and _NUMBER.fullmatch(answer):
+        labels, index = list(options), int(answer) - first
+        if not 0 <= index < len(labels):
+            raise broken(path, f"the answer {answer} is no option, counted from `first`", place)
+        return labels[index]
     same = [label for label, text in options.items() if text.strip() == answer.strip()]
-    return same[0] if len(same) == 1 else answer
+    if answer in options:
+        other = next((label for label in same if label != answer), None)
+        if other is not None:
+            what = (
+                f"the answer {shown(answer)} is the label of {shown(options[answer])} and also the text of the option "
+                f"{shown(other)}; give the options labels that are no option's text"
+            )
+            raise broken(path, what, place)
+        return answer
+    if len(same) > 1:
+        what = f"the answer {shown(answer)} is the text of several options ({', '.join(map(shown, same))})"
+        raise broken(path, f"{what}; give the label", place)
+    return same[0] if same else answer
 
 
-def _item(line: _Line, path: Path, place: str, benchmark: str) -> Item:
+def _item(line: _Line, path: Path, place: str, benchmark: str, first: int | None) -> Item:
     kind = line.type or ("choice" if line.options else "long")
     options = labelled(line.options) if kind == "choice" else {}
-    if kind == "choice" and not line.answer:
+    if isinstance(line.answer, int) and (first is None or kind == "long"):
+        raise broken(path, "expected `str`, got `int` at answer", place)
+    if kind == "choice" and line.answer == "":
         raise broken(path, "it has no field `answer`", place)
-    if kind == "long" and not (line.answer.strip() or line.facts):
+    if kind == "long" and not (str(line.answer).strip() or line.facts):
         raise broken(path, "a long-form question needs `answer` or `facts`", place)
     if any(not wordings or not all(wording.strip() for wording in wordings) for wordings in line.facts):
         raise broken(path, "each fact needs one or more wordings, none of them empty", place)
@@ -133,7 +153,7 @@ def _item(line: _Line, path: Path, place: str, benchmark: str) -> Item:
     )
     gold = Gold(
         question_id=question.id,
-        answer=label_of(line.answer, options) if kind == "choice" else line.answer,
+        answer=_label(line, options, first, path, place) if kind == "choice" else str(line.answer),
         documents=tuple(str(document) for document in line.documents),
         facts=tuple(tuple(wordings) for wordings in line.facts),
     )

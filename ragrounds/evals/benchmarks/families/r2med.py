@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.cards import family_cards
-from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl
+from ragrounds.evals.benchmarks.judging import Row, check_set, graded, relevant
+from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl, shown
 from ragrounds.evals.benchmarks.source import Family, Source
 from ragrounds.records import Gold, Question
 
@@ -40,27 +41,56 @@ def items(source: Source) -> Iterator[Item]:
     Raises:
         UserError: a broken file, or no dataset there.
     """
+    for folder, name in folders(source):
+        yield from _dataset(folder, name)
+
+
+def folders(source: Source) -> list[tuple[Path, str]]:
+    """The folders of the datasets that are named, with their names.
+
+    Raises:
+        UserError: there is none.
+    """
     folder = source.path if source.path.is_dir() else source.path.parent
     if (folder / _QUERIES).is_file():
-        yield from _dataset(folder, source.dataset or folder.name.casefold())
-        return
+        return [(folder, source.dataset or folder.name.casefold())]
     known = {card.name.partition("/")[2] for card in family_cards("r2med") if "/" in card.name}
     wanted = [source.dataset] if source.dataset else sorted(known)
     below = {path.name.casefold(): path for path in folder.iterdir()} if folder.is_dir() else {}
     found = [name for name in wanted if (below.get(name, folder) / _QUERIES).is_file()]
     if not found:
         raise broken(source.path, f"it holds no {_QUERIES}, and no folder of a dataset that does")
-    for name in found:
-        yield from _dataset(below[name], name)
+    return [(below[name], name) for name in found]
+
+
+def check(source: Source) -> list[Path]:
+    """Read the corpus of each dataset.
+
+    Raises:
+        UserError: a broken file, an id that stands twice, or a judgement of a query or document that is not there.
+    """
+    corpora = []
+    for folder, _ in folders(source):
+        path, judged = folder / _QUERIES, folder / _JUDGED
+        queries: set[str] = set()
+        for place, value in read_jsonl(path):
+            query = str(convert(value, _Query, path, place).id)
+            if query in queries:
+                raise broken(path, f"the id {shown(query)} stands twice; ids are unique", place)
+            queries.add(query)
+        corpora.append(check_set(folder, queries, _QUERIES, {judged: graded(_rows(judged), judged)}))
+    return corpora
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    for place, value in read_jsonl(path):
+        judgement = convert(value, _Judgement, path, place)
+        yield place, str(judgement.q_id), str(judgement.p_id), judgement.score
 
 
 def _dataset(folder: Path, name: str) -> Iterator[Item]:
-    relevant: dict[str, list[str]] = {}
     judged = folder / _JUDGED
-    for place, value in read_jsonl(judged):
-        judgement = convert(value, _Judgement, judged, place)
-        if judgement.score > 0:
-            relevant.setdefault(str(judgement.q_id), []).append(str(judgement.p_id))
+    found = relevant(graded(_rows(judged), judged))
     path = folder / _QUERIES
     for place, value in read_jsonl(path):
         query = convert(value, _Query, path, place)
@@ -71,7 +101,7 @@ def _dataset(folder: Path, name: str) -> Iterator[Item]:
             kind="long",
             group=query.body_system or "",
         )
-        documents = tuple(relevant.get(str(query.id), ()))
+        documents = found.get(str(query.id), ())
         yield Item(question, Gold(question_id=question.id, answer=query.answer, documents=documents))
 
 
@@ -79,5 +109,6 @@ FAMILY = Family(
     items=items,
     file="a dataset's folder with query.jsonl, corpus.jsonl and qrels.jsonl, or the folder above",
     needs=("*.jsonl", "*/*.jsonl"),
+    check=check,
     open=True,
 )

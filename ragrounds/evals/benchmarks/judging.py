@@ -1,0 +1,83 @@
+"""Judgements of a retrieval set, and whether its queries, judgements and corpus are those of one set."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+from ragrounds.evals.benchmarks.reading import broken, shown
+from ragrounds.tools.corpora import Bad, passages, source
+
+Row = tuple[str, str, str, float]
+"""Place in the file, query, document, score."""
+Grades = Mapping[str, Mapping[str, float]]
+"""Query → document → score."""
+
+
+def graded(rows: Iterable[Row], path: Path) -> dict[str, dict[str, float]]:
+    """The judgements of one file; a line that stands twice is one judgement.
+
+    Raises:
+        UserError: a document is judged twice for a query, with different scores.
+    """
+    grades: dict[str, dict[str, float]] = {}
+    for place, query, document, score in rows:
+        before = grades.setdefault(query, {}).setdefault(document, score)
+        if before != score:
+            what = f"the document {shown(document)} is judged {before:g} and {score:g} for the query {shown(query)}"
+            raise broken(path, f"{what}; one of the two is wrong", place)
+    return grades
+
+
+def relevant(grades: Grades) -> dict[str, tuple[str, ...]]:
+    """The documents with a score above 0, of the queries that have one."""
+    found = {query: tuple(name for name, score in judged.items() if score > 0) for query, judged in grades.items()}
+    return {query: documents for query, documents in found.items() if documents}
+
+
+def check_set(folder: Path, queries: Collection[str], queries_file: str, judged: Mapping[Path, Grades]) -> Path:
+    """Read a folder's corpus through, and see that all judged queries and documents are there. Ids alone are kept.
+
+    Returns:
+        The corpus's file.
+
+    Raises:
+        UserError: a broken line of the corpus, an id that stands twice, or a judgement of what is not there.
+    """
+    corpus, documents = _documents(folder)
+    for path, grades in judged.items():
+        for query, scores in grades.items():
+            if query not in queries:
+                raise broken(path, f"{queries_file} has no such query", f"query {shown(query)}")
+            lost = next((document for document in scores if document not in documents), None)
+            if lost is not None:
+                raise broken(path, f"{corpus.name} has no document {shown(lost)}, which is judged", _of(query))
+    return corpus
+
+
+def _of(query: str) -> str:
+    return f"query {shown(query)}"
+
+
+def _documents(folder: Path) -> tuple[Path, set[str]]:
+    """The corpus's file and its documents' ids."""
+    origin = source(f"beir:{folder}")
+    (path,) = origin.files
+    ids: set[str] = set()
+    documents: set[str] = set()
+    bad: list[Bad] = []
+    for passage, (_, line) in passages(origin, bad=bad):
+        _refuse(bad, path)
+        if passage.id in ids:
+            raise broken(path, f"the id {shown(passage.id)} stands twice; ids are unique", f"line {line}")
+        ids.add(passage.id)
+        documents.add(passage.document)
+    _refuse(bad, path)
+    if not ids:
+        raise broken(path, "the corpus holds no documents")
+    return path, documents
+
+
+def _refuse(bad: list[Bad], path: Path) -> None:
+    if bad:
+        raise broken(path, bad[0].reason, f"line {bad[0].line}")
