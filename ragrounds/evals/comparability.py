@@ -22,6 +22,13 @@ LOWER_IS_BETTER = frozenset({"contradiction"})
 """Protocols whose score is a fault: there is no frontier of them, and no price of one more."""
 SHOWN = ("mirage", "strict", "facts", "triplets", "equivalent", "comprehensiveness", "contradiction", *RAGAS)
 """Protocols that tables show where none is named; the others stand in ``--json`` or are named with ``--protocol``."""
+JUDGED: Mapping[str, str] = {
+    "equivalent": "equivalence",
+    "comprehensiveness": "statements",
+    "contradiction": "statements",
+    **{name: name for name in RAGAS},
+}
+"""Protocols whose scores a judge gives, and the kind of judging that gives them: `ragrounds judge --kind`."""
 _LONG = ("facts", "rouge-l", "equivalent", "comprehensiveness", "contradiction", *RAGAS)
 
 
@@ -226,14 +233,14 @@ def _protocols(
         if name not in present:
             raise UserError(
                 f"No run has scores under {name!r}, only {', '.join(order) or 'none'}. "
-                f"`ragrounds score {runs[0].id} --protocol {name}` makes them, where {name!r} fits the questions."
+                f"{_command(name, [run.id for run in runs])} makes them, where {name!r} fits the questions."
             )
         lacking = [run.id for run in runs if _lacks(name, run, outlines, scores)]
         if lacking and (wanted or not common):
             others = "" if wanted else ", or set --common to compare under the protocols that all runs have"
             raise UserError(
                 f"These runs were scored by different protocols: {', '.join(lacking)} has no scores under {name!r}. "
-                f"`ragrounds score {lacking[0]}` makes them{others}."
+                f"{_command(name, lacking)} makes them{others}."
             )
         if lacking:
             notes.append(f"Not compared under {name}: {', '.join(lacking)} has no scores by it.")
@@ -242,6 +249,22 @@ def _protocols(
     if order and not kept:
         raise UserError("These runs have no protocol in common. `ragrounds score` scores them again, without a model.")
     return kept
+
+
+def _command(protocol: str, runs: Sequence[str]) -> str:
+    """The command that makes scores under a protocol."""
+    named = " ".join(runs)
+    kind = JUDGED.get(protocol)
+    if kind is not None:
+        # The ragas figure that compares vectors cannot be had without them.
+        embedder = " --embedder EMBEDDER" if protocol == "ragas_answer_relevancy" else ""
+        return f"`ragrounds judge {named} --kind {kind} --judge MODEL{embedder}`"
+    asked = f"--protocol {protocol}"
+    if protocol.startswith(GREEDY_MATCH):
+        asked = "--embedder EMBEDDER"
+    elif protocol == "trajectory":
+        asked = "--trajectory FILE"
+    return f"`ragrounds score {named} {asked}`"
 
 
 def _lacks(

@@ -6,7 +6,10 @@ import msgspec
 import pytest
 
 from ragrounds.errors import UserError
+from ragrounds.evals.comparability import JUDGED
 from ragrounds.evals.comparison import compare
+from ragrounds.evals.grading.kinds import KINDS, Means
+from ragrounds.evals.grading.ragas_metrics import PROTOCOLS
 from ragrounds.evals.statistics import detectable_difference
 from ragrounds.records import Score, Usage
 from tests.compare.making import add_run, questions
@@ -154,6 +157,34 @@ class TestRefusals:
         assert found.epochs == 1
         assert [line.overall.value for line in found.tables[0].lines] == [0.5, 1.0]
         assert found.rows[0].calls == 2
+
+    def test_scores_that_are_missing_are_made_by_the_command_that_is_named(self, store):
+        def refused(protocol, *wanted):
+            asked = questions(2, f"x/{protocol}")
+            first = add_run(store, f"one-{protocol}", asked, [1, 0], protocol=protocol)
+            second = add_run(store, f"two-{protocol}", asked, [1, 1], protocol="rouge-l")
+            with pytest.raises(UserError) as raised:
+                compare(store, [first, second], protocols=wanted)
+            return str(raised.value)
+
+        judged = "`ragrounds judge two-{}-run --kind {} --judge MODEL"
+        for protocol, kind in JUDGED.items():
+            told = refused(protocol)
+            assert judged.format(protocol, kind) in told
+            assert ("--judge MODEL --embedder EMBEDDER`" in told) == (protocol == "ragas_answer_relevancy")
+        assert "`ragrounds score two-strict-run --protocol strict` makes them" in refused("strict")
+        assert "`ragrounds score two-greedy-match[x]-run --embedder EMBEDDER`" in refused("greedy-match[x]")
+        assert "`ragrounds score two-trajectory-run --trajectory FILE`" in refused("trajectory", "trajectory")
+        nobody = refused("facts", "equivalent")
+        assert "`ragrounds judge one-facts-run two-facts-run --kind equivalence --judge MODEL` makes them" in nobody
+
+    def test_every_kind_of_judging_is_known(self, store):
+        means = Means(store=store)
+        made = {
+            protocol: kind for kind in ("equivalence", "statements") for protocol in KINDS[kind].grader(means).protocols
+        }
+        assert {**made, **{protocol: protocol for protocol in PROTOCOLS}} == JUDGED
+        assert {*JUDGED.values(), "ragas"} == set(KINDS)
 
     def test_other_protocols(self, store):
         asked = questions(2)
