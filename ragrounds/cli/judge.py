@@ -59,7 +59,8 @@ def judge_command(
     """Grade stored runs' long answers by a judge or a panel of judges. Answers are never generated again.
 
     Scores stand in the store beside the others. The same command goes on, and pays only for what is new. Several runs
-    are judged question by question, so that all have verdicts on the same questions where a budget ends it.
+    are judged question by question, so that all have verdicts on the same questions where a budget or Ctrl-C ends it.
+    A judge that gives no verdict at all replaces no score.
 
     Examples:
 
@@ -78,13 +79,14 @@ def judge_command(
     from ragrounds.cli.judging import open_judges
     from ragrounds.evals.budget import Budget
     from ragrounds.evals.comparison import compare
-    from ragrounds.evals.grading import Grade, GradedRuns, Means, gradable, grade_runs
+    from ragrounds.evals.grading import INTERRUPTED, Grade, GradedRuns, Means, gradable, grade_runs
     from ragrounds.evals.grading import kind as find_kind
     from ragrounds.evals.journal import StoreJournal
     from ragrounds.models.prices import read_prices
     from ragrounds.prompts.loader import PromptFolder
     from ragrounds.tools.naming import named_embedder
     from ragrounds.ui.tables import print_comparison
+    from ragrounds.ui.text import safe
 
     chosen, wanted = settings(), find_kind(kind)
     mode: Any = one_of("--journal", journal, ("reuse", "replay", "fresh"))
@@ -126,23 +128,32 @@ def judge_command(
 
         made = asyncio.run(go())
         protocols = made.runs[0].protocols
-        comparison = compare(store, found, protocols=protocols, common=len(found) > 1)
+        comparison = None if made.mute else compare(store, found, protocols=protocols, common=len(found) > 1)
     if as_json:
         print_json({"graded": made.runs[0] if len(found) == 1 else made.runs, "comparison": comparison})
-    else:
+    elif comparison is not None:
         print_comparison(comparison, protocols)
     for graded in made.runs:
         _tell(graded)
+    if made.mute:
+        say(f"No verdict at all came from {safe(', '.join(made.mute))}: no score was written, earlier ones stand.")
+    if made.ended == INTERRUPTED:
+        say("Interrupted. What was paid for is kept; the same command goes on from there.")
+        raise typer.Exit(130)
     if made.ended:
-        alike = "All runs have verdicts on the same questions; the" if len(found) > 1 else "The"
+        alike = "All runs have verdicts on the same questions; the" if len(found) > 1 and not made.mute else "The"
         say(f"Ended early: {made.ended}. {alike} same command goes on.")
-    if any(graded.failed for graded in made.runs):
+    failed = any(graded.failed for graded in made.runs)
+    if failed:
         say("Some calls gave no reply; the same command asks for what is missing.")
+    if failed or made.mute:
         raise typer.Exit(3)
 
 
 def _tell(graded: GradedRun | PanelGradedRun) -> None:
     """What was judged, by whom, and what it took, on stderr."""
+    from collections import Counter
+
     from ragrounds.cli.common import say
     from ragrounds.evals.grading import PanelGradedRun
     from ragrounds.ui.figures import dollars, tokens
@@ -160,11 +171,19 @@ def _tell(graded: GradedRun | PanelGradedRun) -> None:
             f"{graded.graded:,} things judged, {graded.undecided:,} without a majority; Fleiss' kappa {kappa}, "
             f"Krippendorff's alpha {alpha}."
         )
+    why = Counter(verdict.reason.partition(":")[0] for verdict in graded.verdicts if not verdict.outcome)
+    if why:
+        reasons = safe(", ".join(f"{reason} ({count:,})" for reason, count in why.most_common(3)))
+        say(f"{why.total():,} of {len(graded.verdicts):,} verdicts are missing: {reasons}.")
     used = graded.usage
     tokened = f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens not known"
+    before = broken = ""
+    if graded.earlier:
+        before = f", {graded.earlier:,} of these paid for by an earlier judging that was broken off"
+        broken = f" ({dollars(graded.spent_earlier)} of it by the earlier judging)"
     say(
-        f"{graded.calls:,} calls, {graded.reused:,} of them from the journal; {tokened}; "
-        f"spent {dollars(graded.spent)}, {dollars(graded.cold)} from cold."
+        f"{graded.calls:,} calls: {graded.calls - graded.reused:,} made now, {graded.reused:,} from the journal"
+        f"{before}; {tokened}; spent {dollars(graded.spent)}{broken}, {dollars(graded.cold)} from cold."
     )
     if graded.same_model:
         who = safe(", ".join(graded.same_model)) if panel and isinstance(graded.same_model, tuple) else "The judge"

@@ -75,7 +75,7 @@ def test_a_run_is_judged_billed_and_goes_on(judge, command, grader, home):
     assert "equivalent:" in done.stdout
     assert "50.00" in done.stdout
     assert "6 answers judged by openai:grader" in done.stderr
-    assert "5 calls, 0 of them from the journal" in done.stderr
+    assert "5 calls: 5 made now, 0 from the journal;" in done.stderr
     assert "spent $" in done.stderr
     assert "spent $0.00" not in done.stderr
     again = judge("direct", "--kind", "equivalence", "--model", "openai:grader", "--json")
@@ -101,8 +101,23 @@ def test_an_unparsable_verdict_is_asked_for_again_and_then_missing(judge, home):
     stage(home, "direct", ANSWERS)
     late = json.loads(judge("direct", "--kind", "equivalence", "--judge", "openai:grader-late", "--json").stdout)
     assert (late["graded"]["calls"], late["graded"]["missing"], late["graded"]["spent"]) == (10, 0, None)
-    never = json.loads(judge("direct", "--kind", "equivalence", "--judge", "openai:grader-never", "--json").stdout)
-    assert (never["graded"]["calls"], never["graded"]["missing"]) == (15, 5)
+
+
+def test_a_judge_without_any_verdict_takes_no_score_away(judge, home):
+    stage(home, "direct", ANSWERS)
+    judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
+    with Store(home) as store:
+        before = store.scores(store.run("direct"), "equivalent")
+    done = judge("direct", "--kind", "equivalence", "--judge", "openai:grader-never")
+    assert done.returncode == 3, done.stderr
+    assert "5 of 5 verdicts are missing: no verdict in the reply (5)." in done.stderr
+    assert "No verdict at all came from openai:grader-never" in done.stderr
+    assert not done.stdout
+    again = judge("direct", "--kind", "equivalence", "--judge", "openai:grader-never", "--json")
+    never = json.loads(again.stdout)
+    assert (never["graded"]["calls"], never["graded"]["missing"], never["comparison"]) == (15, 5, None)
+    with Store(home) as store:
+        assert store.scores(store.run("direct"), "equivalent") == before
 
 
 def test_failed_calls_are_told_and_made_by_the_same_command(judge, home, down):

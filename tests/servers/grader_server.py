@@ -3,7 +3,8 @@
 It goes by words. An answer is equivalent where it holds the reference; a statement is entailed where the answer holds
 it, contradicted where the answer holds "not " before it. The model's name chooses its manner: ``grader`` as said,
 ``grader-mild`` finds everything equivalent, ``grader-late`` says nothing usable the first time it is asked,
-``grader-never`` always, and ``grader-down`` is out of order while the file named by ``--down`` exists.
+``grader-never`` always, and ``grader-down`` is out of order while the file named by ``--down`` exists. Replies take
+``--latency`` seconds.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _PARTS = re.compile(r"<<<\n(.*?)\n>>>", re.DOTALL)
 class Grader:
     """State of one server process."""
 
-    def __init__(self, down: Path | None) -> None:
-        self.down = down
+    def __init__(self, down: Path | None, latency: float) -> None:
+        self.down, self.latency = down, latency
         self.asked: Counter[str] = Counter()
         self.answered = 0
 
@@ -38,6 +39,7 @@ class Grader:
         model, prompt = body["model"], body["messages"][-1]["content"]
         digest = hashlib.sha256(json.dumps([body["messages"], model]).encode()).hexdigest()
         self.asked[digest] += 1
+        await asyncio.sleep(self.latency)
         if model == "grader-down" and self.down is not None and self.down.exists():
             error = {"code": "context_length_exceeded", "message": "maximum context length is 8 tokens"}
             return web.json_response({"error": error}, status=400)
@@ -74,7 +76,9 @@ def grader_server(*arguments: str) -> contextlib.AbstractContextManager[Running]
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--down", type=Path)
-    grader = Grader(parser.parse_args().down)
+    parser.add_argument("--latency", type=float, default=0.0)
+    given = parser.parse_args()
+    grader = Grader(given.down, given.latency)
     app = web.Application(client_max_size=64 * 2**20)
     app.router.add_post("/v1/chat/completions", grader.complete)
     app.router.add_get("/stats", grader.stats)

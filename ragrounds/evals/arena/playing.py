@@ -225,7 +225,7 @@ class Player:
             for axis in axes
         )
         self.spent += found.spent or 0.0
-        self._spending.count(found.spent, made(found.calls))
+        self._spending.count(*made(found.calls, self._journal.earlier))
         judged = msgspec.structs.replace(
             blank,
             outcomes=outcomes,

@@ -10,10 +10,11 @@ from ragrounds.evals.grading.panel import PanelGrades, grade_by_panel
 from ragrounds.evals.grading.panel_run import PanelGradedRun
 from ragrounds.evals.grading.run import GradedRun
 from ragrounds.evals.grading.running import grade_attempts
-from ragrounds.evals.grading.several import GradedRuns, grade_runs
+from ragrounds.evals.grading.several import INTERRUPTED, GradedRuns, grade_runs
 from ragrounds.evals.grading.statements import Statements
 
 __all__ = [
+    "INTERRUPTED",
     "KINDS",
     "Equivalence",
     "Grade",

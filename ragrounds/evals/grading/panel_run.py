@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
@@ -37,8 +37,10 @@ class PanelGradedRun(Struct, frozen=True, kw_only=True):
     """Krippendorff's alpha of the judges."""
     calls: int
     reused: int
+    earlier: int
     usage: Usage | None
     spent: float | None
+    spent_earlier: float | None
     cold: float | None
     same_model: tuple[str, ...]
     """Judges that are a model that wrote these answers: they may favour themselves."""
@@ -46,11 +48,19 @@ class PanelGradedRun(Struct, frozen=True, kw_only=True):
 
 
 def keep_panel(
-    store: Store, run: Run, grader: Voting, attempts: Sequence[Attempt], made: PanelGrades, left: Sequence[Score] = ()
+    store: Store,
+    run: Run,
+    grader: Voting,
+    attempts: Sequence[Attempt],
+    made: PanelGrades,
+    left: Sequence[Score],
+    *,
+    earlier: Collection[str],
+    replace: bool,
 ) -> PanelGradedRun:
-    """Write the scores of the majority, those of answers that were `left` without a verdict too, and add up."""
-    store.add_scores(run, [*made.scores, *left], made.calls)
-    took = bill(made.calls)
+    """As :func:`ragrounds.evals.grading.run.keep_grades`, with the scores of the majority."""
+    store.add_scores(run, [*made.scores, *left] if replace else (), made.calls)
+    took = bill(made.calls, earlier)
     return PanelGradedRun(
         run=run.id,
         judges=made.judges,
@@ -65,8 +75,10 @@ def keep_panel(
         alpha=made.alpha,
         calls=took.calls,
         reused=took.reused,
+        earlier=took.earlier,
         usage=took.usage,
         spent=took.spent,
+        spent_earlier=took.spent_earlier,
         cold=took.cold,
         same_model=tuple(judge for judge in made.judges if judges_itself(judge, writers(run))),
         verdicts=made.verdicts,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -29,10 +29,14 @@ class GradedRun(Struct, frozen=True, kw_only=True):
     calls: int
     reused: int
     """Calls that the journal answered."""
+    earlier: int
+    """Of these, paid for by an earlier judging that was broken off."""
     usage: Usage | None
     """Tokens of all calls; ``None``: not all known."""
     spent: float | None
-    """Dollars really paid for judging; ``None``: some price is not known."""
+    """Dollars really paid for judging, by an earlier one that was broken off too; ``None``: some price is not known."""
+    spent_earlier: float | None
+    """Of these, paid by the earlier one."""
     cold: float | None
     """Dollars from cold: as if nothing had been in the journal."""
     same_model: bool
@@ -41,13 +45,22 @@ class GradedRun(Struct, frozen=True, kw_only=True):
 
 
 def keep_grades(
-    store: Store, run: Run, grader: Grader, judge: Model, grades: Sequence[Grade], left: Sequence[Score] = ()
+    store: Store,
+    run: Run,
+    grader: Grader,
+    judge: Model,
+    grades: Sequence[Grade],
+    left: Sequence[Score],
+    *,
+    earlier: Collection[str],
+    replace: bool,
 ) -> GradedRun:
-    """Write the scores, those of answers that were `left` without a verdict too, and add up what they took."""
+    """Write what was paid for and, to `replace` those in the store, the scores, also of answers that were `left`
+    without a verdict; add up what they took (`earlier`: :class:`ragrounds.evals.judging.paying.Paying`)."""
     scores = [score for grade in grades for score in grade.scores]
     calls = [call for grade in grades for call in grade.calls]
-    store.add_scores(run, [*scores, *left], calls)
-    took = bill(calls)
+    store.add_scores(run, [*scores, *left] if replace else (), calls)
+    took = bill(calls, earlier)
     return GradedRun(
         run=run.id,
         judge=judge.spec,
@@ -58,8 +71,10 @@ def keep_grades(
         left=answers(left),
         calls=took.calls,
         reused=took.reused,
+        earlier=took.earlier,
         usage=took.usage,
         spent=took.spent,
+        spent_earlier=took.spent_earlier,
         cold=took.cold,
         same_model=judges_itself(judge.spec, writers(run)),
         verdicts=tuple(verdict for grade in grades for verdict in grade.verdicts),

@@ -29,7 +29,7 @@ class Gate(Protocol):
 
     def admits(self, job: Job) -> bool: ...
 
-    def hear(self, grade: Grade) -> None:
+    def hear(self, job: Job, grade: Grade) -> None:
         """A job has ended."""
 
 
@@ -39,7 +39,7 @@ class Open:
     def admits(self, job: Job) -> bool:
         return True
 
-    def hear(self, grade: Grade) -> None:
+    def hear(self, job: Job, grade: Grade) -> None:
         """It makes no difference."""
 
 
@@ -88,7 +88,7 @@ async def grade_jobs(
             if not gate.admits(job):
                 return None
             grade = await grader.grade(job.attempt, job.question, job.gold, job.judge, job.journal, prompts)
-            gate.hear(grade)
+            gate.hear(job, grade)
             done(grade)
             return grade
 

@@ -17,15 +17,26 @@ class Paying:
     """A journal whose calls carry the mark `payer` (contract: :class:`ragrounds.contracts.Journal`).
 
     What a killed process paid under this mark counts as paid now, once, unless it is `settled`: keys (hexadecimal) of
-    the calls that already stand in a bill.
+    the calls that already stand in a bill. `earlier` are the keys of such calls that were asked for: paid for, but not
+    made by this process.
     """
 
     def __init__(self, journal: Journal, payer: bytes, settled: Collection[str] = ()) -> None:
         self._journal, self._payer, self._settled = journal, payer, set(settled)
+        self.earlier: set[str] = set()
 
     async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
         """See the contract."""
-        response, cached = await self._journal.once(replace(entry, payer=self._payer), make, kind)
+        called = False
+
+        async def making() -> T:
+            nonlocal called
+            called = True
+            return await make()
+
+        response, cached = await self._journal.once(replace(entry, payer=self._payer), making, kind)
         cached = cached or entry.key in self._settled
         self._settled.add(entry.key)
+        if not cached and not called:
+            self.earlier.add(entry.key)
         return response, cached
