@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ragrounds.errors import StopRun, UserError
 from ragrounds.tools.chunking import Chunker
 from ragrounds.tools.collection import Manifest, write_whole
-from ragrounds.tools.corpora import Bad, Source, passages
+from ragrounds.tools.corpora import Bad, Source, Unreadable, passages
 from ragrounds.tools.storing import START, PassageStore, PassageWriter, hashed, sync
 
 STRIDE = 20_000
@@ -62,7 +62,8 @@ def collect(
         progress: Told now and then how many passages are stored.
 
     Raises:
-        UserError: bad input; an empty corpus; another process is building the same.
+        Unreadable: a line or a document, and there is no list of `bad` ones.
+        UserError: other bad input; an empty corpus; another process is building the same.
         StopRun: the disk is full. What is built is kept.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +99,7 @@ def _collect(
                     f"the id {passage.id!r} was given before",
                 )
                 if bad is None:
-                    raise UserError(f"Cannot read {wrong}. Ids must differ; pass over the later ones with --skip-bad.")
+                    raise Unreadable(f"Cannot read {wrong}. Ids must differ.")
                 bad.append(wrong)
                 continue
             for piece in chunk(passage) if chunk else (passage,):

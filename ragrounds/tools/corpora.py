@@ -59,6 +59,10 @@ class Bad(msgspec.Struct, frozen=True):
         return f"{place}: {self.reason}"
 
 
+class Unreadable(UserError):
+    """A line or a file that cannot be read, where nobody asked for such to be passed over."""
+
+
 class _Row(msgspec.Struct):
     """The fields that any of the layouts has; the others are passed over."""
 
@@ -129,7 +133,8 @@ def passages(
         start: A place that an earlier reading gave: what is before it is skipped.
 
     Raises:
-        UserError: a line that cannot be read, with its number; a file that is not what its ending says.
+        Unreadable: a line that cannot be read, with its number; a document that cannot.
+        UserError: a file that is not what its ending says.
     """
     if origin.root is not None:
         yield from _documents(origin, origin.root, bad, start[0])
@@ -147,7 +152,7 @@ def passages(
             except (msgspec.MsgspecError, UnicodeError, ValueError) as problem:
                 wrong = Bad(str(file), count, str(problem))
                 if bad is None:
-                    raise UserError(f"Cannot read {wrong}. Mend it, or pass over such lines with --skip-bad.") from None
+                    raise Unreadable(f"Cannot read {wrong}. Mend it.") from None
                 bad.append(wrong)
                 continue
             yield passage, (number, count)
@@ -165,7 +170,7 @@ def _documents(
         except (ValueError, OSError, EOFError, zlib.error) as problem:
             wrong = Bad(str(file), 0, str(problem))
             if bad is None:
-                raise UserError(f"Cannot read {wrong}. Mend it, or pass over such files with --skip-bad.") from None
+                raise Unreadable(f"Cannot read {wrong}. Mend it, or take it away.") from None
             bad.append(wrong)
             continue
         yield passage, (number + 1, 0)
