@@ -9,12 +9,14 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 
 from msgspec import Struct
 
 from ragrounds.errors import nearest
 from ragrounds.evals.benchmarks.reading import broken, shown
 from ragrounds.evals.spreadsheets import as_csv, read_sheet
+from ragrounds.texts import safe
 
 ID = "id"
 RATER = re.compile(r"rating(?:[ _-]?\w+)?", re.IGNORECASE)
@@ -47,8 +49,14 @@ def free_name(folder: Path, stem: str, lines: Sequence[bytes]) -> str:
     return next(name for name in names if not (folder / name).exists() or (folder / name).read_bytes() == wanted)
 
 
-def read_ratings(path: Path, items: Collection[str], allowed: Sequence[str]) -> Ratings:
-    """Read a sheet back: every column named like a rating is a rater's.
+def read_ratings(
+    path: Path,
+    items: Collection[str],
+    allowed: Sequence[str],
+    spellings: Mapping[str, str] = MappingProxyType({}),
+) -> Ratings:
+    """Read a sheet back: every column named like a rating is a rater's. `spellings` are other ways to write an allowed
+    rating, in lower case.
 
     Raises:
         UserError: a broken file, no column of ratings, an item that is not known or stands twice, a rating that is not
@@ -59,22 +67,25 @@ def read_ratings(path: Path, items: Collection[str], allowed: Sequence[str]) -> 
     if not raters:
         raise broken(path, "expected rows with one or more columns 'rating', 'rating_1', …", "line 1")
     found: dict[str, tuple[str | None, ...]] = {}
+    words = {rating.casefold(): rating for rating in allowed} | dict(spellings)
+    written = {safe(item).strip(): item for item in items}
     for place, row in rows:
-        item = row[ID].strip()
-        if item not in items:
-            what = f"there is no item {shown(item)} among those to be rated.{nearest(item, items)}"
+        given = row[ID].strip()
+        item = written.get(given, "")
+        if given not in written:
+            what = f"there is no item {shown(given)} among those to be rated.{nearest(given, written)}"
             raise broken(path, what.removesuffix("."), place)
         if item in found:
             raise broken(path, f"the item {shown(item)} stands twice", place)
-        found[item] = tuple(_rating(row[rater], allowed, path, place) for rater in raters)
+        found[item] = tuple(_rating(row[rater], words, allowed, path, place) for rater in raters)
     return Ratings(raters=raters, items=found)
 
 
-def _rating(cell: str, allowed: Sequence[str], path: Path, place: str) -> str | None:
+def _rating(cell: str, words: Mapping[str, str], allowed: Sequence[str], path: Path, place: str) -> str | None:
     said = cell.strip().removesuffix(".0").removesuffix(",0")  # as some spreadsheets write whole numbers
     if not said:
         return None
-    meant = next((rating for rating in allowed if rating.casefold() == said.casefold()), None)
+    meant = words.get(said.casefold())
     if meant is None:
         raise broken(path, f"the rating {shown(said)} is none of {', '.join(allowed)}", place)
     return meant

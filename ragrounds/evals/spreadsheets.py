@@ -2,8 +2,9 @@
 
 A cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end is a formula to spreadsheets (OWASP, CSV
 injection), also behind blanks, quotes or invisible characters, and behind a semicolon or a tab where a program parts
-cells there. It gets an apostrophe before it, which reading takes off again. Files begin with a byte order mark,
-without which spreadsheets take UTF-8 for something else.
+cells there. It gets an apostrophe before it, which reading takes off again. Control and invisible characters, which
+a terminal carries out and nobody sees, are written out (:func:`ragrounds.texts.safe`). Files begin with a byte order
+mark, without which spreadsheets take UTF-8 for something else.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from ragrounds.errors import nearest
 from ragrounds.evals.benchmarks.reading import LONGEST_TEXT, broken, read_text, shown
+from ragrounds.texts import safe
 
 _BEFORE = r"[ \u00a0'\"\u200b-\u200f\u2060\ufeff]*"
 _FORMULA = re.compile(rf"(^|[;\t])(?={_BEFORE}[=+\-@\t\r\n＝＋－＠])")
@@ -33,11 +35,11 @@ def unguarded(cell: str) -> str:
 
 
 def as_csv(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
-    """A whole file; every cell is guarded."""
+    """A whole file; every cell is guarded and safe to show."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(heading)
-    writer.writerows([guarded(cell) for cell in row] for row in rows)
+    writer.writerows([guarded(safe(cell)) for cell in row] for row in rows)
     return b"\xef\xbb\xbf" + text.getvalue().encode()
 
 
@@ -46,7 +48,8 @@ def read_sheet(path: Path, needs: Sequence[str]) -> list[tuple[str, dict[str, st
     as spreadsheets of different countries write them.
 
     Raises:
-        UserError: a broken file, a column of `needs` that is not there, a row of another length than the heading.
+        UserError: a broken file, a column of `needs` that is not there or any that stands twice, a row of another
+            length than the heading.
     """
     csv.field_size_limit(100 * LONGEST_TEXT)
     text = read_text(path)
@@ -56,6 +59,10 @@ def read_sheet(path: Path, needs: Sequence[str]) -> list[tuple[str, dict[str, st
     rows: list[tuple[str, dict[str, str]]] = []
     try:
         columns = list(reader.fieldnames or ())
+        names = [name.strip() for name in columns]
+        twice = next((name for name in names if name and names.count(name) > 1), None)
+        if twice is not None:
+            raise broken(path, f"the column {shown(twice)} stands twice; each needs a name of its own", "line 1")
         for wanted in needs:
             if wanted not in columns:
                 has = ", ".join(shown(name) for name in columns[:20])

@@ -18,6 +18,8 @@ from ragrounds.evals.grading.labels import HumanLabels, JudgeAgreement, agreemen
 
 DECISIONS = ("yes", "no")
 """Whether the passage is relevant to the query."""
+SPELLINGS = dict.fromkeys(("y", "1", "true"), "yes") | dict.fromkeys(("n", "0", "false"), "no")
+"""As people and spreadsheets also write it, in any case."""
 INSTRUCTIONS = b"""# Judging the passages
 
 Each row of the sheet is a query and a passage. Write into your rating column:
@@ -25,6 +27,8 @@ Each row of the sheet is a query and a passage. Write into your rating column:
 - yes: somebody who asks the query is helped by the passage itself: it answers the query, or holds what the answer rests
   on;
 - no: it does not, however close its subject is.
+
+y and n, 1 and 0, true and false say the same.
 
 Leave the cell empty where you cannot judge. Comments are for the authors; they change nothing.
 """
@@ -63,7 +67,7 @@ def expert_agreement(path: Path, labels: Iterable[Label]) -> JudgeAgreement:
         UserError: not the sheet of this benchmark, a decision that is neither yes nor no, or no decision at all.
     """
     said: dict[str, str | None] = {label.item: DECISIONS[0] if label.relevant else DECISIONS[1] for label in labels}
-    ratings = read_ratings(path, list(said), DECISIONS)
+    ratings = read_ratings(path, list(said), DECISIONS, SPELLINGS)
     people = HumanLabels(raters=ratings.raters, items=ratings.items)
     try:
         return agreement(said, people)
