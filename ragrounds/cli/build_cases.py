@@ -63,6 +63,7 @@ def case_questions(
     from ragrounds.cli.common import say, settings
     from ragrounds.cli.counting import counting
     from ragrounds.evals.grading import judges_itself
+    from ragrounds.ui.text import safe
 
     found = open_reports(reports, table)
     filters = Filters(
@@ -72,10 +73,19 @@ def case_questions(
         types=tuple(type_ or ()),
         least_words=least_words,
     )
+    strangers: list[str] = []
     with counting() as told:
         intake = report_items(
-            found, filters, limit=options.limit, seed=options.seed, progress=partial(told, f"reading {found.name}")
+            found,
+            filters,
+            limit=options.limit,
+            seed=options.seed,
+            progress=partial(told, f"reading {found.name}"),
+            strangers=strangers,
         )
+    if strangers:
+        such = ", ".join(safe(id, 40) for id in strangers[:3])
+        say(f"{len(strangers):,} of {len(found.table):,} ids in {table} match no report, such as {such}.")
     say(f"{found.name}: {intake.read:,} reports, {intake.passed:,} pass the filters, {len(intake.items):,} are drawn.")
     writer = options.model or settings().model or ""
     finish = CaseFinish(

@@ -126,9 +126,64 @@ def test_json_lines_bring_their_facts_and_a_draw_is_of_those_that_pass(tmp_path:
     assert some.items.questions[0].group == "Surgery"
 
 
+TABLES = {
+    "comma.csv": "id,citations,specialty\nr1,0,Surgery\nmy report,2,\nr9,1,\n",
+    "semicolon.csv": "\ufeffid;citations;specialty;\nr1;0;Surgery;\nmy report;2;;\nr9;1;;\n",
+    "tabs.tsv": "id\tcitations\tspecialty\nr1\t0\tSurgery\nmy report\t2\t\nr9\t1\t\n",
+    "lines.jsonl": '{"id": "r1", "citations": 0, "specialty": "Surgery"}\n{"id": "my report", "citations": 2}\n'
+    '{"id": "r9", "citations": 1}\n',
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_read_as_spreadsheets_of_any_country_write_it(tmp_path: Path, name: str) -> None:
+    rows = [{"id": id, "text": "x", "year": 2024, "specialty": "Neurology"} for id in ("r1", "my report", "r2")]
+    (tmp_path / "reports.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / name).write_text(TABLES[name], encoding="utf-8")
+    reports = open_reports(str(tmp_path / "reports.jsonl"), tmp_path / name)
+    strangers: list[str] = []
+    filters = Filters(after=2022, max_citations=2)
+    intake = report_items(reports, filters, limit=None, seed=0, strangers=strangers)
+    # The table says what it knows; the rest is the report's own word.
+    assert [(each.id, each.group) for each in intake.items.questions] == [("r1", "Surgery"), ("my_report", "Neurology")]
+    assert [(each.id, each.reason) for each in intake.dropped] == [("r2", "citations not known")]
+    assert strangers == ["r9"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id;citations\na;1\nb;2\na;3\n", r"line 4: the id 'a' stands twice"),
+        ("id,citation\na,1\n", r"the column 'citation' is unknown.*Did you mean 'citations'"),
+        ("id,citations\na,-1\n", r"line 2: Expected `int` >= 0 - at `\$.citations`"),
+        ("id,citations,citations\na,1,2\n", r"line 1: the column 'citations' stands twice"),
+        ("id,citations\n,1\n", r"line 2: it has no id"),
+        ("id,citations\na,1,2\n", r"line 2: it has another number of fields than the heading"),
+    ],
+)
+def test_a_broken_table_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "reports.jsonl").write_text('{"id": "a", "text": "x"}\n')
+    (tmp_path / "table.csv").write_text(text)
+    with pytest.raises(UserError, match=message) as error:
+        open_reports(str(tmp_path / "reports.jsonl"), tmp_path / "table.csv")
+    assert "\n" not in str(error.value)
+
+
+def test_ids_of_the_table_that_match_no_report_are_said(command: Cli, tmp_path: Path) -> None:
+    (tmp_path / "reports.jsonl").write_text('{"id": "a", "text": "x"}\n{"id": "b", "text": "y"}\n')
+    (tmp_path / "table.csv").write_text("id;citations\na;1\nPMC7;2\nPMC8;3\n")
+    done = command(
+        *["build", "case-questions", str(tmp_path / "reports.jsonl"), "--table", str(tmp_path / "table.csv")],
+        *["--out", str(tmp_path / "rare")],
+    )
+    assert "2 of 3 ids in " in done.stderr
+    assert "match no report, such as PMC7, PMC8." in done.stderr.replace("\n", " ")
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        ('{"id": "a", "text": "x", "citations": -1}', "citations"),
         ('{"id": "a", "text": "x", "year": "last"}', "year"),
         ('{"id": "a", "text": "x", "citations": 1.5}', "citations"),
         ('{"id": "a", "te', "line 1"),

@@ -3,26 +3,25 @@
 Reports are a corpus as :mod:`ragrounds.tools.corpora` reads it: a folder of PMC NXML or text (``files:``), BEIR, JSON
 Lines. NXML says its year, type, subject and PMC id itself. JSON Lines may have ``year``, ``citations`` (articles that
 cite it), ``other_citations`` (of these, those that are no case reports), ``type``, ``specialty`` and ``language``
-beside the text; for any corpus a table (CSV or JSON Lines, by ``id``) can bring them.
+beside the text; for any corpus a table (a sheet or JSON Lines, by ``id``) can bring them.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ragrounds.build.intake import INTAKE, Dropped, Intake, drawn, take_in
-from ragrounds.errors import UserError
+from ragrounds.errors import UserError, nearest
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.reading import broken, read_text
+from ragrounds.evals.benchmarks.reading import broken, shown
+from ragrounds.evals.spreadsheets import read_sheet
 from ragrounds.records import Gold, Passage, Question
 from ragrounds.tools.corpora import Bad, Source, guess, passages, source
 from ragrounds.tools.documents import read_document, read_whole
@@ -32,12 +31,15 @@ from ragrounds.tools.lines import read_lines
 TOO_SHORT = "fewer than {least} words"
 
 
+Count = Annotated[int, Meta(ge=0)]
+
+
 class Facts(Struct, frozen=True, kw_only=True):
     """What is known of a report. ``None`` and empty: not known."""
 
     year: int | None = None
-    citations: int | None = None
-    other_citations: int | None = None
+    citations: Count | None = None
+    other_citations: Count | None = None
     type: str = ""
     specialty: str = ""
     language: str = ""
@@ -97,7 +99,8 @@ class Reports(Struct, frozen=True, kw_only=True):
         if self.origin.root is None:
             own = _rows(self.origin)
             for (passage, _), facts in zip(passages(self.origin), own, strict=True):
-                yield _named(passage, passage.id), self.table.get(passage.id, facts)
+                named = _named(passage, passage.id)
+                yield named, self._known(named.id, facts)
             return
         for file in self.origin.files:
             try:
@@ -108,14 +111,22 @@ class Reports(Struct, frozen=True, kw_only=True):
                     raise UserError(f"Cannot read {wrong}.") from None
                 bad.append(wrong)
                 continue
-            yield passage, self.table.get(passage.id, facts)
+            yield passage, self._known(passage.id, facts)
+
+    def _known(self, id: str, own: Facts) -> Facts:
+        beside = self.table.get(id)
+        if beside is None:
+            return own
+        given = {name: value for name in Facts.__struct_fields__ if (value := getattr(beside, name)) not in (None, "")}
+        return replace(own, **given)
 
 
 def open_reports(corpus: str, table: Path | None) -> Reports:
-    """Find the reports; `table` is CSV (or TSV) or JSON Lines with a column or field ``id``.
+    """Find the reports; `table` is a sheet (:func:`ragrounds.evals.spreadsheets.read_sheet`) or JSON Lines with a
+    column or field ``id``, and any of those of :class:`Facts`.
 
     Raises:
-        UserError: no such corpus, or a broken table.
+        UserError: no such corpus; a broken table, one with an unknown column or with the same id twice.
     """
     return Reports(origin=source(guess(corpus)), table=_table(table) if table else {})
 
@@ -127,8 +138,10 @@ def report_items(
     limit: int | None,
     seed: int,
     progress: Callable[[int], None] = lambda read: None,
+    strangers: list[str] | None = None,
 ) -> Intake:
-    """The items: reports that pass the filters, `limit` of them drawn by `seed`.
+    """The items: reports that pass the filters, `limit` of them drawn by `seed`. Ids of the table that are no report's
+    are appended to `strangers`.
 
     Texts are kept of those alone that are drawn: a store of reports may be larger than memory.
 
@@ -151,6 +164,8 @@ def report_items(
             dropped.append(Dropped(id=passage.id, stage=INTAKE, reason=reason, detail=detail))
         else:
             passing.append(passage.id)
+    if strangers is not None:
+        strangers += [id for id in reports.table if id not in seen]
     dropped += [Dropped(id=each.file, stage=INTAKE, reason="cannot be read", detail=each.reason) for each in bad]
     chosen = drawn(passing, limit, seed)
     items = (_item(passage, facts, reports.name) for passage, facts in reports.read([]) if passage.id in chosen)
@@ -187,8 +202,12 @@ def _of_file(file: Path, root: Path) -> tuple[Passage, Facts]:
 
 def _named(passage: Passage, id: str) -> Passage:
     """Under an id without blanks, which judgements cannot carry."""
-    name = "_".join(id.split())
+    name = _unbroken(id)
     return passage if name == passage.id == passage.document else replace(passage, id=name, document=name)
+
+
+def _unbroken(id: str) -> str:
+    return "_".join(id.split())
 
 
 def _rows(origin: Source) -> Iterator[Facts]:
@@ -215,25 +234,34 @@ def _facts(row: Mapping[str, Any], file: Path, place: str) -> Facts:
         raise broken(file, str(error), place) from None
 
 
+_IDS = ("id", "_id", "pmc_id")
+
+
 def _table(path: Path) -> dict[str, Facts]:
     rows: Iterable[tuple[str, dict[str, Any]]]
     if path.name.removesuffix(".gz").endswith(".jsonl"):
-        rows = [(f"line {n}", _decoded(line, path, n)) for n, line in enumerate(read_lines(path), 1) if line.strip()]
+        rows = ((f"line {n}", _decoded(line, path, n)) for n, line in enumerate(read_lines(path), 1) if line.strip())
     else:
-        text = read_text(path)
-        tabs = path.name.endswith(".tsv")
-        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if tabs else ",", strict=True)
-        try:
-            rows = [(f"line {reader.line_num}", dict(row)) for row in reader]
-        except csv.Error as error:
-            raise broken(path, f"this is not CSV ({error})", f"line {reader.line_num}") from None
+        sheet = read_sheet(path, ())
+        rows = ((place, {name.strip(): cell.strip() for name, cell in row.items()}) for place, row in sheet)
+    known = (*_IDS, *Facts.__struct_fields__)
     found: dict[str, Facts] = {}
     for place, row in rows:
-        name = str(row.get("id") or row.get("_id") or row.get("pmc_id") or "")
+        for column in row:
+            if column and column not in known:  # spreadsheets end their lines with columns that have no name
+                wanted = f"expected id, {', '.join(Facts.__struct_fields__)}"
+                raise broken(path, f"the column {shown(column)} is unknown; {wanted}{_meant(column, known)}", "line 1")
+        name = _unbroken(next((str(row[id]) for id in _IDS if row.get(id) not in (None, "")), ""))
         if not name:
             raise broken(path, "it has no id", place)
+        if name in found:
+            raise broken(path, f"the id {shown(name)} stands twice", place)
         found[name] = _facts(row, path, place)
     return found
+
+
+def _meant(column: str, known: Iterable[str]) -> str:
+    return f".{nearest(column, known)}".removesuffix(".")
 
 
 def store_of(reports: Reports) -> Iterator[tuple[str, str, str]]:
