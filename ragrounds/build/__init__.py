@@ -7,8 +7,9 @@ pipeline's graph, so journal, trace, ledger, caps, budget, retries and resuming 
    stages, each an async function of state and :class:`ragrounds.contracts.Context`. A stage gives changes of the state,
    or raises :class:`~ragrounds.build.stages.Rejected` with one of a few reasons (they are counted) and a detail; the
    last gives :func:`~ragrounds.build.stages.kept`. It asks a model by :func:`~ragrounds.build.stages.ask_for`, which
-   reads a JSON object into a record, asks once more where that fails, and then rejects the item. A graph sees the
-   item's question alone, never its gold. Prompts stand under ``prompts/build``.
+   reads a JSON object into a record, asks once more where that fails, and then rejects the item. What is asked of a
+   part of an item alone goes through :func:`~ragrounds.build.parts.of_part`, so that a refusal costs that part. A graph
+   sees the item's question alone, never its gold. Prompts stand under ``prompts/build``.
 2. **A** :class:`~ragrounds.build.pipeline.Pipeline`: name, graph, stages in order, parameters with defaults.
 3. **An intake** (:func:`ragrounds.build.intake.take_in`): from files to items, with what is dropped before any model is
    asked and why.

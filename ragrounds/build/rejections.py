@@ -1,4 +1,9 @@
-"""``rejected.jsonl``: everything that did not become a part of the benchmark, with stage and reason."""
+"""``rejected.jsonl``: everything that was drawn or dropped before, and did not become a part of the benchmark, with
+stage, reason and the case itself.
+
+What passed the intake and was not drawn is only counted, in the card: a store of reports may hold millions. A `detail`
+is empty where the reason says it all (an empty text, a fact that is not known).
+"""
 
 from __future__ import annotations
 
@@ -27,3 +32,9 @@ def rejections(intake: Intake, results: Sequence[Result], later: Iterable[Droppe
 def rejection_file(intake: Intake, results: Sequence[Result], later: Iterable[Dropped] = ()) -> dict[str, Lines]:
     """The file, to join those of a benchmark."""
     return {FILE: json_lines(rejections(intake, results, later))}
+
+
+def not_listed(intake: Intake) -> list[str]:
+    """What the card says of items that the file does not hold."""
+    undrawn = intake.passed - len(intake.items)
+    return [f"{undrawn:,} items that were not drawn are only counted: {FILE} does not list them."] if undrawn else []

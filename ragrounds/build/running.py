@@ -17,7 +17,7 @@ from ragrounds.evals.journal import StoreJournal
 from ragrounds.evals.planning import begun_run, open_models
 from ragrounds.evals.replay import replay
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.strands import Listener, Strand
+from ragrounds.evals.strands import Listener, Stop, Strand
 from ragrounds.models.prices import Price
 from ragrounds.records import Attempt, Gold, Question, Run
 from ragrounds.specs import Value
@@ -32,7 +32,7 @@ class Result(Struct, frozen=True, kw_only=True):
     """``None``: it failed, or was not run."""
     status: Literal["kept", "rejected", "failed", "not run"]
     reason: str = ""
-    """Why it failed."""
+    """Why it failed, or was not run."""
 
 
 def plan_build(
@@ -68,6 +68,7 @@ async def carry_out(
     *,
     concurrency: int = 16,
     budget: Budget | None = None,
+    stops: Sequence[Stop] = (),
     listener: Listener = lambda finished: None,
 ) -> str:
     """Run what is not done yet; gives why it ended early, or an empty text.
@@ -86,20 +87,21 @@ async def carry_out(
         lambda question: scorers,
         concurrency=concurrency,
         budget=budget,
+        stops=stops,
         listener=listener,
     )
 
 
-def results(store: Store, run: Run, intake: Intake) -> list[Result]:
-    """Every item with its outcome, in the items' order."""
+def results(store: Store, run: Run, intake: Intake, ended: str = "") -> list[Result]:
+    """Every item with its outcome, in the items' order. `ended`: why the run ended before its last item."""
     attempts = {attempt.question_id: attempt for attempt in store.attempts(run)}
     return [
-        _result(question, intake.items.golds[question.id], attempts.get(question.id))
+        _result(question, intake.items.golds[question.id], attempts.get(question.id), ended)
         for question in intake.items.questions
     ]
 
 
-def _result(question: Question, gold: Gold, attempt: Attempt | None) -> Result:
+def _result(question: Question, gold: Gold, attempt: Attempt | None, ended: str) -> Result:
     outcome = read_outcome(attempt) if attempt else None
     if outcome is not None:
         return Result(question=question, gold=gold, outcome=outcome, status="kept" if outcome.kept else "rejected")
@@ -109,7 +111,7 @@ def _result(question: Question, gold: Gold, attempt: Attempt | None) -> Result:
         gold=gold,
         outcome=None,
         status="failed" if failed else "not run",
-        reason=attempt.reason if attempt else "",
+        reason=attempt.reason if attempt else ended,
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import itertools
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,16 +31,34 @@ def check_folder(folder: Path, pipeline: str) -> None:
     """See before anything is paid that the result can be written there.
 
     Raises:
-        UserError: it is a file, or a folder with something in it that this pipeline did not write.
+        UserError: it is a file, or a folder with something in it that this pipeline did not write; nothing can be
+            written there.
     """
-    if folder.is_dir():
-        inside = any(folder.iterdir())
+    try:
+        inside = folder.is_dir() and any(folder.iterdir())
         if inside and _made_by(folder) != pipeline:
             raise UserError(
                 f"{folder} holds other files than a benchmark by {pipeline}: name a new or an empty folder with --out."
             )
-    elif folder.exists():
-        raise UserError(f"{folder} is not a folder: name a new one with --out.")
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{folder} is not a folder: name a new one with --out.")
+        place = folder.resolve()
+        _try_writing(place if inside else place.parent, place.name)
+    except OSError as error:
+        raise UserError(f"Cannot write {folder}: {error.strerror}. Choose another --out.") from None
+
+
+def _try_writing(folder: Path, name: str) -> None:
+    """Make what :func:`write_built` will make there, and take it away again."""
+    new = list(itertools.takewhile(lambda each: not each.exists(), (folder, *folder.parents)))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}-"):
+            pass
+    finally:
+        for each in new:
+            with contextlib.suppress(OSError):  # it was not made, or somebody has put something there
+                each.rmdir()
 
 
 def write_built(

@@ -94,19 +94,22 @@ def carried_out(
     `models` are those of named roles; where one is not named, ``--model`` stands in for it.
 
     Raises:
-        UserError: no model, a folder that is not ours, or nothing was kept.
+        UserError: no model, a folder that is not ours, another process that is making the same, or nothing was kept.
         typer.Exit: 3 where some items failed; the same command tries them again.
     """
     import asyncio
+    from contextlib import ExitStack
 
     from ragrounds.build.card import BuiltCard, made_by
     from ragrounds.build.counting import count
+    from ragrounds.build.rejections import FILE, not_listed
     from ragrounds.build.running import carry_out, plan_build, results
     from ragrounds.build.writing import check_folder, write_built
     from ragrounds.cli.common import one_of, open_store, print_json, say, settings
     from ragrounds.errors import UserError
     from ragrounds.evals.budget import Budget
     from ragrounds.evals.journal import StoreJournal
+    from ragrounds.evals.store.leasing import Lease
     from ragrounds.evals.strands import FINAL
     from ragrounds.evals.tally import Tally
     from ragrounds.models.prices import read_prices
@@ -117,7 +120,7 @@ def carried_out(
     shown: Any = options.display and one_of("--display", options.display, ("full", "plain", "json", "none"))
     chosen = settings()
     check_folder(options.out, pipeline.name)
-    with open_store(chosen) as store:
+    with open_store(chosen) as store, ExitStack() as held:
         strand = plan_build(
             store,
             pipeline,
@@ -132,6 +135,7 @@ def carried_out(
         )
         named = ", ".join(sorted({model.spec for model in strand.models.values()}))
         say(f"{strand.run.id}: {len(intake.items):,} items of {safe(intake.items.name)}, {safe(named)}")
+        lease = held.enter_context(Lease(store.engine, [strand.run.id], say))
         journal = StoreJournal(store, mode)
 
         async def go() -> str:
@@ -144,6 +148,7 @@ def carried_out(
                         intake,
                         concurrency=options.concurrency or chosen.concurrency,
                         budget=Budget(cost=options.max_cost, tokens=options.max_tokens, seconds=options.max_time),
+                        stops=[lease],
                         listener=progress.hear,
                     )
             finally:
@@ -155,7 +160,7 @@ def carried_out(
         say(f"{journal.made:,} calls made, {journal.reused:,} answered from the journal.")
         if ended:
             say(f"Ended early: {ended}. The same command goes on.")
-        found = results(store, strand.run, intake)
+        found = results(store, strand.run, intake, ended)
         product = finish(found)
         made = made_by(
             store,
@@ -164,15 +169,15 @@ def carried_out(
             intake,
             [*count(pipeline.stages, intake, found), *product.stages],
             figures=product.figures,
-            notes=product.notes,
+            notes=[*product.notes, *not_listed(intake)],
         )
-    card = write_built(options.out, product.files, BuiltCard(benchmark=product.benchmark, made=made), product.sets)
+        card = write_built(options.out, product.files, BuiltCard(benchmark=product.benchmark, made=made), product.sets)
     if options.as_json:
         print_json(card)
     else:
         _show(card, options.out)
     if not card.benchmark.size:
-        raise UserError(f"Nothing was kept, so {options.out} holds no benchmark; rejected.jsonl there says why.")
+        raise UserError(f"Nothing was kept, so {options.out} holds no benchmark; {FILE} there says why.")
     for command in product.following:
         say(f"  {command.replace('{out}', str(options.out))}")
     if any(result.status == "failed" for result in found):

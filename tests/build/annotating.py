@@ -12,7 +12,7 @@ from typing import Any
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.records import Passage, Question
 from ragrounds.tools.opening import open_searcher
-from tests.servers.annotator import grades, label, opened, option, reasoning, spoilt
+from tests.servers.annotator import grades, label, opened, option, reasoning, refused, spoilt
 
 Fates = dict[str, list[str]]
 """What becomes of a pair → the documents."""
@@ -54,8 +54,12 @@ class Mined:
 
     def __init__(
         self, benchmark: Benchmark, questions: Sequence[Question], committee: Committee, panel: Sequence[str],
-        depth: int, most: int, positive: int, negative: int,
+        depth: int, most: int, positive: int, negative: int, one_in: int = 0,
     ) -> None:  # fmt: skip
+        self.one_in = one_in
+        """Of so many grades the content filter meets one; 0: none."""
+        self.refused: list[tuple[str, str]] = []
+        """Question and document of these."""
         self.positive, self.negative = positive, negative
         self.ends: dict[str, tuple[str, str]] = {}
         """Question → stage and reason, where it was rejected."""
@@ -82,6 +86,8 @@ class Mined:
             self.judged[question.id] = fates = {}
             for id in found:
                 fates.setdefault(self._fate(text, answer, path, committee.texts[id]), []).append(id)
+                if refused(one_in, "grader", text, answer, path, committee.texts[id]):
+                    self.refused.append((question.id, id))
             if "positive" not in fates:
                 self.ends[question.id] = ("verify", "no verified positive")
 
@@ -96,7 +102,9 @@ class Mined:
         return ("difficulty", "malformed output") if hits + unread > 1 else None
 
     def _fate(self, question: str, answer: str, path: str, document: str) -> str:
-        if spoilt("grade", question, document) is not None:
+        if spoilt("grade", question, document) is not None or refused(
+            self.one_in, "grader", question, answer, path, document
+        ):
             return "ungraded"
         given = grades(question, answer, path, document).values()
         return "positive" if min(given) >= self.positive else "negative" if max(given) <= self.negative else "dropped"

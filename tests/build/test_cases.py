@@ -164,9 +164,12 @@ def test_experts_keep_what_they_rate_four_or_five(command: Cli, tmp_path: Path) 
     assert len(read_lines(out / "ogcarebench.jsonl")) == 11
     # Ratings by intervals: two pairs disagree by 2 and 3, one by 1, nine by 0; worked out by Krippendorff's formula.
     assert card["made"]["figures"]["alpha"] == pytest.approx(alpha_by_hand([(5, 4), (3, 5), (5, 2), *[(4, 4)] * 9]))
-    assert {row["reason"] for row in read_lines(out / "rejected.jsonl") if row["stage"] == "experts"} == {
-        "rated below 4",
-        "not rated",
+    assert {
+        (row["reason"], row["detail"]) for row in read_lines(out / "rejected.jsonl") if row["stage"] == "experts"
+    } == {
+        ("rated below 4", "3, 5"),
+        ("rated below 4", "5, 2"),
+        ("not rated", "its cells are empty"),
     }
     wrong = tmp_path / "wrong.csv"
     wrong.write_text(filled.read_text(encoding="utf-8-sig").replace(",5,4,", ",6,4,"))

@@ -174,6 +174,11 @@ def test_dollars_are_counted_by_model_and_end_it(command: Cli, tmp_path: Path, h
         ended = command(*ordered, "--max-cost", "0.01")
         assert "the budget of $0.01 is used up" in ended.stderr
         assert counted(json.loads(ended.stdout))["run"][1] == 1
+        rows = [json.loads(line) for line in (out / "rejected.jsonl").open()]
+        assert [row["reason"] for row in rows] == ["not run"] * 3
+        assert all("the budget of $0.01 is used up" in row["detail"] for row in rows)
+        said = json.loads(ended.stdout)["made"]["notes"]
+        assert any("not drawn are only counted: rejected.jsonl does not list them" in note for note in said)
         card = json.loads(command(*ordered).stdout)
         offline = json.loads(command(*ordered, "--new", "--journal", "replay").stdout)
     bill = card["made"]["bill"]
@@ -197,6 +202,46 @@ def test_an_unknown_word_names_the_nearest(command: Cli, tmp_path: Path) -> None
     (tmp_path / "file").write_text("x")
     with pytest.raises(UserError, match="is not a folder"):
         check_folder(tmp_path / "file", "case-questions")
+
+
+def test_a_place_that_cannot_be_written_is_said_before_anything_is_asked(command: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    below = tmp_path / "file" / "deep" / "rare"
+    asked = ["build", "case-questions", "sample", "--model", "openai:one", "--base-url", "http://127.0.0.1:9/v1"]
+    for out in (below, Path("/proc/rare"), tmp_path / ("x" * 300)):
+        done = command(*asked, "--out", str(out))
+        assert done.returncode == 2, out
+        assert "Cannot write" in done.stderr, out
+        assert "Choose another --out" in done.stderr.replace("\n", " ")
+    assert [each.name for each in tmp_path.iterdir() if each.name != "home"] == ["file"]
+
+
+def test_no_option_is_recommended_that_the_command_does_not_have(command: Cli, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.jsonl"
+    for text in ('{"id": "1", "text": "x"}\n{broken\n', '{"id": "1", "text": "x"}\n{"id": "1", "text": "y"}\n'):
+        broken.write_text(text)
+        done = command(
+            *["build", "relevance-mining", "sample", "--corpus", f"jsonl:{broken}", "--model", "openai:one"],
+            *["--out", str(tmp_path / "mined")],
+        )
+        assert done.returncode == 2
+        assert "line 2 of" in done.stderr
+        assert "--skip-bad" not in done.stderr
+
+
+def test_looking_whether_a_place_can_be_written_leaves_nothing_there(tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    check_folder(tmp_path / "deep" / "deeper" / "rare", "p")
+    assert sorted(tmp_path.iterdir()) == before
+    (tmp_path / "deep").mkdir()
+    check_folder(tmp_path / "deep" / "rare", "p")
+    check_folder(tmp_path / "deep", "p")
+    assert list((tmp_path / "deep").iterdir()) == []
+    built({"q.jsonl": [b"a\n"]}, tmp_path / "deep")
+    there = names(tmp_path / "deep")
+    check_folder(tmp_path / "deep", "p")
+    assert names(tmp_path / "deep") == there
+    assert [each.name for each in tmp_path.iterdir()] == ["deep"]
 
 
 def test_judgements_cannot_carry_blanks() -> None:

@@ -130,7 +130,11 @@ def test_labels_kappa_and_counts_are_those_worked_out_by_hand(
         for model, grade in zip(MODELS, grades, strict=True)
         if grade is None
     }
-    recorded = [row for row in read_lines(out / "rejected.jsonl") if row["stage"] == "label"]
+    rejected = read_lines(out / "rejected.jsonl")
+    assert all(row["detail"] for row in rejected), "each with the case itself"
+    bare = {row["id"] for row in rejected if row["reason"] == "no passage that all models find relevant"}
+    assert bare == set(source.texts) - with_positive
+    recorded = [row for row in rejected if row["stage"] == "label"]
     assert {(row["id"], f"labeller-{row['detail'].split()[1].rstrip(',')}") for row in recorded} == replies
 
 
@@ -220,7 +224,7 @@ def test_synonym_triples(command: Cli, server: Running, tmp_path: Path) -> None:
     assert bad > 2
     card = json.loads(done.stdout)
     figures = card["made"]["figures"]
-    assert figures["triples"] == {"asked": len(good) + bad, "made": len(good), "malformed": bad}
+    assert figures["triples"] == {"asked": len(good) + bad, "made": len(good), "malformed": bad, "refused": 0}
     triples = read_lines(out / "sets" / "triples.jsonl")
     assert [triple["query"] for triple in triples] == good
     pairs = {row["sentence1"]: row for row in read_lines(out / "sets" / "synonyms.jsonl")}

@@ -37,6 +37,11 @@ def mining(server: Running, source: Source, out: Path) -> list[str]:
     return [*asked, *committee, *panel, *bounds, *depths, *shared]
 
 
+def lines_note(undrawn: int) -> list[str]:
+    said = f"{undrawn:,} items that were not drawn are only counted: rejected.jsonl does not list them."
+    return [said] if undrawn > 0 else []
+
+
 def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
@@ -101,6 +106,9 @@ def test_from_questions_to_a_benchmark_that_is_replayed(
     }  # fmt: skip
     assert set(card["made"]["models"]) == {"model", "panel_1", "panel_2", "panel_3", "panel_4"}
     ends = {row["id"]: (row["stage"], row["reason"]) for row in read_lines(out / "rejected.jsonl")}
+    assert all(row["detail"] for row in read_lines(out / "rejected.jsonl")), "each with the case itself"
+    undrawn = lines_note(len(loaded) - source.limit)
+    assert [note for note in card["made"]["notes"] if "not drawn" in note] == undrawn
     # What is dropped after the graph goes by the query's id, which lacks the dataset's name.
     assert {id: ends.get(id) or ends.get(id.partition("/")[2]) for id in expected.ends} == expected.ends
     malformed = {stage for stage, reason in ends.values() if reason == "malformed output"}

@@ -3,7 +3,8 @@
 It goes by words, and what it says depends on the request alone. The system prompt tells what is asked: an option, a
 question without options, a reasoning path, two grades, labels from S to D, three sentences. The model's name shifts its
 labels (``labeller-1`` to ``labeller-3`` are of different opinions) and ``small-…`` answers options. About one request
-in nine, by its hash, is answered with something that cannot be read, however often it is asked (`spoilt`).
+in nine, by its hash, is answered with something that cannot be read, however often it is asked (`spoilt`). With
+``--refused N`` the content filter meets about one in N of the requests for grades, labels and sentences (`refused`).
 
 The rules are functions, so that a test can work out by itself what must come of them.
 """
@@ -49,6 +50,14 @@ def spoilt(kind: str, *texts: str) -> str | None:
     """What is said in place of an answer to these texts; ``None``: they are answered."""
     drawn = lot("spoilt", kind, *texts)
     return GARBAGE[drawn // 9 % len(GARBAGE)] if drawn % 9 == 0 else None
+
+
+_PARTS = ("You grade how much one document", "You label how well passages", "You write test sentences")
+
+
+def refused(one_in: int, *fenced: str) -> bool:
+    """Whether the content filter meets a request with these texts."""
+    return bool(one_in) and lot("refused", *fenced) % one_in == 0
 
 
 def option(model: str, question: str, options: dict[str, str]) -> str:
@@ -120,8 +129,9 @@ def _or(said: str | None, value: dict[str, object] | dict[str, str] | dict[str, 
 class Annotator:
     """State of one server process."""
 
-    def __init__(self, latency: float) -> None:
+    def __init__(self, latency: float, one_in: int) -> None:
         self.latency = latency
+        self.one_in = one_in
         self.asked: Counter[str] = Counter()
         self.by_model: Counter[str] = Counter()
 
@@ -132,7 +142,9 @@ class Annotator:
         self.by_model[body["model"]] += 1
         await asyncio.sleep(self.latency)
         text = answer(system, user, body["model"])
-        return web.Response(body=completion([text], body["model"], user), content_type="application/json")
+        met = system.startswith(_PARTS) and refused(self.one_in, body["model"], *_FENCED.findall(user))
+        finish = "content_filter" if met else "stop"
+        return web.Response(body=completion([text], body["model"], user, finish), content_type="application/json")
 
     async def stats(self, request: web.Request) -> web.Response:
         return web.json_response(
@@ -143,7 +155,9 @@ class Annotator:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--latency", type=float, default=0.0)
-    server = Annotator(parser.parse_args().latency)
+    parser.add_argument("--refused", type=int, default=0)
+    options = parser.parse_args()
+    server = Annotator(options.latency, options.refused)
     app = web.Application(client_max_size=64 * 2**20)
     app.router.add_post("/v1/chat/completions", server.complete)
     app.router.add_get("/stats", server.stats)

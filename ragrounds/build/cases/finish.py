@@ -49,10 +49,10 @@ class Rating(Struct, frozen=True, kw_only=True):
     """A pair is kept where every rating that it has is at least this."""
 
     def fault(self, ratings: Sequence[str | None]) -> tuple[str, str]:
-        """Why a pair is dropped, and its ratings; empty texts: it is kept."""
+        """Why a pair is dropped, and the case itself; empty texts: it is kept."""
         given = [int(rating) for rating in ratings if rating is not None]
         if not given:
-            return NOT_RATED, ""
+            return NOT_RATED, "its cells are empty" if ratings else "it is not in the sheet"
         return ("", "") if min(given) >= self.least else (f"rated below {self.least}", ", ".join(map(str, given)))
 
 

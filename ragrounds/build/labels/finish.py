@@ -3,6 +3,7 @@ experts' sheet."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from ragrounds.build.intake import Dropped, Intake
 from ragrounds.build.labels.consensus import Consensus, Pair, consensus, disagreement, fate
 from ragrounds.build.labels.graph import synonym_of
 from ragrounds.build.labels.synonyms import Sentences, Triple, drawn
+from ragrounds.build.outcome import REFUSED
+from ragrounds.build.parts import reasons_said
 from ragrounds.build.product import Product
 from ragrounds.build.rejections import rejection_file
 from ragrounds.build.retrieval.corpus import Corpus
@@ -53,7 +56,11 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
     pairs = [pair for result in through for pair in _pairs(result, names)]
     judged = [_judged(result, names, settings.relevant) for result in through]
     queries = refined([query for query in judged if query.positives])
-    none = [Dropped(id=query.id, stage=VERIFY, reason=NO_POSITIVE) for query in judged if not query.positives]
+    none = [
+        _none(_pairs(result, names), settings.relevant)
+        for result, query in zip(through, judged, strict=True)
+        if not query.positives
+    ]
     found = consensus(settings.models, pairs, settings.relevant)
     parted = disagreement(settings.models, pairs, settings.relevant)
     triples, faulty = _triples(through, names)
@@ -69,9 +76,16 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
     figures: dict[str, Any] = {"consensus": found, "disagreement": parted}
     notes = [_consensus_note(found)]
     if triples or faulty:
-        figures["triples"] = {"asked": len(triples) + len(faulty), "made": len(triples), "malformed": len(faulty)}
+        asked, why = len(triples) + len(faulty), Counter(each.reason for each in faulty)
+        figures["triples"] = {
+            "asked": asked,
+            "made": len(triples),
+            "malformed": why[MALFORMED],
+            "refused": why[REFUSED],
+        }
         notes.append(
-            f"Of {len(triples) + len(faulty):,} queries with a term that has a synonym, {len(triples):,} made triples."
+            f"Of {asked:,} queries with a term that has a synonym, {len(triples):,} made triples"
+            f"{reasons_said(each.reason for each in faulty)}."
         )
     files: dict[str, Lines] = {}
     if queries:
@@ -81,7 +95,7 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
         if agreed is not None:
             figures["expert"] = agreed
             notes.append(agreement_note(agreed))
-    files |= rejection_file(settings.intake, results, [*_malformed(through, names), *none, *faulty])
+    files |= rejection_file(settings.intake, results, [*_faults(through, names), *none, *faulty])
     return Product(
         benchmark=card,
         files=files,
@@ -113,6 +127,15 @@ def _judged(result: Result, names: Mapping[str, str], relevant: str) -> JudgedQu
         negatives=tuple(by_fate.get("negative", ())),
         dropped=(*by_fate.get("dropped", ()), *by_fate.get("unlabelled", ())),
     )
+
+
+def _none(pairs: Sequence[Pair], relevant: str) -> Dropped:
+    """A query without a positive, with what became of its passages and the labels of the best one."""
+    counts = Counter(fate(pair.grades, relevant) for pair in pairs)
+    best = max(pairs, key=lambda pair: sum(grade is not None and grade in relevant for grade in pair.grades))
+    said = ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
+    detail = f"{said}; the best, {best.document}: {'/'.join(grade or '-' for grade in best.grades)}"
+    return Dropped(id=best.query, stage=VERIFY, reason=NO_POSITIVE, detail=detail)
 
 
 def _labels(pairs: Sequence[Pair], queries: Mapping[str, str], corpus: Corpus, relevant: str) -> dict[str, Lines]:
@@ -168,18 +191,18 @@ def _triples(results: Sequence[Result], names: Mapping[str, str]) -> tuple[list[
                 )
             )
         else:
-            detail = product["triple_fault"]
-            faulty.append(Dropped(id=names[result.question.id], stage=SYNONYMS, reason=MALFORMED, detail=detail))
+            why, detail = product.get("triple_reason", MALFORMED), product["triple_fault"]
+            faulty.append(Dropped(id=names[result.question.id], stage=SYNONYMS, reason=why, detail=detail))
     return triples, faulty
 
 
-def _malformed(results: Sequence[Result], names: Mapping[str, str]) -> list[Dropped]:
-    """Replies that gave no labels: their passages are unlabelled, the query goes on."""
+def _faults(results: Sequence[Result], names: Mapping[str, str]) -> list[Dropped]:
+    """Calls that gave no labels: their passages are unlabelled, the query goes on."""
     return [
         Dropped(
             id=names[result.question.id],
             stage=LABEL,
-            reason=MALFORMED,
+            reason=each.get("reason", MALFORMED),
             detail=f"labeller {each['labeller']}, {each['passages']} passages: {each['detail']}",
         )
         for result in results

@@ -4,9 +4,9 @@ START → candidates → label → synonyms → END
 
 * ``candidates``: every retriever searches with the query; passages go by how many found them.
 * ``label``: each model gives each passage a grade from S to D (:mod:`ragrounds.build.labels.labelling`). What a model
-  gave no readable label for stays without one; the query goes on.
+  gave no readable label for, or refused, stays without one; the query goes on.
 * ``synonyms``: where the query holds a term that has a synonym, a model writes the three sentences of a triple. A
-  faulty triple is recorded and costs the query nothing.
+  faulty or refused triple is recorded and costs the query nothing.
 
 What becomes of a labelled pair is decided where the benchmark is written.
 """
@@ -21,6 +21,7 @@ from langgraph.graph import StateGraph
 
 from ragrounds.build.labels.labelling import PROMPT, label_passages
 from ragrounds.build.labels.synonyms import Sentences, Synonym, fault
+from ragrounds.build.parts import of_part
 from ragrounds.build.retrieval.candidates import by_frequency, rankings_of
 from ragrounds.build.retrieval.sets import titled
 from ragrounds.build.stages import Rejected, State, ask_for, in_line, kept
@@ -40,7 +41,7 @@ class Labelled(State, total=False):
     labels: dict[str, list[str | None]]
     """Passage → every model's grade, in the models' order."""
     faults: list[dict[str, Any]]
-    """Replies that could not be read."""
+    """Calls that gave no labels."""
 
 
 def build() -> StateGraph[Any, Context, Any, Any]:
@@ -58,7 +59,7 @@ async def _candidates(state: Labelled, context: Context) -> Mapping[str, Any]:
     found = await context.search(Query.of(context.stem), whole(context, "top_k", 500))
     ranked = by_frequency(rankings_of({"query": found}), whole(context, "candidates", 500))
     if not ranked:
-        raise Rejected(NOTHING_FOUND)
+        raise Rejected(NOTHING_FOUND, f"for the query {context.stem.text}")
     return {"candidates": [each.id for each in ranked]}
 
 
@@ -76,14 +77,16 @@ async def _synonyms(state: Labelled, context: Context) -> Mapping[str, Any]:
         return kept(**product)
     values = {"query": query, "term": pair.term, "synonym": pair.synonym}
     try:
-        made = await ask_for(
-            context,
-            "build/synonym_triple",
-            Sentences,
-            role="writing",
-            check=lambda sentences: fault(query, pair, sentences),
-            **values,
+        made = await of_part(
+            ask_for(
+                context,
+                "build/synonym_triple",
+                Sentences,
+                role="writing",
+                check=lambda sentences: fault(query, pair, sentences),
+                **values,
+            )
         )
     except Rejected as rejected:
-        return kept(**product, triple_fault=rejected.detail)
+        return kept(**product, triple_fault=rejected.detail, triple_reason=rejected.reason)
     return kept(**product, triple=msgspec.to_builtins(made))

@@ -1,8 +1,8 @@
 """Labelling passages: several models grade each from S to D, several passages a call (CMedTEB, Table 23).
 
 The passages of a call stand in an order drawn by the query. A reply that lacks a passage is malformed as a whole: its
-other labels may have slipped to a neighbour. What a model gave no readable label for stays without one. Equal texts are
-labelled once.
+other labels may have slipped to a neighbour. What a model gave no readable label for, or refused, stays without one.
+Equal texts are labelled once.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any
 from msgspec import Struct
 
 from ragrounds.build.labels.consensus import GRADES
+from ragrounds.build.outcome import REFUSED
+from ragrounds.build.parts import none_left, of_part
 from ragrounds.build.stages import Rejected, verdict_on
 from ragrounds.contracts import Context
 from ragrounds.evals.judging.contract import Contract
@@ -30,7 +32,7 @@ class Labels(Struct, frozen=True):
     given: dict[str, list[str | None]]
     """Passage → every model's grade, in the models' order; ``None``: none that can be read."""
     faults: list[dict[str, Any]]
-    """Replies that could not be read: labeller (from 1), number of passages, detail."""
+    """Calls that gave no labels: labeller (from 1), number of passages, reason, detail."""
 
 
 async def label_passages(context: Context, passages: Mapping[str, str], roles: Sequence[str], at_once: int) -> Labels:
@@ -38,23 +40,28 @@ async def label_passages(context: Context, passages: Mapping[str, str], roles: S
 
     Raises:
         Rejected: not one label could be read.
+        CallFailed: the same, and calls failed.
     """
     window = Window.of(context, roles, at_once)
     texts = {id: window.fitted(context, text) for id, text in passages.items()}
     given: dict[str, list[str | None]] = {}
     faults: list[dict[str, Any]] = []
+    rejections: list[Rejected] = []
     for batch in batches(context, _drawn(context, texts), at_once, window):
         # One batch after another, its models side by side: the calls of a query keep one order whenever it is resumed.
         said = await asyncio.gather(*(_asked(context, batch, role) for role in roles))
         for place, text in enumerate(batch.texts):
             given[text] = [labels.get(batch.names[place]) for labels, _ in said]
         faults += [
-            {"labeller": number, "passages": len(batch.texts), "detail": why}
+            {"labeller": number, "passages": len(batch.texts), "reason": why.reason, "detail": why.detail}
             for number, (_, why) in enumerate(said, 1)
             if why
         ]
+        rejections += [why for _, why in said if why]
     if not any(label for labels in given.values() for label in labels):
-        raise Rejected(NO_LABEL, faults[-1]["detail"] if faults else "")
+        none_left(rejections)
+        refused = bool(rejections) and all(why.reason == REFUSED for why in rejections)
+        raise Rejected(REFUSED if refused else NO_LABEL, rejections[-1].detail if rejections else "")
     return Labels({id: given[text] for id, text in texts.items()}, faults)
 
 
@@ -102,16 +109,16 @@ class Batch(Struct, frozen=True):
         )
 
 
-async def _asked(context: Context, batch: Batch, role: str) -> tuple[dict[str, str], str]:
+async def _asked(context: Context, batch: Batch, role: str) -> tuple[dict[str, str], Rejected | None]:
     """One model's labels, or why there are none."""
     contract = Contract(batch.names, GRADES)
     values = {"query": neutral(context.stem.text), "passages": batch.shown, "form": contract.example}
     messages = context.prompts.render(PROMPT, context.stem.language, **values)
     try:
-        labels, _ = await verdict_on(context, messages, contract, role=role)
+        labels, _ = await of_part(verdict_on(context, messages, contract, role=role))
     except Rejected as rejected:
-        return {}, rejected.detail
-    return labels, ""
+        return {}, rejected
+    return labels, None
 
 
 def batches(context: Context, texts: Sequence[str], at_once: int, window: Window) -> list[Batch]:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ragrounds.build.counting import stage_count
 from ragrounds.build.intake import Dropped, Intake
 from ragrounds.build.mining.grades import Fate, Thresholds, fate
+from ragrounds.build.parts import reasons_said
 from ragrounds.build.product import Product
 from ragrounds.build.rejections import rejection_file
 from ragrounds.build.retrieval.corpus import Corpus
@@ -75,7 +76,8 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
     )
     files: dict[str, Lines] = {}
     figures: dict[str, Any] = _figures(mined, results)
-    notes = [_documents_note(figures)]
+    ungraded = _ungraded(mined)
+    notes = [_documents_note(figures, ungraded)]
     if queries:
         files, agreed = retrieval_files(queries, corpus, settings.expert, settings.intake.seed, most=settings.reranked)
         files |= {f"{R2MED}/{name}": lines for name, lines in judged_r2med(queries, corpus).items()}
@@ -83,7 +85,7 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
         if agreed is not None:
             figures["expert"] = agreed
             notes.append(agreement_note(agreed))
-    files |= rejection_file(settings.intake, results, [*_malformed(mined), *dropped])
+    files |= rejection_file(settings.intake, results, [*ungraded, *dropped])
     return Product(
         benchmark=card,
         files=files,
@@ -129,10 +131,15 @@ def _dropped(mined: Mined) -> Dropped:
     return Dropped(id=mined.judged.id, stage=VERIFY, reason=reason, detail=detail)
 
 
-def _malformed(mined: Sequence[Mined]) -> list[Dropped]:
-    """Documents without a grade that can be read; their question goes on."""
+def _ungraded(mined: Sequence[Mined]) -> list[Dropped]:
+    """Documents without a grade; their question goes on."""
     return [
-        Dropped(id=question.judged.id, stage="grade", reason=MALFORMED, detail=f"{each['id']}: {each['fault']}")
+        Dropped(
+            id=question.judged.id,
+            stage="grade",
+            reason=each.get("reason", MALFORMED),
+            detail=f"{each['id']}: {each['fault']}",
+        )
         for question in mined
         for each in question.grades
         if "fault" in each
@@ -163,12 +170,12 @@ def _panel(results: Sequence[Result]) -> dict[str, dict[str, int]]:
     return {role: dict(counts) for role, counts in table.items()}
 
 
-def _documents_note(figures: dict[str, Any]) -> str:
+def _documents_note(figures: dict[str, Any], ungraded: Sequence[Dropped]) -> str:
     counts = figures["documents"]
     return (
         f"{counts['graded']:,} documents were put to the grader: {counts['positive']:,} positive, "
         f"{counts['negative']:,} negative, {counts['dropped']:,} ambiguous and left out, {counts['ungraded']:,} "
-        "without a grade that can be read."
+        f"without a grade{reasons_said(each.reason for each in ungraded)}."
     )
 
 

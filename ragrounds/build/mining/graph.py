@@ -9,8 +9,8 @@ START → difficulty → open → reason → candidates → grade → END
 * ``reason``: a model writes the way from question to answer.
 * ``candidates``: every retriever searches with question, answer and reasoning; documents go by how often they are
   found.
-* ``grade``: a model grades each on two axes. A grade that cannot be read leaves its document ungraded; the question
-  goes on.
+* ``grade``: a model grades each on two axes. A grade that cannot be read or was refused leaves its document ungraded;
+  the question goes on.
 
 What becomes of a graded document is decided where the benchmark is written. Equal texts are graded once.
 """
@@ -27,6 +27,7 @@ from msgspec import Struct
 from ragrounds.build.mining.difficulty import chosen, difficulty
 from ragrounds.build.mining.grades import CONTRACT
 from ragrounds.build.mining.item import known_of, reference_of
+from ragrounds.build.parts import none_left, of_part
 from ragrounds.build.retrieval.candidates import by_frequency, rankings_of
 from ragrounds.build.retrieval.sets import titled
 from ragrounds.build.stages import MALFORMED, TRIES, Rejected, State, ask_for, ask_verdict, in_line, kept
@@ -113,7 +114,7 @@ async def _open(state: Mined, context: Context) -> Mapping[str, Any]:
     values = {"question": question.text, "choices": options_block(question.options), "answer": answer}
     made = await ask_for(context, "build/open_question", Rewritten, role="rewriting", check=check, **values)
     if not made.question.strip():
-        raise Rejected(NEEDS_OPTIONS)
+        raise Rejected(NEEDS_OPTIONS, f"the model gave an empty question for: {question.text}")
     return {"query": made.question.strip(), "reference": answer}
 
 
@@ -133,7 +134,7 @@ async def _candidates(state: Mined, context: Context) -> Mapping[str, Any]:
     known = [passage.id for passage in known_of(context.question)]
     ranked = by_frequency(rankings_of(found), whole(context, "candidates", 100), known)
     if not ranked:
-        raise Rejected(NOTHING_FOUND)
+        raise Rejected(NOTHING_FOUND, f"for the question {state['query']}")
     return {"candidates": [msgspec.to_builtins(each) for each in ranked]}
 
 
@@ -141,19 +142,25 @@ async def _grade(state: Mined, context: Context) -> Mapping[str, Any]:
     known = {passage.id: passage for passage in known_of(context.question)}
     values = {"question": state["query"], "answer": state["reference"], "reasoning": state["reasoning"]}
     graded: dict[str, dict[str, Any]] = {}
+    faults: list[Rejected] = []
     rows: list[dict[str, Any]] = []
     for candidate in state["candidates"]:
         id = candidate["id"]
         text = titled(known.get(id) or context.passage(id))
         if text not in graded:
             try:
-                grades, _ = await ask_verdict(
-                    context, "build/two_axes", CONTRACT, role="grading", shorten="document", document=text, **values
+                grades, _ = await of_part(
+                    ask_verdict(
+                        context, "build/two_axes", CONTRACT, role="grading", shorten="document", document=text, **values
+                    )
                 )
                 graded[text] = {axis: int(grade) for axis, grade in grades.items()}
             except Rejected as rejected:
-                graded[text] = {"fault": rejected.detail}
+                faults.append(rejected)
+                graded[text] = {"fault": rejected.detail, "reason": rejected.reason}
         rows.append({**candidate, "known": id in known, **graded[text]})
+    if len(faults) == len(graded):
+        none_left(faults)
     return kept(
         query=state["query"],
         answer=state["reference"],

@@ -40,12 +40,16 @@ def items_of(benchmark: Benchmark, corpus: Corpus) -> tuple[list[Item], list[Dro
         gold = benchmark.golds[question.id]
         answer = _answer(question, gold)
         if question.kind == "extraction":
-            dropped.append(Dropped(id=question.id, stage=INTAKE, reason="it asks for no answer in words"))
+            dropped.append(_dropped(question, "it asks for no answer in words"))
         elif not answer.text.strip():
-            dropped.append(Dropped(id=question.id, stage=INTAKE, reason="it has no answer"))
+            dropped.append(_dropped(question, "it has no answer"))
         else:
             items.append(Item(_carrying(question, answer, _known(gold, corpus)), gold))
     return items, dropped
+
+
+def _dropped(question: Question, reason: str) -> Dropped:
+    return Dropped(id=question.id, stage=INTAKE, reason=reason, detail=question.text)
 
 
 def _answer(question: Question, gold: Gold) -> Reference:

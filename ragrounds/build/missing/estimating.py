@@ -10,7 +10,7 @@ this model; what stands deeper is not counted, so the number missed is a lower o
 
 Where only a sample of a query's documents was graded, a document of the band h stands for N_h / n_h documents (found
 and graded in that band; the stratified expansion estimator, Cochran 1977, Chapter 5). Drawing whole queries also
-carries the error of that sampling. A band without a readable grade leaves its query out, and is counted.
+carries the error of that sampling. A band without a grade leaves its query out, and is counted.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ragrounds.build.missing.drawing import band_of
 from ragrounds.evals.statistics import Estimate, ratio_of_sums
 
 Bands = Sequence[tuple[int, int]]
+NO_GRADE = "no grade in one of its bands"
 
 
 class Graded(Struct, frozen=True, kw_only=True):
@@ -68,11 +69,13 @@ class Missing(Struct, frozen=True, kw_only=True):
     queries: int
     """Behind the figures."""
     left_out: int
-    """Queries with a band in which no grade could be read."""
+    """Queries that were drawn and are not behind them."""
+    left_out_why: dict[str, int]
+    """Reason → queries; :attr:`left_out` in all."""
     pairs: int
     """Graded."""
     unreadable: int
-    """Drawn, but without a grade that could be read."""
+    """Drawn, but without a grade: the reply could not be read, or the grader refused."""
     sampled: bool
     """Whether some found documents were not drawn."""
     labelled: Estimate
@@ -88,7 +91,7 @@ class Missing(Struct, frozen=True, kw_only=True):
 
 
 def tally(graded: Graded, bands: Bands, relevant: Collection[str]) -> Tally | None:
-    """One query's figures; ``None``: a band has no readable grade."""
+    """One query's figures; ``None``: a band has no grade."""
     rank = {document: number for number, document in enumerate(graded.candidates, 1)}
     band = {document: band_of(number, bands) for document, number in rank.items()}
     sizes = Counter(band.values())
@@ -115,9 +118,15 @@ def tally(graded: Graded, bands: Bands, relevant: Collection[str]) -> Tally | No
 
 
 def estimate(
-    queries: Sequence[Graded], bands: Bands, relevant: Collection[str], *, seed: int = 0, resamples: int = 10_000
+    queries: Sequence[Graded],
+    bands: Bands,
+    relevant: Collection[str],
+    *,
+    lost: Iterable[str] = (),
+    seed: int = 0,
+    resamples: int = 10_000,
 ) -> Missing:
-    """All figures.
+    """All figures. `lost` has a reason for each query of which nothing was graded.
 
     Raises:
         ValueError: no query has a grade in each band.
@@ -125,7 +134,8 @@ def estimate(
     tallies = [(query, tally(query, bands, relevant)) for query in queries]
     counted = [(query, found) for query, found in tallies if found is not None]
     if not counted:
-        raise ValueError("no query has a readable grade in each of its bands")
+        raise ValueError("no query has a grade in each of its bands")
+    why = Counter(lost) + Counter({NO_GRADE: len(tallies) - len(counted)})
     clusters = [query.cluster or query.query for query, _ in counted]
 
     def mean(values: Sequence[float]) -> Estimate:
@@ -140,7 +150,8 @@ def estimate(
     return Missing(
         depth=bands[-1][1],
         queries=len(counted),
-        left_out=len(tallies) - len(counted),
+        left_out=why.total(),
+        left_out_why=dict(why.most_common()),
         pairs=len(readable),
         unreadable=sum(grade is None for query in queries for grade in query.grades.values()),
         sampled=any(len(query.grades) < len(query.candidates) for query in queries),

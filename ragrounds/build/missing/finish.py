@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ragrounds.build.intake import Dropped, Intake
 from ragrounds.build.missing.drawing import band_of
-from ragrounds.build.missing.estimating import Bands, Graded, Missing, estimate
+from ragrounds.build.missing.estimating import NO_GRADE, Bands, Graded, Missing, estimate
 from ragrounds.build.product import Product
 from ragrounds.build.rejections import rejection_file
 from ragrounds.build.retrieval.expert import INSTRUCTIONS, Label, expert_agreement, sample, sample_lines
@@ -23,6 +23,7 @@ from ragrounds.build.retrieval.publishing import SHEET, Expert, agreement_note, 
 from ragrounds.build.retrieval.sets import titled
 from ragrounds.build.running import Result, kept
 from ragrounds.build.sheets import free_name
+from ragrounds.build.stages import MALFORMED
 from ragrounds.build.writing import Lines, beir_files, json_lines, qrels_lines
 from ragrounds.errors import UserError
 from ragrounds.evals.retrieval.sets import QuerySet
@@ -30,7 +31,7 @@ from ragrounds.evals.statistics import Estimate
 from ragrounds.records import Passage
 from ragrounds.tools.corpora import passages, source
 
-NO_GRADE = "no readable grade in one of its bands"
+GRADE = "grade"
 
 
 class MissingFinish(Struct, frozen=True, kw_only=True):
@@ -53,8 +54,9 @@ class MissingFinish(Struct, frozen=True, kw_only=True):
             UserError: an experts' sheet that cannot be read, or is not of these grades.
         """
         queries = [_graded(result) for result in kept(results)]
+        lost = [_why_lost(result) for result in results if result.status != "kept"]
         try:
-            found = estimate(queries, self.bands, self.relevant, seed=self.intake.seed) if queries else None
+            found = estimate(queries, self.bands, self.relevant, lost=lost, seed=self.intake.seed)
         except ValueError:
             found = None
         missed = {query.query: _missed(query, self.relevant) for query in queries}
@@ -65,9 +67,9 @@ class MissingFinish(Struct, frozen=True, kw_only=True):
         if found:
             figures |= {"missing": msgspec.to_builtins(found), "relevant": self.relevant}
             notes = [*_said(found, self.intake.passed), *notes]
-        later = [
-            Dropped(id=query.query, stage="grade", reason=NO_GRADE) for query in queries if _gap(query, self.bands)
-        ]
+        else:
+            notes = ["There are no figures: no query has a grade in each of its bands.", *notes]
+        later = [*_faults(results), *(gap for query in queries if (gap := _gap(query, self.bands)))]
         files: dict[str, Lines] = dict(self._files(queries, missed)) if queries else {}
         return Product(
             benchmark=retrieval_card(
@@ -165,14 +167,34 @@ def _missed(query: Graded, relevant: str) -> list[str]:
     ]
 
 
-def _gap(query: Graded, bands: Bands) -> bool:
+def _gap(query: Graded, bands: Bands) -> Dropped | None:
+    """What is recorded of a query that has a band without a grade."""
     held = {band_of(rank, bands) for rank in range(1, len(query.candidates) + 1)}
     read = {
         band_of(rank, bands)
         for rank, document in enumerate(query.candidates, 1)
         if query.grades.get(document) is not None
     }
-    return held != read
+    bare = ", ".join(f"{bands[number][0]} to {bands[number][1]}" for number in sorted(held - read))
+    return Dropped(id=query.query, stage=GRADE, reason=NO_GRADE, detail=f"ranks {bare}") if bare else None
+
+
+def _why_lost(result: Result) -> str:
+    return result.outcome.reason if result.outcome else result.status
+
+
+def _faults(results: Sequence[Result]) -> list[Dropped]:
+    """Calls that gave no grades: their documents have none, the query goes on."""
+    return [
+        Dropped(
+            id=result.question.id,
+            stage=GRADE,
+            reason=each.get("reason", MALFORMED),
+            detail=f"{each['passages']} documents: {each['detail']}",
+        )
+        for result in kept(results)
+        for each in (result.outcome.product["faults"] if result.outcome else ())
+    ]
 
 
 def _said(found: Missing, queries: int) -> list[str]:
@@ -188,9 +210,10 @@ def _said(found: Missing, queries: int) -> list[str]:
     if found.sampled:
         said.append("A sample of the found documents was graded; only the false negatives in it are in the new labels.")
     if found.unreadable:
-        said.append(f"{found.unreadable:,} pairs have no grade that could be read; they are in no figure.")
+        said.append(f"{found.unreadable:,} pairs have no grade; they are in no figure, and rejected.jsonl says why.")
     if found.left_out:
-        said.append(f"{found.left_out:,} queries are in no figure: a band of theirs has no readable grade.")
+        why = ", ".join(f"{count:,} {reason}" for reason, count in found.left_out_why.items())
+        said.append(f"{found.left_out:,} queries are in no figure ({why}).")
     return said
 
 

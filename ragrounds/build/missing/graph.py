@@ -2,8 +2,8 @@
 
 * ``candidates``: the `depth` documents that the retriever finds for the query, best first (CMedTEB: the top 50).
 * ``draw``: which of them are graded.
-* ``grade``: a model grades each from S to D (CMedTEB, Table 23), several a call. What it gave no readable grade for
-  stays without one; the query goes on, unless nothing of it could be read.
+* ``grade``: a model grades each from S to D (CMedTEB, Table 23), several a call. What it gave no readable grade for,
+  or refused, stays without one; the query goes on, unless nothing of it was graded.
 
 No node sees which documents the benchmark labels as relevant.
 """
@@ -51,7 +51,7 @@ async def candidates(state: State, context: Context) -> Mapping[str, Any]:
     for passage in found:
         best.setdefault(passage.document, passage.id)
     if not best:
-        raise Rejected(NOTHING_FOUND)
+        raise Rejected(NOTHING_FOUND, f"for the query {context.stem.text}")
     return {"found": dict(list(best.items())[:depth])}
 
 
