@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -233,3 +234,8 @@ def test_the_real_files_are_found_by_name(data, home, name, path, size):
     added = register(name, data / path, home)
     assert len(added) == size
     assert verify(name, home).version == added.version
+
+
+def test_the_folder_that_one_stands_in_has_a_name(beir, home, monkeypatch):
+    monkeypatch.chdir(beir)
+    assert register("beir", Path(), home).name == "beir/tiny"

@@ -75,3 +75,12 @@ def test_judgements_that_cannot_be_read(name, text, reason, tmp_path):
 def test_files_that_are_not_there(tmp_path):
     with pytest.raises(UserError, match="Cannot read"):
         read_run(tmp_path / "nothing")
+
+
+def test_two_grades_for_one_pair_are_an_error(tmp_path):
+    path = tmp_path / "test.tsv"
+    path.write_text("q\td\t1\nq\td\t1\n")
+    assert read_judgements(path) == {"q": {"d": 1}}
+    path.write_text("q\td\t1\nq\td\t0\n")
+    with pytest.raises(UserError, match=r"line 2 of .*: document 'd' is judged 1 and 0 for query 'q'"):
+        read_judgements(path)

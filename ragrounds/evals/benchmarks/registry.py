@@ -38,7 +38,7 @@ def register(name: str, path: Path, home: Path) -> Benchmark:
         raise UserError(f"A {wanted.family!r} benchmark is not registered: name its file each time, `{name}:PATH`.")
     if wanted.path is not None:
         raise UserError(f"Name the benchmark without a path, {wanted.name!r}, and give the path as the next argument.")
-    source = path.expanduser()
+    source = path.expanduser().absolute()  # `.` has a name too
     with recording() as files:
         benchmark = read(wanted, source)
         files.update(_check(wanted, source))
