@@ -42,16 +42,19 @@ def check_set(folder: Path, queries: Collection[str], queries_file: str, judged:
         The corpus's file.
 
     Raises:
-        UserError: a broken line of the corpus, an id that stands twice, or a judgement of what is not there.
+        UserError: a broken line of the corpus, an id that stands twice, a judgement of a query that is not there, or a
+            relevant document that is not there: nothing can find it. Others count for nothing and may be missing.
     """
     corpus, documents = _documents(folder)
     for path, grades in judged.items():
         for query, scores in grades.items():
             if query not in queries:
                 raise broken(path, f"{queries_file} has no such query", f"query {shown(query)}")
-            lost = next((document for document in scores if document not in documents), None)
+            lost = next(
+                (document for document, score in scores.items() if score > 0 and document not in documents), None
+            )
             if lost is not None:
-                raise broken(path, f"{corpus.name} has no document {shown(lost)}, which is judged", _of(query))
+                raise broken(path, f"{corpus.name} has no document {shown(lost)}, which is judged relevant", _of(query))
     return corpus
 
 
