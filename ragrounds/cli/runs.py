@@ -15,14 +15,11 @@ runs_app.command("gc")(gc_command)
 @runs_app.command("ls")
 def list_runs(as_json: bool = typer.Option(False, "--json", help="As JSON.")) -> None:
     """List the runs, oldest first."""
-    import time
     from collections import Counter
 
-    from rich.table import Table
-    from rich.text import Text
-
     from ragrounds.cli.common import open_store, print_json, settings
-    from ragrounds.ui.tables import results_console
+    from ragrounds.ui.run_sheets import runs_sheet
+    from ragrounds.ui.tables import print_sheet, results_console
 
     with open_store(settings()) as store:
         runs = store.runs()
@@ -34,14 +31,7 @@ def list_runs(as_json: bool = typer.Option(False, "--json", help="As JSON.")) ->
     if not runs:
         typer.echo(f"No runs yet in {place}. `ragrounds run` makes some.", err=True)
         return
-    table = Table(box=None, pad_edge=False)
-    for name in ("run", "agent", "benchmark", "attempts", "created"):
-        table.add_column(name, overflow="fold", justify="right" if name == "attempts" else "left")
-    for run in runs:
-        created = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
-        count = f"{sum(done[run.id].values()):,}/{run.count * run.epochs:,}"
-        table.add_row(Text(run.id), Text(run.agent), Text(run.benchmark), count, created)
-    results_console().print(table)
+    print_sheet(runs_sheet(runs, {run: sum(statuses.values()) for run, statuses in done.items()}), results_console())
 
 
 @runs_app.command("show")

@@ -26,7 +26,10 @@ def ledger_sheet(ledger: Ledger) -> Sheet:
         title=f"costs by {', '.join(ledger.by)} (spent: really paid; cold: with an empty journal)"
         if ledger.by
         else "costs (spent: really paid; cold: with an empty journal)",
-        columns=(*(Column(key, right=False) for key in ledger.by), *(Column(name) for name in shown)),
+        columns=(
+            *(Column(key, right=False, whole=key == "run") for key in ledger.by),
+            *(Column(name) for name in shown),
+        ),
         rows=tuple(rows),
     )
 

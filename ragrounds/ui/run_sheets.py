@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -15,8 +15,34 @@ from ragrounds.evals.ledger import Ledger
 from ragrounds.records import Run
 from ragrounds.ui.figures import dollars, duration, tokens
 from ragrounds.ui.ledger_sheets import ledger_sheet
+from ragrounds.ui.sheets import Column, Sheet
 from ragrounds.ui.tables import print_sheet, results_console
 from ragrounds.ui.text import safe
+
+
+def runs_sheet(runs: Sequence[Run], done: Mapping[str, int]) -> Sheet:
+    """Runs in a line each. `done`: run id → attempts that are made."""
+    return Sheet(
+        key="runs",
+        title="",
+        columns=(
+            Column("run", right=False, whole=True),
+            Column("agent", right=False),
+            Column("benchmark", right=False),
+            Column("attempts"),
+            Column("created", right=False, whole=True),
+        ),
+        rows=tuple(
+            (
+                safe(run.id),
+                safe(run.agent),
+                safe(run.benchmark),
+                f"{done[run.id]:,}/{run.count * run.epochs:,}",
+                time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created)),
+            )
+            for run in runs
+        ),
+    )
 
 
 def print_run(run: Run, at_work: str, comparison: Comparison | None, costs: Ledger) -> None:

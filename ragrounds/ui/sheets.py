@@ -40,6 +40,8 @@ class Column(Struct, frozen=True):
 
     name: str
     right: bool = True
+    whole: bool = False
+    """Words that are not folded on a narrow screen: ids, so that they can be copied."""
 
 
 class Sheet(Struct, frozen=True, kw_only=True):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +14,12 @@ from ragrounds.evals.comparison import Comparison
 from ragrounds.ui.naming import agent_names
 from ragrounds.ui.sheets import Sheet, distinct_tables, numbered, sheets
 from ragrounds.ui.text import safe
+
+_GAP = 2
+_AGENT = 20
+"""Columns that agents get at least where there is room."""
+_FOLDED = 16
+"""Columns that words are folded to at most before a table is given up."""
 
 
 def print_comparison(
@@ -34,18 +41,67 @@ def results_console() -> Console:
 
 
 def print_sheet(sheet: Sheet, console: Console) -> None:
-    """One sheet under its title."""
-    console.print()
-    console.print(Text(sheet.title, style="bold"), soft_wrap=True)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in sheet.columns:
-        if column.name == "agent":
-            table.add_column(column.name, overflow="fold", min_width=20)
-        else:
-            table.add_column(Text(column.name), justify="right" if column.right else "left")
+    """One sheet under its title. Figures and ids are never cut or broken: words are folded, and where the console is
+    too narrow for that, every row stands in lines of its own."""
+    if sheet.title:
+        console.print()
+        console.print(Text(sheet.title, style="bold"), soft_wrap=True)
+    widths = _widths(sheet, console.width)
+    if widths is None:
+        for line in _stacked(sheet, console.width):
+            console.print(Text(line), soft_wrap=True)
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for column, width in zip(sheet.columns, widths, strict=True):
+        justify: JustifyMethod = "right" if column.right else "left"
+        table.add_column(Text(column.name), justify=justify, overflow="fold", width=width)
     for row in sheet.rows:
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)
+
+
+def _widths(sheet: Sheet, width: int) -> list[int] | None:
+    """What each column gets of the console's width; ``None``: a table does not fit."""
+    widths, least = [], []
+    for place, column in enumerate(sheet.columns):
+        cells = max((cell_len(line) for row in sheet.rows for line in row[place].split("\n")), default=0)
+        wanted = max(cells, cell_len(column.name), _AGENT if column.name == "agent" else 0)
+        # Headings are broken between their words.
+        needed = max(cells, *(cell_len(word) for word in column.name.split() or [""]))
+        widths.append(wanted)
+        least.append(needed if column.right or column.whole else min(wanted, max(_FOLDED, cell_len(column.name))))
+    room = width - _GAP * (len(widths) - 1)
+    if sum(least) > room:
+        return None
+    widths = [min(wanted, room) for wanted in widths]
+    while sum(widths) > room:
+        widest = max((place for place in range(len(widths)) if widths[place] > least[place]), key=widths.__getitem__)
+        widths[widest] -= 1
+    return widths
+
+
+def _stacked(sheet: Sheet, width: int) -> Iterator[str]:
+    """Every row in lines: what it is about, then its figures with their names. Lines are broken between cells only."""
+    about = 0
+    while about < len(sheet.columns) and (not sheet.columns[about].right or sheet.columns[about].name == "#"):
+        about += 1
+    for row in sheet.rows:
+        cells = [" ".join(cell.split()) for cell in row]
+        figures = zip(sheet.columns[about:], cells[about:], strict=True)
+        yield from _filled([cell for cell in cells[:about] if cell], width, "")
+        yield from _filled([f"{column.name}: {cell}" for column, cell in figures if cell], width, "  ")
+
+
+def _filled(parts: Sequence[str], width: int, indent: str) -> Iterator[str]:
+    line = ""
+    for part in parts:
+        longer = f"{line}{' ' * _GAP}{part}" if line else indent + part
+        if line and cell_len(longer) > width:
+            yield line
+            longer = "  " + part
+        line = longer
+    if line:
+        yield line
 
 
 def _frontiers(comparison: Comparison, protocols: Sequence[str], console: Console) -> None:
