@@ -227,7 +227,11 @@ def _protocols(
     notes: list[str],
 ) -> list[str]:
     present = list(dict.fromkeys(protocol for run in runs for protocol in scores[run.id]))
-    order = in_order(present)
+    valued = {
+        name for found in scores.values() for name, made in found.items() if any(s.value is not None for s in made)
+    }
+    # Where one protocol is to be chosen it is the first: not one that had nothing to score by.
+    order = sorted(in_order(present), key=lambda name: computed(name) and name not in valued)
     kept: list[str] = []
     for name in wanted or order:
         if name not in present:

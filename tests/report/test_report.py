@@ -6,8 +6,10 @@ import json
 import re
 
 import pytest
+from msgspec import structs
 
 from ragrounds.evals.comparison import compare
+from ragrounds.records import Score
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.page import report
 from tests.compare.making import add_run, questions
@@ -52,6 +54,23 @@ def test_the_index_points_at_the_right_attempts(written, store):
         attempt = piece["attempts"][place[row]]
         assert attempt["id"] == found["index"]["questions"][index][0] == asked[row].id
         assert piece["texts"][-1 - attempt["text"]].startswith(f"Answer number {row} ")
+
+
+def test_the_index_shows_the_score_of_a_protocol_that_had_something_to_score_by(written, store):
+    asked = [structs.replace(one, kind="long", options={}) for one in questions(2)]
+    run = add_run(store, "one", asked, [None, None], protocol="facts")
+    store.add_scores(
+        run, [Score(question_id=one.id, epoch=0, protocol="rouge-l", value=0.25, reading="answered") for one in asked]
+    )
+    path = written([run])
+    assert blocks(path)["index"]["columns"][4] == [0.25, 0.25]
+    assert "25.00 % by rouge-l" in path.read_text(encoding="utf-8")
+    judged = add_run(store, "two", asked, [None, None], protocol="equivalent")
+    store.add_scores(
+        judged,
+        [Score(question_id=one.id, epoch=0, protocol="rouge-l", value=0.25, reading="answered") for one in asked],
+    )
+    assert blocks(written([judged]))["index"]["columns"][4] == [None, None]
 
 
 def test_keys_do_not_get_into_it(written, store, monkeypatch):
