@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.recorded import known_calls
 from tests.servers.process import ROOT, Running
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
@@ -67,8 +67,7 @@ def playing(runs: list[str], *more: str) -> list[str]:
 
 
 def recorded(home: Path) -> int:
-    with contextlib.closing(sqlite3.connect(home / "store.sqlite")) as store:
-        return int(store.execute("SELECT count(*) FROM calls WHERE actor LIKE '%judge%'").fetchone()[0])
+    return len(known_calls(home, "judge"))
 
 
 def table(text: str) -> dict[str, object]:

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from ragrounds.evals.store.store import Store
 from tests.build.casing import CALLS, COUNTS, MADE, PLAN, counted, drawn, write_script
 from tests.conftest import Cli
+from tests.recorded import known_calls
 from tests.servers.process import Running, running
 
 LIMIT, SEED = len(PLAN), 5
@@ -112,27 +112,15 @@ def test_killed_and_gone_on_with_no_call_is_repeated(tmp_path: Path) -> None:
             process.wait()
             assert not out.exists()
         time.sleep(0.2)  # what was in flight is answered to nobody
-        before, recorded = server.stats()["asked"], calls_recorded(home)
+        before, recorded = server.stats()["asked"], len(known_calls(home))
         assert 0 < recorded < sum(CALLS.values())
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         asked = server.stats()["asked"] - before
-    assert calls_recorded(home) == sum(CALLS.values())
+    assert len(known_calls(home)) == sum(CALLS.values())
     assert asked == sum(CALLS.values()) - recorded, "exactly what was not recorded is asked"
     lines = counted(json.loads((out / "card.json").read_text()))
     assert {stage: lines[stage] for stage in COUNTS} == COUNTS
-
-
-def calls_recorded(home: Path) -> int:
-    """In the journal, or noted on the way there by a process that was killed: these are not asked again either."""
-    from sqlalchemy import select
-
-    from ragrounds.evals.arrivals import _read
-    from ragrounds.evals.store import schema
-
-    with Store(home) as store, store.engine.connect() as connection:
-        keys = {bytes(key).hex() for key in connection.execute(select(schema.calls.c.key)).scalars()}
-    return len(keys | {arrived.key for file in (home / "arrivals").rglob("*@*") for arrived in _read(file)})
 
 
 def test_experts_keep_what_they_rate_four_or_five(command: Cli, tmp_path: Path) -> None:

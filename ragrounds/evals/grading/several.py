@@ -19,7 +19,7 @@ from ragrounds.contracts import Entry, Journal, Model, Prompts
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.budget import Budget, Spending
 from ragrounds.evals.grading.billing import made
-from ragrounds.evals.grading.grade import Grade, Grader
+from ragrounds.evals.grading.grade import Grade, Grader, Voting
 from ragrounds.evals.grading.panel import as_panel, by_majority
 from ragrounds.evals.grading.panel_run import PanelGradedRun, keep_panel
 from ragrounds.evals.grading.run import GradedRun, keep_grades
@@ -101,7 +101,8 @@ async def grade_runs(
             if not ends:  # not by our own second Ctrl-C
                 raise
             raise ends[0] from None
-    mute = _mute(grades.values())
+    # A number that a judge's replies do not make is a result with a reason, not silence.
+    mute = _mute(grades.values()) if isinstance(grader, Voting) else ()
     kept: list[GradedRun | PanelGradedRun] = []
     for run, attempts in enumerate(tried):
         by_judge = [
