@@ -75,6 +75,7 @@ def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(tmp_path: Pat
             time.sleep(0.1)
         _, told = process.communicate(timeout=30)
         assert process.returncode == 130, told
+        assert told.count("Finishing what is in flight; Ctrl-C once more stops at once.") == 1
         assert "the same command goes on" in told
         assert "Traceback" not in told
     with Store(tmp_path / "home") as store:

@@ -143,7 +143,7 @@ def test_ctrl_c_on_the_command_line(cli, home, tmp_path, times):
             assert "4 calls: 4 made now, 0 from the journal" in told
             assert "8 answers not judged" in told
         else:
-            assert len(told.splitlines()) == 1, told
+            assert len(told.splitlines()) == 2, told  # one for each
         done = cli(*arguments, "--base-url", server.url, "--json")
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)["graded"]
