@@ -49,7 +49,12 @@ class StoreJournal:
 
     async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
         """See the contract."""
-        while (flying := self._flying.get(entry.key)) is not None:
+        while True:
+            if (flying := self._flying.get(entry.key)) is None:
+                if (committing := self._committing.get(entry.key)) is None:
+                    break
+                await asyncio.shield(committing)  # who made the call was cancelled when its response was there
+                continue  # and several may have waited for that
             try:
                 response: T = await asyncio.shield(flying)
             except asyncio.CancelledError:
@@ -58,8 +63,6 @@ class StoreJournal:
                 continue  # the one who made the call was cancelled: somebody else makes it
             self.reused += 1
             return response, True
-        if (committing := self._committing.get(entry.key)) is not None:
-            await asyncio.shield(committing)  # who made the call was cancelled when its response was there
         if self.mode != "fresh":
             found = self._find(entry.key, kind)
             if found is not None:

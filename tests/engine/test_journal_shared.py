@@ -64,3 +64,28 @@ async def test_a_call_that_was_cancelled_when_its_response_was_there_is_not_made
         journal.close()
     assert (made, reply.text, cached) == (1, "reply 1", True)
     assert not list((tmp_path / "arrivals").rglob("*@*"))
+
+
+async def test_two_that_wait_for_such_a_commit_do_not_both_make_it_anew(tmp_path: Path) -> None:
+    request = Request(messages=(Message("user", "How?"),))
+    entry = Entry(key="ab" * 32, kind="model", actor="test:model", request=request)
+    there, made = asyncio.Event(), 0
+
+    async def make() -> Reply:
+        nonlocal made
+        made += 1
+        there.set()
+        if made > 1:
+            await asyncio.sleep(0)
+        return Reply(text=f"reply {made}")
+
+    with Store(tmp_path) as store:
+        journal = StoreJournal(store, "fresh")
+        cancelled = asyncio.create_task(journal.once(entry, make, Reply))
+        await there.wait()  # it has gone on to the commit, too
+        cancelled.cancel()
+        found = await asyncio.gather(*(journal.once(entry, make, Reply) for _ in range(3)))
+        journal.close()
+    assert made == 2
+    assert {reply.text for reply, _ in found} == {"reply 2"}
+    assert sorted(cached for _, cached in found) == [False, True, True]
