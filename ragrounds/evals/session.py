@@ -46,7 +46,7 @@ from ragrounds.records import (
     Usage,
 )
 from ragrounds.specs import Value
-from ragrounds.tools.using import hearing
+from ragrounds.tools.using import USED
 
 _ANSWER = 1024
 """Tokens left for the answer in a model's window where nothing else is set."""
@@ -174,7 +174,7 @@ class Session(Trail):
         at, start = time.time(), time.perf_counter()
 
         async def found() -> SearchResult:
-            with hearing() as used:
+            with USED.listening() as used:
                 if mean and isinstance(searcher, MeanSearcher):
                     passages = await searcher.search_mean(mean, k)
                 else:

@@ -10,7 +10,7 @@ from ragrounds.contracts import Used
 from ragrounds.errors import UserError
 from ragrounds.tools.embedding import Encoding, Vectors, finished, joined
 from ragrounds.tools.importing import imported
-from ragrounds.tools.using import tell
+from ragrounds.tools.using import USED
 
 _BATCH = 128
 
@@ -50,7 +50,7 @@ class OpenAIEmbedder(_Joined):
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         vectors, tokens = self.metered(texts)
-        tell(Used(f"openai:{self._model}", tokens, self._hosted))
+        USED.tell(Used(f"openai:{self._model}", tokens, self._hosted))
         return vectors
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from pathlib import Path
 
+from tests.at_work import refused_beside_itself
 from tests.conftest import Cli
 from tests.servers.process import running
 
@@ -16,17 +14,4 @@ def test_the_same_build_twice(cli: Cli, home: Path, tmp_path: Path) -> None:
         options = ["build", "relevance-mining", "sample", "--corpus", "sample", "--out", str(tmp_path / "mined")]
         options += ["--model", "openai:grader", "--limit", "8", "--concurrency", "4", "--display", "none"]
         options += ["--base-url", server.url]
-        first = subprocess.Popen([sys.executable, "-m", "ragrounds", *options], cwd=tmp_path, stderr=subprocess.DEVNULL)
-        try:
-            while server.stats()["asked"] < 4:
-                assert first.poll() is None
-                time.sleep(0.02)
-            second = cli(*options)
-            asked = server.stats()["asked"]
-        finally:
-            first.kill()
-            first.wait()
-    assert second.returncode == 2, second.stderr
-    assert f"is being made by process {first.pid}" in second.stderr
-    assert "Traceback" not in second.stderr
-    assert asked == 4
+        refused_beside_itself(cli, server, options, tmp_path)

@@ -17,6 +17,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store import leasing, schema
 from ragrounds.evals.store.leasing import Lease
 from ragrounds.evals.store.store import Store
+from tests.at_work import refused_beside_itself
 from tests.conftest import Cli
 from tests.servers.process import openai_server
 
@@ -108,18 +109,4 @@ def test_the_same_command_twice(cli: Cli, home: Path, tmp_path: Path) -> None:
     with openai_server("--latency", "600") as server:  # the first is at work until it is killed
         options = ["run", "--agent", "direct", "--limit", "8", "--concurrency", "4", "--model", "openai:plain"]
         options += ["--base-url", server.url, "--display", "none", "--yes"]
-        command = [sys.executable, "-m", "ragrounds", *options]
-        first = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
-        try:
-            while server.stats()["asked"] < 4:
-                assert first.poll() is None
-                time.sleep(0.02)
-            second = cli(*options)
-            asked = server.stats()["asked"]
-        finally:
-            first.kill()
-            first.wait()
-    assert second.returncode == 2
-    assert f"is being made by process {first.pid}" in second.stderr
-    assert "Traceback" not in second.stderr
-    assert asked == 4
+        refused_beside_itself(cli, server, options, tmp_path)

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -15,6 +14,7 @@ from ragrounds.evals.grading import INTERRUPTED
 from ragrounds.evals.interrupting import Interrupted
 from ragrounds.evals.ledger import ledger
 from ragrounds.evals.store.store import Store
+from tests.at_work import interrupted, until_asked
 from tests.grading.test_grading_budget import COUNT, graded, judge, judged, staged
 from tests.servers.grader_server import grader_server
 
@@ -129,15 +129,8 @@ def test_ctrl_c_on_the_command_line(cli, home, tmp_path, times):
         process = subprocess.Popen(
             command, env=dict(os.environ), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        while server.stats()["asked"] < 4:  # two are answered and written, two are in flight
-            assert process.poll() is None
-            time.sleep(0.02)
-        for _ in range(times):
-            process.send_signal(signal.SIGINT)
-            time.sleep(0.1)
-        _, told = process.communicate(timeout=60)
-        assert process.returncode == 130, told
-        assert "Traceback" not in told
+        until_asked(process, server, 4)  # two are answered and written, two are in flight
+        told = interrupted(process, times)
         assert "kept; the same command goes on from there." in told
         if times == 1:
             assert "4 calls: 4 made now, 0 from the journal" in told

@@ -29,6 +29,20 @@ def graded(rows: Iterable[Row], path: Path) -> dict[str, dict[str, float]]:
     return grades
 
 
+def query_ids(rows: Iterable[tuple[str, str]], path: Path) -> set[str]:
+    """The ids of queries, given with their places in the file.
+
+    Raises:
+        UserError: one stands twice.
+    """
+    ids: set[str] = set()
+    for place, query in rows:
+        if query in ids:
+            raise broken(path, f"the id {shown(query)} stands twice; ids are unique", place)
+        ids.add(query)
+    return ids
+
+
 def relevant(grades: Grades) -> dict[str, tuple[str, ...]]:
     """The documents with a score above 0, of the queries that have one."""
     found = {query: tuple(name for name, score in judged.items() if score > 0) for query, judged in grades.items()}

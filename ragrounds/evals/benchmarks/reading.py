@@ -11,32 +11,21 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from ragrounds.errors import UserError
+from ragrounds.listening import Listening
 
 T = TypeVar("T")
 
 LONGEST_TEXT = 200_000
 """Characters of one text field; several times the longest case report of any benchmark here."""
 _LONGEST_SHOWN = 60
-_RECORD: ContextVar[set[Path] | None] = ContextVar("_RECORD", default=None)
-
-
-@contextmanager
-def recording() -> Iterator[set[Path]]:
-    """Collect the files that are read inside."""
-    files: set[Path] = set()
-    token = _RECORD.set(files)
-    try:
-        yield files
-    finally:
-        _RECORD.reset(token)
+READ = Listening[Path]("ragrounds_read")
+"""The files that are read."""
 
 
 def shown(text: object) -> str:
@@ -74,9 +63,7 @@ def read_bytes(path: Path) -> bytes:
         raise broken(path, "this is not a path") from None
     if not data.strip():
         raise broken(path, "the file is empty")
-    files = _RECORD.get()
-    if files is not None:
-        files.add(path)
+    READ.tell(path)
     return data
 
 

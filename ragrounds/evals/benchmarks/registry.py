@@ -16,7 +16,7 @@ from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card, card_beside, hashes_beside, remote_files
 from ragrounds.evals.benchmarks.catalogue import Reference, load, located, parse_reference, place, read
 from ragrounds.evals.benchmarks.families import FAMILIES
-from ragrounds.evals.benchmarks.reading import recording, shown
+from ragrounds.evals.benchmarks.reading import READ, shown
 from ragrounds.evals.benchmarks.source import Source
 
 
@@ -39,9 +39,9 @@ def register(name: str, path: Path, home: Path) -> Benchmark:
     if wanted.path is not None:
         raise UserError(f"Name the benchmark without a path, {wanted.name!r}, and give the path as the next argument.")
     source = path.expanduser().absolute()  # `.` has a name too
-    with recording() as files:
+    with READ.listening() as files:
         benchmark = read(wanted, source)
-        files.update(_check(wanted, source))
+        files += _check(wanted, source)
     try:
         kept = parse_reference(benchmark.name)
     except UserError:

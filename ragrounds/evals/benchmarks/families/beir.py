@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.judging import Row, check_set, graded, relevant
+from ragrounds.evals.benchmarks.judging import Row, check_set, graded, query_ids, relevant
 from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl, read_text, shown
 from ragrounds.evals.benchmarks.source import Family, Source
 from ragrounds.records import Gold, Question
@@ -64,12 +64,8 @@ def check(source: Source) -> list[Path]:
         UserError: a broken file, an id that stands twice, or a judgement of a query or document that is not there.
     """
     path = source.path / _QUERIES
-    queries: set[str] = set()
-    for place, value in read_jsonl(path):
-        query = convert(value, _Query, path, place)._id
-        if query in queries:
-            raise broken(path, f"the id {shown(query)} stands twice; ids are unique", place)
-        queries.add(query)
+    rows = ((place, convert(value, _Query, path, place)._id) for place, value in read_jsonl(path))
+    queries = query_ids(rows, path)
     judged = {file: graded(_rows(file), file) for file in sorted((source.path / "qrels").glob("*.tsv"))}
     return [check_set(source.path, queries, _QUERIES, judged)]
 

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.cards import family_cards
-from ragrounds.evals.benchmarks.judging import Row, check_set, graded, relevant
-from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl, shown
+from ragrounds.evals.benchmarks.judging import Row, check_set, graded, query_ids, relevant
+from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl
 from ragrounds.evals.benchmarks.source import Family, Source
 from ragrounds.records import Gold, Question
 
@@ -72,12 +72,8 @@ def check(source: Source) -> list[Path]:
     corpora = []
     for folder, _ in folders(source):
         path, judged = folder / _QUERIES, folder / _JUDGED
-        queries: set[str] = set()
-        for place, value in read_jsonl(path):
-            query = str(convert(value, _Query, path, place).id)
-            if query in queries:
-                raise broken(path, f"the id {shown(query)} stands twice; ids are unique", place)
-            queries.add(query)
+        rows = ((place, str(convert(value, _Query, path, place).id)) for place, value in read_jsonl(path))
+        queries = query_ids(rows, path)
         corpora.append(check_set(folder, queries, _QUERIES, {judged: graded(_rows(judged), judged)}))
     return corpora
 
