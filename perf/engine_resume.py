@@ -15,9 +15,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from ragrounds.evals.journal import StoreJournal
-from ragrounds.evals.replay import Remaining, replay
-from ragrounds.evals.scoring import scorers_for
+from ragrounds.evals.engine.replay import Remaining, replay
+from ragrounds.evals.scorers import scorers_for
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from tests.engine.conftest import strand
 from tests.engine.doubles import ScriptedModel, questions

@@ -8,7 +8,7 @@ questions with exactly one of the two right where they do not differ. (GPT-3.5 w
 from MIRAGE's published predictions: 65 % and 66 % right, 23 % of the questions with one right alone.)
 
 After every question it is asked whether the confidence sequence of `ragrounds run --until 'separated(A, B) @ 95%'`
-leaves 0 out (`ragrounds.evals.statistics.sequential`). The peer of the same run is what a user does without it: the
+leaves 0 out (`ragrounds.evals.stats.sequential`). The peer of the same run is what a user does without it: the
 exact McNemar test for a fixed number of questions, looked at after every question, and once at the end. `fixed n` is
 the size of the paired test that has 80 % power for the difference (Connor 1987).
 """
@@ -25,8 +25,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import bdtr, expit
 
-from ragrounds.evals.statistics import detectable_difference
-from ragrounds.evals.statistics.sequential import log_capital
+from ragrounds.evals.stats import detectable_difference
+from ragrounds.evals.stats.sequential import log_capital
 
 SPREAD = 2.2
 ACCURACY = 0.65

@@ -12,12 +12,12 @@ from ragrounds.build.intake import Intake
 from ragrounds.build.outcome import KeptScorer, Outcome, read_outcome
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.contracts import Model, Searcher
-from ragrounds.evals.budget import Budget
-from ragrounds.evals.journal import StoreJournal
-from ragrounds.evals.planning import begun_run, open_models
-from ragrounds.evals.replay import replay
+from ragrounds.evals.engine.budget import Budget
+from ragrounds.evals.engine.planning import begun_run, open_models
+from ragrounds.evals.engine.replay import replay
+from ragrounds.evals.engine.strands import Listener, Stop, Strand
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.strands import Listener, Stop, Strand
 from ragrounds.models.prices import Price
 from ragrounds.records import Attempt, Gold, Question, Run
 from ragrounds.specs import Value

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ragrounds.errors import nearest
 from ragrounds.evals.benchmarks.reading import broken, shown
-from ragrounds.evals.spreadsheets import as_csv, read_sheet
+from ragrounds.evals.benchmarks.spreadsheets import as_csv, read_sheet
 from ragrounds.texts import safe
 
 ID = "id"

@@ -14,9 +14,9 @@ from typing_extensions import TypedDict
 
 from ragrounds.build.outcome import Outcome, encode
 from ragrounds.contracts import Context
-from ragrounds.evals.judging.contract import Contract
-from ragrounds.evals.judging.pairs import neutral
-from ragrounds.evals.judging.parsing import objects, read_verdict, spoken
+from ragrounds.evals.judges.contract import Contract
+from ragrounds.evals.judges.pairs import neutral
+from ragrounds.evals.judges.parsing import objects, read_verdict, spoken
 from ragrounds.records import Message
 from ragrounds.texts import wellformed_all
 

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from ragrounds.evals.analyses import Analysed, Table
-    from ragrounds.evals.figures import Figure
+    from ragrounds.evals.compare.figures import Figure
     from ragrounds.ui.pictures import Picture
 
 

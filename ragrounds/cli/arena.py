@@ -73,8 +73,8 @@ def play_command(
     from ragrounds.evals.arena.keeping import ArenaKeeper
     from ragrounds.evals.arena.playing import Player
     from ragrounds.evals.arena.schedules import open_schedule
-    from ragrounds.evals.journal import StoreJournal
-    from ragrounds.evals.judging.pairs import PROMPT
+    from ragrounds.evals.judges.pairs import PROMPT
+    from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.prompts.loader import PromptFolder
 
     chosen = settings()

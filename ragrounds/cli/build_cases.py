@@ -62,7 +62,7 @@ def case_questions(
     from ragrounds.build.cases.reports import Filters, open_reports, report_items
     from ragrounds.cli.common import say, settings
     from ragrounds.cli.counting import counting
-    from ragrounds.evals.grading import judges_itself
+    from ragrounds.evals.judges import judges_itself
     from ragrounds.ui.text import safe
 
     found = open_reports(reports, table)

@@ -107,11 +107,11 @@ def carried_out(
     from ragrounds.build.writing import check_folder, write_built
     from ragrounds.cli.common import one_of, open_store, print_json, say, settings
     from ragrounds.errors import UserError
-    from ragrounds.evals.budget import Budget
-    from ragrounds.evals.journal import StoreJournal
+    from ragrounds.evals.engine.budget import Budget
+    from ragrounds.evals.engine.strands import FINAL
+    from ragrounds.evals.engine.tally import Tally
+    from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.evals.store.leasing import Lease
-    from ragrounds.evals.strands import FINAL
-    from ragrounds.evals.tally import Tally
     from ragrounds.models.prices import read_prices
     from ragrounds.ui.progress import open_progress
     from ragrounds.ui.text import safe

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from ragrounds.evals.claims import Judged
-    from ragrounds.evals.comparison import Comparison
+    from ragrounds.evals.compare.claims import Judged
+    from ragrounds.evals.compare.comparison import Comparison
     from ragrounds.ui.sheets import Sheet
 
 
@@ -44,9 +44,9 @@ def compare_command(
     """
     from ragrounds.cli.common import open_store, settings
     from ragrounds.errors import UserError
-    from ragrounds.evals.claims import judge_claims
-    from ragrounds.evals.comparison import compare
-    from ragrounds.evals.frontier import measure_named
+    from ragrounds.evals.compare.claims import judge_claims
+    from ragrounds.evals.compare.comparison import compare
+    from ragrounds.evals.compare.frontier import measure_named
 
     measure = measure_named(cost)
     formats = {"--json": as_json, "--csv": as_csv, "--latex": as_latex, "--markdown": as_markdown}
@@ -127,7 +127,7 @@ def _draw(comparison: Comparison, protocols: list[str], path: Path) -> None:
 def _settle(judged: list[Judged], quiet: bool) -> None:
     """Say how the claims stand, and exit by it."""
     from ragrounds.cli.common import say
-    from ragrounds.evals.expressions import together
+    from ragrounds.evals.compare.expressions import together
     from ragrounds.ui.text import safe
 
     if not judged:

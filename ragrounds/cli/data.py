@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from ragrounds.evals.audit import Audit
+    from ragrounds.evals.benchmarks.audit import Audit
 
 data_app = typer.Typer(help="Benchmarks: list, show, fetch, add, verify, audit.", no_args_is_help=True)
 
@@ -134,8 +134,8 @@ def audit_benchmark(
 ) -> None:
     """Find duplicates and near duplicates, option bias, lengths, and what a corpus holds of the questions."""
     from ragrounds.cli.common import print_json, settings
-    from ragrounds.evals.audit import audit
     from ragrounds.evals.benchmarks import load
+    from ragrounds.evals.benchmarks.audit import audit
     from ragrounds.tools.corpora import passages, source
 
     found = load(reference, settings().home)

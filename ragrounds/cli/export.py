@@ -26,7 +26,7 @@ def export_jsonl(
     runs: list[str] = RUNS, out: Path = typer.Option(..., "--out", "-o", help="The file."), force: bool = FORCE
 ) -> None:
     """JSON Lines: an object an attempt with question, gold, scores, steps, requests and replies."""
-    from ragrounds.evals.exporting.jsonlines import json_lines
+    from ragrounds.evals.exchange.jsonlines import json_lines
 
     with _opened(runs) as (store, found):
         _write(json_lines(store, found), out, force)
@@ -39,7 +39,7 @@ def export_parquet(
     """Parquet: a row an attempt, scores as columns. Needs the extra `export`."""
     from ragrounds.cli.common import say
     from ragrounds.cli.writing import made_beside
-    from ragrounds.evals.exporting.parquet import write_parquet
+    from ragrounds.evals.exchange.parquet import write_parquet
 
     with _opened(runs) as (store, found), made_beside(out, force) as path:
         rows = write_parquet(store, found, path)
@@ -57,7 +57,7 @@ def export_trec(
     """TREC runs of what agents searched, and judgements where gold documents are known."""
     from ragrounds.cli.common import say
     from ragrounds.cli.writing import made_beside
-    from ragrounds.evals.exporting.trec_runs import file_name, judgements, searched
+    from ragrounds.evals.exchange.trec_runs import file_name, judgements, searched
     from ragrounds.evals.retrieval.trec import write_run
 
     with _opened(runs) as (store, found):
@@ -92,7 +92,7 @@ def export_otel(
     """
     from ragrounds.cli.common import say
     from ragrounds.errors import UserError
-    from ragrounds.evals.exporting.otlp import otlp_json, send
+    from ragrounds.evals.exchange.otlp import otlp_json, send
 
     if (out is None) == (endpoint is None):
         raise UserError("Give one of --out FILE and --endpoint URL.")
@@ -111,8 +111,8 @@ def export_inspect(
     """Inspect's log format, one .eval file a run, for `inspect view`. Needs the extra `inspect`."""
     from ragrounds.cli.common import say
     from ragrounds.cli.writing import made_beside
-    from ragrounds.evals.exporting.inspect_log import InspectWriter
-    from ragrounds.evals.exporting.trec_runs import file_name
+    from ragrounds.evals.exchange.inspect_log import InspectWriter
+    from ragrounds.evals.exchange.trec_runs import file_name
 
     writer = InspectWriter()
     with _opened(runs) as (store, found):
@@ -136,7 +136,7 @@ def export_langsmith(
 
     from ragrounds.cli.common import say
     from ragrounds.errors import UserError
-    from ragrounds.evals.exporting.langsmith_runs import upload as send
+    from ragrounds.evals.exchange.langsmith_runs import upload as send
 
     if not upload:
         raise UserError(f"This sends questions, answers and passages to {url}. Give --upload if you want that.")

@@ -21,9 +21,9 @@ def generated_queries(way: str, retriever: str, asked: QuerySet, model: str | No
     from ragrounds.cli.common import open_store, say, settings
     from ragrounds.cli.counting import counting
     from ragrounds.errors import UserError
-    from ragrounds.evals.journal import StoreJournal
     from ragrounds.evals.retrieval.generating import generate
-    from ragrounds.evals.rewriting import Rewriter
+    from ragrounds.evals.retrieval.rewriting import Rewriter
+    from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.models.opening import open_model, with_defaults
     from ragrounds.models.prices import read_prices
     from ragrounds.tools.opening import open_searcher

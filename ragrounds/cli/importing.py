@@ -30,9 +30,9 @@ def import_mirage_predictions(
     """
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.evals.benchmarks import load
-    from ragrounds.evals.comparison import compare
-    from ragrounds.evals.importing.keeping import keep
-    from ragrounds.evals.importing.mirage_predictions import as_runs, read_predictions
+    from ragrounds.evals.compare.comparison import compare
+    from ragrounds.evals.exchange.keeping import keep
+    from ragrounds.evals.exchange.mirage_predictions import as_runs, read_predictions
     from ragrounds.ui.tables import print_comparison
 
     chosen = settings()

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from ragrounds.cli.labelling import agreement_command, sheet_command
 
 if TYPE_CHECKING:
-    from ragrounds.evals.grading import GradedRun, PanelGradedRun
+    from ragrounds.evals.judges import GradedRun, PanelGradedRun
 
 _DEFAULT = "run"
 
@@ -77,11 +77,11 @@ def judge_command(
     from ragrounds.cli.common import one_of, open_store, print_json, say, settings
     from ragrounds.cli.counting import counting
     from ragrounds.cli.judging import open_judges
-    from ragrounds.evals.budget import Budget
-    from ragrounds.evals.comparison import compare
-    from ragrounds.evals.grading import INTERRUPTED, Grade, GradedRuns, Means, gradable, grade_runs
-    from ragrounds.evals.grading import kind as find_kind
-    from ragrounds.evals.journal import StoreJournal
+    from ragrounds.evals.compare.comparison import compare
+    from ragrounds.evals.engine.budget import Budget
+    from ragrounds.evals.judges import INTERRUPTED, Grade, GradedRuns, Means, gradable, grade_runs
+    from ragrounds.evals.judges import kind as find_kind
+    from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.models.prices import read_prices
     from ragrounds.prompts.loader import PromptFolder
     from ragrounds.tools.naming import named_embedder
@@ -155,7 +155,7 @@ def _tell(graded: GradedRun | PanelGradedRun) -> None:
     from collections import Counter
 
     from ragrounds.cli.common import say
-    from ragrounds.evals.grading import PanelGradedRun
+    from ragrounds.evals.judges import PanelGradedRun
     from ragrounds.ui.figures import dollars, tokens
     from ragrounds.ui.text import safe
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from ragrounds.evals.grading.labels import JudgeAgreement
+    from ragrounds.evals.judges.labels import JudgeAgreement
 
 
 def sheet_command(
@@ -31,8 +31,8 @@ def sheet_command(
     """
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.cli.writing import replaced
-    from ragrounds.evals.grading import labelling
-    from ragrounds.evals.grading.sheet import label_sheet
+    from ragrounds.evals.judges import labelling
+    from ragrounds.evals.judges.sheet import label_sheet
 
     wanted = labelling(kind)
     with open_store(settings()) as store:
@@ -68,8 +68,8 @@ def agreement_command(
     """
     from ragrounds.cli.common import open_store, print_json, settings
     from ragrounds.errors import UserError
-    from ragrounds.evals.grading import labelling, verdicts
-    from ragrounds.evals.grading.labels import agreement, read_labels
+    from ragrounds.evals.judges import labelling, verdicts
+    from ragrounds.evals.judges.labels import agreement, read_labels
     from ragrounds.ui.text import one_line
 
     wanted = labelling(kind)

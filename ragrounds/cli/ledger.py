@@ -9,7 +9,7 @@ import typer
 from ragrounds.cli.common import one_of
 
 if TYPE_CHECKING:
-    from ragrounds.evals.ledger import By
+    from ragrounds.evals.compare.ledger import By
 
 
 def ledger_command(
@@ -32,7 +32,7 @@ def ledger_command(
       ragrounds ledger --by model --json
     """
     from ragrounds.cli.common import open_store, print_json, say, settings
-    from ragrounds.evals.ledger import KEYS, ledger, unfinished
+    from ragrounds.evals.compare.ledger import KEYS, ledger, unfinished
     from ragrounds.ui.ledger_sheets import ledger_sheet
     from ragrounds.ui.tables import print_sheet, results_console
 

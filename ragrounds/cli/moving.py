@@ -56,11 +56,11 @@ def _move(source: sa.Engine, target: sa.Engine, references: list[str] | None, as
     from ragrounds.cli.common import print_json, say
     from ragrounds.cli.counting import counting
     from ragrounds.errors import UserError
+    from ragrounds.evals.engine.strands import FINAL
     from ragrounds.evals.store.checking import runs_in
     from ragrounds.evals.store.database import shown
     from ragrounds.evals.store.moving import move
     from ragrounds.evals.store.store import find_run
-    from ragrounds.evals.strands import FINAL
     from ragrounds.ui.text import safe
 
     known = runs_in(source)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ragrounds.evals.benchmarks import Benchmark
-    from ragrounds.evals.ordering import Order
-    from ragrounds.evals.strands import Stop, Strand
+    from ragrounds.evals.engine.ordering import Order
+    from ragrounds.evals.engine.strands import Stop, Strand
     from ragrounds.records import Question
 
 
@@ -26,7 +26,7 @@ def chosen_order(order: str | None, until: str | None) -> Order | None:
         return None
     if until is not None:
         raise UserError("--order cannot be set with --until, which asks in an order drawn by --seed.")
-    from ragrounds.evals.ordering import ORDERS
+    from ragrounds.evals.engine.ordering import ORDERS
 
     return cast("Order", one_of("--order", order, ORDERS))
 
@@ -36,7 +36,7 @@ def in_order(
 ) -> tuple[Sequence[Question], Sequence[Stop]]:
     """The questions as they are asked, and what else the replay needs for that. Where nothing is said, questions that
     share something follow each other for models that vLLM serves."""
-    from ragrounds.evals.ordering import Together, ordered
+    from ragrounds.evals.engine.ordering import Together, ordered
     from ragrounds.models.options import VLLM
 
     served = any(model.spec.startswith(f"{VLLM}:") for strand in strands for model in strand.models.values())

@@ -12,10 +12,10 @@ from ragrounds.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ragrounds.evals.budget import Budget
-    from ragrounds.evals.projecting import Projection
+    from ragrounds.evals.engine.budget import Budget
+    from ragrounds.evals.engine.projecting import Projection
+    from ragrounds.evals.engine.strands import Finished, Strand
     from ragrounds.evals.store.store import Store
-    from ragrounds.evals.strands import Finished, Strand
     from ragrounds.records import Question
     from ragrounds.settings import Settings
 
@@ -40,7 +40,7 @@ class Piloting:
         seed: int | None,
         sure: bool,
     ) -> None:
-        from ragrounds.evals.projecting import pilot, priced
+        from ragrounds.evals.engine.projecting import pilot, priced
 
         self._store, self._strands, self._all, self._in_flight = store, strands, questions, in_flight
         cost = priced(strands)
@@ -93,7 +93,7 @@ class Piloting:
 
     def _say(self) -> Projection | None:
         from ragrounds.cli.common import say
-        from ragrounds.evals.projecting import projection
+        from ragrounds.evals.engine.projecting import projection
         from ragrounds.ui.projected import projected
 
         found = projection(self._store, self._strands, self._all, self._in_flight)

@@ -29,9 +29,9 @@ def report_command(
     from ragrounds.cli.common import open_store, say, settings
     from ragrounds.cli.counting import counting
     from ragrounds.cli.writing import replaced
-    from ragrounds.evals.comparison import compare
-    from ragrounds.evals.frontier import measure_named
-    from ragrounds.evals.grading.labels import read_labels
+    from ragrounds.evals.compare.comparison import compare
+    from ragrounds.evals.compare.frontier import measure_named
+    from ragrounds.evals.judges.labels import read_labels
     from ragrounds.ui.report.page import report
 
     measure = measure_named(cost)

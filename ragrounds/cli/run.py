@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ragrounds.evals.benchmarks import Benchmark
-    from ragrounds.evals.comparison import Comparison
+    from ragrounds.evals.compare.comparison import Comparison
+    from ragrounds.evals.engine.strands import Finished, Strand
     from ragrounds.evals.store.store import Store
-    from ragrounds.evals.strands import Finished, Strand
     from ragrounds.records import Question, Run
 
 SAMPLE_AGENTS = ["direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]
@@ -103,14 +103,14 @@ def run_command(
     from ragrounds.cli.watching import ViewerProgress
     from ragrounds.errors import UserError
     from ragrounds.evals.benchmarks import load, select
-    from ragrounds.evals.budget import Budget, Spending
-    from ragrounds.evals.comparison import compare
-    from ragrounds.evals.journal import StoreJournal
-    from ragrounds.evals.planning import Recipe, own_corpus, plan
-    from ragrounds.evals.scoring import scorers_for
+    from ragrounds.evals.compare.comparison import compare
+    from ragrounds.evals.engine.budget import Budget, Spending
+    from ragrounds.evals.engine.planning import Recipe, own_corpus, plan
+    from ragrounds.evals.engine.strands import FINAL
+    from ragrounds.evals.engine.tally import Tally
+    from ragrounds.evals.scorers import scorers_for
+    from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.evals.store.leasing import Lease
-    from ragrounds.evals.strands import FINAL
-    from ragrounds.evals.tally import Tally
     from ragrounds.models.opening import BASELINE
     from ragrounds.models.prices import read_prices
     from ragrounds.ui.progress import open_progress

@@ -41,8 +41,8 @@ def show_run(
 ) -> None:
     """Show what a run is (all that its fingerprint covers), how far it is, what it read, and what it cost."""
     from ragrounds.cli.common import open_store, print_json, settings
-    from ragrounds.evals.comparison import compare
-    from ragrounds.evals.ledger import ledger
+    from ragrounds.evals.compare.comparison import compare
+    from ragrounds.evals.compare.ledger import ledger
     from ragrounds.evals.store.leasing import worker
     from ragrounds.ui.run_sheets import print_run
 

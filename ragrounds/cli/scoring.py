@@ -30,9 +30,9 @@ def score_command(
     Example: ragrounds score direct_cot --protocol strict
     """
     from ragrounds.cli.common import open_store, print_json, say, settings
-    from ragrounds.evals.comparison import compare
-    from ragrounds.evals.scoring import scorer, scorers_for, suits
-    from ragrounds.evals.scoring.trajectory import Trajectory, queries_of, read_expected
+    from ragrounds.evals.compare.comparison import compare
+    from ragrounds.evals.scorers import scorer, scorers_for, suits
+    from ragrounds.evals.scorers.trajectory import Trajectory, queries_of, read_expected
     from ragrounds.ui.tables import print_comparison
 
     wanted = [scorer(name) for name in protocol]
@@ -64,7 +64,7 @@ def score_command(
 
 
 def _matching(embedder: str) -> Scorer:
-    from ragrounds.evals.scoring.matching import GreedyMatch
+    from ragrounds.evals.scorers.matching import GreedyMatch
     from ragrounds.tools.naming import named_embedder
 
     return GreedyMatch(named_embedder(embedder))

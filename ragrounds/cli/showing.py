@@ -17,7 +17,7 @@ def show_command(
     Example: ragrounds show 'vanilla_rag[top_k=8]' sample/c01
     """
     from ragrounds.cli.common import open_store, print_json, settings
-    from ragrounds.evals.traces import trace
+    from ragrounds.evals.store.traces import trace
     from ragrounds.ui.trace_text import print_trace
 
     with open_store(settings()) as store:

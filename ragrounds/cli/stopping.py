@@ -9,9 +9,9 @@ from ragrounds.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ragrounds.evals.stopped import Stopping
+    from ragrounds.evals.compare.stopped import Stopping
+    from ragrounds.evals.compare.until import Until
     from ragrounds.evals.store.store import Store
-    from ragrounds.evals.until import Until
     from ragrounds.records import Question, Run
 
 
@@ -21,7 +21,7 @@ def follow(
     """What watches these runs; it knows what they have already. ``None``: nothing was asked to be watched.
 
     Raises:
-        UserError: as :class:`ragrounds.evals.until.Until`, or `most` without a claim.
+        UserError: as :class:`ragrounds.evals.compare.until.Until`, or `most` without a claim.
     """
     if claim is None:
         if most is not None:
@@ -29,8 +29,8 @@ def follow(
         return None
     if not -(2**63) <= seed < 2**63:
         raise UserError(f"--seed {seed}: with --until it is kept with the run, and has 64 bits at most.")
-    from ragrounds.evals.stopped import decided, keep
-    from ragrounds.evals.until import Until
+    from ragrounds.evals.compare.stopped import decided, keep
+    from ragrounds.evals.compare.until import Until
 
     until = Until(claim, runs, questions, seed=seed, most=most)
     earlier = decided(store, runs, claim, seed)
@@ -46,7 +46,7 @@ def follow(
 def settle(store: Store, until: Until, ended: str) -> Stopping:
     """Keep how the claim stands at the end, and say it on stderr."""
     from ragrounds.cli.common import say
-    from ragrounds.evals.stopped import keep
+    from ragrounds.evals.compare.stopped import keep
     from ragrounds.ui.standing import told
 
     reason = ended or until.last
@@ -60,7 +60,7 @@ def settle(store: Store, until: Until, ended: str) -> Stopping:
 
 
 def _stopping(until: Until, reason: str) -> Stopping:
-    from ragrounds.evals.stopped import Stopping
+    from ragrounds.evals.compare.stopped import Stopping
 
     return Stopping(
         runs=tuple(run.id for run in until.runs),

@@ -29,9 +29,9 @@ def gc_command(
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.cli.counting import counting
     from ragrounds.errors import UserError
+    from ragrounds.evals.engine.strands import FINAL
     from ragrounds.evals.store.leasing import Lease
     from ragrounds.evals.store.sweeping import shrink, sweep
-    from ragrounds.evals.strands import FINAL
 
     with open_store(settings()) as store:
         with counting() as tell:

@@ -125,7 +125,7 @@ def _view(pages: Pages, wanted: Filter, sort: Any, light: bool, attempt: str | N
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError("The viewer needs a terminal. Print instead with --format text, json or markdown.")
-    from ragrounds.evals.traces import trace
+    from ragrounds.evals.store.traces import trace
     from ragrounds.ui.trace.app import DARK, LIGHT, TraceApp
     from ragrounds.ui.trace.keymap import read_keymap
 
@@ -141,7 +141,7 @@ def _print_attempt(store: Store, pages: Pages, attempt: str, epoch: int, format:
     from rich.console import Console
 
     from ragrounds.cli.common import print_json
-    from ragrounds.evals.traces import trace
+    from ragrounds.evals.store.traces import trace
     from ragrounds.ui.trace import headless
     from ragrounds.ui.trace.opened import Opened
 

@@ -10,8 +10,8 @@ from ragrounds.errors import UserError
 from ragrounds.ui.progress import LineProgress
 
 if TYPE_CHECKING:
-    from ragrounds.evals.strands import Finished
-    from ragrounds.evals.tally import Tally
+    from ragrounds.evals.engine.strands import Finished
+    from ragrounds.evals.engine.tally import Tally
 
 
 class ViewerProgress(LineProgress):

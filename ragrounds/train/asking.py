@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import UserError
-from ragrounds.evals.judging.asking import ask
-from ragrounds.evals.judging.contract import Contract
-from ragrounds.evals.judging.pairs import neutral
+from ragrounds.evals.judges.asking import ask
+from ragrounds.evals.judges.contract import Contract
+from ragrounds.evals.judges.pairs import neutral
 from ragrounds.train.mining import Asked
 
 PROMPT = "build/relevance_labels"
@@ -39,7 +39,7 @@ class Asking:
         return asyncio.run(self._all(asked))
 
     async def _all(self, asked: Sequence[Asked]) -> list[list[bool | None]]:
-        from ragrounds.evals.journal import StoreJournal
+        from ragrounds.evals.store.journal import StoreJournal
         from ragrounds.evals.store.store import Store
         from ragrounds.models.opening import open_model, with_defaults
         from ragrounds.models.prices import read_prices

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragrounds.evals.frontier import Frontier
+from ragrounds.evals.compare.frontier import Frontier
 from ragrounds.ui.axes import Axis, linear, scale
 
 

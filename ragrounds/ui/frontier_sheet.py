@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragrounds.evals.frontier import Frontier, Measure, Range
+from ragrounds.evals.compare.frontier import Frontier, Measure, Range
 from ragrounds.ui.figures import UNKNOWN, dollars, duration, percent, tokens
 from ragrounds.ui.sheets import Column, Sheet
 

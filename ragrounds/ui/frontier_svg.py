@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
-from ragrounds.evals.frontier import Frontier, Spot
+from ragrounds.evals.compare.frontier import Frontier, Spot
 from ragrounds.ui.axes import Axis
 from ragrounds.ui.figures import percent
 from ragrounds.ui.frontier_axes import axes

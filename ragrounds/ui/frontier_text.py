@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
-from ragrounds.evals.frontier import Frontier
+from ragrounds.evals.compare.frontier import Frontier
 from ragrounds.ui.frontier_axes import axes
 from ragrounds.ui.frontier_sheet import UNITS, amount
 from ragrounds.ui.plot_text import MARGIN, blank, column_at, framed, row_at

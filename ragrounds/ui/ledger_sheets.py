@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragrounds.evals.ledger import Ledger, Line
+from ragrounds.evals.compare.ledger import Ledger, Line
 from ragrounds.ui.figures import dollars, tokens
 from ragrounds.ui.sheets import Column, Sheet
 from ragrounds.ui.text import safe

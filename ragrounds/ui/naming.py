@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ragrounds.evals.comparison import Comparison, Row
+from ragrounds.evals.compare.comparison import Comparison, Row
 from ragrounds.ui.text import safe
 
 

@@ -19,7 +19,7 @@ from ragrounds.evals.analyses import (
     Uses,
 )
 from ragrounds.evals.analyses.retrieved import NOT_FOUND
-from ragrounds.evals.figures import Figure
+from ragrounds.evals.compare.figures import Figure
 
 
 class Mark(Struct, frozen=True, kw_only=True):

@@ -14,12 +14,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ragrounds.evals.tally import OUTCOMES, RunTally, Tally
+from ragrounds.evals.engine.tally import OUTCOMES, RunTally, Tally
 from ragrounds.models.traffic import flows
 from ragrounds.ui.figures import dollars, duration, percent, tokens
 
 if TYPE_CHECKING:
-    from ragrounds.evals.strands import Finished
+    from ragrounds.evals.engine.strands import Finished
 
 Display = Literal["full", "plain", "json", "none"]
 _PLAIN_EVERY = 10.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ragrounds.evals.projecting import Projected, Projection
+from ragrounds.evals.engine.projecting import Projected, Projection
 from ragrounds.ui.figures import dollars, duration, tokens
 from ragrounds.ui.text import one_line
 

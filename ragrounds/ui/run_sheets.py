@@ -10,8 +10,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from ragrounds.evals.comparison import Comparison, Row
-from ragrounds.evals.ledger import Ledger
+from ragrounds.evals.compare.comparison import Comparison, Row
+from ragrounds.evals.compare.ledger import Ledger
 from ragrounds.records import Run
 from ragrounds.ui.figures import dollars, duration, tokens
 from ragrounds.ui.ledger_sheets import ledger_sheet

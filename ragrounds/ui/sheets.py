@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds.evals.comparability import computed, shown, telling
-from ragrounds.evals.comparison import Comparison, ProtocolTable, Row
-from ragrounds.evals.figures import Figure, Paired
-from ragrounds.evals.tally import OUTCOMES
+from ragrounds.evals.compare.comparability import computed, shown, telling
+from ragrounds.evals.compare.comparison import Comparison, ProtocolTable, Row
+from ragrounds.evals.compare.figures import Figure, Paired
+from ragrounds.evals.engine.tally import OUTCOMES
 from ragrounds.ui.figures import UNKNOWN, dollars, duration, p_value, percent, points, tokens
 from ragrounds.ui.naming import agent_names
 from ragrounds.ui.text import safe

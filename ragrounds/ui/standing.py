@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ragrounds.evals.stopped import Stopping
-from ragrounds.evals.watching import Watched, WatchedCondition
+from ragrounds.evals.compare.stopped import Stopping
+from ragrounds.evals.compare.watching import Watched, WatchedCondition
 from ragrounds.ui.figures import p_value
 from ragrounds.ui.text import one_line, safe
 

@@ -10,7 +10,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from ragrounds.evals.comparison import Comparison
+from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.ui.naming import agent_names
 from ragrounds.ui.sheets import Sheet, distinct_tables, numbered, sheets
 from ragrounds.ui.text import safe

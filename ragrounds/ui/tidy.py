@@ -6,9 +6,9 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from ragrounds.evals.comparison import Comparison, ProtocolTable
-from ragrounds.evals.figures import Figure, Paired
-from ragrounds.evals.frontier import Frontier, Range
+from ragrounds.evals.compare.comparison import Comparison, ProtocolTable
+from ragrounds.evals.compare.figures import Figure, Paired
+from ragrounds.evals.compare.frontier import Frontier, Range
 
 COLUMNS = (
     *("figure", "protocol", "run", "agent", "against", "part", "n", "missing", "value", "error", "low", "high", "best"),

@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
-from ragrounds.evals.traces import Trace, TracedCall, TracedStep
+from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
 from ragrounds.ui.figures import dollars, duration, percent, tokens
 from ragrounds.ui.text import one_line, safe
 

@@ -4,7 +4,7 @@ import pytest
 
 from ragrounds.agents.agent import graph_name, inner_agent, open_agent
 from ragrounds.errors import UserError
-from ragrounds.evals.planning import _inner
+from ragrounds.evals.engine.planning import _inner
 
 
 def test_an_agent_inside_is_a_part_of_the_identity():

@@ -29,7 +29,7 @@ from ragrounds.evals.analyses import (
 )
 from ragrounds.evals.analyses.curves import size_of
 from ragrounds.evals.analyses.retrieved import _newcombe, ndcg
-from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Call, Called, Gold, Passage, Question, Run, Score
 

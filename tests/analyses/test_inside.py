@@ -7,7 +7,7 @@ import pytest
 from ragrounds.contracts import Entry, SearchRequest, SearchResult
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses import Choices, analyse
-from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Call, Called, Entered, Gold, Left, Passage, Question, Run
 from ragrounds.ui.pictures import picture

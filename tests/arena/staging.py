@@ -9,7 +9,7 @@ from ragrounds.evals.arena.field import gather
 from ragrounds.evals.arena.keeping import ArenaKeeper
 from ragrounds.evals.arena.playing import Player
 from ragrounds.evals.arena.schedules import open_schedule
-from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Attempt, Gold, Question, Run

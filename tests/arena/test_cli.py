@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from ragrounds.cli.arena import arena_app
 from ragrounds.errors import UserError
 from tests.arena.staging import by_strength, stage
-from tests.judging.doubles import Scripted
+from tests.judges.doubles import Scripted
 
 
 @pytest.fixture

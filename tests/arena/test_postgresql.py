@@ -4,7 +4,7 @@ from ragrounds.evals.arena.outcomes import combine, matches_of
 from ragrounds.evals.arena.rating import rate
 from ragrounds.evals.arena.votes import read_votes
 from tests.arena.staging import Stage, by_strength, stage
-from tests.judging.doubles import Scripted
+from tests.judges.doubles import Scripted
 
 
 async def test_judgements_votes_and_ratings(url, tmp_path):

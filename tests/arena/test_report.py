@@ -12,7 +12,7 @@ from ragrounds.evals.arena.votes import ballots
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Score
 from tests.arena.staging import Stage, add_run, by_strength, shown, stage
-from tests.judging.doubles import Scripted
+from tests.judges.doubles import Scripted
 
 
 @pytest.fixture

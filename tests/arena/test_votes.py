@@ -8,7 +8,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.arena.outcomes import combine, matches_of_votes
 from ragrounds.evals.arena.votes import ballots, read_votes
 from tests.arena.staging import Stage, add_run, by_strength, stage
-from tests.judging.doubles import Scripted
+from tests.judges.doubles import Scripted
 
 
 @pytest.fixture

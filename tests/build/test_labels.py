@@ -14,7 +14,7 @@ import pytest
 
 from ragrounds.build.retrieval.corpus import Corpus
 from ragrounds.evals.benchmarks import load
-from ragrounds.evals.statistics.agreement import cohen_kappa
+from ragrounds.evals.stats.agreement import cohen_kappa
 from tests.build.annotating import Committee, counted, judged_by_all, kappa, labelled
 from tests.conftest import Cli
 from tests.servers.annotator import label, lot, spoilt

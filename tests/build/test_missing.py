@@ -15,7 +15,7 @@ from ragrounds.build.missing.drawing import allotted, drawn, read_bands
 from ragrounds.build.missing.estimating import Graded, estimate, tally
 from ragrounds.build.missing.graph import candidates
 from ragrounds.errors import UserError
-from ragrounds.evals.statistics import ratio_of_sums, stratified_mean
+from ragrounds.evals.stats import ratio_of_sums, stratified_mean
 from ragrounds.records import Passage, Query, Stem
 from ragrounds.tools.opening import open_searcher
 from tests.build.casing import counted

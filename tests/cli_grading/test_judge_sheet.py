@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.evals.grading import KINDS
+from ragrounds.evals.judges import KINDS
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Score
 from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, stage

@@ -2,8 +2,8 @@
 
 import json
 
-from ragrounds.evals.comparability import shown, telling
-from ragrounds.evals.comparison import compare
+from ragrounds.evals.compare.comparability import shown, telling
+from ragrounds.evals.compare.comparison import compare
 from ragrounds.records import Question, Score
 from ragrounds.ui.sheets import distinct_tables, outcomes
 from tests.compare.making import add_run

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.comparability import JUDGED
-from ragrounds.evals.comparison import compare
-from ragrounds.evals.grading.kinds import KINDS, Means
-from ragrounds.evals.grading.ragas_metrics import PROTOCOLS
-from ragrounds.evals.statistics import detectable_difference
+from ragrounds.evals.compare.comparability import JUDGED
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.judges.kinds import KINDS, Means
+from ragrounds.evals.judges.ragas_metrics import PROTOCOLS
+from ragrounds.evals.stats import detectable_difference
 from ragrounds.records import Score, Usage
 from tests.compare.making import add_run, questions
 

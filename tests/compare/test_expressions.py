@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
-from ragrounds.evals.claims import judge_claims, run_named
-from ragrounds.evals.comparison import compare
-from ragrounds.evals.expressions import Condition, Term, decide, parse_claim, together
+from ragrounds.evals.compare.claims import judge_claims, run_named
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.expressions import Condition, Term, decide, parse_claim, together
 from tests.compare.making import add_run, questions
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.comparison import compare
-from ragrounds.evals.frontier import measure_named
-from ragrounds.evals.statistics.joint import joint_means
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.frontier import measure_named
+from ragrounds.evals.stats.joint import joint_means
 from ragrounds.ui.frontier_axes import axes
 from ragrounds.ui.frontier_svg import frontier_svg
 from ragrounds.ui.frontier_text import draw

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragrounds.evals.comparison import compare
+from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Score
 from tests.conftest import Cli

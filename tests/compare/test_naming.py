@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 
 from rich.console import Console
 
-from ragrounds.evals.comparison import Comparison, Row, compare
+from ragrounds.evals.compare.comparison import Comparison, Row, compare
 from ragrounds.ui.frontier_svg import frontier_svg
 from ragrounds.ui.markup import markdown
 from ragrounds.ui.naming import agent_names

@@ -7,7 +7,7 @@ from msgspec import structs
 from rich.cells import cell_len
 from rich.console import Console
 
-from ragrounds.evals.ledger import Ledger, Line
+from ragrounds.evals.compare.ledger import Ledger, Line
 from ragrounds.records import Run, Usage
 from ragrounds.ui.ledger_sheets import ledger_sheet
 from ragrounds.ui.run_sheets import runs_sheet

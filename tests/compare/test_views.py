@@ -6,7 +6,7 @@ import io
 import pytest
 from rich.console import Console
 
-from ragrounds.evals.comparison import compare
+from ragrounds.evals.compare.comparison import compare
 from ragrounds.ui.frontier_sheet import frontier_sheets
 from ragrounds.ui.markup import latex, markdown
 from ragrounds.ui.naming import agent_names

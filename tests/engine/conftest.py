@@ -9,11 +9,11 @@ import pytest
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.contracts import Model, Searcher
-from ragrounds.evals.journal import Mode, StoreJournal
-from ragrounds.evals.replay import replay
-from ragrounds.evals.scoring import scorers_for
+from ragrounds.evals.engine.replay import replay
+from ragrounds.evals.engine.strands import Strand
+from ragrounds.evals.scorers import scorers_for
+from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store, now
-from ragrounds.evals.strands import Strand
 from ragrounds.records import Attempt, Gold, Question, Run
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.budget import Budget
-from ragrounds.evals.comparison import compare
-from ragrounds.evals.journal import StoreJournal
-from ragrounds.evals.replay import replay
-from ragrounds.evals.scoring import scorers_for
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.engine.budget import Budget
+from ragrounds.evals.engine.replay import replay
+from ragrounds.evals.scorers import scorers_for
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Reply
 from tests.engine.conftest import strand

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragrounds.contracts import Entry, Request
-from ragrounds.evals.journal import Mode, StoreJournal
+from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Message, Reply
 

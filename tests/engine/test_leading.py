@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from ragrounds.errors import StopRun
 from ragrounds.evals.benchmarks import Benchmark, load, select
-from ragrounds.evals.journal import StoreJournal
-from ragrounds.evals.planning import Recipe, plan
-from ragrounds.evals.scoring import scorers_for
-from ragrounds.evals.spread.leading import spread
-from ragrounds.evals.spread.messages import Given, Hello, Share, Told, from_worker, to_worker
-from ragrounds.evals.spread.worker import Inbox, serve
+from ragrounds.evals.engine.distributed.leading import spread
+from ragrounds.evals.engine.distributed.messages import Given, Hello, Share, Told, from_worker, to_worker
+from ragrounds.evals.engine.distributed.worker import Inbox, serve
+from ragrounds.evals.engine.planning import Recipe, plan
+from ragrounds.evals.engine.strands import Finished, Strand
+from ragrounds.evals.scorers import scorers_for
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.strands import Finished, Strand
 from ragrounds.models.opening import BASELINE
 from ragrounds.models.traffic import share, take_share
 

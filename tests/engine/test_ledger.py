@@ -13,12 +13,12 @@ from ragrounds.contracts import Request
 from ragrounds.errors import UserError
 from ragrounds.evals.arena.arena import Arena, System
 from ragrounds.evals.arena.keeping import ArenaKeeper, Detail, Judged
-from ragrounds.evals.grading import Equivalence, grade_runs
-from ragrounds.evals.journal import StoreJournal
-from ragrounds.evals.ledger import Line, ledger, unfinished
+from ragrounds.evals.compare.ledger import Line, ledger, unfinished
+from ragrounds.evals.judges import Equivalence, grade_runs
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.tree import calls
+from ragrounds.evals.store.tree import calls
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.opening import open_model
 from ragrounds.prompts.loader import PromptFolder
@@ -26,7 +26,7 @@ from ragrounds.records import Reply, Run, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import replayed, strand
 from tests.engine.doubles import ScriptedModel, always, questions
-from tests.judging.doubles import Scripted
+from tests.judges.doubles import Scripted
 from tests.servers.process import Running
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.evals.ordering import Together, ordered
+from ragrounds.evals.engine.ordering import Together, ordered
 from ragrounds.evals.store.store import Store
 from ragrounds.models.opening import open_model
 from ragrounds.records import Gold, Question

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from ragrounds.errors import UserError
-from ragrounds.evals.ledger import ledger, unfinished
+from ragrounds.evals.compare.ledger import ledger, unfinished
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.rows import blob_rows
 from ragrounds.evals.store.store import Store

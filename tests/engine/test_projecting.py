@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from ragrounds.evals.journal import StoreJournal
-from ragrounds.evals.projecting import PILOT, left, pilot, priced, project, projection
-from ragrounds.evals.replay import replay
-from ragrounds.evals.scoring import scorers_for
+from ragrounds.evals.engine.projecting import PILOT, left, pilot, priced, project, projection
+from ragrounds.evals.engine.replay import replay
+from ragrounds.evals.scorers import scorers_for
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Reply
 from tests.engine.conftest import strand

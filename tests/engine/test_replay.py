@@ -11,12 +11,12 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.engine.strands import Finished
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.strands import Finished
-from ragrounds.evals.traces import trace
-from ragrounds.evals.tree import calls, path, steps
+from ragrounds.evals.store.traces import trace
+from ragrounds.evals.store.tree import calls, path, steps
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Fault, Noted, Reply, Usage
 from tests.engine.conftest import attempts, replayed, strand

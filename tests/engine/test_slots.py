@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ragrounds.contracts import Request
-from ragrounds.evals.slots import Slots
+from ragrounds.evals.engine.slots import Slots
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import Transient
 from ragrounds.models.retrying import Patience, patiently

@@ -11,16 +11,16 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Request
 from ragrounds.errors import UserError
-from ragrounds.evals.claims import judge_claims
-from ragrounds.evals.comparison import compare
-from ragrounds.evals.drawing import draw, within
-from ragrounds.evals.journal import StoreJournal
-from ragrounds.evals.replay import replay
-from ragrounds.evals.scoring import scorers_for
-from ragrounds.evals.stopped import Stopping, decided, keep, stoppings
+from ragrounds.evals.compare.claims import judge_claims
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.stopped import Stopping, decided, keep, stoppings
+from ragrounds.evals.compare.until import Until
+from ragrounds.evals.engine.drawing import draw, within
+from ragrounds.evals.engine.replay import replay
+from ragrounds.evals.engine.strands import Finished, Strand
+from ragrounds.evals.scorers import scorers_for
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.strands import Finished, Strand
-from ragrounds.evals.until import Until
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Attempt, Fault, Question, Reply, Score, Usage
 from tests.engine.conftest import strand

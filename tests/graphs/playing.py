@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.contracts import Request
-from ragrounds.evals.journal import StoreJournal
-from ragrounds.evals.replay import replay
+from ragrounds.evals.engine.replay import replay
+from ragrounds.evals.engine.strands import Strand
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.strands import Strand
-from ragrounds.evals.tree import path
+from ragrounds.evals.store.tree import path
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Attempt, Called, Fault, Gold, Noted, Passage, Question, Reply, Run, Usage
 

@@ -6,7 +6,7 @@ import pytest
 
 from ragrounds.agents.agent import names, open_agent
 from ragrounds.errors import UserError
-from ragrounds.evals.session import Session
+from ragrounds.evals.engine.session import Session
 from ragrounds.graphs import catalogue
 from ragrounds.records import Message, Query
 from tests.graphs.playing import ANSWER, CHOICE, Scripted, Shelf, play, text_of

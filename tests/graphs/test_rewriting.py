@@ -3,8 +3,8 @@
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.journal import StoreJournal
-from ragrounds.evals.rewriting import Rewriter
+from ragrounds.evals.retrieval.rewriting import Rewriter
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Query
 from tests.graphs.playing import Scripted, Shelf

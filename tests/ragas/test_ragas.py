@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ragrounds.contracts import Entry, SearchRequest, SearchResult
-from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Call, Called, Entered, Gold, Passage, Question, Run
 from tests.servers.ragas_server import ragas_server
@@ -175,8 +175,8 @@ def test_every_call_is_priced_journaled_and_replayed(judge, home, server):
 
 def _bill(home, server):
     """From the journal alone: what each call of the judge, and of the embedder, cost."""
-    from ragrounds.evals.grading import KINDS, Means, grade_runs
-    from ragrounds.evals.grading.billing import bill
+    from ragrounds.evals.judges import KINDS, Means, grade_runs
+    from ragrounds.evals.judges.billing import bill
     from ragrounds.models.opening import open_model
     from ragrounds.models.prices import read_prices
     from ragrounds.prompts.loader import PromptFolder

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from ragrounds.evals.comparison import compare
+from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.report.page import report
 

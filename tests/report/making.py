@@ -3,7 +3,7 @@
 import asyncio
 
 from ragrounds.contracts import Entry, Request, SearchRequest, SearchResult
-from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.records import Call, Called, Entered, Left, Message, Noted, Passage, Reply, Usage
 
 

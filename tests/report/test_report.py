@@ -8,7 +8,7 @@ import re
 import pytest
 from msgspec import structs
 
-from ragrounds.evals.comparison import compare
+from ragrounds.evals.compare.comparison import compare
 from ragrounds.records import Score
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.page import report

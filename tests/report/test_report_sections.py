@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.comparison import compare
+from ragrounds.evals.compare.comparison import compare
 from ragrounds.ui.report.page import report
 from tests.arena.staging import Stage, by_strength, stage
 from tests.compare.making import add_run, questions
-from tests.judging.doubles import Scripted
+from tests.judges.doubles import Scripted
 
 
 def page(store, runs, **more):

@@ -7,17 +7,17 @@ from html import unescape
 
 import pytest
 
-from ragrounds.evals.comparison import compare
-from ragrounds.evals.grading import KINDS, Equivalence, Statements, grade_runs
-from ragrounds.evals.grading.labels import read_labels
-from ragrounds.evals.grading.recorded import recorded_verdicts
-from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.judges import KINDS, Equivalence, Statements, grade_runs
+from ragrounds.evals.judges.labels import read_labels
+from ragrounds.evals.judges.recorded import recorded_verdicts
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.page import report
 from tests.cli_grading.test_judge_command import STATEMENTS, stage
-from tests.judging.doubles import Scripted
+from tests.judges.doubles import Scripted
 
 ANSWERS = ["blue one", "blue two", "red three", None, "blue five", "rot"]
 

@@ -19,7 +19,7 @@ from ragrounds.evals.arena.keeping import ArenaKeeper
 from ragrounds.evals.store import database, schema
 from ragrounds.evals.store.migrations import MIGRATIONS
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.traces import trace
+from ragrounds.evals.store.traces import trace
 from tests.store.old import contents, version_1, version_1_postgresql
 
 

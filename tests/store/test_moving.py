@@ -19,15 +19,15 @@ from msgspec.structs import replace
 
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.arena.keeping import ArenaKeeper
-from ragrounds.evals.comparison import compare
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.engine.strands import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.checking import ARENA_TABLES, runs_in
 from ragrounds.evals.store.elsewhere import source, target
 from ragrounds.evals.store.moving import MOVED, Moved, move
 from ragrounds.evals.store.rows import run_body, run_of
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.strands import FINAL
-from ragrounds.evals.traces import trace
+from ragrounds.evals.store.traces import trace
 from ragrounds.records import Reply, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, replayed, strand
@@ -326,7 +326,7 @@ from ragrounds.evals.store import moving
 from ragrounds.evals.store.checking import runs_in
 from ragrounds.evals.store.elsewhere import source
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.strands import FINAL
+from ragrounds.evals.engine.strands import FINAL
 moving.BATCH = 5
 left = int(sys.argv[3])
 def tell(what, done):

@@ -17,12 +17,12 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ragrounds.errors import StopRun, UserError
+from ragrounds.evals.engine.strands import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.leasing import Lease
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.sweeping import Heap, Swept, shrink, sweep
-from ragrounds.evals.strands import FINAL
-from ragrounds.evals.traces import trace
+from ragrounds.evals.store.traces import trace
 from ragrounds.records import Call, Reply, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, replayed, strand
@@ -151,7 +151,7 @@ import sqlalchemy as sa
 from ragrounds.evals.store.leasing import Lease
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.sweeping import sweep
-from ragrounds.evals.strands import FINAL
+from ragrounds.evals.engine.strands import FINAL
 deletes = 0
 with Store(Path(sys.argv[1])) as store:
     @sa.event.listens_for(store.engine, "after_cursor_execute")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from ragrounds.evals.engine.strands import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.sweeping import sweep
 from ragrounds.evals.store.writer import Row
-from ragrounds.evals.strands import FINAL
 
 
 def texts(count: int) -> list[Row]:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from ragrounds.evals.journal import StoreJournal
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.train.asking import graded
-from tests.judging.doubles import Scripted
+from tests.judges.doubles import Scripted
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ragrounds.contracts import Entry, Request
-from ragrounds.evals.journal import StoreJournal
-from ragrounds.evals.session import SearchRequest, SearchResult
+from ragrounds.evals.engine.session import SearchRequest, SearchResult
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import (
     Attempt,

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from ragrounds.evals.store.outlines import Filter
 from ragrounds.evals.store.pages import Pages
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.traces import trace
+from ragrounds.evals.store.traces import trace
 from ragrounds.records import Question
 from ragrounds.ui.trace import headless
 from ragrounds.ui.trace.app import TraceApp

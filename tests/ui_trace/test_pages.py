@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.evals.engine.tally import OUTCOMES, outcome
 from ragrounds.evals.store import outlines
 from ragrounds.evals.store.outlines import Filter
 from ragrounds.evals.store.pages import Pages, Watch
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.tally import OUTCOMES, outcome
 from tests.ui_trace.making import attempt, make_run, score
 
 

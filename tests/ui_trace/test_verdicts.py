@@ -10,7 +10,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.opened import Opened
 from tests.arena.staging import Stage, by_strength, stage
-from tests.judging.doubles import Scripted
+from tests.judges.doubles import Scripted
 
 
 async def test_each_side_is_told_its_own(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from ragrounds.build.running import Result, kept
 from ragrounds.build.sheets import Ratings, free_name, read_ratings, sheet_lines
 from ragrounds.build.writing import Lines, beir_files, json_lines
 from ragrounds.evals.benchmarks.cards import Card
-from ragrounds.evals.statistics.agreement import krippendorff_alpha
+from ragrounds.evals.stats.agreement import krippendorff_alpha
 
 EXPERTS, SHEET = "experts", "sheet"
 SCALE = ("1", "2", "3", "4", "5")

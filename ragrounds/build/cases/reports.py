@@ -21,7 +21,7 @@ from ragrounds.build.intake import INTAKE, Dropped, Intake, drawn, take_in
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.reading import broken, shown
-from ragrounds.evals.spreadsheets import read_sheet
+from ragrounds.evals.benchmarks.spreadsheets import read_sheet
 from ragrounds.records import Gold, Passage, Question
 from ragrounds.tools.corpora import Bad, Source, guess, passages, source
 from ragrounds.tools.documents import read_document, read_whole
@@ -122,7 +122,7 @@ class Reports(Struct, frozen=True, kw_only=True):
 
 
 def open_reports(corpus: str, table: Path | None) -> Reports:
-    """Find the reports; `table` is a sheet (:func:`ragrounds.evals.spreadsheets.read_sheet`) or JSON Lines with a
+    """Find the reports; `table` is a sheet (`benchmarks.spreadsheets.read_sheet`) or JSON Lines with a
     column or field ``id``, and any of those of :class:`Facts`.
 
     Raises:

@@ -16,7 +16,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.evals.statistics.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
+from ragrounds.evals.stats.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
 
 GRADES = ("S", "A", "B", "C", "D")
 """Best first."""

@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ragrounds.evals.scoring.robust import read
+from ragrounds.evals.scorers.robust import read
 from ragrounds.records import Question
 
 MOST_RIGHT = 1

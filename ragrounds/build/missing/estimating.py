@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.build.missing.drawing import band_of
-from ragrounds.evals.statistics import Estimate, ratio_of_sums
+from ragrounds.evals.stats import Estimate, ratio_of_sums
 
 Bands = Sequence[tuple[int, int]]
 NO_GRADE = "no grade in one of its bands"

@@ -27,7 +27,7 @@ from ragrounds.build.stages import MALFORMED
 from ragrounds.build.writing import Lines, beir_files, json_lines, qrels_lines
 from ragrounds.errors import UserError
 from ragrounds.evals.retrieval.sets import QuerySet
-from ragrounds.evals.statistics import Estimate
+from ragrounds.evals.stats import Estimate
 from ragrounds.records import Passage
 from ragrounds.tools.corpora import passages, source
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ragrounds.build.sheets import read_ratings, sheet_lines
 from ragrounds.errors import UserError
-from ragrounds.evals.grading.labels import HumanLabels, JudgeAgreement, agreement
+from ragrounds.evals.judges.labels import HumanLabels, JudgeAgreement, agreement
 
 DECISIONS = ("yes", "no")
 """Whether the passage is relevant to the query."""

@@ -13,7 +13,7 @@ from ragrounds.build.retrieval.sets import JudgedQuery, judged_beir, rerank_line
 from ragrounds.build.sheets import free_name
 from ragrounds.build.writing import Lines
 from ragrounds.evals.benchmarks.cards import Card
-from ragrounds.evals.grading.labels import JudgeAgreement
+from ragrounds.evals.judges.labels import JudgeAgreement
 
 SHEET = "sheet"
 

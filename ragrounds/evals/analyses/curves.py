@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.material import Answered
-from ragrounds.evals.figures import Figure
+from ragrounds.evals.compare.figures import Figure
 from ragrounds.records import Run
 from ragrounds.specs import parse
 

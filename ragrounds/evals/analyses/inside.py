@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.contracts import Scorer
-from ragrounds.evals.figures import Figure
-from ragrounds.evals.scoring.flips import Flips, count_flips, refinements
-from ragrounds.evals.scoring.searches import SearchUse, searches_of, use_of_searches
-from ragrounds.evals.statistics import paired_difference, stratified_mean
+from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.scorers.flips import Flips, count_flips, refinements
+from ragrounds.evals.scorers.searches import SearchUse, searches_of, use_of_searches
+from ragrounds.evals.stats import paired_difference, stratified_mean
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.traces import Trace, every_trace
+from ragrounds.evals.store.traces import Trace, every_trace
 from ragrounds.records import Question, Run
 
 LAST = 4

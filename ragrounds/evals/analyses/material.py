@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from ragrounds.contracts import SearchRequest, SearchResult
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.figures import Figure, figure, protocol_values
+from ragrounds.evals.compare.figures import Figure, figure, protocol_values
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.tree import calls
+from ragrounds.evals.store.tree import calls
 from ragrounds.records import Attempt, Gold, Passage, Question, Run, Score
 
 Attempted = tuple[str, int]

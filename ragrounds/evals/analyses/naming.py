@@ -13,8 +13,8 @@ from ragrounds.evals.analyses.inside import refinement, uses_of_searches
 from ragrounds.evals.analyses.material import Answered, Found, answered, first_found, searches
 from ragrounds.evals.analyses.retrieved import against_ndcg, by_position, by_success, sources
 from ragrounds.evals.analyses.tables import grid, over_epochs
-from ragrounds.evals.figures import Figure
-from ragrounds.evals.scoring import scorer, suits
+from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.scorers import scorer, suits
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.material import Answered, Found, gold_rank
-from ragrounds.evals.figures import Figure
-from ragrounds.evals.statistics.intervals import wilson
+from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.stats.intervals import wilson
 from ragrounds.records import Gold, Passage
 
 EDGES = (1, 2, 3, 5, 9, 17, 33)

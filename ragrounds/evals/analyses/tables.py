@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.material import Answered
-from ragrounds.evals.figures import Figure, figure, protocol_values
+from ragrounds.evals.compare.figures import Figure, figure, protocol_values
 
 NONE = "none"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ragrounds.evals.statistics.agreement import krippendorff_alpha
+from ragrounds.evals.stats.agreement import krippendorff_alpha
 
 Said = Mapping[Any, str]
 """Item (question and pair) → outcome, where there is one."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ragrounds.evals.arena.arena import Arena
 from ragrounds.evals.arena.outcomes import Played
-from ragrounds.evals.grading.statements import CONTRADICTION
+from ragrounds.evals.judges.statements import CONTRADICTION
 
 LOWER_IS_BETTER = frozenset({CONTRADICTION})
 """Protocols whose value counts what is wrong."""

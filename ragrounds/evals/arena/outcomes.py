@@ -9,7 +9,7 @@ from msgspec import Struct
 from ragrounds.evals.arena.arena import Arena
 from ragrounds.evals.arena.keeping import Judged, Vote
 from ragrounds.evals.arena.matches import Matches, collect
-from ragrounds.evals.judging.combining import both_orders, majority
+from ragrounds.evals.judges.combining import both_orders, majority
 
 LETTERS = {"1": "first", "2": "second", "=": "tie"}
 _SEEN_FROM_THE_OTHER = {"first": "second", "second": "first", "tie": "tie"}

@@ -21,12 +21,12 @@ from ragrounds.evals.arena.keeping import ArenaKeeper, Detail, Judged
 from ragrounds.evals.arena.outcomes import Played, combine
 from ragrounds.evals.arena.pairs import all_pairs, question_orders
 from ragrounds.evals.arena.schedules import Schedule, Standing
-from ragrounds.evals.budget import Budget, Spending
-from ragrounds.evals.grading.billing import made
-from ragrounds.evals.interrupting import interruptible
-from ragrounds.evals.judging.asking import FAILED, ask
-from ragrounds.evals.judging.pairs import show_pair
-from ragrounds.evals.judging.paying import Paying
+from ragrounds.evals.engine.budget import Budget, Spending
+from ragrounds.evals.engine.interrupting import interruptible
+from ragrounds.evals.judges.asking import FAILED, ask
+from ragrounds.evals.judges.billing import made
+from ragrounds.evals.judges.pairs import show_pair
+from ragrounds.evals.judges.paying import Paying
 from ragrounds.evals.store.paying import playing
 from ragrounds.records import Question, Reply, Usage
 

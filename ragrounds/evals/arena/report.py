@@ -23,8 +23,8 @@ from ragrounds.evals.arena.rating import Ratings, rate
 from ragrounds.evals.arena.self_preference import SelfPreference, self_preference
 from ragrounds.evals.arena.style import Controlled, control, differences, features
 from ragrounds.evals.arena.wins import Wins, count_wins
-from ragrounds.evals.judging.combining import majority
-from ragrounds.evals.judging.pairs import tampers
+from ragrounds.evals.judges.combining import majority
+from ragrounds.evals.judges.pairs import tampers
 
 AT_MOST = 10_000_000
 """Matches × shuffles of Elo; where there would be more, fewer shuffles are played."""

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ragrounds.evals.arena.arena import Arena
 from ragrounds.evals.arena.outcomes import POINTS, Played
-from ragrounds.evals.grading.grade import judges_itself
+from ragrounds.evals.judges.grade import judges_itself
 
 
 class SelfPreference(Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from ragrounds.evals.store.database import insert_new, writing_failed
 from ragrounds.models.processes import Process, process
 
 if TYPE_CHECKING:
-    from ragrounds.evals.strands import Finished
+    from ragrounds.evals.engine.strands import Finished
 
 BEAT = 3.0
 """Seconds between two counts of an owner."""
@@ -36,7 +36,7 @@ _leases = schema.leases
 
 
 class Lease:
-    """Some runs, held by this process while the block lasts (contract: :class:`ragrounds.evals.strands.Stop`)."""
+    """Some runs, held by this process while the block lasts (contract: :class:`engine.strands.Stop`)."""
 
     whole = False
 

@@ -14,7 +14,7 @@ SORTS: tuple[SortBy, ...] = ("asked", "cost", "calls", "time", "tokens", "score"
 
 MARKS = ("right", "wrong", "unscored")
 OUTCOMES = ("answered", "abstained", "refused", "unparsable", "failed", "capped", "not_run")
-"""As :data:`ragrounds.evals.tally.OUTCOMES`, which stands above the store."""
+"""As :data:`ragrounds.evals.engine.tally.OUTCOMES`, which stands above the store."""
 
 
 class Outline(Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class Outline(Struct, frozen=True, kw_only=True):
     gold: Gold
     epoch: int
     outcome: str
-    """One of :data:`ragrounds.evals.tally.OUTCOMES`, by the protocol of `protocol`."""
+    """One of :data:`ragrounds.evals.engine.tally.OUTCOMES`, by the protocol of `protocol`."""
     protocol: str
     """What `value` is by; empty: not scored."""
     value: float | None

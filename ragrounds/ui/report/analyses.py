@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ragrounds.evals.analyses.naming import Choices, analyse
-from ragrounds.evals.figures import Figure
+from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.figures import UNKNOWN, percent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ragrounds.evals.comparison import Comparison
+from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.records import Run
 from ragrounds.ui.frontier_sheet import UNITS
 

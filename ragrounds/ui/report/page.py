@@ -11,11 +11,11 @@ import msgspec
 
 from ragrounds import __version__
 from ragrounds.errors import UserError
-from ragrounds.evals.comparability import common_questions
-from ragrounds.evals.comparison import Comparison
-from ragrounds.evals.exporting.hiding import Hider
-from ragrounds.evals.exporting.reading import traces_by_question
-from ragrounds.evals.grading.labels import HumanLabels
+from ragrounds.evals.compare.comparability import common_questions
+from ragrounds.evals.compare.comparison import Comparison
+from ragrounds.evals.exchange.hiding import Hider
+from ragrounds.evals.exchange.reading import traces_by_question
+from ragrounds.evals.judges.labels import HumanLabels
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.frontier_svg import style as picture_style

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from ragrounds.evals.comparability import SHOWN, computed
-from ragrounds.evals.tally import OUTCOMES, outcome
-from ragrounds.evals.traces import Trace, TracedCall, TracedStep
+from ragrounds.evals.compare.comparability import SHOWN, computed
+from ragrounds.evals.engine.tally import OUTCOMES, outcome
+from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
 from ragrounds.records import Score
 
 _PIECE = 400_000

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from ragrounds.evals.comparison import Comparison
-from ragrounds.evals.tally import OUTCOMES
+from ragrounds.evals.compare.comparison import Comparison
+from ragrounds.evals.engine.tally import OUTCOMES
 from ragrounds.records import Run
 from ragrounds.ui.figures import dollars, percent, points
 from ragrounds.ui.frontier_sheet import frontier_sheets

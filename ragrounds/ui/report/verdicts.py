@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from ragrounds.evals.grading.kinds import KINDS, Kind
-from ragrounds.evals.grading.labels import HumanLabels, agreement, answer_of
-from ragrounds.evals.grading.recorded import Said, recorded_verdicts
-from ragrounds.evals.statistics import Agreement, compare_with_human, fleiss_kappa, krippendorff_alpha, stratified_mean
-from ragrounds.evals.statistics.intervals import Estimate, proportion
+from ragrounds.evals.judges.kinds import KINDS, Kind
+from ragrounds.evals.judges.labels import HumanLabels, agreement, answer_of
+from ragrounds.evals.judges.recorded import Said, recorded_verdicts
+from ragrounds.evals.stats import Agreement, compare_with_human, fleiss_kappa, krippendorff_alpha, stratified_mean
+from ragrounds.evals.stats.intervals import Estimate, proportion
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.figures import UNKNOWN, percent

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ragrounds.evals.store.outlines import Filter, Outline, SortBy
 from ragrounds.evals.store.pages import Pages
-from ragrounds.evals.traces import Trace
+from ragrounds.evals.store.traces import Trace
 from ragrounds.ui.figures import UNKNOWN, dollars, duration, tokens
 from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.trace.comparing import Difference, differences

@@ -7,7 +7,7 @@ from functools import cached_property
 from ragrounds.evals.arena.told import Told, told
 from ragrounds.evals.store.outlines import Outline
 from ragrounds.evals.store.pages import Pages
-from ragrounds.evals.traces import TracedCall, traced_call
+from ragrounds.evals.store.traces import TracedCall, traced_call
 from ragrounds.records import Attempt, Call, Score
 from ragrounds.ui.trace.shape import Figures, Node, shape, walk
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ragrounds.evals.tree import steps as steps_of
+from ragrounds.evals.store.tree import steps as steps_of
 from ragrounds.records import Attempt, Call, Step
 
 Kind = Literal["attempt", "group", "round", "step", "call"]

@@ -1,0 +1,242 @@
+"""Judging claims on stored runs: the values, the interval, the decision.
+
+Every measure is a mean over questions, unweighted over datasets, as in the tables; so a sum of measures is the mean of
+each question's own sum, and its interval is the paired bootstrap that the tables show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragrounds.errors import UserError, nearest
+from ragrounds.evals.compare.comparability import Ground, common_ground
+from ragrounds.evals.compare.expressions import Claim, Condition, Decision, Term, decide, parse_claim, together
+from ragrounds.evals.compare.frontier import Measure, costs_of
+from ragrounds.evals.compare.stopped import Stopped, ended_early
+from ragrounds.evals.compare.watching import Watch
+from ragrounds.evals.engine.drawing import Round
+from ragrounds.evals.engine.tally import outcome
+from ragrounds.evals.stats import stratified_mean, wilson
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Question, Run
+from ragrounds.specs import parse
+
+_COSTS: Mapping[str, Measure] = {
+    "cost": "cold",
+    "spent": "spent",
+    "tokens": "tokens",
+    "calls": "calls",
+    "seconds": "seconds",
+}
+
+
+class Judged(Struct, frozen=True, kw_only=True):
+    """A claim with its decision."""
+
+    claim: str
+    decision: Decision
+    protocol: str
+    conditions: tuple[JudgedCondition, ...]
+
+
+class JudgedCondition(Struct, frozen=True, kw_only=True):
+    """One condition: its sum (left side minus right side) with the interval it was judged by."""
+
+    decision: Decision
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float | None
+    questions: int
+    reason: str = ""
+    """Why it cannot be told, where that is not the width of the interval."""
+
+
+def judge_claims(
+    store: Store,
+    runs: Sequence[Run],
+    claims: Sequence[str],
+    *,
+    protocol: str | None = None,
+    common: bool = False,
+    seed: int = 0,
+) -> list[Judged]:
+    """Judge claims about `runs` under one protocol, by default the first that tables show.
+
+    Raises:
+        UserError: a claim that cannot be read or names another run; runs that cannot be compared.
+    """
+    read = [resolved(parse_claim(text), runs) for text in claims]
+    ground = common_ground(store, runs, [protocol] if protocol else [], common, ended_early(store, runs))
+    if not ground.protocols:
+        raise UserError("These runs have no scores yet: nothing can be claimed of them.")
+    chosen = ground.protocols[0]
+    stopped = Stopped(store, runs, ground)
+    return [_judge(claim, ground, runs, chosen, stopped, seed) for claim in read]
+
+
+def resolved(claim: Claim, runs: Sequence[Run]) -> Claim:
+    """The claim with runs named by their ids.
+
+    Raises:
+        UserError: it names another run, or not one alone.
+    """
+
+    def named(condition: Condition) -> Condition:
+        terms = tuple(replace(term, run=run_named(term.run, runs).id) for term in condition.terms)
+        return replace(condition, terms=terms)
+
+    return replace(claim, conditions=tuple(named(condition) for condition in claim.conditions))
+
+
+def run_named(reference: str, runs: Sequence[Run]) -> Run:
+    """The run that a claim means: by id, its beginning, the agent's text, or the agent's name where that is enough.
+
+    Raises:
+        UserError: none of these runs, or more than one.
+    """
+    texts = {run.id: run.agent for run in runs}
+    for fits in (
+        [run for run in runs if run.id == reference],
+        [run for run in runs if run.agent == reference or run.agent == _canonical(reference)],
+        [run for run in runs if run.agent.partition("[")[0] == reference],
+        [run for run in runs if run.id.startswith(reference)],
+    ):
+        if len(fits) == 1:
+            return fits[0]
+        if fits:
+            raise UserError(f"{reference!r} in the claim fits several runs: {', '.join(run.id for run in fits)}.")
+    near = nearest(reference, [*texts, *texts.values()])
+    raise UserError(f"The claim names {reference!r}, which is not among the runs compared.{near}")
+
+
+def _canonical(reference: str) -> str:
+    try:
+        return str(parse(reference))
+    except UserError:
+        return reference
+
+
+def _judge(claim: Claim, ground: Ground, runs: Sequence[Run], protocol: str, stopped: Stopped, seed: int) -> Judged:
+    judged = tuple(_condition(condition, ground, runs, protocol, stopped, seed) for condition in claim.conditions)
+    decision = together([condition.decision for condition in judged])
+    return Judged(claim=claim.text, decision=decision, protocol=protocol, conditions=judged)
+
+
+def _condition(
+    condition: Condition, ground: Ground, runs: Sequence[Run], protocol: str, stopped: Stopped, seed: int
+) -> JudgedCondition:
+    asked = ground.asked(protocol)
+    by_id = {run.id: run for run in runs}
+    columns = []
+    for term in condition.terms:
+        values = _values(term, by_id[term.run], asked, ground, protocol)
+        if values is None:
+            return _untold(condition, f"the {term.measure} of {term.run} is not known")
+        columns.append((term.factor, values))
+    named = [term.run for term in condition.terms]
+    if condition.level is not None and stopped.concerns(*named):
+        if any(term.measure in _COSTS for term in condition.terms):
+            return _untold(condition, "how many questions these runs have depends on their results: no interval holds")
+        return _watched(condition, stopped.rounds(protocol, *named), columns)
+    kept: list[Question] = []
+    sums: list[float] = []
+    for question in asked:
+        numbers = [(factor, values.get(question.id)) for factor, values in columns]
+        if all(number is not None for _, number in numbers):
+            kept.append(question)
+            sums.append(condition.constant + sum(factor * (number or 0.0) for factor, number in numbers))
+    if not kept:
+        return _untold(condition, "no question has a score")
+    value, low, high = _estimate(condition, kept, sums, seed)
+    missing = len(asked) - len(kept)
+    return JudgedCondition(
+        decision=decide(condition, value, low, high),
+        value=value,
+        low=low,
+        high=high,
+        level=condition.level,
+        questions=len(kept),
+        reason=f"{missing:,} questions have no score and are left out" if missing else "",
+    )
+
+
+def _watched(
+    condition: Condition, rounds: Sequence[Round], columns: Sequence[tuple[float, Mapping[str, float | None]]]
+) -> JudgedCondition:
+    """By an interval that is valid at any number of questions."""
+    watch = Watch(Claim("", (condition,)))
+    known = {(term.measure, term.run): values for term, (_, values) in zip(condition.terms, columns, strict=True)}
+    for drawn in rounds:
+        watch.hear(drawn, lambda measure, run, question: known[measure, run].get(question))
+    now = watch.now.conditions[0]
+    left_out = f"; {now.missing:,} have no score and are left out" if now.missing else ""
+    return JudgedCondition(
+        decision=now.decision,
+        value=now.value,
+        low=now.low,
+        high=now.high,
+        level=now.level,
+        questions=watch.now.questions,
+        reason="how many questions these runs have depends on their results: the interval is always valid" + left_out,
+    )
+
+
+def _untold(condition: Condition, reason: str) -> JudgedCondition:
+    return JudgedCondition(
+        decision="cannot tell", value=None, low=None, high=None, level=condition.level, questions=0, reason=reason
+    )
+
+
+def _values(
+    term: Term, run: Run, asked: Sequence[Question], ground: Ground, protocol: str
+) -> Mapping[str, float | None] | None:
+    """Question id → the term's measure there; ``None``: not known of this run."""
+    attempts = ground.outlines[run.id]
+    if term.measure == "accuracy":
+        return ground.values(protocol, run, asked)[0]
+    if term.measure in _COSTS:
+        costs = costs_of(run, attempts, _COSTS[term.measure], ground.epochs)
+        return None if costs is None else {question.id: costs.get(question.id, 0.0) for question in asked}
+    scores = ground.scores[run.id].get(protocol, [])
+    readings = {(score.question_id, score.epoch): score.reading for score in scores}
+    shares = dict.fromkeys((question.id for question in asked), 0.0)
+    for attempt in attempts:
+        reading = readings.get((attempt.question_id, attempt.epoch), "answered")
+        if attempt.question_id in shares and outcome(attempt.status, reading) == term.measure:
+            shares[attempt.question_id] += 1 / ground.epochs
+    return shares
+
+
+def _estimate(
+    condition: Condition, questions: Sequence[Question], sums: Sequence[float], seed: int
+) -> tuple[float, float, float]:
+    level = condition.level or 0.95
+    strata, clusters = [question.benchmark for question in questions], [question.cluster for question in questions]
+    estimate = stratified_mean(sums, strata, clusters, level=level, seed=seed)
+    lone = len(set(strata)) == 1 and len({one.cluster or one.id for one in questions}) == len(questions)
+    if len(condition.terms) == 1 and lone and _shares(condition):
+        factor = condition.terms[0].factor
+        plain = [(number - condition.constant) / factor if factor else 0.0 for number in sums]
+        if all(abs(number - round(number)) < 1e-9 and -1e-9 < number < 1 + 1e-9 for number in plain):
+            # The share of one run, right or wrong: Wilson's interval, as the tables have it.
+            ends = [condition.constant + factor * end for end in wilson(round(sum(plain)), len(plain), level)]
+            return estimate.value, min(ends), max(ends)
+    if estimate.low == estimate.high and _shares(condition):
+        # A bootstrap of equal values has no width, however few they are. With no unlike one among n clusters, the share
+        # of unlike ones is still below 1 - (α/2)^(1/n) (Clopper and Pearson 1934), each off by the widest step at most.
+        n = min(len({one.cluster or one.id for one in questions if one.benchmark == name}) for name in set(strata))
+        beyond = 1 - ((1 - level) / 2) ** (1 / n)
+        highest = condition.constant + sum(max(0.0, term.factor) for term in condition.terms)
+        lowest = condition.constant + sum(min(0.0, term.factor) for term in condition.terms)
+        value = estimate.value
+        return value, value - beyond * (value - lowest), value + beyond * (highest - value)
+    return estimate.value, estimate.low, estimate.high
+
+
+def _shares(condition: Condition) -> bool:
+    """Whether every measure lies between 0 and 1."""
+    return not any(term.measure in _COSTS for term in condition.terms)

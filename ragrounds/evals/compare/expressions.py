@@ -1,0 +1,220 @@
+"""The small language of claims: `ragrounds compare --assert` and `ragrounds run --until` read the same.
+
+    accuracy(search_o1) - accuracy(vanilla_rag[top_k=8]) > 0.02 @ 95%
+    separated(search_o1, vanilla_rag) @ 95%
+    accuracy(a) >= 60% and failed(a) < 0.01
+
+A claim is one or more conditions joined by ``and``. A condition compares two sums of terms; a term is a number, or a
+measure of a run, or a number times one. ``N%`` is N / 100. ``@ LEVEL`` asks for confidence: the claim holds where the
+whole two-sided interval of that level does, fails where no part of it does, and cannot be told otherwise. Without it
+the point estimates decide. Nothing here reads a store: see `ragrounds.evals.compare.claims`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from ragrounds.errors import UserError, nearest
+
+Decision = Literal["holds", "fails", "cannot tell"]
+Relation = Literal[">", ">=", "<", "<="]
+MEASURES = ("accuracy", "cost", "spent", "tokens", "calls", "seconds", "failed", "refused", "abstained", "unparsable")
+"""What a term may be: the mean score; what a question costs (`cost`: dollars from cold); shares of outcomes."""
+_LEVEL = 0.95
+"""Of `separated`, where none is named."""
+_TOKEN = re.compile(r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)(?P<percent>\s*%)?|(?P<name>[A-Za-z_]+)"
+                    r"|(?P<sign>>=|<=|[-+*()<>@,]))")  # fmt: skip
+_BOUNDARY = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\](),]')
+
+
+class Term(Struct, frozen=True):
+    """A number times a measure of a run."""
+
+    factor: float
+    measure: str
+    run: str
+    """As it was written: a run's id or its beginning, or an agent's text or name."""
+
+
+class Condition(Struct, frozen=True, kw_only=True):
+    """Σ terms + constant, compared with 0."""
+
+    terms: tuple[Term, ...]
+    constant: float
+    relation: Relation
+    level: float | None = None
+    """Confidence asked for; ``None``: the point estimate decides."""
+    apart: bool = False
+    """A `separated(a, b)`: the difference is not 0, in either direction."""
+
+
+class Claim(Struct, frozen=True):
+    """Conditions that must all hold."""
+
+    text: str
+    conditions: tuple[Condition, ...]
+
+
+def decide(condition: Condition, value: float, low: float | None, high: float | None) -> Decision:
+    """Judge a condition by its sum's estimate, and by its interval where a level was asked for. An interval that is not
+    known (``None``) tells nothing."""
+    if condition.level is None:
+        return "holds" if _compares(value, condition.relation) else "fails"
+    if low is None or high is None:
+        return "cannot tell"
+    if condition.apart:
+        return "holds" if low > 0 or high < 0 else "cannot tell"
+    ends = {_compares(low, condition.relation), _compares(high, condition.relation)}
+    return "cannot tell" if len(ends) == 2 else "holds" if True in ends else "fails"
+
+
+def together(decisions: list[Decision]) -> Decision:
+    """Several decisions as one: all must hold."""
+    return "fails" if "fails" in decisions else "cannot tell" if "cannot tell" in decisions else "holds"
+
+
+def _compares(value: float, relation: Relation) -> bool:
+    return {">": value > 0, ">=": value >= 0, "<": value < 0, "<=": value <= 0}[relation]
+
+
+def parse_claim(text: str) -> Claim:
+    """Read a claim.
+
+    Raises:
+        UserError: the text does not follow the grammar; the message points at the place.
+    """
+    reader = _Reader(text)
+    conditions = [_condition(reader)]
+    while reader.taken("and"):
+        conditions.append(_condition(reader))
+    if reader.at_end():
+        return Claim(text, tuple(conditions))
+    raise reader.wrong("'@', 'and' or the end")
+
+
+class _Reader:
+    """A place in a text."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+
+    def at_end(self) -> bool:
+        return not self.text[self.at :].strip()
+
+    def peek(self) -> re.Match[str] | None:
+        return _TOKEN.match(self.text, self.at)
+
+    def taken(self, *words: str) -> str | None:
+        """The next word or sign, if it is one of these; it is then behind us."""
+        found = self.peek()
+        if found is None or (found["name"] or found["sign"]) not in words:
+            return None
+        self.at = found.end()
+        return found["name"] or found["sign"]
+
+    def number(self) -> float | None:
+        found = self.peek()
+        if found is None or found["number"] is None:
+            return None
+        value = float(found["number"]) / (100 if found["percent"] else 1)
+        if not math.isfinite(value):
+            raise self.wrong("a number that is finite")
+        self.at = found.end()
+        return value
+
+    def reference(self) -> str:
+        """A run, up to the comma or bracket that ends it; a spec has brackets and commas of its own."""
+        start, depth = self.at, 0
+        for mark in _BOUNDARY.finditer(self.text, start):
+            sign = mark.group()
+            if depth == 0 and sign in ",)":
+                self.at = mark.start()
+                run = self.text[start : self.at].strip()
+                if not run:
+                    break
+                return run
+            depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(sign, 0)
+        self.at = start
+        raise self.wrong("a run and ')'")
+
+    def expect(self, sign: str) -> None:
+        if not self.taken(sign):
+            raise self.wrong(repr(sign))
+
+    def wrong(self, expected: str) -> UserError:
+        at = self.at + len(self.text[self.at :]) - len(self.text[self.at :].lstrip())
+        found = repr(self.text[at : at + 12]) if at < len(self.text) else "the end"
+        return UserError(f"Cannot read the claim {self.text!r}: expected {expected} at position {at}, found {found}.")
+
+
+def _condition(reader: _Reader) -> Condition:
+    if reader.taken("separated"):
+        reader.expect("(")
+        first = reader.reference()
+        reader.expect(",")
+        second = reader.reference()
+        reader.expect(")")
+        pair = (Term(1.0, "accuracy", first), Term(-1.0, "accuracy", second))
+        level = _level(reader)
+        return Condition(terms=pair, constant=0.0, relation=">", level=level or _LEVEL, apart=True)
+    left, left_constant = _sum(reader)
+    relation = reader.taken(">", ">=", "<", "<=")
+    if relation is None:
+        raise reader.wrong("'>', '>=', '<' or '<='")
+    right, right_constant = _sum(reader)
+    terms: tuple[Term, ...] = (*left, *(Term(-term.factor, term.measure, term.run) for term in right))
+    if not terms:
+        raise UserError(f"The claim {reader.text!r} names no run: write something like accuracy(RUN) > 0.5.")
+    signs: dict[str, Relation] = {">": ">", ">=": ">=", "<": "<", "<=": "<="}
+    return Condition(
+        terms=terms, constant=left_constant - right_constant, relation=signs[relation], level=_level(reader)
+    )
+
+
+def _level(reader: _Reader) -> float | None:
+    if not reader.taken("@"):
+        return None
+    place = reader.at
+    level = reader.number()
+    if level is None or not 0.5 <= level < 1:
+        reader.at = place
+        raise reader.wrong("a confidence from 50% to below 100%, such as 95%")
+    return level
+
+
+def _sum(reader: _Reader) -> tuple[tuple[Term, ...], float]:
+    terms: list[Term] = []
+    constant = 0.0
+    sign = reader.taken("+", "-") or "+"
+    while True:
+        factor = 1.0 if sign == "+" else -1.0
+        number = reader.number()
+        if number is None or reader.taken("*"):
+            terms.append(_term(reader, factor * (1.0 if number is None else number)))
+        else:
+            constant += factor * number
+        following = reader.taken("+", "-")
+        if following is None:
+            return tuple(terms), constant
+        sign = following
+
+
+def _term(reader: _Reader, factor: float) -> Term:
+    found = reader.peek()
+    name = found["name"] if found else None
+    if found is None or name is None:
+        raise reader.wrong("a number, or a measure such as accuracy(RUN)")
+    if name not in MEASURES:
+        raise UserError(
+            f"Cannot read the claim {reader.text!r}: unknown measure {name!r}.{nearest(name, MEASURES)} "
+            f"Known: {', '.join(MEASURES)}; separated(RUN, RUN) stands alone."
+        )
+    reader.at = found.end()
+    reader.expect("(")
+    run = reader.reference()
+    reader.expect(")")
+    return Term(factor, name, run)

@@ -1,0 +1,226 @@
+"""What a right answer costs: the cost-accuracy frontier, cost per correct answer, the price of one more.
+
+Both axes are the same kind of mean: over the questions of a dataset, then unweighted over datasets. So a run's cost is
+what a question costs on average, and cost divided by accuracy is what a right answer costs. A run whose cost is not
+known has no place; it is named, never put at 0.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from ragrounds.errors import UserError, nearest
+from ragrounds.evals.compare.figures import Figure, Values
+from ragrounds.evals.stats.joint import joint_means
+from ragrounds.records import Attempt, Question, Run
+
+Measure = Literal["cold", "spent", "tokens", "calls", "seconds"]
+_TRIED: tuple[Measure, ...] = ("cold", "tokens", "seconds")
+"""What `auto` looks for, in this order."""
+
+
+class Range(Struct, frozen=True):
+    """A figure with its 95 % interval; ``None``: unknown, or without bound."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+class Spot(Struct, frozen=True, kw_only=True):
+    """Where a run stands."""
+
+    run: str
+    agent: str
+    accuracy: Range
+    cost: Range
+    """Of one question, in the frontier's measure."""
+    per_correct: Range
+    """Cost of one right answer; ``None`` where nothing is right."""
+    on_frontier: bool
+    """No other run is at least as accurate for at most the cost."""
+    share: float
+    """Share of the bootstrap's resamples in which that is so."""
+
+
+class Exchange(Struct, frozen=True, kw_only=True):
+    """Two neighbours on the frontier: what one more correct answer costs with the dearer."""
+
+    cheaper: str
+    dearer: str
+    price: Range
+    """`high` is ``None`` where the dearer run may not be more accurate at all."""
+
+
+class Frontier(Struct, frozen=True, kw_only=True):
+    """Runs by cost and accuracy under one protocol."""
+
+    measure: Measure
+    spots: tuple[Spot, ...]
+    """By cost, the cheapest first."""
+    exchanges: tuple[Exchange, ...]
+    left_out: tuple[str, ...] = ()
+    """Runs whose cost or accuracy is not known."""
+
+
+def measure_named(name: str) -> Measure | None:
+    """A measure by its name; ``None`` for ``auto``.
+
+    Raises:
+        UserError: no such measure.
+    """
+    for known in get_args(Measure):
+        if known == name:
+            measure: Measure = known
+            return measure
+    if name == "auto":
+        return None
+    known_names = ("auto", *get_args(Measure))
+    raise UserError(f"--cost {name!r} is unknown.{nearest(name, known_names)} Known: {', '.join(known_names)}.")
+
+
+def costs_of(run: Run, attempts: Sequence[Attempt], measure: Measure, epochs: int) -> dict[str, float] | None:
+    """Question id → mean cost over epochs; an attempt that was not made cost nothing. ``None``: a cost is unknown."""
+    if run.origin == "imported" and measure in ("calls", "seconds"):
+        return None
+    costs: dict[str, float] = {}
+    for attempt in attempts:
+        if attempt.status == "not_run":
+            continue
+        cost = _cost(attempt, measure)
+        if cost is None:
+            return None
+        costs[attempt.question_id] = costs.get(attempt.question_id, 0.0) + cost / epochs
+    return costs
+
+
+def _cost(attempt: Attempt, measure: Measure) -> float | None:
+    if measure == "tokens":
+        return attempt.usage.input + attempt.usage.output if attempt.usage else None
+    value: float | None = getattr(attempt, measure)
+    return value
+
+
+def frontier(
+    questions: Sequence[Question],
+    runs: Sequence[Run],
+    values: Mapping[str, Values],
+    figures: Mapping[str, Figure],
+    outlines: Mapping[str, Sequence[Attempt]],
+    epochs: int,
+    *,
+    measure: Measure | None = None,
+    seed: int = 0,
+) -> Frontier | None:
+    """The frontier of these runs; ``None`` where `measure` is not named and none is known and above 0.
+
+    Args:
+        questions: those the protocol scores.
+        runs: the runs.
+        values: run id → question id → score.
+        figures: run id → the accuracy as tables show it, with its interval.
+        outlines: run id → attempts.
+        epochs: of every run.
+        measure: what cost is counted in; by default dollars from cold, else tokens, else seconds: the first that is
+            known of all runs, or of most.
+        seed: of the bootstrap.
+    """
+    asked = {question.id for question in questions}
+    by_measure: dict[Measure, dict[str, dict[str, float]]] = {name: {} for name in ((measure,) if measure else _TRIED)}
+    for name, known in by_measure.items():
+        for run in runs:
+            found = costs_of(run, [a for a in outlines[run.id] if a.question_id in asked], name, epochs)
+            if found is not None and figures[run.id].value is not None:
+                known[run.id] = found
+    chosen = measure or _most_known(by_measure, len(runs))
+    if chosen is None or not by_measure[chosen]:
+        return None
+    costs = by_measure[chosen]
+    placed = [run for run in runs if run.id in costs]
+    columns: list[list[float | None]] = [[values[run.id].get(question.id) for question in questions] for run in placed]
+    columns += [[costs[run.id].get(question.id, 0.0) for question in questions] for run in placed]
+    means, draws = joint_means(
+        columns,
+        [question.benchmark for question in questions],
+        [question.cluster for question in questions],
+        seed=seed,
+    )
+    size = len(placed)
+    right, drawn_right, cost, drawn_cost = means[:size], draws[:, :size], means[size:], draws[:, size:]
+    best, often = _undominated(right[None, :], cost[None, :])[0], _undominated(drawn_right, drawn_cost).mean(axis=0)
+    order = sorted(range(size), key=lambda index: (cost[index], -right[index]))
+    spots = tuple(
+        Spot(
+            run=placed[i].id,
+            agent=placed[i].agent,
+            accuracy=Range(figures[placed[i].id].value, figures[placed[i].id].low, figures[placed[i].id].high),
+            cost=_range(cost[i], drawn_cost[:, i]),
+            per_correct=_ratio(cost[i], right[i], drawn_cost[:, i], drawn_right[:, i]),
+            on_frontier=bool(best[i]),
+            share=float(often[i]),
+        )
+        for i in order
+    )
+    along = [i for i in order if best[i]]
+    exchanges = tuple(
+        Exchange(
+            cheaper=placed[i].id,
+            dearer=placed[j].id,
+            price=_ratio(
+                cost[j] - cost[i],
+                right[j] - right[i],
+                drawn_cost[:, j] - drawn_cost[:, i],
+                drawn_right[:, j] - drawn_right[:, i],
+            ),
+        )
+        for i, j in itertools.pairwise(along)
+        if right[j] > right[i]
+    )
+    left_out = tuple(run.id for run in runs if run.id not in costs)
+    return Frontier(measure=chosen, spots=spots, exchanges=exchanges, left_out=left_out)
+
+
+def _most_known(by_measure: Mapping[Measure, Mapping[str, Mapping[str, float]]], count: int) -> Measure | None:
+    useful = {
+        name: len(runs)
+        for name, runs in by_measure.items()
+        if any(cost > 0 for costs in runs.values() for cost in costs.values())
+    }
+    for name, known in useful.items():
+        if known == count:
+            return name
+    return max(useful, key=lambda name: useful[name], default=None)
+
+
+def _undominated(right: NDArray[np.float64], cost: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which columns no other column of the same row beats: as right or more, as dear or less, one of
+    them truly."""
+    kept = np.ones(right.shape, dtype=bool)
+    for i in range(right.shape[1]):
+        for j in range(right.shape[1]):
+            no_worse = (right[:, j] >= right[:, i]) & (cost[:, j] <= cost[:, i])
+            kept[:, i] &= ~(no_worse & ((right[:, j] > right[:, i]) | (cost[:, j] < cost[:, i])))
+    return kept
+
+
+def _range(value: float, draws: NDArray[np.float64]) -> Range:
+    low, high = np.nanquantile(draws, [0.025, 0.975])
+    return Range(float(value), float(low), float(high))
+
+
+def _ratio(above: float, below: float, above_draws: NDArray[np.float64], below_draws: NDArray[np.float64]) -> Range:
+    """A price: a resample in which nothing is won has no finite price."""
+    if not below > 0:
+        return Range(None)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        draws = np.where(below_draws > 0, above_draws / below_draws, np.inf)
+    low, high = np.quantile(draws, [0.025, 0.975], method="inverted_cdf")
+    return Range(
+        float(above / below), float(low) if np.isfinite(low) else None, float(high) if np.isfinite(high) else None
+    )

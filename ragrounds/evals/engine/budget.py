@@ -1,0 +1,61 @@
+"""A run's budget: when it is used up no further question is begun, and every agent has answered the same questions."""
+
+from __future__ import annotations
+
+import time
+
+from msgspec import Struct
+
+from ragrounds.evals.engine.strands import Finished
+
+
+class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a command may use, over all its agents. ``None``: no limit.
+
+    What is in flight when a limit is reached is finished, so up to one question of each running attempt goes beyond it.
+    """
+
+    cost: float | None = None
+    """Dollars really spent."""
+    tokens: int | None = None
+    """Tokens in and out of calls that were made (not those answered from the journal)."""
+    seconds: float | None = None
+    """Wall-clock seconds since the command began."""
+
+
+class Spending:
+    """What was used so far (contract: :class:`ragrounds.evals.engine.strands.Stop`)."""
+
+    whole = False
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._started = time.monotonic()
+        self._cost: float | None = 0.0
+        self._tokens: int | None = 0
+
+    def hear(self, finished: Finished) -> None:
+        """Count a finished attempt."""
+        self.count(finished.attempt.spent, finished.made)
+
+    def count(self, spent: float | None, made: int | None) -> None:
+        """Add dollars really spent, and tokens of calls that were made; ``None``: not known."""
+        self._cost = None if self._cost is None or spent is None else self._cost + spent
+        self._tokens = None if self._tokens is None or made is None else self._tokens + made
+
+    def reached(self) -> str:
+        """Which limit is reached. An unknown sum has reached every limit: what cannot be counted cannot be kept
+        within one."""
+        budget = self._budget
+        if budget.cost is not None and (self._cost is None or self._cost >= budget.cost):
+            if self._cost is None:
+                return f"the budget of ${budget.cost:g} cannot be kept: the cost of a call is unknown"
+            return f"the budget of ${budget.cost:g} is used up: ${self._cost:.4f}, without what was in flight then"
+        if budget.tokens is not None and (self._tokens is None or self._tokens >= budget.tokens):
+            if self._tokens is None:
+                return f"the budget of {budget.tokens:,} tokens cannot be kept: the tokens of a call are unknown"
+            said = f"{self._tokens:,}, without what was in flight then"
+            return f"the budget of {budget.tokens:,} tokens is used up: {said}"
+        if budget.seconds is not None and time.monotonic() - self._started >= budget.seconds:
+            return f"the time of {budget.seconds:g} seconds is over"
+        return ""

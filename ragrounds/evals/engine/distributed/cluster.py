@@ -1,0 +1,201 @@
+"""Workers on a Ray cluster: one actor each, which the leader talks to by method calls.
+
+The cluster is one that runs already; nothing of the leader's code or settings is shipped to it, every node has
+ragrounds installed and its own keys in its environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from ragrounds.errors import StopRun, UserError
+from ragrounds.evals.engine.distributed.worker import Inbox, serve
+
+_START = 120.0
+"""Seconds in which a worker must have started."""
+_KNOCK = 10.0
+
+
+class Seat:
+    """The worker's end: an actor, whose inbox is filled by calls and whose outbox is emptied by a call that waits."""
+
+    def __init__(self) -> None:
+        self._inbox: Inbox = asyncio.Queue()
+        self._early: dict[int, bytes] = {}
+        self._next = 0
+        self._out: list[bytes] = []
+        self._news = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Start to work."""
+        self._work = asyncio.create_task(serve(self._inbox, self._post))
+        self._work.add_done_callback(lambda done: self._news.set())
+
+    async def tell(self, number: int, frame: bytes) -> None:
+        """Frame `number` from the leader: calls may overtake each other, frames must not."""
+        self._early[number] = frame
+        while (frame_now := self._early.pop(self._next, None)) is not None:
+            self._next += 1
+            self._inbox.put_nowait(frame_now)
+
+    async def hear(self) -> list[bytes] | None:
+        """What the worker has said since the last call, as soon as there is something; ``None``: it has ended."""
+        assert self._work is not None
+        await self._news.wait()
+        said, self._out = self._out, []
+        if said:
+            if not self._work.done():
+                self._news.clear()
+            return said
+        self._work.result()
+        return None
+
+    def _post(self, frame: bytes) -> None:
+        self._out.append(frame)
+        self._news.set()
+
+
+class RayLine:
+    """The leader's end (contract: :class:`ragrounds.evals.engine.distributed.lines.Line`)."""
+
+    def __init__(self, seat: Any, name: str) -> None:
+        self._seat = seat
+        self._name = name
+        self._numbers = itertools.count()
+        self._frames: deque[bytes] = deque()
+        self._how = ""
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def begin(self) -> bool:
+        """Whether the worker has started."""
+        from ray.exceptions import RayError
+
+        try:
+            await asyncio.wait_for(self._seat.begin.remote(), _START)
+        except TimeoutError:
+            self._how = f"did not start within {_START:g} s: its node is busy"
+        except RayError as error:
+            self._how = _said(error)
+        return not self._how
+
+    def post(self, frame: bytes) -> None:
+        self._seat.tell.remote(next(self._numbers), frame)
+
+    async def receive(self) -> bytes | None:
+        from ray.exceptions import RayError
+
+        if not self._frames:
+            try:
+                said = await self._seat.hear.remote()
+            except RayError as error:
+                self._how = _said(error)
+                return None
+            if said is None:
+                return None
+            self._frames.extend(said)
+        return self._frames.popleft()
+
+    async def end(self) -> str:
+        import ray
+
+        ray.kill(self._seat)
+        return self._how
+
+
+async def open_cluster(
+    workers: int | None, concurrency: int, shared_store: bool, held: ExitStack, say: Callable[[str], None]
+) -> Sequence[RayLine]:
+    """Join the cluster, and start one worker on each of its nodes, or `workers` spread over them.
+
+    Args:
+        workers: how many; ``None``: as many as there are nodes with a processor for Ray.
+        concurrency: attempts in flight in all; there are never more workers.
+        shared_store: whether the store can be reached from other machines.
+        held: where the leaving is put.
+        say: told of workers that do not start.
+
+    Raises:
+        UserError: no cluster runs, or one of several nodes and a store in a file.
+        StopRun: no worker could be started.
+    """
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    _join(held)
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+    if not nodes:
+        raise UserError("The Ray cluster has no node with a processor for workers. Start one: `ray start --address=…`.")
+    chosen = list(itertools.islice(itertools.cycle(nodes), min(workers or len(nodes), concurrency)))
+    here = ray.get_runtime_context().get_node_id()
+    if not shared_store and any(node["NodeID"] != here for node in chosen):
+        raise UserError(
+            f"The Ray cluster has {len(nodes)} nodes, and the store is a file on this machine. Set RAGROUNDS_STORE to "
+            "a PostgreSQL database that all nodes reach: postgresql://USER@HOST/DATABASE."
+        )
+    lines = []
+    for number, node in enumerate(chosen, 1):
+        strategy = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        seat = ray.remote(Seat).options(num_cpus=1, max_restarts=0, scheduling_strategy=strategy).remote()
+        lines.append(RayLine(seat, f"worker {number} on node {node['NodeManagerAddress']}"))
+    started = await asyncio.gather(*(line.begin() for line in lines))
+    for line, runs in zip(lines, started, strict=True):
+        if not runs:
+            say(f"{line.name} {await line.end()}.")
+    if not any(started):
+        raise StopRun("No worker could be started on the Ray cluster.")
+    return [line for line, runs in zip(lines, started, strict=True) if runs]
+
+
+def _join(held: ExitStack) -> None:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray
+
+    if ray.is_initialized():  # for the pilot's questions
+        return
+    from ray.exceptions import RayError
+
+    try:
+        _reach(os.environ.get("RAY_ADDRESS", ""))
+        ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
+    except (OSError, ValueError, RuntimeError, RayError) as error:
+        why = str(error).strip().partition("\n")[0]
+        raise UserError(
+            f"Cannot join a Ray cluster: {why}. Start one with `ray start --head`, or name one by RAY_ADDRESS; "
+            "RAY_AUTH_MODE must be set alike on every part. Processes on this machine need no cluster: --workers N."
+        ) from error
+    # Ray prints what it thinks of lost nodes, pages of it, on standard output, which is for results.
+    nowhere = held.enter_context(Path(os.devnull).open("w"))  # noqa: SIM115 - `held` closes it
+    held.enter_context(contextlib.redirect_stdout(nowhere))
+    held.callback(ray.shutdown)
+
+
+def _reach(address: str) -> None:
+    """Knock at ``HOST:PORT``: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _KNOCK).close()
+        except OSError as error:
+            raise OSError(f"nothing answers at RAY_ADDRESS {address} ({error.strerror or error})") from error
+
+
+def _said(error: Exception) -> str:
+    from ray.exceptions import RayActorError
+
+    if isinstance(error, RayActorError):
+        return "was lost with its node, or cannot be reached"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"was lost: {lines[-1] if lines else type(error).__name__}"

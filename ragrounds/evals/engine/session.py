@@ -1,0 +1,272 @@
+"""One attempt's hands: what a graph's nodes ask models and tools through (contract: Context).
+
+It keeps the attempt's caps, numbers the occurrences of equal calls, hands every call to the journal, and writes down
+what happened as events.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from ragrounds.contracts import (
+    Context,
+    Continuation,
+    Continuing,
+    Entry,
+    Journal,
+    Library,
+    MeanSearcher,
+    Model,
+    Prompts,
+    Request,
+    Searcher,
+    SearchRequest,
+    SearchResult,
+    Tool,
+)
+from ragrounds.errors import UserError
+from ragrounds.evals.engine.trail import AttemptEnded, Trail
+from ragrounds.models.faults import CallFailed
+from ragrounds.models.prices import Price, embedding_price
+from ragrounds.records import (
+    Fault,
+    Message,
+    Passage,
+    Query,
+    Question,
+    Reply,
+    Stem,
+    Usage,
+)
+from ragrounds.specs import Value
+from ragrounds.tools.using import USED
+
+_ANSWER = 1024
+"""Tokens left for the answer in a model's window where nothing else is set."""
+BLIND = frozenset({"querying", "reading"})
+"""Roles that write queries or read documents: under question-only retrieval they never see the options."""
+_TURN = 8
+"""Tokens that a chat template may add to a turn."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Session(Trail):
+    """One question × one agent × one epoch, while it runs."""
+
+    item: Question
+    epoch: int
+    parameters: Mapping[str, Value]
+    models: Mapping[str, Model]
+    """By role; the role ``model`` is always there and stands in for the others. What is asked in the role ``reading``
+    is for the model ``reader``; other roles have their model under their own name, where there is one."""
+    searcher: Searcher | None
+    prompts: Prompts
+    journal: Journal
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """The user's own, for what the searcher uses."""
+    question_only: bool = True
+    """Once the options have been read, nothing is searched and no query is written any more."""
+    payer: bytes = b""
+    """A mark of this attempt, which the calls that it pays for carry."""
+    gold: tuple[str, ...] | None = None
+    """Ids of the gold documents, for an oracle alone."""
+    _seen: Counter[bytes] = field(default_factory=Counter)
+    _passages: dict[str, Passage] = field(default_factory=dict)
+    _options_read: bool = False
+
+    @property
+    def question(self) -> Question:
+        """The whole question. Reading its options ends the attempt's searching: see `_check_blind`."""
+        self._options_read |= bool(self.item.options)
+        return self.item
+
+    @property
+    def stem(self) -> Stem:
+        return self.item.stem
+
+    @property
+    def seed(self) -> str:
+        return f"{self.item.id}#{self.epoch}"
+
+    @property
+    def continues(self) -> Continuation:
+        """How the answering model goes on with a text of its own."""
+        model = self._model("answering")
+        return model.continues if isinstance(model, Continuing) else "turns"
+
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        *,
+        role: str = "answering",
+        prefix: str = "",
+        stop: Sequence[str] = (),
+        max_tokens: int | None = None,
+        tools: Sequence[Tool] = (),
+        web_search: bool = False,
+    ) -> Reply:
+        """Ask the model of `role`.
+
+        Raises:
+            AttemptEnded: a cap is reached, the provider refused, or gave a response without choices.
+            CallFailed: no reply after all retries.
+        """
+        if role in BLIND:
+            self._check_blind(f"asked a model in the role {role!r}")
+        self.check_caps()
+        model = self._model(role)
+        request = Request(
+            messages=tuple(messages),
+            prefix=prefix,
+            stop=tuple(stop),
+            max_tokens=max_tokens,
+            tools=tuple(tools),
+            web_search=web_search,
+        )
+        bare = _digest("model", model.spec, request, self.epoch)
+        occurrence = self._seen[bare]
+        self._seen[bare] += 1
+        if occurrence:
+            request = msgspec.structs.replace(request, occurrence=occurrence)
+        key = _key(bare, occurrence)
+        entry = Entry(key=key, kind="model", actor=model.spec, request=request, payer=self.payer)
+        step, node = self._step()
+        faults: list[Fault] = []
+        at, start = time.time(), time.perf_counter()
+        try:
+            reply, cached = await self.journal.once(entry, lambda: model.complete(request, faults), Reply)
+        except CallFailed as error:
+            self._record(step, entry, node, role, at, start, faults=error.faults or tuple(faults), error=error.message)
+            raise
+        price = model.price(reply)
+        self._record(step, entry, node, role, at, start, cached, reply.usage, price, faults=tuple(faults))
+        self._add(reply.usage, price, cached)
+        if reply.finish == "content_filter":
+            raise AttemptEnded("refused", "the provider's content filter refused the request")
+        if reply.finish == "none":
+            raise AttemptEnded("failed", "the provider gave a response without choices")
+        self.last_reply = reply.text
+        return reply
+
+    async def search(self, query: Query, k: int) -> tuple[Passage, ...]:
+        """Search the agent's corpus. An empty query finds nothing and calls nothing."""
+        if self.searcher is None:
+            raise UserError("This agent searches, but no corpus was given. Name one with --corpus.")
+        self._check_blind("searched")
+        self.check_caps()
+        if not query.text.strip():
+            self.note("empty_query", "an empty query was not searched")
+            return ()
+        searcher = self.searcher
+        mean = query.dense if isinstance(searcher, MeanSearcher) else ()
+        request = SearchRequest(corpus=searcher.corpus, query=query.text, k=k, mean=mean)
+        entry = Entry(
+            key=_digest("search", searcher.spec, request).hex(), kind="search", actor=searcher.spec, request=request
+        )
+        step, node = self._step()
+        at, start = time.time(), time.perf_counter()
+
+        async def found() -> SearchResult:
+            with USED.listening() as used:
+                if mean and isinstance(searcher, MeanSearcher):
+                    passages = await searcher.search_mean(mean, k)
+                else:
+                    passages = await searcher.search(query.text, k)
+            return SearchResult(tuple(passages), tuple(used))
+
+        try:
+            result, cached = await self.journal.once(entry, found, SearchResult)
+        except CallFailed as error:
+            self._record(step, entry, node, "searching", at, start, faults=error.faults, error=error.message)
+            raise
+        ids = tuple(passage.id for passage in result.passages)
+        price = self._price(result)
+        self._record(step, entry, node, "searching", at, start, cached, price=price, passages=ids)
+        self._add(Usage(), price, cached)
+        self._passages.update({passage.id: passage for passage in result.passages})
+        return result.passages
+
+    def passage(self, id: str) -> Passage:
+        """A passage that a search of this attempt returned."""
+        return self._passages[id]
+
+    def gold_passages(self) -> tuple[Passage, ...]:
+        """The passages of the gold documents that the corpus holds; the others are noted."""
+        if self.gold is None:
+            raise UserError("Only an agent whose file says `oracle = true` may see gold documents.")
+        if not isinstance(self.searcher, Library):
+            raise UserError("An oracle needs a corpus that can give its documents. Name one with --corpus.")
+        found: list[Passage] = []
+        for id in self.gold:
+            passages = self.searcher.document(id)
+            if not passages:
+                self.note("gold_missing", f"the corpus does not hold the gold document {id}")
+            found += passages
+        self._passages.update({passage.id: passage for passage in found})
+        return tuple(found)
+
+    def asking(self, stem: Stem, *, role: str = "answering", **parameters: Value) -> Context:
+        """The same attempt with another question and other parameters."""
+        from ragrounds.evals.engine.inner import InnerContext
+
+        return InnerContext(self, stem=stem, parameters=parameters, prompts=self.prompts, role=role)
+
+    async def answer_of(self, agent: str) -> str:
+        """The final answer of another agent to this question's stem, as a part of this attempt."""
+        from ragrounds.evals.engine.inner import answer_of
+
+        return await answer_of(self, agent)
+
+    def room(self, messages: Sequence[Message], *, role: str = "answering") -> int | None:
+        """Tokens left beside `messages` and the answer; ``None``: the model's window is not known."""
+        model = self._model(role)
+        if model.window is None:
+            return None
+        used = sum(model.count(message.content) + _TURN for message in messages)
+        return max(0, model.window - used - _ANSWER)
+
+    def count(self, text: str, *, role: str = "answering") -> int:
+        """Tokens of a text."""
+        return self._model(role).count(text)
+
+    def cut(self, text: str, tokens: int, *, role: str = "answering") -> str:
+        """The longest beginning of a text that has at most `tokens` tokens."""
+        return self._model(role).cut(text, tokens)
+
+    def _price(self, result: SearchResult) -> float | None:
+        """Dollars of a search; ``None``: not known."""
+        total: float | None = 0.0
+        for used in result.used:
+            price = embedding_price(used.model, used.tokens, self.prices, hosted=used.hosted)
+            total = None if total is None or price is None else total + price
+        return total
+
+    def _model(self, role: str) -> Model:
+        return self.models.get("reader" if role == "reading" else role) or self.models["model"]
+
+    def _check_blind(self, deed: str) -> None:
+        """Question-only retrieval (MIRAGE, Section 3.1), kept by order: what follows the options may come from them."""
+        if self.question_only and self._options_read:
+            raise UserError(
+                f"The node {self._step()[1]!r} {deed} after the question's options had been read; under question-only "
+                "retrieval only the answering node may read them (use `context.stem`). An agent that is meant to "
+                "search with the options says `question_only = false` in its file."
+            )
+
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def _digest(*parts: Any) -> bytes:
+    return hashlib.sha256(_encoder.encode(parts)).digest()
+
+
+def _key(bare: bytes, occurrence: int) -> str:
+    return (_digest(bare, occurrence) if occurrence else bare).hex()

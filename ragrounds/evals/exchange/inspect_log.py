@@ -1,0 +1,211 @@
+"""Inspect's log format (``.eval``): `inspect view` shows our runs, `inspect_ai.analysis` makes data frames of them.
+
+A sample holds the last exchange with the answering model as its messages, every model call as an event inside the span
+of its step, and our scores by protocol. What Inspect has no place for stands in `metadata`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ragrounds import __version__
+from ragrounds.evals.exchange.extras import need
+from ragrounds.evals.exchange.hiding import Hider
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
+from ragrounds.evals.store.tree import steps as steps_of
+from ragrounds.records import Run, Usage
+
+_STOPS = {"length": "max_tokens", "content_filter": "content_filter", "tool_calls": "tool_calls", "stop": "stop"}
+
+
+class InspectWriter:
+    """Builds and writes logs. Needs the extra ``inspect``."""
+
+    def __init__(self) -> None:
+        self._log = need("inspect_ai.log", "Inspect logs", "inspect")
+        self._model = need("inspect_ai.model", "Inspect logs", "inspect")
+        self._event = need("inspect_ai.event", "Inspect logs", "inspect")
+        self._score = need("inspect_ai.scorer", "Inspect logs", "inspect").Score
+        self._hide = Hider()
+
+    def write(self, store: Store, run: Run, path: Path) -> int:
+        """Write one run; returns the number of samples. All samples are held in memory while the log is written."""
+        samples = [self._sample(trace) for trace in every_trace(store, run)]
+        protocols = list(dict.fromkeys(score.protocol for score in store.scores(run)))
+        log = self._log
+        models = run.identity.get("models") or {}
+        model = self._hide(str(models.get("model") or run.identity.get("model") or "unknown"))
+        spec = log.EvalSpec(
+            eval_id=run.id,
+            run_id=run.fingerprint,
+            task_id=run.id,
+            created=_time(run.created).isoformat(),
+            task=run.benchmark,
+            task_version=run.questions[:16],
+            solver=self._hide(run.agent),
+            dataset=log.EvalDataset(
+                name=run.benchmark,
+                samples=run.count,
+                sample_ids=[question.id for question in store.questions(run)[0]],
+                shuffled=False,
+            ),
+            model=model,
+            config=log.EvalConfig(epochs=run.epochs),
+            packages={"ragrounds": __version__},
+            metadata={"agent": self._hide(run.agent), "fingerprint": run.fingerprint, "origin": run.origin},
+        )
+        complete = len(samples) == run.count * run.epochs
+        log.write_eval_log(
+            log.EvalLog(
+                status="success" if complete else "cancelled",
+                eval=spec,
+                results=log.EvalResults(
+                    total_samples=run.count * run.epochs,
+                    completed_samples=sum(sample.error is None for sample in samples),
+                    scores=[self._mean(protocol, samples) for protocol in protocols],
+                ),
+                samples=samples,
+            ),
+            str(path),
+            format="eval",
+        )
+        return len(samples)
+
+    def _mean(self, protocol: str, samples: Sequence[Any]) -> Any:
+        known = [sample.scores[protocol].value for sample in samples if protocol in (sample.scores or {})]
+        numbers = [value for value in known if isinstance(value, int | float)]
+        mean = sum(numbers) / len(numbers) if numbers else 0.0
+        return self._log.EvalScore(
+            name=protocol,
+            scorer=protocol,
+            scored_samples=len(numbers),
+            unscored_samples=len(samples) - len(numbers),
+            metrics={"mean": self._log.EvalMetric(name="mean", value=mean)} if numbers else {},
+        )
+
+    def _sample(self, trace: Trace) -> Any:
+        question, attempt, hide = trace.question, trace.attempt, self._hide
+        last = next(
+            (call for step in reversed(trace.steps) for call in reversed(step.calls) if call.asked is not None), None
+        )
+        failed = attempt.status in ("failed", "refused", "not_run")
+        reason = hide(attempt.reason or attempt.status)
+        start = attempt.at or trace.run.created
+        output = self._model.ModelOutput.from_content(hide(last.call.actor if last else "unknown"), hide(attempt.text))
+        return self._log.EvalSample(
+            id=question.id,
+            epoch=attempt.epoch + 1,
+            input=question.text,
+            choices=list(question.options.values()) or None,
+            target=trace.gold.answer,
+            messages=self._messages(last) if last else [],
+            output=output,
+            scores={
+                score.protocol: self._score(
+                    value=score.value,
+                    answer=score.prediction,
+                    explanation=score.reason,
+                    metadata={"reading": score.reading},
+                )
+                for score in trace.scores
+                if score.value is not None
+            },
+            metadata={
+                "dataset": question.benchmark,
+                "subject": question.group,
+                "status": attempt.status,
+                "labels": list(question.options),
+                "documents": list(trace.gold.documents),
+                "spent": attempt.spent,
+                "cold": attempt.cold,
+            },
+            events=self._events(trace, start),
+            model_usage={} if attempt.usage is None else {output.model: self._usage(attempt.usage, attempt.cold)},
+            started_at=_time(start).isoformat(),
+            completed_at=_time(start + attempt.seconds).isoformat(),
+            total_time=attempt.seconds,
+            working_time=attempt.seconds,
+            uuid=f"{trace.run.id}/{question.id}/{attempt.epoch}",
+            error=self._log.EvalError(message=reason, traceback="", traceback_ansi="") if failed else None,
+        )
+
+    def _messages(self, call: TracedCall) -> list[Any]:
+        kinds = {
+            "system": self._model.ChatMessageSystem,
+            "user": self._model.ChatMessageUser,
+            "assistant": self._model.ChatMessageAssistant,
+            "tool": self._model.ChatMessageTool,
+        }
+        made = [kinds[m.role](content=self._hide(m.content)) for m in (call.asked.messages if call.asked else ())]
+        if call.reply is not None:
+            made.append(kinds["assistant"](content=self._hide(call.reply.text)))
+        return made
+
+    def _events(self, trace: Trace, start: float) -> list[Any]:
+        events: list[Any] = []
+        for place, (step, traced) in enumerate(zip(steps_of(trace.attempt.events), trace.steps, strict=True)):
+            at, id = step.at or start, f"step-{place}"
+            events.append(
+                self._event.SpanBeginEvent(
+                    timestamp=_time(at), id=id, span_id=id, type="solver", name=step.node or "none"
+                )
+            )
+            events += [self._call(call, at, id) for call in traced.calls]
+            end = _time(at + (step.seconds or 0.0))
+            events.append(self._event.SpanEndEvent(timestamp=end, id=id, span_id=id))
+        return events
+
+    def _call(self, traced: TracedCall, at: float, span: str) -> Any:
+        call, hide = traced.call, self._hide
+        when = _time(call.at or at)
+        if call.kind == "model":
+            text = hide(traced.reply.text) if traced.reply else ""
+            stop = _STOPS.get(traced.reply.finish, "unknown") if traced.reply else "unknown"
+            output = self._model.ModelOutput.from_content(hide(call.actor), text, stop_reason=stop)
+            output.usage = None if call.usage is None else self._usage(call.usage, call.cold)
+            output.time = call.seconds
+            return self._event.ModelEvent(
+                timestamp=when,
+                span_id=span,
+                model=hide(call.actor),
+                role=call.role,
+                input=self._messages(TracedCall(call, asked=traced.asked)),
+                tools=[],
+                tool_choice="none",
+                config=self._model.GenerateConfig(),
+                output=output,
+                retries=len(call.faults),
+                error=hide(call.error) or None,
+                working_time=call.seconds,
+            )
+        data: dict[str, Any] = {
+            "kind": call.kind,
+            "actor": hide(call.actor),
+            "query": hide(traced.searched.query) if traced.searched else None,
+            "seconds": call.seconds,
+            "error": hide(call.error) or None,
+            "found": [
+                {"rank": one.rank, "id": one.id, "document": one.document, "score": one.score, "title": one.title,
+                 "text": hide(one.text)}
+                for one in traced.passages
+            ],
+        }  # fmt: skip
+        return self._event.InfoEvent(timestamp=when, span_id=span, source="ragrounds", data=data)
+
+    def _usage(self, usage: Usage, cost: float | None) -> Any:
+        return self._model.ModelUsage(
+            input_tokens=usage.input,
+            output_tokens=usage.output,
+            total_tokens=usage.input + usage.output,
+            input_tokens_cache_read=usage.cached,
+            reasoning_tokens=usage.reasoning,
+            total_cost=cost,
+        )
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,41 @@
+"""JSON Lines: one object an attempt, with its question, gold, scores, steps, requests and replies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from ragrounds.evals.exchange.hiding import Hider
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import Trace, every_trace
+from ragrounds.records import Run
+
+
+def json_lines(store: Store, runs: Sequence[Run]) -> Iterator[bytes]:
+    """The attempts of the runs, one line each."""
+    hide = Hider()
+    for run in runs:
+        for trace in every_trace(store, run):
+            line = msgspec.json.encode(_flat(trace))
+            yield hide(line.decode("utf-8")).encode("utf-8") + b"\n"
+
+
+def _flat(trace: Trace) -> dict[str, object]:
+    """A trace with its run named; the events stand as steps, not twice."""
+    attempt = {
+        name: value
+        for name, value in msgspec.structs.asdict(trace.attempt).items()
+        if name not in ("events", "run", "question_id", "epoch")
+    }
+    return {
+        "run": trace.run.id,
+        "agent": trace.run.agent,
+        "fingerprint": trace.run.fingerprint,
+        "epoch": trace.attempt.epoch,
+        "question": trace.question,
+        "gold": trace.gold,
+        "attempt": attempt,
+        "scores": trace.scores,
+        "steps": trace.steps,
+    }

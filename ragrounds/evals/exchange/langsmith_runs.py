@@ -1,0 +1,138 @@
+"""Traces sent to LangSmith. Only ever called by `ragrounds export langsmith --upload`: no variable of the environment
+makes anything be sent."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from ragrounds.errors import UserError
+from ragrounds.evals.exchange.extras import need
+from ragrounds.evals.exchange.hiding import Hider
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
+from ragrounds.evals.store.tree import steps as steps_of
+from ragrounds.records import Run
+
+_AT_ONCE = 200
+"""Runs (in LangSmith's sense: nodes of a trace) in one request."""
+_SPACE = uuid.UUID("7b0b8a1e-5f1c-5d0a-9a53-6d2f6f0e9a11")
+_KINDS = {"model": "llm", "search": "retriever", "tool": "tool"}
+
+
+def upload(store: Store, runs: Sequence[Run], *, url: str, key: str, project: str) -> int:
+    """Send the traces of some runs; returns how many nodes were sent. Ids are derived from the runs, so what is there
+    already is not doubled.
+
+    Raises:
+        UserError: the server cannot be reached or refuses.
+    """
+    langsmith = need("langsmith", "to LangSmith")
+    problems: list[Exception] = []
+    client = langsmith.Client(
+        api_url=url,
+        api_key=key,
+        auto_batch_tracing=False,
+        omit_traced_runtime_info=True,
+        tracing_sampling_rate=1.0,
+        tracing_error_callback=problems.append,
+    )
+    hide, sent, waiting = Hider(), 0, list[dict[str, Any]]()
+    for run in runs:
+        for trace in every_trace(store, run):
+            nodes = [{**node, "session_name": project} for node in _nodes(trace)]
+            waiting += msgspec.json.decode(hide(msgspec.json.encode(nodes).decode("utf-8")))
+            if len(waiting) >= _AT_ONCE:
+                sent += _send(client, waiting, problems, url)
+                waiting = []
+    return sent + _send(client, waiting, problems, url)
+
+
+def _send(client: Any, nodes: list[dict[str, Any]], problems: list[Exception], url: str) -> int:
+    if nodes:
+        try:
+            client.batch_ingest_runs(create=nodes)
+        except Exception as error:  # the library raises what its transport raised
+            problems.append(error)
+    if problems:
+        raise UserError(f"LangSmith at {url} did not take the traces: {' '.join(str(problems[0]).split())[:300]}")
+    return len(nodes)
+
+
+def _nodes(trace: Trace) -> Iterator[dict[str, Any]]:
+    attempt, run = trace.attempt, trace.run
+    key = f"{run.id}\0{trace.question.id}\0{attempt.epoch}"
+    start = attempt.at or run.created
+    root = _node(key, (), start, start + attempt.seconds, run.agent, "chain")
+    yield root | {
+        "inputs": {"question": trace.question.text, "options": trace.question.options},
+        "outputs": {"answer": attempt.text},
+        "error": (attempt.reason or attempt.status) if attempt.status in ("failed", "refused") else None,
+        "extra": {
+            "metadata": {
+                "run": run.id,
+                "question_id": trace.question.id,
+                "status": attempt.status,
+                "cold": attempt.cold,
+                **{f"{score.protocol}.score": score.value for score in trace.scores},
+            }
+        },
+    }
+    for place, (step, traced) in enumerate(zip(steps_of(attempt.events), trace.steps, strict=True)):
+        begun = step.at or start
+        made = _node(key, (place,), begun, begun + (step.seconds or 0.0), step.node or "none", "chain", root)
+        yield made | {"inputs": {}, "outputs": dict(step.changes), "error": step.error or None}
+        for number, call in enumerate(traced.calls):
+            at = call.call.at or begun
+            kind = _KINDS.get(call.call.kind, "chain")
+            child = _node(key, (place, number), at, at + call.call.seconds, call.call.actor, kind, made)
+            yield child | _said(call)
+
+
+def _node(
+    key: str, place: tuple[int, ...], start: float, end: float, name: str, kind: str, parent: Any = None
+) -> dict[str, Any]:
+    id = str(uuid.uuid5(_SPACE, f"{key}\0{place}"))
+    own = f"{_time(start):%Y%m%dT%H%M%S%fZ}{id}"
+    return {
+        "id": id,
+        "trace_id": parent["trace_id"] if parent else id,
+        "parent_run_id": parent["id"] if parent else None,
+        "dotted_order": f"{parent['dotted_order']}.{own}" if parent else own,
+        "name": name,
+        "run_type": kind,
+        "start_time": _time(start).isoformat(),
+        "end_time": _time(end).isoformat(),
+    }
+
+
+def _said(traced: TracedCall) -> dict[str, Any]:
+    call = traced.call
+    inputs: dict[str, Any] = {}
+    outputs: dict[str, Any] = {}
+    if traced.asked is not None:
+        inputs["messages"] = [{"role": m.role, "content": m.content} for m in traced.asked.messages]
+    if traced.searched is not None:
+        inputs["query"] = traced.searched.query
+        outputs["documents"] = [
+            {"page_content": p.text, "type": "Document", "metadata": {"id": p.id, "title": p.title, "score": p.score}}
+            for p in traced.passages
+        ]
+    if traced.reply is not None:
+        outputs["messages"] = [{"role": "assistant", "content": traced.reply.text}]
+    if call.usage is not None:
+        total = call.usage.input + call.usage.output
+        outputs["usage_metadata"] = {
+            "input_tokens": call.usage.input,
+            "output_tokens": call.usage.output,
+            "total_tokens": total,
+        }
+    return {"inputs": inputs, "outputs": outputs, "error": call.error or None}
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

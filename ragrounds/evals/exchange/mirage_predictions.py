@@ -1,0 +1,177 @@
+"""The MIRAGE authors' predictions: their folder of per-question files, or one JSON-lines file of the same replies.
+
+The folder is ``prediction/DATASET/SETTING/MODEL…/{test,dev}_QID.json``, each file a list of replies. A line of the
+other form is ``{"dataset", "id", "setting", "model", "raw": [reply, …]}``, plain or gzip.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks import Benchmark
+from ragrounds.evals.engine.planning import fingerprint
+from ragrounds.evals.store.store import new_run_id, now
+from ragrounds.records import Attempt, Call, Called, Entered, Left, Run
+from ragrounds.specs import Spec
+
+_SPLITS = ("test", "dev", "train", "validation")
+
+
+class Prediction(Struct, frozen=True):
+    """One question's replies under one setting."""
+
+    dataset: str
+    id: str
+    setting: str
+    model: str
+    raw: list[str]
+    """Replies in the order they were drawn; only the first counts. Empty: the call failed."""
+
+
+class Imported(Struct, frozen=True):
+    """One run made of predictions, and what did not fit."""
+
+    run: Run
+    attempts: tuple[Attempt, ...]
+    missing: int
+    """Questions without a prediction: attempts that were not run."""
+
+
+def read_predictions(path: Path) -> Iterator[Prediction]:
+    """Every prediction under `path`.
+
+    Raises:
+        UserError: nothing there, or a file that does not have one of the two forms; names the file and the line.
+    """
+    if path.is_dir():
+        yield from _folder(path)
+    elif path.is_file():
+        yield from _lines(path)
+    else:
+        raise UserError(f"There is no file or folder {path}.")
+
+
+def as_runs(predictions: Iterator[Prediction], benchmark: Benchmark, taken: list[str]) -> list[Imported]:
+    """One run for each setting and model in the predictions.
+
+    Raises:
+        UserError: a prediction for a question that the benchmark lacks, two for the same question, or none at all.
+    """
+    grouped: dict[tuple[str, str], dict[str, Prediction]] = {}
+    for prediction in predictions:
+        id = f"{prediction.dataset}/{prediction.id}"
+        group = grouped.setdefault((prediction.setting, prediction.model), {})
+        if id not in benchmark.golds:
+            raise UserError(
+                f"The prediction for {id!r} ({prediction.setting}) answers no question of {benchmark.name}. "
+                "Is it the benchmark these predictions were made on?"
+            )
+        if id in group:
+            raise UserError(f"There are two predictions for {id!r} under {prediction.setting}, {prediction.model}.")
+        group[id] = prediction
+    if not grouped:
+        raise UserError("There is no prediction in what was given. Expected the authors' folder, or JSON lines.")
+    runs: list[Imported] = []
+    for (setting, model), found in sorted(grouped.items()):
+        imported = _as_run(setting, model, found, benchmark, [*taken, *(one.run.id for one in runs)])
+        runs.append(imported)
+    return runs
+
+
+def _as_run(setting: str, model: str, found: dict[str, Prediction], benchmark: Benchmark, taken: list[str]) -> Imported:
+    agent = str(Spec("mirage_predictions", {"setting": setting, "model": model}))
+    identity = {
+        "imported": "mirage-predictions",
+        "setting": setting,
+        "model": model,
+        "benchmark": benchmark.name,
+        "questions": benchmark.version,
+        "content": fingerprint({id: prediction.raw for id, prediction in sorted(found.items())}),
+        "epochs": 1,
+    }
+    print_ = fingerprint(identity)
+    run = Run(
+        id=new_run_id(f"{model}-{setting}".rpartition("/")[2], print_, taken),
+        agent=agent,
+        benchmark=benchmark.name,
+        questions=benchmark.version,
+        count=len(benchmark),
+        epochs=1,
+        fingerprint=print_,
+        identity=identity,
+        created=now(),
+        origin="imported",
+    )
+    attempts = tuple(_attempt(run, question.id, found.get(question.id)) for question in benchmark.questions)
+    return Imported(run, attempts, len(benchmark) - len(found))
+
+
+def _attempt(run: Run, question_id: str, prediction: Prediction | None) -> Attempt:
+    if prediction is None:
+        return Attempt(
+            run=run.id,
+            question_id=question_id,
+            epoch=0,
+            status="not_run",
+            text="",
+            reason="no prediction was given for this question",
+            usage=None,
+            spent=None,
+            cold=None,
+        )
+    text = prediction.raw[0] if prediction.raw else ""
+    call = Call(key="", kind="model", role="answering", node="imported", actor=prediction.model, at=0.0, seconds=0.0)
+    return Attempt(
+        run=run.id,
+        question_id=question_id,
+        epoch=0,
+        status="completed" if prediction.raw else "failed",
+        text=text,
+        reason="" if prediction.raw else "the list of replies is empty",
+        usage=None,
+        spent=None,
+        cold=None,
+        calls=1,
+        events=(
+            Entered(step=0, node="imported", at=0.0),
+            Called(step=0, call=call),
+            Left(step=0, seconds=0.0, changes={"answer": text} if prediction.raw else {}),
+        ),
+    )
+
+
+def _lines(path: Path) -> Iterator[Prediction]:
+    decoder = msgspec.json.Decoder(Prediction)
+    number = 0
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
+            for line in lines:
+                number += 1
+                if line.strip():
+                    yield decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"{path}, line {number}: {error}. Expected JSON with dataset, id, setting, model and raw (a list)."
+        ) from error
+    except (OSError, EOFError) as error:
+        raise UserError(f"{path}, after line {number}: {error}. Is the file complete?") from error
+
+
+def _folder(root: Path) -> Iterator[Prediction]:
+    base = root / "prediction" if (root / "prediction").is_dir() else root
+    for file in sorted(base.rglob("*.json")):
+        split, underscore, id = file.stem.partition("_")
+        parts = file.relative_to(base).parts
+        if not underscore or split not in _SPLITS or len(parts) < 4:
+            continue
+        try:
+            raw = msgspec.json.decode(file.read_bytes(), type=list[str])
+        except (msgspec.DecodeError, OSError) as error:
+            raise UserError(f"{file}: {error}. Expected a list of replies.") from error
+        yield Prediction(dataset=parts[0], id=id, setting=parts[1], model="/".join(parts[2:-1]), raw=raw)

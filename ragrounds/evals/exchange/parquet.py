@@ -1,0 +1,99 @@
+"""Parquet: one row an attempt, scores as columns by protocol. For data frames; steps and prompts are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragrounds.evals.exchange.extras import need
+from ragrounds.evals.exchange.hiding import Hider
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.tree import path as nodes_of
+from ragrounds.records import Run, Score
+
+_ROWS = 2_000
+"""Rows of a row group, and of what is held in memory."""
+
+
+def write_parquet(store: Store, runs: Sequence[Run], path: Path) -> int:
+    """Write the attempts of the runs; returns how many.
+
+    Raises:
+        UserError: pyarrow is not installed.
+    """
+    arrow = need("pyarrow", "Parquet")
+    parquet = need("pyarrow.parquet", "Parquet")
+    scores = {run.id: _scores(store.scores(run)) for run in runs}
+    protocols = sorted({protocol for found in scores.values() for known in found.values() for protocol in known})
+    text, whole, real = arrow.string(), arrow.int64(), arrow.float64()
+    fields = [(name, text) for name in ("run", "agent", "benchmark", "question_id", "dataset", "subject", "cluster")]
+    fields += [("epoch", whole), ("status", text), ("reason", text), ("text", text), ("gold", text)]
+    fields += [(name, whole) for name in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")]
+    fields += [(name, real) for name in ("spent", "cold", "seconds")]
+    fields += [("calls", whole), ("nodes", arrow.list_(text))]
+    for protocol in protocols:
+        fields += [(f"{protocol}_score", real), (f"{protocol}_reading", text), (f"{protocol}_prediction", text)]
+    schema = arrow.schema(fields, metadata={"made by": "ragrounds"})
+    written = 0
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        for rows in _batches(store, runs, scores, protocols):
+            writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
+            written += len(rows)
+    return written
+
+
+def _scores(scores: Sequence[Score]) -> dict[tuple[str, int], dict[str, Score]]:
+    found: dict[tuple[str, int], dict[str, Score]] = {}
+    for score in scores:
+        found.setdefault((score.question_id, score.epoch), {})[score.protocol] = score
+    return found
+
+
+def _batches(
+    store: Store,
+    runs: Sequence[Run],
+    scores: dict[str, dict[tuple[str, int], dict[str, Score]]],
+    protocols: Sequence[str],
+) -> Iterator[list[dict[str, Any]]]:
+    hide, batch = Hider(), list[dict[str, Any]]()
+    for run in runs:
+        questions, golds = store.questions(run)
+        by_id = {question.id: question for question in questions}
+        for attempt in store.attempts(run):
+            question, usage = by_id[attempt.question_id], attempt.usage
+            row: dict[str, Any] = {
+                "run": run.id,
+                "agent": hide(run.agent),
+                "benchmark": run.benchmark,
+                "question_id": question.id,
+                "dataset": question.benchmark,
+                "subject": question.group,
+                "cluster": question.cluster,
+                "epoch": attempt.epoch,
+                "status": attempt.status,
+                "reason": hide(attempt.reason),
+                "text": hide(attempt.text),
+                "gold": golds[question.id].answer,
+                "input_tokens": usage.input if usage else None,
+                "output_tokens": usage.output if usage else None,
+                "cached_tokens": usage.cached if usage else None,
+                "reasoning_tokens": usage.reasoning if usage else None,
+                "spent": attempt.spent,
+                "cold": attempt.cold,
+                "seconds": attempt.seconds if run.origin == "replayed" else None,
+                "calls": attempt.calls,
+                "nodes": nodes_of(attempt.events),
+            }
+            known = scores[run.id].get((question.id, attempt.epoch), {})
+            for protocol in protocols:
+                score = known.get(protocol)
+                row[f"{protocol}_score"] = score.value if score else None
+                row[f"{protocol}_reading"] = score.reading if score else None
+                row[f"{protocol}_prediction"] = score.prediction if score else None
+            batch.append(row)
+            if len(batch) >= _ROWS:
+                yield batch
+                batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,181 @@
+"""Traces as OpenTelemetry spans with the OpenInference conventions, as Phoenix and Langfuse show them.
+
+One trace an attempt: the attempt (AGENT), its steps (CHAIN), its calls (LLM, RETRIEVER, TOOL). Ids are hashes of run,
+question and epoch, so exporting again gives the same spans.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ragrounds.evals.exchange.extras import need
+from ragrounds.evals.exchange.hiding import Hider
+from ragrounds.evals.store.traces import Trace, TracedCall
+from ragrounds.evals.store.tree import steps as steps_of
+from ragrounds.records import Usage
+
+_KINDS = {"model": "LLM", "search": "RETRIEVER", "tool": "TOOL"}
+Attributes = dict[str, Any]
+
+
+class SpanBuilder:
+    """Builds spans. Needs the extra ``export``."""
+
+    def __init__(self) -> None:
+        self._hide = Hider()
+        self._sdk = need("opentelemetry.sdk.trace", "OpenTelemetry")
+        self._api = need("opentelemetry.trace", "OpenTelemetry")
+        conventions = need("openinference.semconv.trace", "OpenTelemetry")
+        self._names = conventions.SpanAttributes
+        self._message = conventions.MessageAttributes
+        self._document = conventions.DocumentAttributes
+        resources = need("opentelemetry.sdk.resources", "OpenTelemetry")
+        project = need("openinference.semconv.resource", "OpenTelemetry").ResourceAttributes.PROJECT_NAME
+        self._resources: dict[str, Any] = {}
+        self._resource: Callable[[str], Any] = lambda name: resources.Resource(
+            {"service.name": "ragrounds", project: name}
+        )
+        self._scope = need("opentelemetry.sdk.util.instrumentation", "OpenTelemetry").InstrumentationScope("ragrounds")
+
+    def spans(self, trace: Trace) -> Iterator[Any]:
+        """The spans of one attempt, the attempt itself first."""
+        attempt, run = trace.attempt, trace.run
+        key = (run.id, trace.question.id, str(attempt.epoch))
+        names = self._names
+        start = attempt.at or run.created
+        score = {f"{one.protocol}.score": one.value for one in trace.scores if one.value is not None}
+        metadata = {
+            "run": run.id,
+            "agent": run.agent,
+            "question_id": trace.question.id,
+            "dataset": trace.question.benchmark,
+            "subject": trace.question.group,
+            "epoch": attempt.epoch,
+            "status": attempt.status,
+            **score,
+        }
+        yield self._span(
+            key, (), None, run.agent, "AGENT", start, start + attempt.seconds,
+            {
+                names.INPUT_VALUE: _asked(trace),
+                names.OUTPUT_VALUE: attempt.text,
+                names.SESSION_ID: run.id,
+                names.METADATA: msgspec.json.encode(metadata).decode(),
+                **self._usage(attempt.usage, attempt.cold),
+            },
+            (attempt.reason or attempt.status) if attempt.status not in ("completed", "capped") else "",
+            run.id,
+        )  # fmt: skip
+        for place, (step, traced) in enumerate(zip(steps_of(attempt.events), trace.steps, strict=True)):
+            begun = step.at or start
+            ended = begun + step.seconds if step.seconds is not None else max(begun, start + attempt.seconds)
+            changes = msgspec.json.encode(step.changes).decode()
+            output = {names.OUTPUT_VALUE: changes, names.OUTPUT_MIME_TYPE: "application/json"} if step.changes else {}
+            yield self._span(
+                key, (place,), (), step.node or "outside of any node", "CHAIN", begun, ended, output, step.error, run.id
+            )
+            for number, call in enumerate(traced.calls):
+                at = call.call.at or begun
+                yield self._span(
+                    key, (place, number), (place,), f"{call.call.kind} {call.call.role}",
+                    _KINDS.get(call.call.kind, "CHAIN"), at, at + call.call.seconds, self._call(call),
+                    call.call.error, run.id,
+                )  # fmt: skip
+
+    def _span(
+        self,
+        key: tuple[str, ...],
+        place: tuple[int, ...],
+        parent: tuple[int, ...] | None,
+        name: str,
+        kind: str,
+        start: float,
+        end: float,
+        attributes: Attributes,
+        error: str,
+        run: str,
+    ) -> Any:
+        api = self._api
+        status = api.Status(api.StatusCode.ERROR, self._hide(error)) if error else api.Status(api.StatusCode.OK)
+        if run not in self._resources:
+            self._resources[run] = self._resource(run)
+        shown = {self._names.OPENINFERENCE_SPAN_KIND: kind}
+        for attribute, value in attributes.items():
+            if value is not None:
+                shown[attribute] = self._hide(value) if isinstance(value, str) else value
+        return self._sdk.ReadableSpan(
+            name=self._hide(name),
+            context=self._context(key, place),
+            parent=self._context(key, parent) if parent is not None else None,
+            resource=self._resources[run],
+            attributes=shown,
+            status=status,
+            start_time=_nano(start),
+            end_time=_nano(end),
+            instrumentation_scope=self._scope,
+        )
+
+    def _context(self, key: tuple[str, ...], place: tuple[int, ...]) -> Any:
+        trace = hashlib.sha256("\0".join(key).encode()).digest()
+        span = hashlib.sha256(trace + repr(place).encode()).digest()
+        return self._api.SpanContext(
+            trace_id=int.from_bytes(trace[:16], "big") or 1,
+            span_id=int.from_bytes(span[:8], "big") or 1,
+            is_remote=False,
+            trace_flags=self._api.TraceFlags(1),
+        )
+
+    def _call(self, traced: TracedCall) -> Attributes:
+        call, names = traced.call, self._names
+        found: Attributes = {names.METADATA: msgspec.json.encode({"cached": call.cached, "role": call.role}).decode()}
+        if call.kind == "model":
+            found[names.LLM_MODEL_NAME] = (traced.reply.model if traced.reply else "") or call.actor
+            found |= self._usage(call.usage, call.cold)
+            if traced.asked is not None:
+                for number, message in enumerate(traced.asked.messages):
+                    at = f"{names.LLM_INPUT_MESSAGES}.{number}."
+                    found[at + self._message.MESSAGE_ROLE] = message.role
+                    found[at + self._message.MESSAGE_CONTENT] = message.content
+                found[names.INPUT_VALUE] = traced.asked.messages[-1].content if traced.asked.messages else ""
+            if traced.reply is not None:
+                at = f"{names.LLM_OUTPUT_MESSAGES}.0."
+                found[at + self._message.MESSAGE_ROLE] = "assistant"
+                found[at + self._message.MESSAGE_CONTENT] = traced.reply.text
+                found[names.OUTPUT_VALUE] = traced.reply.text
+        if traced.searched is not None:
+            found[names.INPUT_VALUE] = traced.searched.query
+        for number, passage in enumerate(traced.passages):
+            at = f"{names.RETRIEVAL_DOCUMENTS}.{number}."
+            about = {"document": passage.document, "title": passage.title, "corpus": passage.corpus}
+            found[at + self._document.DOCUMENT_ID] = passage.id
+            found[at + self._document.DOCUMENT_SCORE] = float(passage.score)
+            found[at + self._document.DOCUMENT_CONTENT] = passage.text
+            found[at + self._document.DOCUMENT_METADATA] = msgspec.json.encode(about).decode()
+        return found
+
+    def _usage(self, usage: Usage | None, cost: float | None) -> Mapping[str, Any]:
+        names = self._names
+        spent = {} if cost is None else {names.LLM_COST_TOTAL: cost}
+        if usage is None:
+            return spent
+        return {
+            names.LLM_TOKEN_COUNT_PROMPT: usage.input,
+            names.LLM_TOKEN_COUNT_COMPLETION: usage.output,
+            names.LLM_TOKEN_COUNT_TOTAL: usage.input + usage.output,
+            names.LLM_TOKEN_COUNT_PROMPT_DETAILS_CACHE_READ: usage.cached,
+            names.LLM_TOKEN_COUNT_COMPLETION_DETAILS_REASONING: usage.reasoning,
+            **spent,
+        }
+
+
+def _asked(trace: Trace) -> str:
+    options = "\n".join(f"{label}. {text}" for label, text in trace.question.options.items())
+    return f"{trace.question.text}\n{options}".rstrip()
+
+
+def _nano(seconds: float) -> int:
+    return round(seconds * 1e9)

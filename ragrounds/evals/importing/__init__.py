@@ -1,1 +1,0 @@
-"""Existing outputs of other systems become runs, and are scored, compared and traced like our own."""

@@ -1,0 +1,107 @@
+"""People's labels from a CSV file, to set a judge against: one row an item, one column a rater."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from ragrounds.evals.benchmarks.reading import broken, shown
+from ragrounds.evals.benchmarks.spreadsheets import read_sheet
+from ragrounds.evals.stats.agreement import (
+    Agreement,
+    compare_with_human,
+    fleiss_kappa,
+    krippendorff_alpha,
+    majority,
+)
+
+ITEM = "item"
+TEXTS = ("question", "beside", "answer", "allowed")
+"""Columns of a sheet for labelling that are there to be read: the answer, and the text it is to be set against."""
+
+
+class HumanLabels(Struct, frozen=True, kw_only=True):
+    """Labels of one or several people."""
+
+    raters: tuple[str, ...]
+    items: dict[str, tuple[str | None, ...]]
+    """Item → label of each rater; ``None``: no label."""
+
+    @property
+    def gold(self) -> dict[str, str]:
+        """Item → the label that more than half of its raters gave; items without one are left out."""
+        chosen = {item: majority(labels) for item, labels in self.items.items()}
+        return {item: label for item, label in chosen.items() if label is not None}
+
+    @property
+    def alpha(self) -> float | None:
+        """Krippendorff's alpha of the people; ``None`` for a single one."""
+        return krippendorff_alpha(list(self.items.values())) if len(self.raters) > 1 else None
+
+    @property
+    def kappa(self) -> float | None:
+        """Fleiss' kappa of the people; ``None`` for a single one, or where labels are missing."""
+        whole = len(self.raters) > 1 and all(None not in labels for labels in self.items.values())
+        return fleiss_kappa(list(self.items.values())) if whole else None
+
+
+class JudgeAgreement(Struct, frozen=True, kw_only=True):
+    """A judge against the majority of people."""
+
+    judge: Agreement
+    unmatched: int
+    """Items labelled by people that the judge has no verdict on; they are in no figure."""
+    undecided: int
+    """Items without a majority among people."""
+    human_kappa: float | None
+    human_alpha: float | None
+
+
+def read_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> HumanLabels:
+    """Read labels; by default every column is a rater's, but `item` and the texts of a sheet for labelling. Labels are
+    taken without case and outer spaces; rows without any are left out.
+
+    Raises:
+        UserError: a broken file, a column that is not there, an item that stands twice.
+    """
+    rows = read_sheet(path, (item, *raters))
+    columns = list(rows[0][1]) if rows else []
+    chosen = tuple(raters) or tuple(name for name in columns if name != item and name not in TEXTS)
+    if rows and not chosen:
+        raise broken(path, "there is no column with labels beside the items", "line 1")
+    items: dict[str, tuple[str | None, ...]] = {}
+    for place, row in rows:
+        name = row[item]
+        if name in items:
+            raise broken(path, f"the item {shown(name)} stands twice", place)
+        items[name] = tuple(row[rater].strip().casefold() or None for rater in chosen)
+    items = {name: labels for name, labels in items.items() if any(labels)}
+    if not items:
+        raise broken(path, "it holds no labels")
+    return HumanLabels(raters=chosen, items=items)
+
+
+def answer_of(item: str) -> str:
+    """The question whose answer an item is of: statements of one answer are not independent."""
+    question, mark, number = item.rpartition("#")
+    return question if mark and number.isdigit() else item
+
+
+def agreement(verdicts: Mapping[str, str | None], labels: HumanLabels) -> JudgeAgreement:
+    """Set a judge's verdicts (item → label, ``None`` where it gave none) against the majority of people.
+
+    Raises:
+        ValueError: no item has both.
+    """
+    gold = labels.gold
+    items = [item for item in gold if item in verdicts]
+    given = [None if (verdict := verdicts[item]) is None else verdict.strip().casefold() for item in items]
+    return JudgeAgreement(
+        judge=compare_with_human(given, [gold[item] for item in items], [answer_of(item) for item in items]),
+        unmatched=len(gold) - len(items),
+        undecided=len(labels.items) - len(gold),
+        human_kappa=labels.kappa,
+        human_alpha=labels.alpha,
+    )

@@ -1,0 +1,108 @@
+"""What each judge said of a run, read again from the journal: a pure function of the store, and no model is asked.
+
+The store keeps scores by the last judge or panel, and the calls of all of them. The graders put the same questions
+to a journal that only replays; what a judge was never asked, or was asked in other words (by another version), has no
+verdict here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from ragrounds.contracts import Request
+from ragrounds.errors import StopRun
+from ragrounds.evals.judges.grade import Grade
+from ragrounds.evals.judges.kinds import Kind, Means
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.records import Attempt, Fault, Gold, Question, Reply, Run
+
+T = TypeVar("T")
+
+
+class _Absent:
+    """A judge that is known by name alone, and never asked."""
+
+    window = None
+
+    def __init__(self, spec: str) -> None:
+        self.spec = spec
+
+    async def complete(self, request: Request, faults: list[Fault]) -> Reply:
+        raise StopRun("a recorded judge is never asked")
+
+    def count(self, text: str) -> int:
+        return 0
+
+    def cut(self, text: str, tokens: int, /) -> str:
+        return text
+
+    def price(self, reply: Reply) -> float | None:
+        return None
+
+    async def close(self) -> None:
+        pass
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """One judge's verdicts on one epoch of a run."""
+
+    judge: str
+    verdicts: dict[str, str | None]
+    """Item → label; ``None``: it was asked, and gave none."""
+
+
+def recorded_verdicts(store: Store, run: Run, kind: Kind, epoch: int = 0) -> list[Said]:
+    """The verdicts of every judge that the journal holds replies of, of one epoch; judges without any are left out."""
+    named = store.judges(run) if kind.labels else []
+    if not named:
+        return []
+    questions, golds = store.questions(run)
+    fitting = {question.id: question for question in questions if kind.fits(question, golds[question.id])}
+    attempts = [each for each in store.attempts(run) if each.epoch == epoch and each.question_id in fitting]
+    journal = StoreJournal(store, "replay")
+    try:
+        made = [
+            Said(judge=name, verdicts=_said(store, kind, name, attempts, fitting, golds, journal)) for name in named
+        ]
+    finally:
+        journal.close()
+    return [said for said in made if said.verdicts]
+
+
+def _said(
+    store: Store,
+    kind: Kind,
+    judge: str,
+    attempts: list[Attempt],
+    questions: Mapping[str, Question],
+    golds: Mapping[str, Gold],
+    journal: StoreJournal,
+) -> dict[str, str | None]:
+    grader, prompts, absent = kind.grader(Means(store=store)), PromptFolder(), _Absent(judge)
+    said: dict[str, str | None] = {}
+    for attempt in attempts:
+        question, gold = questions[attempt.question_id], golds[attempt.question_id]
+        try:
+            grade: Grade = _finished(grader.grade(attempt, question, gold, absent, journal, prompts))
+        except StopRun:
+            continue
+        items = list(kind.beside(gold))
+        if len(items) == len(grade.verdicts):
+            said |= {item: verdict.outcome or None for item, verdict in zip(items, grade.verdicts, strict=True)}
+    return said
+
+
+def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits for nothing, as a replay from the journal does: it needs no event loop."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    work.close()
+    raise RuntimeError("a replay waited for something")

@@ -1,1 +1,0 @@
-"""Asking a model for a verdict: the prompt, what it must answer, reading that, asking again."""

@@ -1,0 +1,65 @@
+"""Long answers against a reference text: protocol ``rouge-l``. A secondary figure: it measures wording, not truth.
+
+ROUGE-L (Lin 2004) is the F1 of the longest common subsequence of words; in scripts without spaces every character is
+a word.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from ragrounds.evals.scorers.long import read_long
+from ragrounds.records import Attempt, Gold, Question, Score
+
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
+_LONGEST = 4_000
+"""Words of a text that are compared; the time grows with the product of both lengths."""
+
+
+class Overlap(Struct, frozen=True):
+    """Scores a long answer by its overlap with the reference; no value where there is no reference."""
+
+    protocol: str = "rouge-l"
+
+    def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
+        """0.0 to 1.0; an attempt without text overlaps with nothing."""
+        read = read_long(attempt)
+        missing = attempt.status == "not_run" or not gold.answer.strip()
+        return Score(
+            question_id=attempt.question_id,
+            epoch=attempt.epoch,
+            protocol=self.protocol,
+            value=None if missing else rouge_l(attempt.text, gold.answer),
+            reading=read.reading,
+            reason="the question has no reference answer" if not gold.answer.strip() else read.reason,
+        )
+
+
+def words(text: str) -> list[str]:
+    """A text's words without case and punctuation; characters of Chinese and Japanese one by one."""
+    return _WORD.findall(text.casefold())[:_LONGEST]
+
+
+def rouge_l(answer: str, reference: str) -> float:
+    """ROUGE-L F1 of two texts, 0.0 where either has no words."""
+    given, wanted = words(answer), words(reference)
+    common = _longest_common(given, wanted)
+    return 2 * common / (len(given) + len(wanted)) if common else 0.0
+
+
+def _longest_common(one: list[str], other: list[str]) -> int:
+    """Length of the longest common subsequence, by bit vectors (Hyyrö 2004): one big integer holds a row."""
+    places: dict[str, int] = {}
+    for index, word in enumerate(one):
+        places[word] = places.get(word, 0) | 1 << index
+    full = (1 << len(one)) - 1
+    row = full
+    for word in other:
+        match = row & places.get(word, 0)
+        row = (row + match | row - match) & full
+    return len(one) - row.bit_count()
+
+
+ROUGE_L = Overlap()

@@ -1,5 +1,0 @@
-"""Protocols: from a stored attempt and its gold to a score, without a model."""
-
-from ragrounds.evals.scoring.registry import SCORERS, scorer, scorers_for, suits
-
-__all__ = ["SCORERS", "scorer", "scorers_for", "suits"]

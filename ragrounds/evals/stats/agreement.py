@@ -1,0 +1,169 @@
+"""Agreement of raters: people with people, judges with people, judges with judges.
+
+All take labels as texts; ``None`` is a missing label. Kappa-like figures are 1 for full agreement, 0 for what chance
+gives, and ``None`` where they are not defined (a single label throughout).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from ragrounds.evals.stats.bootstrap import stratified_mean
+from ragrounds.evals.stats.intervals import Estimate, proportion
+from ragrounds.evals.stats.kappa import kappa_interval
+
+Labels = Sequence[Sequence[str | None]]
+"""One sequence an item, one label a rater."""
+
+Level = Literal["nominal", "ordinal", "interval"]
+
+
+class Agreement(Struct, frozen=True, kw_only=True):
+    """A judge against a person."""
+
+    n: int
+    """Items that both have labelled."""
+    missing: int
+    accuracy: Estimate
+    """Share of equal labels with its interval: Wilson's, or a bootstrap where items come in clusters."""
+    kappa: float | None
+    kappa_low: float | None
+    """95 % interval by a bootstrap over clusters; ``None`` where it has none."""
+    kappa_high: float | None
+    confusion: Mapping[str, Mapping[str, int]]
+    """Person's label → judge's label → items."""
+
+
+def compare_with_human(
+    judge: Sequence[str | None], human: Sequence[str | None], clusters: Sequence[str] | None = None
+) -> Agreement:
+    """Accuracy, Cohen's kappa and confusion of a judge, where both sides have a label.
+
+    Args:
+        judge: labels by item.
+        human: the other side's, who may be a judge too.
+        clusters: items with the same name are not independent; by default all are. Accuracy then has a bootstrap
+            interval over clusters, else Wilson's.
+
+    Raises:
+        ValueError: sides of different length, or no item with both labels.
+    """
+    names = [str(place) for place in range(len(judge))] if clusters is None else clusters
+    if not len(judge) == len(human) == len(names):
+        raise ValueError(f"expected one label of each side an item, got {len(judge)} and {len(human)}")
+    kept = [
+        (one, other, name)
+        for one, other, name in zip(judge, human, names, strict=True)
+        if one is not None and other is not None
+    ]
+    both = [(one, other) for one, other, _ in kept]
+    if not both:
+        raise ValueError("no item has a label of both sides")
+    labels = sorted({label for pair in both for label in pair})
+    table = Counter((right, given) for given, right in both)
+    given, right, drawn = zip(*kept, strict=True)
+    same = [float(one == other) for one, other in both]
+    alone = len(set(drawn)) == len(drawn)
+    interval = kappa_interval(given, right, drawn)
+    return Agreement(
+        n=len(both),
+        missing=len(judge) - len(both),
+        accuracy=proportion(same) if alone else stratified_mean(same, [""] * len(same), drawn),
+        kappa=cohen_kappa(given, right),
+        kappa_low=interval[0] if interval else None,
+        kappa_high=interval[1] if interval else None,
+        confusion={one: {other: table[one, other] for other in labels} for one in labels},
+    )
+
+
+def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
+    """Cohen's kappa (1960) of two raters who labelled the same items."""
+    if not first or len(first) != len(second):
+        raise ValueError(f"expected one label of each rater an item, got {len(first)} and {len(second)}")
+    n = len(first)
+    observed = sum(one == other for one, other in zip(first, second, strict=True)) / n
+    left, right = Counter(first), Counter(second)
+    expected = sum(left[label] * right[label] for label in left) / n**2
+    return None if expected == 1 else (observed - expected) / (1 - expected)
+
+
+def fleiss_kappa(ratings: Labels) -> float | None:
+    """Fleiss' kappa (1971): any number of raters, the same number of labels for every item.
+
+    Raises:
+        ValueError: no items, fewer than two labels an item, or numbers of labels that differ.
+    """
+    tables = [Counter(label for label in item if label is not None) for item in ratings]
+    numbers = {table.total() for table in tables}
+    if len(numbers) != 1 or (raters := numbers.pop()) < 2:
+        raise ValueError("Fleiss' kappa needs two or more labels an item, as many for each; see Krippendorff's alpha")
+    same = sum((sum(count**2 for count in table.values()) - raters) / (raters * (raters - 1)) for table in tables)
+    observed = same / len(tables)
+    totals = sum(tables, Counter())
+    expected = sum((count / (len(tables) * raters)) ** 2 for count in totals.values())
+    return None if expected == 1 else (observed - expected) / (1 - expected)
+
+
+def krippendorff_alpha(ratings: Labels, level: Level = "nominal", order: Sequence[str] = ()) -> float | None:
+    """Krippendorff's alpha (2011): any number of raters, with missing labels; items with one label say nothing.
+
+    Args:
+        ratings: labels by item.
+        level: ``nominal``; ``ordinal`` takes `order` from low to high; ``interval`` takes labels as numbers.
+        order: every label, from low to high, for the ordinal level.
+
+    Raises:
+        ValueError: no item with two labels, a label that is not in `order`, or one that is not a number.
+    """
+    items = [[label for label in item if label is not None] for item in ratings]
+    items = [item for item in items if len(item) > 1]
+    if not items:
+        raise ValueError("Krippendorff's alpha needs an item with two labels or more")
+    # The coincidence matrix: how often two labels meet within an item, each item weighing as many as it has labels.
+    meeting: Counter[tuple[str, str]] = Counter()
+    for item in items:
+        counts = Counter(item)
+        for one, often in counts.items():
+            for other, again in counts.items():
+                pairs = often * (again - (one == other))
+                if pairs:
+                    meeting[one, other] += pairs / (len(item) - 1)  # type: ignore[assignment]
+    totals: Counter[str] = Counter()
+    for (one, _), weight in meeting.items():
+        totals[one] += weight
+    distance = _distance(level, totals, order)
+    n = sum(totals.values())
+    observed = sum(weight * distance(one, other) for (one, other), weight in meeting.items())
+    expected = sum(totals[one] * totals[other] * distance(one, other) for one in totals for other in totals) / (n - 1)
+    return None if expected == 0 else 1 - observed / expected
+
+
+def majority(labels: Sequence[str | None]) -> str | None:
+    """The label of more than half of the raters who gave one; ``None`` where there is none."""
+    given = Counter(label for label in labels if label is not None)
+    if not given:
+        return None
+    label, count = given.most_common(1)[0]
+    return label if 2 * count > given.total() else None
+
+
+def _distance(level: Level, totals: Mapping[str, float], order: Sequence[str]) -> Callable[[str, str], float]:
+    if level == "nominal":
+        return lambda one, other: float(one != other)
+    if level == "interval":
+        return lambda one, other: (float(one) - float(other)) ** 2
+    lost = [label for label in totals if label not in order]
+    if lost:
+        raise ValueError(f"the label {lost[0]!r} is not in the order given")
+    place = {label: index for index, label in enumerate(order)}
+
+    def between(one: str, other: str) -> float:
+        low, high = sorted((place[one], place[other]))
+        passed = sum(totals.get(label, 0) for label in order[low : high + 1])
+        return float(passed - (totals.get(one, 0) + totals.get(other, 0)) / 2) ** 2
+
+    return between

@@ -1,0 +1,185 @@
+"""The journal: every call to a model or a tool, recorded before its result is used.
+
+It makes three things one: going on after a crash, sharing equal calls between strategies, and replay without a network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Literal, TypeVar
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+
+from ragrounds.contracts import Entry
+from ragrounds.errors import StopRun
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.arrivals import Arrivals, Arrived
+from ragrounds.evals.store.packing import pack, storable, unpack
+from ragrounds.evals.store.rows import blob_rows
+from ragrounds.evals.store.store import Store, now
+from ragrounds.evals.store.writer import Row
+
+T = TypeVar("T", bound=Struct)
+Mode = Literal["reuse", "replay", "fresh"]
+
+
+class StoreJournal:
+    """The journal of a store (contract: :class:`ragrounds.contracts.Journal`).
+
+    `reuse` answers from the record where it can; `replay` never calls anything, a miss is an error; `fresh` calls
+    anew and leaves what was recorded as it is.
+    """
+
+    def __init__(self, store: Store, mode: Mode = "reuse") -> None:
+        self._store = store
+        self.mode = mode
+        self._flying: dict[str, asyncio.Future[Any]] = {}
+        self._committing: dict[str, asyncio.Future[bool]] = {}
+        self._reading: sa.Connection | None = None
+        self._finding = ("", False)
+        self._arrivals = Arrivals(store.home, store.place)
+        if mode != "fresh":
+            self._arrivals.collect(self._recorded)
+        self.made = 0
+        self.reused = 0
+
+    async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
+        """See the contract."""
+        while True:
+            if (flying := self._flying.get(entry.key)) is None:
+                if (committing := self._committing.get(entry.key)) is None:
+                    break
+                await asyncio.shield(committing)  # who made the call was cancelled when its response was there
+                continue  # and several may have waited for that
+            try:
+                response: T = await asyncio.shield(flying)
+            except asyncio.CancelledError:
+                if not flying.cancelled():
+                    raise
+                continue  # the one who made the call was cancelled: somebody else makes it
+            self.reused += 1
+            return response, True
+        if self.mode != "fresh":
+            found = self._find(entry.key, kind)
+            if found is not None:
+                self.reused += 1
+                response, mark = found
+                return response, not mark or mark != entry.payer
+            if (arrived := self._arrivals.take(entry.key)) is not None:
+                self.reused += 1
+                left = await self._alone(entry, lambda: self._brought(entry, arrived, kind))
+                return left, not arrived.payer or arrived.payer != entry.payer
+            if self.mode == "replay":
+                raise StopRun(f"Replay: this call is not in the journal: {_described(entry)}")
+        return await self._alone(entry, lambda: self._made(entry, make)), False
+
+    async def _alone(self, entry: Entry, get: Callable[[], Awaitable[T]]) -> T:
+        """Get a response while whoever asks the same waits for it."""
+        flying: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._flying[entry.key] = flying
+        try:
+            response = await get()
+            flying.set_result(response)
+            return response
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                flying.cancel()
+            else:
+                flying.set_exception(error)
+                flying.exception()  # somebody may be waiting for it, or nobody: then it is not an error of its own
+            raise
+        finally:
+            del self._flying[entry.key]
+
+    async def _made(self, entry: Entry, make: Callable[[], Awaitable[T]]) -> T:
+        at, start = now(), time.perf_counter()
+        response = storable(await make())
+        seconds = round(time.perf_counter() - start, 4)
+        self.made += 1  # also where nobody waits for its commit any more
+        known = await self._kept(entry, response, at, seconds)
+        if known and self.mode == "reuse" and (found := self._find(entry.key, type(response))) is not None:
+            return found[0]  # another process was quicker: the trace names this key, and what it says counts
+        return response
+
+    async def _brought(self, entry: Entry, arrived: Arrived, kind: type[T]) -> T:
+        """What a dead process had received goes into the journal now."""
+        left = msgspec.msgpack.decode(arrived.response, type=kind)
+        await self._store.writer.write(lambda: _rows(entry, left, arrived.at, arrived.seconds, arrived.payer))
+        return left
+
+    async def _kept(self, entry: Entry, response: Struct, at: float, seconds: float) -> bool:
+        """Return when a response is on the disk; whether another process was quicker."""
+
+        def rows() -> list[Row]:
+            return _rows(entry, response, at, seconds, entry.payer)
+
+        if entry.kind == "search":  # nobody pays for it
+            return await self._store.writer.write(rows)
+        self._arrivals.note(entry.key, entry.payer, at, seconds, response)
+        committing = self._committing[entry.key] = self._store.writer.put(rows)
+
+        def done(commit: asyncio.Future[bool]) -> None:
+            del self._committing[entry.key]
+            if not commit.exception():
+                self._arrivals.settled()
+
+        committing.add_done_callback(done)
+        return await asyncio.shield(committing)
+
+    def _recorded(self, keys: Iterable[str]) -> set[str]:
+        """Those of some keys that the store holds."""
+        left, found, column = [bytes.fromhex(key) for key in keys], set(), schema.calls.c.key
+        with self._store.engine.connect() as connection:
+            for start in range(0, len(left), 500):
+                wanted = sa.select(column).where(column.in_(left[start : start + 500]))
+                found |= {bytes(row.key).hex() for row in connection.execute(wanted)}
+        return found
+
+    def _find(self, key: str, kind: type[T]) -> tuple[T, bytes | None] | None:
+        if self._reading is None:
+            self._reading = self._store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            compiled = _FIND.compile(dialect=self._store.engine.dialect)
+            self._finding = str(compiled), compiled.positiontup is not None
+        text, positional = self._finding
+        # Asked of the driver itself: every call has a look-up, and what SQLAlchemy does around it costs more than it.
+        asked: Any = (bytes.fromhex(key),) if positional else {"key": bytes.fromhex(key)}
+        driver: Any = self._reading.connection.driver_connection
+        row = driver.execute(text, asked).fetchone()
+        return None if row is None else (unpack(row[0], kind, self._store.texts), row[1])
+
+    def close(self) -> None:
+        """Close the reading connection and the file of arrivals."""
+        self._arrivals.close()
+        if self._reading is not None:
+            self._reading.close()
+            self._reading = None
+
+
+_FIND = sa.select(schema.calls.c.response, schema.calls.c.payer).where(schema.calls.c.key == sa.bindparam("key"))
+
+
+def _rows(entry: Entry, response: Struct, at: float, seconds: float, payer: bytes) -> list[Row]:
+    request, apart = pack(entry.request)
+    answer, more = pack(response)
+    row = {
+        "key": bytes.fromhex(entry.key),
+        "kind": entry.kind,
+        "actor": entry.actor,
+        "at": at,
+        "seconds": seconds,
+        "request": request,
+        "response": answer,
+        "payer": payer or None,
+    }
+    return [*blob_rows(apart | more), (schema.calls, row)]
+
+
+def _described(entry: Entry) -> str:
+    messages = getattr(entry.request, "messages", None)
+    text = messages[-1].content if messages else getattr(entry.request, "query", repr(entry.request))
+    flat = " ".join(str(text).split())
+    return f"{entry.kind} by {entry.actor}: {flat if len(flat) <= 400 else '…' + flat[-400:]}"

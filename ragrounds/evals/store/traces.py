@@ -1,0 +1,117 @@
+"""One attempt with everything recorded about it, read from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from ragrounds.contracts import Request, SearchRequest, SearchResult
+from ragrounds.errors import UserError, nearest
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.tree import steps
+from ragrounds.records import Attempt, Call, Gold, Noted, Passage, Question, Reply, Run, Score
+
+
+class TracedCall(Struct, frozen=True):
+    """A call with what was asked and answered; both are ``None`` where the journal does not hold them (a failed call,
+    an imported one)."""
+
+    call: Call
+    asked: Request | None = None
+    reply: Reply | None = None
+    searched: SearchRequest | None = None
+    passages: tuple[Passage, ...] = ()
+
+
+class TracedStep(Struct, frozen=True):
+    """A step with its calls."""
+
+    node: str
+    seconds: float | None
+    calls: tuple[TracedCall, ...]
+    notes: tuple[Noted, ...]
+    changes: dict[str, object]
+    error: str
+
+
+class Trace(Struct, frozen=True):
+    """Everything about one attempt."""
+
+    run: Run
+    question: Question
+    gold: Gold
+    attempt: Attempt
+    scores: tuple[Score, ...]
+    steps: tuple[TracedStep, ...]
+
+
+def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:
+    """Read an attempt with its calls. A question may be named by the end of its id (``12377809``).
+
+    Raises:
+        UserError: the run has no such question, or has not answered it yet.
+    """
+    questions, golds = store.questions(run)
+    question = _question(questions, question_id, run)
+    attempt = store.attempt(run, question.id, epoch)
+    if attempt is None:
+        raise UserError(f"The run {run.id} has no attempt at {question.id!r} in epoch {epoch} yet.")
+    scores = tuple(score for score in store.scores(run) if score.question_id == question.id and score.epoch == epoch)
+    return Trace(run, question, golds[question.id], attempt, scores, _steps(store, attempt))
+
+
+def every_trace(store: Store, run: Run) -> Iterator[Trace]:
+    """The traces of a run, by question id. Questions and scores are read once, attempts in pieces."""
+    questions, golds = store.questions(run)
+    by_id = {question.id: question for question in questions}
+    scores: dict[tuple[str, int], list[Score]] = {}
+    for score in store.scores(run):
+        scores.setdefault((score.question_id, score.epoch), []).append(score)
+    for attempt in store.attempts(run):
+        yield Trace(
+            run=run,
+            question=by_id[attempt.question_id],
+            gold=golds[attempt.question_id],
+            attempt=attempt,
+            scores=tuple(scores.get((attempt.question_id, attempt.epoch), ())),
+            steps=_steps(store, attempt),
+        )
+
+
+def traced_call(store: Store, call: Call) -> TracedCall:
+    """A call with what the journal holds of it."""
+    if not call.key:
+        return TracedCall(call)
+    if call.kind == "search":
+        found = store.call(call.key, SearchRequest, SearchResult)
+        return TracedCall(call, searched=found[0], passages=found[1].passages) if found else TracedCall(call)
+    if call.kind == "model":
+        said = store.call(call.key, Request, Reply)
+        return TracedCall(call, asked=said[0], reply=said[1]) if said else TracedCall(call)
+    return TracedCall(call)
+
+
+def _steps(store: Store, attempt: Attempt) -> tuple[TracedStep, ...]:
+    return tuple(
+        TracedStep(
+            node=step.node,
+            seconds=step.seconds,
+            calls=tuple(traced_call(store, call) for call in step.calls),
+            notes=step.notes,
+            changes=step.changes,
+            error=step.error,
+        )
+        for step in steps(attempt.events)
+    )
+
+
+def _question(questions: list[Question], wanted: str, run: Run) -> Question:
+    exact = [question for question in questions if question.id == wanted]
+    ended = exact or [question for question in questions if question.id.rpartition("/")[2] == wanted]
+    if len(ended) == 1:
+        return ended[0]
+    if ended:
+        raise UserError(f"{wanted!r} names several questions: {', '.join(question.id for question in ended)}.")
+    near = nearest(wanted, [question.id for question in questions])
+    raise UserError(f"The run {run.id} has no question {wanted!r}.{near}")

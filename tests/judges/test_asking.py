@@ -1,0 +1,96 @@
+import pytest
+
+from ragrounds.evals.judges.asking import FAILED, REFUSED, ask
+from ragrounds.evals.judges.contract import Contract
+from ragrounds.evals.judges.parsing import EMPTY, NOTHING
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.models.faults import CallFailed
+from ragrounds.records import Message, Reply, Usage
+from tests.judges.doubles import Scripted
+
+TWO = Contract(("usefulness", "reasoning"), ("A", "B", "tie"))
+GOOD = '{"usefulness": "A", "reasoning": "B"}'
+ASKED = (Message("user", "Which?"),)
+
+
+@pytest.fixture
+def journal(tmp_path):
+    with Store(tmp_path) as store:
+        opened = StoreJournal(store)
+        yield opened
+        opened.close()
+
+
+async def test_a_good_verdict_takes_one_call(journal):
+    judge = Scripted(lambda prompt, occurrence: GOOD)
+    found = await ask(judge, journal, ASKED, TWO)
+    assert found.values == {"usefulness": "A", "reasoning": "B"}
+    assert not found.reasons
+    assert [call.role for call in found.calls] == ["judging"]
+    assert found.usage == Usage(100, 10)
+    assert found.cold == found.spent == 0.001
+
+
+async def test_an_unparsable_verdict_is_asked_for_again_as_a_new_occurrence(journal):
+    judge = Scripted(lambda prompt, occurrence: GOOD if occurrence == 2 else ["", "I cannot say."][occurrence])
+    found = await ask(judge, journal, ASKED, TWO)
+    assert found.values == {"usefulness": "A", "reasoning": "B"}
+    assert [request.occurrence for request in judge.requests] == [0, 1, 2]
+    assert len({call.key for call in found.calls}) == 3
+    assert found.cold == pytest.approx(0.003)
+
+
+async def test_after_all_tries_the_verdict_is_missing(journal):
+    found = await ask(Scripted(lambda prompt, occurrence: ""), journal, ASKED, TWO, tries=2)
+    assert found.values == {}
+    assert found.reasons == {"usefulness": EMPTY, "reasoning": EMPTY}
+    assert not found.failed
+    assert len(found.calls) == 2
+
+
+async def test_the_reply_with_most_axes_counts(journal):
+    replies = ["nothing", '{"reasoning": "tie"}', "nothing again"]
+    found = await ask(Scripted(lambda prompt, occurrence: replies[occurrence]), journal, ASKED, TWO)
+    assert found.values == {"reasoning": "tie"}
+    assert found.reasons == {"usefulness": NOTHING}
+
+
+async def test_asked_again_later_nothing_is_paid(journal):
+    judge = Scripted(lambda prompt, occurrence: GOOD if occurrence else "")
+    await ask(judge, journal, ASKED, TWO)
+    again = await ask(judge, journal, ASKED, TWO)
+    assert len(judge.requests) == 2
+    assert again.values == {"usefulness": "A", "reasoning": "B"}
+    assert again.spent == 0.0
+    assert again.cold == pytest.approx(0.002)
+
+
+async def test_another_judge_is_another_call(journal):
+    one, other = (Scripted(lambda prompt, occurrence: GOOD, name) for name in ("one", "other"))
+    await ask(one, journal, ASKED, TWO)
+    await ask(other, journal, ASKED, TWO)
+    assert len(one.requests) == len(other.requests) == 1
+
+
+async def test_a_failed_call_is_missing_and_not_recorded(journal):
+    working = False
+    judge = Scripted(lambda prompt, occurrence: GOOD if working else CallFailed)
+    found = await ask(judge, journal, ASKED, TWO)
+    assert found.failed
+    assert found.reasons == {"usefulness": FAILED, "reasoning": FAILED}
+    assert "gone" in found.calls[0].error
+    working = True
+    assert (await ask(judge, journal, ASKED, TWO)).values == {"usefulness": "A", "reasoning": "B"}
+
+
+async def test_a_refusal_is_missing_with_its_reason(journal):
+    reply = Reply(text="", finish="content_filter", usage=Usage(9, 0))
+    found = await ask(Scripted(lambda prompt, occurrence: reply), journal, ASKED, TWO, tries=1)
+    assert set(found.reasons.values()) == {REFUSED}
+
+
+async def test_an_unknown_price_stays_unknown(journal):
+    found = await ask(Scripted(lambda prompt, occurrence: GOOD, price=None), journal, ASKED, TWO)
+    assert found.cold is None
+    assert found.spent is None

@@ -1,0 +1,170 @@
+"""Judging that was broken off, by Ctrl-C or worse: what it paid is kept, told apart, and in nobody's next budget."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ragrounds.errors import StopRun
+from ragrounds.evals.compare.ledger import ledger
+from ragrounds.evals.engine.budget import Budget
+from ragrounds.evals.engine.interrupting import Interrupted
+from ragrounds.evals.judges import INTERRUPTED
+from ragrounds.evals.store.store import Store
+from tests.at_work import interrupted, until_asked
+from tests.judges.test_grading_budget import COUNT, graded, judge, judged, staged
+from tests.servers.grader_server import grader_server
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path) as opened:
+        yield opened
+
+
+def breaking(after):
+    """A judge that is gone after so many calls."""
+    asked = []
+
+    def say(prompt, occurrence):
+        asked.append(prompt)
+        if len(asked) > after:
+            raise StopRun("the judge is gone")
+        return '{"grade": "equivalent"}'
+
+    return judge(say=say)
+
+
+async def test_the_bill_tells_what_was_made_now_from_what_a_broken_off_judging_paid(store):
+    run = staged(store, "a")
+    with pytest.raises(StopRun):
+        await graded(store, [run], [breaking(after=5)], at_once=1)
+    again = judge()
+    (whole,) = (await graded(store, [run], [again])).runs
+    assert (whole.calls, len(again.requests)) == (COUNT, COUNT - 5)
+    assert (whole.reused, whole.earlier) == (5, 5)
+    assert (whole.spent, whole.spent_earlier) == pytest.approx((0.001 * COUNT, 0.005))
+    (third,) = (await graded(store, [run], [judge()])).runs
+    assert (third.reused, third.earlier, third.spent, third.spent_earlier) == (COUNT, 0, 0.0, 0.0)
+    assert ledger(store, [run]).total.spent == pytest.approx(0.001 * COUNT)
+
+
+@pytest.mark.parametrize("budget", [Budget(cost=0.003), Budget(tokens=330)])
+async def test_a_budget_counts_the_calls_of_this_command_alone(store, budget):
+    run = staged(store, "a")
+    with pytest.raises(StopRun):
+        await graded(store, [run], [breaking(after=5)], at_once=1)
+    again = judge()
+    made = await graded(store, [run], [again], budget=budget, at_once=1)  # a call: 0.001 dollars, 110 tokens
+    assert len(again.requests) == 3
+    assert made.runs[0].left == COUNT - 8
+
+
+async def test_of_a_panel_and_several_runs_too(store):
+    runs = [staged(store, "a"), staged(store, "b")]
+    with pytest.raises(StopRun):
+        await graded(store, runs, [breaking(after=6), judge("openai:two")], at_once=1)
+    one, two = judge(), judge("openai:two")
+    made = await graded(store, runs, [one, two])
+    now = len(one.requests) + len(two.requests)
+    assert [graded.calls for graded in made.runs] == [2 * COUNT] * 2
+    assert sum(graded.calls - graded.reused for graded in made.runs) == now < 4 * COUNT
+    assert [graded.reused for graded in made.runs] == [graded.earlier for graded in made.runs]
+
+
+async def test_the_first_ctrl_c_finishes_the_questions_that_are_begun_and_writes_their_grades(store):
+    runs = [staged(store, "a"), staged(store, "b")]
+
+    def interrupting(prompt, occurrence):
+        if len(asked.requests) == 6:
+            signal.raise_signal(signal.SIGINT)
+        return '{"grade": "equivalent"}'
+
+    asked = judge(say=interrupting)
+    made = await graded(store, runs, [asked], at_once=3)
+    assert made.ended == INTERRUPTED
+    keys = judged(store, runs[0])
+    assert keys == judged(store, runs[1])
+    assert 6 <= len(asked.requests) == 2 * len(keys) <= 10
+    left = [one.reason for one in store.scores(runs[0], "equivalent") if one.value is None]
+    assert left == ["not judged: judging was interrupted"] * (COUNT - len(keys))
+    assert ledger(store, runs).total.spent == pytest.approx(0.001 * len(asked.requests))
+    again = judge()
+    assert (await graded(store, runs, [again])).ended == ""
+    assert len(asked.requests) + len(again.requests) == 2 * COUNT
+
+
+async def test_the_second_stops_at_once_and_what_was_paid_is_on_the_next_bill(tmp_path):
+    def interrupting(prompt, occurrence):
+        if len(asked.requests) == 5:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        return '{"grade": "equivalent"}'
+
+    asked = judge(say=interrupting)
+    with Store(tmp_path) as first:  # closed, as by the process's end: what is on its way to the disk gets there
+        run = staged(first, "a")
+        with pytest.raises(Interrupted, match="the same command goes on"):
+            await graded(first, [run], [asked], at_once=4)
+        assert first.scores(run, "equivalent") == []
+    again = judge()
+    with Store(tmp_path) as second:
+        (whole,) = (await graded(second, [run], [again])).runs
+    assert len(asked.requests) + len(again.requests) == COUNT
+    assert (whole.earlier, whole.spent) == (len(asked.requests), pytest.approx(0.001 * COUNT))
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_on_the_command_line(cli, home, tmp_path, times):
+    home.mkdir()
+    (home / "prices.toml").write_text('["openai:grader"]\ninput = 1000\noutput = 1000\n')
+    with Store(home) as store:
+        staged(store, "a")
+    arguments = ["judge", "a", "--kind", "equivalence", "--judge", "openai:grader"]
+    with grader_server("--latency", "2.0") as server:
+        command = [sys.executable, "-m", "ragrounds", *arguments, "--base-url", server.url, "--concurrency", "2"]
+        process = subprocess.Popen(
+            command, env=dict(os.environ), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        until_asked(process, server, 4)  # two are answered and written, two are in flight
+        told = interrupted(process, times)
+        assert "kept; the same command goes on from there." in told
+        if times == 1:
+            assert "4 calls: 4 made now, 0 from the journal" in told
+            assert "8 answers not judged" in told
+        else:
+            assert len(told.splitlines()) == 2, told  # one for each
+        done = cli(*arguments, "--base-url", server.url, "--json")
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)["graded"]
+        assert (found["calls"], found["missing"], found["left"]) == (COUNT, 0, 0)
+        assert (found["reused"], found["earlier"]) == ((4, 0) if times == 1 else (2, 2))
+        if times == 2:
+            assert "2 from the journal, 2 of these paid for by an earlier judging that was broken off" in done.stderr
+
+
+async def test_a_judge_without_any_verdict_replaces_nothing(store):
+    runs = [staged(store, "a"), staged(store, "b")]
+    await graded(store, runs, [judge()])
+    before = {run.id: store.scores(run, "equivalent") for run in runs}
+    never = judge("openai:never", lambda prompt, occurrence: "Well.")
+    made = await graded(store, runs, [never])
+    assert made.mute == ("openai:never",)
+    assert [one.missing for one in made.runs] == [COUNT, COUNT]
+    assert {run.id: store.scores(run, "equivalent") for run in runs} == before
+    assert ledger(store, runs).total.spent == pytest.approx(0.001 * (2 * COUNT + len(never.requests)))
+    panel = await graded(store, runs, [judge(), never])  # nor is it a member of a panel
+    assert panel.mute == ("openai:never",)
+    assert {run.id: store.scores(run, "equivalent") for run in runs} == before
+
+
+async def test_one_verdict_is_enough_and_the_others_are_missing(store):
+    run = staged(store, "a")
+    await graded(store, [run], [judge()])
+    seldom = judge("openai:seldom", lambda prompt, occurrence: '{"grade": "mismatch"}' if "og/03" in prompt else "?")
+    made = await graded(store, [run], [seldom])
+    assert made.mute == ()
+    assert judged(store, run) == {("og/03", 0)}

@@ -1,0 +1,98 @@
+import pytest
+
+from ragrounds.errors import StopRun
+from ragrounds.evals.compare.ledger import ledger
+from ragrounds.evals.engine.strands import FINAL
+from ragrounds.evals.judges import Equivalence, grade_runs
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.sweeping import sweep
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.records import Attempt, Gold, Question, Run
+from tests.judges.doubles import Scripted
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("own", [False, True])
+async def test_a_stored_run_is_graded_and_billed(store, own):
+    questions = [Question(id=f"og/{i}", benchmark="og", text=f"{i}?", kind="long") for i in range(6)]
+    golds = {question.id: Gold(question_id=question.id, answer="yes") for question in questions}
+    run = Run(
+        id="run",
+        agent="direct",
+        benchmark="og",
+        questions="set",
+        count=6,
+        epochs=1,
+        fingerprint="f",
+        identity={"models": {"model": "openai:judge" if own else "openai:other"}},
+        created=1.0,
+    )
+    store.add_run(run, questions, golds)
+    made = {"run": run.id, "epoch": 0}
+    attempts = [Attempt(**made, question_id="og/0", status="failed", text="")]
+    attempts += [Attempt(**made, question_id=f"og/{i}", status="completed", text=f"Answer {i}.") for i in range(1, 6)]
+    store.add_attempts(run, attempts)
+    judge = Scripted(
+        lambda prompt, occurrence: "?" if "Answer 5." in prompt else '{"grade": "equivalent"}', name="openai:judge"
+    )
+    journal = StoreJournal(store)
+    (graded,) = (await grade_runs(store, [run], Equivalence(tries=2), [judge], journal, PromptFolder())).runs
+    (again,) = (await grade_runs(store, [run], Equivalence(tries=2), [judge], journal, PromptFolder())).runs
+    journal.close()
+    assert (graded.attempts, graded.missing, graded.calls, graded.same_model) == (6, 1, 6, own)
+    assert graded.spent == graded.cold == pytest.approx(0.006)
+    assert (again.spent, again.cold) == (0.0, pytest.approx(0.006))
+    values = {score.question_id: score.value for score in store.scores(run, "equivalent")}
+    assert values == {"og/0": 0.0, "og/1": 1.0, "og/2": 1.0, "og/3": 1.0, "og/4": 1.0, "og/5": None}
+
+
+async def test_what_a_broken_off_judging_paid_is_on_the_bill_of_the_one_that_ends_it(store):
+    run = one_run(store)
+
+    def breaks(prompt, occurrence):
+        if "Answer 4." in prompt:
+            raise StopRun("the judge is gone")
+        return '{"grade": "equivalent"}'
+
+    journal = StoreJournal(store)
+    with pytest.raises(StopRun, match="the judge is gone"):
+        await grade_runs(store, [run], Equivalence(), [Scripted(breaks)], journal, PromptFolder(), at_once=1)
+    assert journal.made == 4
+    swept = sweep(store.engine, FINAL, hours=0, remove=True)
+    assert (swept.calls.count, swept.outside.count) == (0, 0)  # nothing refers to them, but they were paid for
+    judge = Scripted(lambda prompt, occurrence: '{"grade": "equivalent"}')
+    (graded,) = (await grade_runs(store, [run], Equivalence(), [judge], journal, PromptFolder())).runs
+    (again,) = (await grade_runs(store, [run], Equivalence(), [judge], journal, PromptFolder())).runs
+    journal.close()
+    assert journal.made == 5
+    assert graded.spent == graded.cold == pytest.approx(0.005)
+    assert (again.spent, again.cold) == (0.0, pytest.approx(0.005))
+    assert ledger(store, [run]).total.spent == pytest.approx(0.005)
+
+
+async def test_answers_that_are_equal_are_judged_and_paid_for_once(store):
+    run = one_run(store, texts=["the same"] * 5)
+    judge = Scripted(lambda prompt, occurrence: '{"grade": "equivalent"}')
+    journal = StoreJournal(store)
+    (graded,) = (await grade_runs(store, [run], Equivalence(), [judge], journal, PromptFolder(), at_once=1)).runs
+    journal.close()
+    assert (graded.calls, graded.reused, graded.spent) == (5, 4, pytest.approx(0.001))
+
+
+def one_run(store, texts=tuple(f"Answer {number}." for number in range(5))):
+    """A stored run of five questions; equal texts answer equal questions."""
+    told = ["?" if len(set(texts)) == 1 else f"{number}?" for number in range(5)]
+    questions = [Question(id=f"og/{i}", benchmark="og", text=told[i], kind="long") for i in range(5)]
+    golds = {question.id: Gold(question_id=question.id, answer="yes") for question in questions}
+    settings = {"agent": "direct", "benchmark": "og", "questions": "set", "fingerprint": "f", "identity": {}}
+    run = Run(id="run", count=5, epochs=1, created=1.0, **settings)
+    store.add_run(run, questions, golds)
+    made = {"run": run.id, "epoch": 0, "status": "completed"}
+    store.add_attempts(run, [Attempt(**made, question_id=f"og/{i}", text=text) for i, text in enumerate(texts)])
+    return run

@@ -1,0 +1,226 @@
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragrounds.errors import UserError
+from ragrounds.evals.scorers import SCORERS, scorer, scorers_for
+from tests.scorers.making import FOUR, attempt, gold, question
+
+
+def said(answer):
+    return f'{{"step_by_step_thinking": "…", "answer_choice": "{answer}"}}'
+
+
+THREE = {"A": "yes", "B": "no", "C": "maybe"}
+FILTERED = "The response was filtered due to the prompt triggering the provider's content management policy."
+
+
+@pytest.mark.parametrize(
+    ("answer", "letter"),
+    [
+        (said("B"), "B"),
+        (said("B. Scurvy"), "B"),
+        (said("B or C"), "B"),
+        (said("A/B"), "A"),
+        ("Option C", "C"),
+        ("It is: D", "D"),
+        ("first A, then the answer_choice", ""),
+        (said("E"), ""),
+        (said("b"), ""),
+        (said("None"), ""),
+    ],
+)
+def test_published_patterns(answer, letter):
+    strict = scorer("strict").score(attempt(answer), question(), gold("B"))
+    published = scorer("mirage").score(attempt(answer), question(), gold("B"))
+    assert strict.prediction == letter
+    assert published.prediction == (letter or "A")
+    assert strict.value == published.value == float(letter == "B")
+    assert strict.reading == published.reading
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("Answer: OPTION C IS RIGHT", "C"),
+        ('B"', "B"),
+        ("B: scurvy", "B"),
+        ("option A. Answer: option B", "B"),
+        ("B", "A"),
+        ("none", "A"),
+    ],
+)
+def test_pmc_llama_has_patterns_of_its_own(text, letter):
+    assert scorer("mirage-pmc-llama").score(attempt(text), question(), gold("B")).prediction == letter
+
+
+@pytest.mark.parametrize("protocol", ["mirage", "strict", "robust"])
+@pytest.mark.parametrize(
+    ("text", "reading"),
+    [
+        (said("Cannot be determined"), "abstained"),
+        (said("Not listed among the given options"), "abstained"),
+        (said("E. Not enough information"), "abstained"),
+        (said(""), "abstained"),
+        (said("N/A"), "abstained"),
+        (said("无法确定"), "abstained"),
+        (FILTERED, "refused"),
+        ("I'm sorry, but I can't help with that.", "refused"),
+        ("抱歉，我无法提供医疗建议。", "refused"),
+        ("Connection error.", "none"),
+        ("Error code: 429 - rate limit reached", "none"),
+        ("'content'", "none"),
+        (said("Epineurium"), "unparsable"),
+        (said("E"), "unparsable"),
+    ],
+)
+def test_readings_are_told_apart_and_only_mirage_credits_them(protocol, text, reading):
+    score = scorer(protocol).score(attempt(text), question(THREE), gold("A"))
+    assert score.reading == reading
+    assert score.value == (1.0 if protocol == "mirage" else 0.0)
+    assert score.prediction == ("A" if protocol == "mirage" else "")
+    assert score.reason
+
+
+@pytest.mark.parametrize("protocol", ["mirage", "strict", "robust"])
+@pytest.mark.parametrize("status", ["failed", "refused", "capped"])
+def test_no_text_is_wrong_whatever_the_gold(protocol, status):
+    score = scorer(protocol).score(attempt("", status, reason="no choices"), question(), gold("A"))
+    assert (score.value, score.prediction) == (0.0, "")
+    assert score.reading == ("refused" if status == "refused" else "none")
+    assert score.reason == "no choices"
+
+
+def test_what_a_capped_attempt_had_is_scored():
+    assert scorer("strict").score(attempt(said("A"), "capped"), question(), gold()).value == 1.0
+
+
+@pytest.mark.parametrize("protocol", sorted(SCORERS))
+def test_what_was_not_run_is_missing(protocol):
+    score = scorer(protocol).score(attempt("", "not_run"), question(), gold("A", facts=(("x",),)))
+    assert score.value is None
+    assert score.reading == "none"
+
+
+def test_an_empty_reply_is_a_by_the_published_protocol_alone():
+    assert scorer("mirage").score(attempt(""), question(), gold()).prediction == "A"
+    assert scorer("strict").score(attempt(""), question(), gold()).value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        (said("b"), "B"),
+        (said("(B)"), "B"),
+        (said("B. Scurvy"), "B"),
+        (said("Scurvy"), "B"),
+        (said("scurvy."), "B"),
+        (said("None of the above"), "D"),
+        (said("C. Vitamin A deficiency"), "C"),
+        ("{'answer': 'C'}", "C"),
+        ('{"thinking": "…", "answer_choice": B}', "B"),
+        ('{"answer": "B", "why": "cut o', "B"),
+        ('{"answer": "B', "B"),
+        ("The answer is (B).", "B"),
+        ("**Answer: B**", "B"),
+        ("At first the answer is A. No: the correct answer is B, because of the gums.", "B"),
+        ("So the most likely answer is B because the gums bleed. This choice is well supported.", "B"),
+        (r"Therefore \boxed{B}", "B"),
+        (r"\boxed{\text{B}}", "B"),
+        ("<think>the answer is A</think>\nB", "B"),
+        ("<answer> B </answer>", "B"),
+        ("Ｂ", "B"),
+        ("答案是Ｂ。", "B"),
+        ("正确答案：B", "B"),
+        ("因此选B", "B"),
+        ("本题应选择Ｂ选项。", "B"),
+        ("选项B正确。", "B"),
+        ("B是正确答案。", "B"),
+        ("故答案为（B）坏血病。", "B"),
+        ("答案应该是：B。坏血病", "B"),
+        ('{"答案": "Ｂ"}', "B"),
+        ("This choice is well supported.\n\nB", "B"),
+        ("The answer is not among them, so no option fits.\nB", ""),
+        ("选A或B", ""),
+        ("Reasoning first.\n\nB) Scurvy", "B"),
+        ("Option B is right.", "B"),
+        (said("A/B"), ""),
+        (said("A or B"), ""),
+        (said("A. Rickets and B. Scurvy"), ""),
+        ("A patient with bleeding gums", ""),
+        ("Option A is incorrect.", ""),
+        ("<think>never closed: the answer", ""),
+        ("<think>only thought</think>", ""),
+    ],
+)
+def test_robust(text, letter):
+    score = scorer("robust").score(attempt(text), question(), gold("B"))
+    assert score.prediction == letter
+    assert score.value == float(letter == "B")
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"), [("Yes.", "A"), ("No, it does not.", "B"), ("maybe", "C"), ("No definite answer", "")]
+)
+def test_robust_reads_words(text, letter):
+    assert scorer("robust").score(attempt(text), question(THREE), gold("A")).prediction == letter
+
+
+def test_numbered_options():
+    options = {str(number): f"relation {number}" for number in range(1, 31)}
+    asked = question(options)
+    assert [made.protocol for made in scorers_for(asked)] == ["robust"]
+    for text in ("12", "The answer is 12.", "relation 12", said("12"), "12. relation 12"):
+        assert scorer("robust").score(attempt(text), asked, gold("12")).value == 1.0
+    assert scorer("robust").score(attempt("2"), asked, gold("12")).value == 0.0
+
+
+def test_scorers_for():
+    assert [made.protocol for made in scorers_for(question())] == ["mirage", "strict", "robust"]
+    assert [made.protocol for made in scorers_for(question({}, kind="long"))] == ["facts", "rouge-l"]
+    assert [made.protocol for made in scorers_for(question({}, kind="extraction"))] == ["triplets"]
+    linked = question(FOUR, benchmark="link/umls")
+    assert [made.protocol for made in scorers_for(linked)] == ["strict", "robust"]
+    asked = question({}, kind="long", metadata={"facts": "statements"})
+    assert [made.protocol for made in scorers_for(asked)] == ["rouge-l"]
+
+
+def test_an_unknown_protocol():
+    with pytest.raises(UserError, match="Did you mean 'strict'"):
+        scorer("strikt")
+
+
+@given(st.text(), st.sampled_from(sorted(SCORERS)), st.sampled_from(["completed", "failed", "refused", "capped"]))
+def test_any_text_gets_a_score(text, protocol, status):
+    score = scorer(protocol).score(attempt(text, status), question(), gold("A", facts=(("x",),)))
+    assert score.value is not None
+    assert 0.0 <= score.value <= 1.0
+    if protocol in ("strict", "robust"):
+        assert (score.reading == "answered") == (score.prediction != "")
+
+
+HOSTILE = ["A", "answer is ", "answer ", "(", "{", "\\boxed{", "\\boxed{ ", "<think>", "<answer>", "most ", ": ", "a."]
+HOSTILE += [
+    '{"answer": "',
+    "'answer': '",
+    "option B or ",
+    "[",
+    '"answer":[',
+    "1 ",
+    "。",
+    "I cannot ",
+    "x/",
+    "A,",
+    "not ",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("protocol", sorted(SCORERS))
+def test_long_hostile_texts_take_no_time(text, protocol):
+    long = text * (100_000 // len(text)) + " " * 50_000 + "x"
+    before = time.process_time()
+    scorer(protocol).score(attempt(long), question(), gold("A", facts=(("x",),)))
+    assert time.process_time() - before < 2

@@ -1,0 +1,68 @@
+import pytest
+
+from ragrounds.contracts import Request
+from ragrounds.evals.scorers import scorer
+from ragrounds.evals.scorers.facts import contains
+from ragrounds.models.extractive import ExtractiveBaseline
+from ragrounds.records import Message
+from tests.scorers.making import attempt, gold, question
+
+
+def score(text, facts, status="completed"):
+    return scorer("facts").score(attempt(text, status), question({}, kind="long"), gold("", facts=facts))
+
+
+def test_the_share_of_facts():
+    made = score("Give thiamine before glucose.", (("thiamine", "vitamin B1"), ("before glucose",), ("magnesium",)))
+    assert made.value == pytest.approx(2 / 3)
+    assert made.prediction == "2/3"
+    assert made.reason == "missing: magnesium"
+    assert made.reading == "answered"
+
+
+@pytest.mark.parametrize(
+    ("text", "wording", "there"),
+    [
+        ("A Beta-Blocker.", "beta blocker", True),
+        ("a beta\nblocker", "Beta‑blocker", True),
+        ("hypothyroidism", "thyroid", False),
+        ("rash (itchy)", "itchy", True),
+        ("TSH > 4", "tsh", True),
+        ("应给予硫胺素治疗", "硫胺素", True),
+        ("IL-6 rises", "IL-6", True),
+        ("IL-61", "IL-6", False),
+        ("50 mg/d", "5", False),
+    ],
+)
+def test_whole_words(text, wording, there):
+    assert contains(text, (wording,)) is there
+
+
+def test_readings():
+    facts = (("thiamine",),)
+    assert score("Something else entirely.", facts).reading == "answered"
+    assert score("I cannot provide medical advice.", facts).reading == "refused"
+    assert score("Unknown.", facts).reading == "abstained"
+    failed = score("", facts, "failed")
+    assert (failed.value, failed.reading) == (0.0, "none")
+
+
+async def test_the_baseline_without_passages_abstains():
+    """It knows nothing by itself and says so: that is no answer."""
+    asked = Request(messages=(Message("user", "Answer.\n\n### Question\nWhat treats beriberi?"),))
+    said = (await ExtractiveBaseline().complete(asked, [])).text
+    made = score(said, (("thiamine",),))
+    assert (made.value, made.reading) == (0.0, "abstained")
+
+
+@pytest.mark.parametrize(
+    "text", ["No documents were provided.", "no relevant passage was found", "No sources available"]
+)
+def test_what_was_not_given_is_no_answer(text):
+    reading = score(text, (("thiamine",),)).reading
+    assert reading == ("abstained" if "avail" not in text else "answered")
+    assert score(f"{text} Thiamine treats it.", (("thiamine",),)).reading == "answered"
+
+
+def test_no_facts_is_missing_not_zero():
+    assert score("Anything.", ()).value is None

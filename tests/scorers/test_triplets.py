@@ -1,0 +1,108 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import f1_score
+from sklearn.preprocessing import MultiLabelBinarizer
+
+from ragrounds.evals.scorers import scorer
+from ragrounds.evals.scorers.triplets import Counts, compare, micro_f1, parse, partial
+from tests.scorers.making import attempt, gold, question
+
+GOLD = [["aspirin", "effect", "warfarin"], ["digoxin", "mechanism", "quinidine"]]
+
+
+def score(text, wanted=GOLD, symmetric=False, **more):
+    metadata = {"symmetric": "true"} if symmetric else {}
+    asked = question({}, kind="extraction", metadata=metadata)
+    return scorer("triplets").score(attempt(text, **more), asked, gold(json.dumps(wanted)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[["aspirin", "effect", "warfarin"]]',
+        'Thinking [1] of it…\n```json\n[["Aspirin", "effect", " warfarin "]]\n```',
+        '[{"head": "aspirin", "relation": "effect", "tail": "warfarin"}]',
+        '{"triplets": [{"subject": "aspirin", "predicate": "effect", "object": "warfarin"}]}',
+        "(aspirin, effect, warfarin)",
+        "- aspirin | effect | warfarin",
+        '["aspirin", "effect", "warfarin"]',
+        '[["x", "y", "z"]] No, rather: [["aspirin", "effect", "warfarin"]]',
+    ],
+)
+def test_forms_of_an_answer(text):
+    assert [tuple(part.strip().casefold() for part in triplet) for triplet in parse(text)] == [
+        ("aspirin", "effect", "warfarin")
+    ]
+    made = score(text)
+    assert made.prediction == "1/0/1"
+    assert made.value == pytest.approx(2 / 3)
+    assert made.reading == "answered"
+
+
+def test_chinese():
+    assert score('[["头痛","药物治疗","甲"]]', [["头痛", "药物治疗", "甲"]]).value == 1.0
+
+
+def test_direction():
+    turned = '[["warfarin", "effect", "aspirin"]]'
+    assert score(turned).prediction == "0/1/2"
+    assert score(turned, symmetric=True).prediction == "1/0/1"
+
+
+def test_nothing_to_find():
+    assert score("[]", []).value == 1.0
+    assert score("[]").prediction == "0/0/2"
+    unreadable = score("There are no interactions in this text.", [])
+    assert (unreadable.value, unreadable.reading) == (0.0, "unparsable")
+    failed = score("", [], status="failed")
+    assert (failed.value, failed.reading) == (0.0, "none")
+
+
+TRIPLETS = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("rs"), st.sampled_from("ab")), max_size=6)
+
+
+@given(st.lists(st.tuples(TRIPLETS, TRIPLETS), min_size=1, max_size=8))
+def test_micro_f1_equals_scikit_learn(answers):
+    scores = [score(json.dumps(found), wanted) for found, wanted in answers]
+    made = micro_f1(scores)
+    labels = sorted({triplet for found, wanted in answers for triplet in (*found, *wanted)})
+    if not labels:
+        assert made == Counts()
+        return
+    # A single column would be taken as a binary problem with two classes: one label that never occurs keeps it apart.
+    binarizer = MultiLabelBinarizer(classes=[*labels, ("z", "z", "z")])
+    wanted = binarizer.fit_transform([set(wanted) for _, wanted in answers])
+    found = binarizer.transform([set(found) for found, _ in answers])
+    assert made.f1 == pytest.approx(f1_score(wanted, found, average="micro", zero_division=0.0))
+
+
+@given(TRIPLETS, TRIPLETS)
+def test_partial_credit_is_never_below_the_strict_figure(found, wanted):
+    strict, loose = compare(found, wanted).f1, partial(found, wanted)
+    assert strict - 1e-9 <= loose <= 1.0
+
+
+def test_partial_credit():
+    assert partial([("a", "r", "b")], [("a", "r", "c")]) == pytest.approx(2 / 3)
+
+
+@given(st.text())
+def test_any_text_can_be_parsed(text):
+    found = parse(text)
+    assert found is None or all(len(triplet) == 3 for triplet in found)
+
+
+@pytest.mark.data
+def test_ddi_gold_against_itself(data, tmp_path):
+    from ragrounds.evals.benchmarks import load
+
+    benchmark = load(f"ddi/test:{data}/ddi", tmp_path)
+    scores = []
+    for asked in benchmark.questions:
+        answer = benchmark.golds[asked.id]
+        scores.append(scorer("triplets").score(attempt(f"Here: {answer.answer}"), asked, answer))
+    assert micro_f1(scores).f1 == 1.0
+    assert {made.value for made in scores} == {1.0}

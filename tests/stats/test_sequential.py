@@ -1,0 +1,151 @@
+"""Confidence sequences by betting: by hand, by property, by simulation."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import beta
+
+from ragrounds.evals.stats import detectable_difference
+from ragrounds.evals.stats.sequential import ConfidenceSequence, log_capital
+
+BETS = np.concatenate([2 * beta.ppf(0.5 + (np.arange(24) + 0.5) / 48, 5, 5) - 1, [0.6, 0.7, 0.8, 0.9, 0.95, 0.99]])
+differences = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1, max_size=60)
+
+
+def heard(values, **options):
+    sequence = ConfidenceSequence(**options)
+    for value in values:
+        sequence.hear(value)
+    return sequence.now
+
+
+def test_the_capital_after_one_value_by_hand():
+    # Against m = .5, a value of 1 is paid twice: bets above grow by 1 + c, bets below keep 1 - c. The average is 1
+    # whatever c is. Against m = .25 it is paid four times: half of (1 + 3c) and half of (1 - c), so 1 + mean(c).
+    assert float(log_capital(np.array([1.0]), np.array([1.0]), 0.5)) == pytest.approx(0.0)
+    assert float(log_capital(np.array([1.0]), np.array([1.0]), 0.25)) == pytest.approx(math.log1p(BETS.mean()))
+
+
+def test_two_wins_by_hand():
+    # Half of (1 + c)² and half of (1 - c)²: 1 + mean(c²).
+    capital = 1 + (BETS**2).mean()
+    found = heard([1.0, 1.0], null=0.0)
+    assert found.p == pytest.approx(1 / capital)
+    assert (found.n, found.mean, found.high) == (2, 1.0, 1.0)
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=5), st.floats(0.02, 0.98))
+@settings(deadline=None)
+def test_the_capital_is_fair(weights, mean):
+    # Over all ways that three values may come from a distribution with this mean, the expected capital is 1.
+    values = np.linspace(0, 1, len(weights) + 2)
+    chances = np.array([1.0, *weights, 1.0])
+    chances /= chances.sum()
+    now = float(chances @ values)
+    mixed = min(mean / now, (1 - mean) / (1 - now)) if 0 < now < 1 else 0.0
+    chances = chances * mixed
+    if mixed < mean / now:  # what is left over goes to the end that makes the mean right
+        chances[-1] += 1 - mixed
+    else:
+        chances[0] += 1 - mixed
+    assert float(chances @ values) == pytest.approx(mean)
+    expected = 0.0
+    for drawn in itertools.product(range(len(values)), repeat=3):
+        counts = np.bincount(drawn, minlength=len(values)).astype(float)
+        expected += float(np.prod(chances[list(drawn)])) * math.exp(float(log_capital(values, counts, mean)))
+    assert expected == pytest.approx(1.0)
+
+
+@given(differences)
+@settings(deadline=None, max_examples=40)
+def test_intervals_only_get_narrower_and_hold_what_they_must(values):
+    sequence = ConfidenceSequence(null=0.0)
+    before = (-1.0, 1.0, 1.0)
+    for value in values:
+        sequence.hear(value)
+        now = sequence.now
+        assert before[0] <= now.low <= now.high <= before[1]
+        assert now.p <= before[2]
+        before = (now.low, now.high, now.p)
+        if now.low < now.high:  # 0 is left out exactly where it is refuted at that level
+            assert (now.p <= 0.05) == (now.low > 1e-9 or now.high < -1e-9)
+
+
+@given(differences, st.floats(-3, 3), st.floats(0.1, 10))
+@settings(deadline=None, max_examples=40)
+def test_neither_scale_nor_side_matters(values, shift, scale):
+    found = heard(values, null=0.0)
+    turned = heard([-value for value in values], null=0.0)
+    assert (turned.low, turned.high) == (pytest.approx(-found.high), pytest.approx(-found.low))
+    assert turned.p == pytest.approx(found.p)
+    moved = heard([shift + scale * value for value in values], least=shift - scale, most=shift + scale, null=shift)
+    assert (moved.low - shift) / scale == pytest.approx(found.low, abs=1e-7)
+    assert (moved.high - shift) / scale == pytest.approx(found.high, abs=1e-7)
+    assert moved.p == pytest.approx(found.p)
+
+
+@given(differences, st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=30)
+def test_the_last_capital_does_not_depend_on_the_order(values, random):
+    shares = [(value + 1) / 2 for value in values]
+    mixed = random.sample(shares, len(shares))
+
+    def capital(given_):
+        kinds, counts = np.unique(given_, return_counts=True)
+        return float(log_capital(kinds, counts.astype(float), 0.3))
+
+    assert capital(shares) == pytest.approx(capital(mixed))
+
+
+@given(differences)
+@settings(deadline=None, max_examples=20)
+def test_a_higher_level_is_a_wider_interval(values):
+    wide, narrow = heard(values, level=0.99), heard(values, level=0.8)
+    assert wide.low <= narrow.low + 1e-9
+    assert wide.high >= narrow.high - 1e-9
+
+
+def test_bad_values_and_bounds():
+    with pytest.raises(ValueError, match="outside"):
+        heard([1.5])
+    with pytest.raises(ValueError, match="outside"):
+        heard([math.nan])
+    with pytest.raises(ValueError, match="least < most"):
+        ConfidenceSequence(1.0, 1.0)
+    assert ConfidenceSequence().now is None
+    # Means that no values within the bounds can have are refuted by anything.
+    assert heard([0.0], null=2.0).p == 0.0
+
+
+def simulated(simulations, questions, differing, difference, seed):
+    """(simulations, questions): whether 0 is left out at 95 % by then, for right-or-wrong answers of two agents."""
+    generator = np.random.default_rng(seed)
+    chances = [(differing - difference) / 2, 1 - differing, (differing + difference) / 2]
+    drawn = generator.choice(3, p=chances, size=(simulations, questions))
+    counts = np.stack([np.cumsum(drawn == kind, axis=1) for kind in range(3)], axis=-1).astype(float)
+    capital = log_capital(np.array([0.0, 0.5, 1.0]), counts, 0.5)
+    return np.maximum.accumulate(capital, axis=1) >= math.log(20)
+
+
+def test_looking_after_every_question_rarely_separates_equals():
+    # Where a test for a fixed number is looked at after every question, about a third is "separated" by 1,000.
+    assert simulated(400, 1_000, 0.25, 0.0, seed=7)[:, -1].mean() <= 0.05
+
+
+def test_ten_points_are_separated_within_twice_the_fixed_sample():
+    n = next(n for n in range(50, 1_000) if detectable_difference(n, 0.25) <= 0.1)
+    assert simulated(400, 2 * n, 0.25, 0.1, seed=7)[:, -1].mean() >= 0.8
+
+
+def test_intervals_hold_the_mean_at_all_times_together():
+    generator = np.random.default_rng(11)
+    missed = 0
+    for _ in range(80):
+        values = generator.choice([-1.0, 0.0, 1.0], p=[0.1, 0.7, 0.2], size=100)
+        found = heard(values, level=0.8)
+        missed += not found.low <= 0.1 <= found.high  # one miss at any time stays a miss
+    assert missed <= 0.2 * 80
