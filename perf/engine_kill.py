@@ -83,8 +83,8 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "kills": kills,
         "equal": one["attempts"] == other["attempts"],
         "statuses": dict(Counter(status for status, *_ in one["attempts"].values())),
-        "spent": [round(one["spent"], 6), round(other["spent"], 6)],
-        "cold": [round(one["cold"], 6), round(other["cold"], 6)],
+        "cost_paid": [round(one["cost_paid"], 6), round(other["cost_paid"], 6)],
+        "cost_uncached": [round(one["cost_uncached"], 6), round(other["cost_uncached"], 6)],
         "recorded_calls": [one["calls"], other["calls"]],
         "answers": [len(log), len(undisturbed)],
         "answered_twice": len(twice),
@@ -213,21 +213,21 @@ def results(home: Path) -> dict[str, Any]:
     from ragrounds.evals.store.store import Store
 
     attempts: dict[str, Any] = {}
-    spent = cold = 0.0
+    cost_paid = cost_uncached = 0.0
     with Store(home) as store:
         for run in store.runs():
             scores: dict[str, list[Any]] = {}
             for score in store.scores(run):
-                scores.setdefault(score.question_id, []).append((score.protocol, score.value, score.prediction))
+                scores.setdefault(score.question_id, []).append((score.scorer, score.value, score.prediction))
             for attempt in store.attempts(run):
                 id = attempt.question_id
                 attempts[f"{run.agent} {id}"] = (attempt.status, attempt.text, sorted(scores[id]))
-                spent += attempt.spent or 0.0
-                cold += attempt.cold or 0.0
+                cost_paid += attempt.cost_paid or 0.0
+                cost_uncached += attempt.cost_uncached or 0.0
         with store.engine.connect() as connection:
             counted = sa.select(sa.func.count()).select_from(schema.calls).where(schema.calls.c.kind == "model")
             calls = connection.execute(counted).scalar_one()
-    return {"attempts": attempts, "spent": spent, "cold": cold, "calls": calls}
+    return {"attempts": attempts, "cost_paid": cost_paid, "cost_uncached": cost_uncached, "calls": calls}
 
 
 def write_benchmark(folder: Path, count: int) -> Path:

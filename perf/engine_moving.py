@@ -104,14 +104,16 @@ def every_row(run: Run, questions: list[Question], number: int) -> Iterator[Any]
         yield from blob_rows(apart | more)
         row = {"key": bytes.fromhex(key), "kind": "model", "actor": "m", "at": 1.0, "seconds": 1.0}
         yield schema.calls, {**row, "request": asked, "response": answer, "payer": payer(run, question.id, 0)}
-        call = Call(key=key, kind="model", role="answering", node="answer", actor="m", at=1.0, seconds=1.0, cold=0.1)
+        call = Call(
+            key=key, kind="model", role="answering", node="answer", actor="m", at=1.0, seconds=1.0, cost_uncached=0.1
+        )
         events = (Entered(step=0, node="answer", at=1.0), Called(step=0, call=call), Left(step=0, seconds=1.0))
         attempt = Attempt(
             run=run.id, question_id=question.id, epoch=0, status="completed", text=said, usage=Usage(500, 150),
-            spent=0.1, cold=0.1, seconds=1.0, at=1.0, calls=1, events=events,
+            cost_paid=0.1, cost_uncached=0.1, seconds=1.0, at=1.0, calls=1, events=events,
         )  # fmt: skip
         yield from attempt_rows(attempt, number)
-        score = Score(question_id=question.id, epoch=0, protocol="facts", value=1.0, reading="answered")
+        score = Score(question_id=question.id, epoch=0, scorer="facts", value=1.0, answer_status="answered")
         yield from score_rows([score], number)
 
 

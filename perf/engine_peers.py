@@ -81,14 +81,14 @@ def one(name: str, files: tuple[Path, Path], url: str, given: argparse.Namespace
         command += ["--concurrency", str(given.concurrency)]
         command += ["--workers", str(given.workers)] if given.workers > 1 else []
         command += ["--new", "--journal", "replay"] if name == AGAIN else []
-        spent = measured(command, {"RAGROUNDS_HOME": str(home), "PYTHONPATH": str(HERE.parent)})
-        spent.disk = size(home)
-        return spent
+        cost_paid = measured(command, {"RAGROUNDS_HOME": str(home), "PYTHONPATH": str(HERE.parent)})
+        cost_paid.disk = size(home)
+        return cost_paid
     python = {"inspect": given.inspect, "lm_eval": given.lm_eval}.get(name, sys.executable)
     command = [python, str(HERE / "engine" / "peers.py"), name, str(whole), url, str(given.concurrency), str(out)]
-    spent = measured(command, {})
-    spent.disk = size(out) if name == "inspect" else 0.0
-    return spent
+    cost_paid = measured(command, {})
+    cost_paid.disk = size(out) if name == "inspect" else 0.0
+    return cost_paid
 
 
 def size(folder: Path) -> float:

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import bdtr, expit
 
-from ragrounds.evals.stats import detectable_difference
+from ragrounds.evals.stats import minimum_detectable_effect
 from ragrounds.evals.stats.sequential import log_capital
 
 SPREAD = 2.2
@@ -54,7 +54,7 @@ def fixed_size(differing: float, difference: float) -> int:
     low, high = 1, 1_000_000
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if detectable_difference(middle, differing) <= difference else (middle + 1, high)
+        low, high = (low, middle) if minimum_detectable_effect(middle, differing) <= difference else (middle + 1, high)
     return low
 
 

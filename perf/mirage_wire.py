@@ -69,7 +69,7 @@ def measure(options: argparse.Namespace, home: Path) -> dict[str, Any]:
         wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
         stats = server.stats()
         command += ["--new", "--journal", "fresh"]
-        cold = _cpu(command, environment)
+        cost_uncached = _cpu(command, environment)
     importing = [sys.executable, "-m", "ragrounds", "import", "mirage-predictions", *map(str, predictions)]
     _finished([*importing, "--benchmark", f"mirage:{mirage / 'benchmark.json'}", "--json"], environment)
     report = _checked(home, stats, options)
@@ -80,7 +80,7 @@ def measure(options: argparse.Namespace, home: Path) -> dict[str, Any]:
         "processor seconds of the second part": round(
             after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1
         ),
-        "processor seconds per 1,000 attempts, undisturbed": round(1000 * cold / attempts, 2),
+        "processor seconds per 1,000 attempts, undisturbed": round(1000 * cost_uncached / attempts, 2),
     }
 
 
@@ -134,18 +134,18 @@ def _against(store: Store, run: Run, imported: Run) -> dict[str, Any]:
     assert len(statuses) == len(questions)
     failed = Counter(attempt.reason for attempt in statuses if attempt.status == "failed")
     result: dict[str, Any] = {"statuses": Counter(attempt.status for attempt in statuses), "failed": failed}
-    for protocol in ("mirage", "strict"):
-        ours = {score.question_id: score for score in store.scores(run, protocol)}
-        theirs = {score.question_id: score for score in store.scores(imported, protocol)}
-        differing = [id for id in ours if (ours[id].value, ours[id].prediction, ours[id].reading)
-                     != (theirs[id].value, theirs[id].prediction, theirs[id].reading)]  # fmt: skip
+    for scorer in ("mirage", "strict"):
+        ours = {score.question_id: score for score in store.scores(run, scorer)}
+        theirs = {score.question_id: score for score in store.scores(imported, scorer)}
+        differing = [id for id in ours if (ours[id].value, ours[id].prediction, ours[id].answer_status)
+                     != (theirs[id].value, theirs[id].prediction, theirs[id].answer_status)]  # fmt: skip
         strange = [id for id in differing if id not in copies]
         assert not strange, f"{run.id} differs from the recorded replies on {strange[:5]}"
         table = {}
         for name in dict.fromkeys(question.benchmark for question in questions):
             ids = [question.id for question in questions if question.benchmark == name]
             table[name] = [round(100 * sum(side[id].value or 0 for id in ids) / len(ids), 2) for side in (ours, theirs)]
-        result[protocol] = {
+        result[scorer] = {
             "through the wire, imported": table,
             "questions that differ (all of them copies of an earlier question)": len(differing),
         }

@@ -67,9 +67,9 @@ def make_run(store: Store, count: int) -> Run:
         part = asked[start : start + 5000]
         attempts = [_attempt(run, one.id, number) for number, one in enumerate(part, start)]
         scores = [
-            Score(question_id=one.id, epoch=0, protocol=protocol, value=float(number % 3 > 0), reading="answered",
+            Score(question_id=one.id, epoch=0, scorer=scorer, value=float(number % 3 > 0), answer_status="answered",
                   prediction="A")
-            for number, one in enumerate(part) for protocol in ("mirage", "strict", "robust")
+            for number, one in enumerate(part) for scorer in ("mirage", "strict", "robust")
         ]  # fmt: skip
         store.add_attempts(run, attempts, scores)
     return run
@@ -79,11 +79,11 @@ def _attempt(run: Run, id: str, number: int) -> Attempt:
     events: list[Event] = []
     for index, node in enumerate(("retrieve", "answer")):
         call = Call(key="", kind="model", role="answering", node=node, actor="m", at=0.0, seconds=0.1,
-                    usage=Usage(900, 100), cold=0.001)  # fmt: skip
+                    usage=Usage(900, 100), cost_uncached=0.001)  # fmt: skip
         events += [Entered(step=index, node=node, at=0.0), Called(step=index, call=call),
                    Left(step=index, seconds=0.1, changes={"answer": f"answer {number} " * 20})]  # fmt: skip
     return Attempt(run=run.id, question_id=id, epoch=0, status="completed", text=f"answer {number} " * 20,
-                   usage=Usage(1800, 200), spent=0.002, cold=0.002, seconds=0.2, at=float(number), calls=2,
+                   usage=Usage(1800, 200), cost_paid=0.002, cost_uncached=0.002, seconds=0.2, at=float(number), calls=2,
                    events=tuple(events))  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def make_long(store: Store) -> Run:
                "request": request, "response": reply}  # fmt: skip
         rows += [*blob_rows(apart | more), (schema.calls, row)]
         call = Call(key=key, kind="model", role="answering", node=f"node {index % 7} of {index}", actor="m", at=0.0,
-                    seconds=0.1, usage=Usage(10, 10), cold=0.001)  # fmt: skip
+                    seconds=0.1, usage=Usage(10, 10), cost_uncached=0.001)  # fmt: skip
         events += [Entered(step=index, node=call.node, at=0.0), Called(step=index, call=call),
                    Left(step=index, seconds=0.1)]  # fmt: skip
     with store.engine.begin() as connection:
@@ -115,7 +115,7 @@ def make_long(store: Store) -> Run:
     return run
 
 
-def spent(work: Callable[[], object]) -> float:
+def cost_paid(work: Callable[[], object]) -> float:
     """Processor seconds of `work`."""
     start = time.process_time()
     work()
@@ -144,26 +144,28 @@ def measure(folder: Path, small: str, large: str, repeat: int) -> dict[str, obje
     for _ in range(repeat):
         for name in (small, large):
             both = figures.setdefault(name, {"open": [], "open_and_scroll": []})
-            both["open"].append(spent(lambda name=name: opening(folder, name)))
-            both["open_and_scroll"].append(spent(lambda name=name: opening(folder, name, scroll)))
+            both["open"].append(cost_paid(lambda name=name: opening(folder, name)))
+            both["open_and_scroll"].append(cost_paid(lambda name=name: opening(folder, name, scroll)))
     medians = {
         name: {what: statistics.median(seconds) for what, seconds in both.items()} for name, both in figures.items()
     }
     with Store(folder) as store:
         pages = Pages(store, [store.run(large)])
         slow = {
-            "sort_by_cost": spent(lambda: pages.order(Filter(), "cost")),
-            "filter_wrong": spent(lambda: pages.order(Filter(marks=frozenset({"wrong"})))),
-            "filter_text": spent(lambda: pages.order(Filter(text="question 9"))),
+            "sort_by_cost": cost_paid(lambda: pages.order(Filter(), "cost")),
+            "filter_wrong": cost_paid(lambda: pages.order(Filter(marks=frozenset({"wrong"})))),
+            "filter_text": cost_paid(lambda: pages.order(Filter(text="question 9"))),
         }
         long = Pages(store, [store.run("run-long")])
         kept: list[TreeState] = []
         one = {
-            "open": spent(lambda: kept.append(TreeState(Opened(long, long.read([0])[0])))),
-            "show_a_call": spent(lambda: _show(kept[0], "step 7 call 0")),
-            "fold_all_and_unfold": spent(lambda: (kept[0].fold_all(True), kept[0].fold_all(False), kept[0].branches())),
-            "search_5_mb": spent(lambda: kept[0].search("prompt 199")),
-            "lay_out_5_mb": spent(lambda: _all_at_once(kept[0])),
+            "open": cost_paid(lambda: kept.append(TreeState(Opened(long, long.read([0])[0])))),
+            "show_a_call": cost_paid(lambda: _show(kept[0], "step 7 call 0")),
+            "fold_all_and_unfold": cost_paid(
+                lambda: (kept[0].fold_all(True), kept[0].fold_all(False), kept[0].branches())
+            ),
+            "search_5_mb": cost_paid(lambda: kept[0].search("prompt 199")),
+            "lay_out_5_mb": cost_paid(lambda: _all_at_once(kept[0])),
         }
     return {
         "open_s": medians,

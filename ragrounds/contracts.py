@@ -277,9 +277,9 @@ class Journal(Protocol):
 
 
 class Scorer(Protocol):
-    """A pure function from a stored attempt and its gold to a score, under one named protocol."""
+    """A pure function from a stored attempt and its gold to a score, under one named scorer."""
 
     @property
-    def protocol(self) -> str: ...
+    def scorer(self) -> str: ...
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score: ...

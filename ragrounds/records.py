@@ -12,8 +12,8 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 Kind = Literal["choice", "long", "extraction"]
-Status = Literal["completed", "refused", "failed", "capped", "not_run"]
-Reading = Literal["answered", "abstained", "refused", "unparsable", "none"]
+Status = Literal["completed", "blocked", "failed", "capped", "paused", "not_run"]
+AnswerStatus = Literal["answered", "abstained", "refused", "unreadable", "empty"]
 Speaker = Literal["system", "user", "assistant", "tool"]
 
 
@@ -170,9 +170,9 @@ class Call(Struct, frozen=True, kw_only=True):
     at: float
     seconds: float
     cached: bool = False
-    """Answered from the journal: nothing was spent, the cold price still counts."""
+    """Answered from the journal: nothing was paid, its uncached cost still counts."""
     usage: Usage | None = None
-    cold: float | None = None
+    cost_uncached: float | None = None
     """Dollars this call costs when nothing is cached in the journal; ``None``: no known price."""
     passages: tuple[str, ...] = ()
     """Ids of the passages a search returned, best first."""
@@ -241,8 +241,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
     """Why the status is not ``completed``."""
     usage: Usage | None = None
     """``None``: some call's usage is unknown."""
-    spent: float | None = None
-    cold: float | None = None
+    cost_paid: float | None = None
+    cost_uncached: float | None = None
     seconds: float = 0.0
     at: float = 0.0
     calls: int = 0
@@ -250,15 +250,15 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 
 class Score(Struct, frozen=True, kw_only=True):
-    """What a protocol makes of an attempt. `value` is ``None`` where it is missing (a judge that failed)."""
+    """What a scorer makes of an attempt. `value` is ``None`` where it is missing (a judge that failed)."""
 
     question_id: str
     epoch: int
-    protocol: str
+    scorer: str
     value: float | None
-    reading: Reading
+    answer_status: AnswerStatus
     prediction: str = ""
-    """The option letter or the parsed answer the protocol went by."""
+    """The option letter or the parsed answer the scorer went by."""
     reason: str = ""
 
 

@@ -1,6 +1,6 @@
 """A chat-completions server that costs little: answers of 300 tokens after a set latency, on loopback.
 
-It reads requests on a bare asyncio protocol, so that what is measured is the client. `GET /stats` gives the number of
+It reads requests on a bare asyncio scorer, so that what is measured is the client. `GET /stats` gives the number of
 answers and the most calls that were in flight at once.
 """
 

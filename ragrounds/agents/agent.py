@@ -28,7 +28,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     calls: int | None = None
     tokens: int | None = None
     cost: float | None = None
-    """Dollars, at cold prices."""
+    """Dollars, at uncached prices."""
     seconds: float | None = None
 
 

@@ -42,7 +42,7 @@ def read_outcome(attempt: Attempt) -> Outcome | None:
         return None
     if attempt.status != "completed":
         nodes = path(attempt.events)
-        reason = REFUSED if attempt.status == "refused" else CAPPED
+        reason = REFUSED if attempt.status == "blocked" else CAPPED
         return Outcome(kept=False, stage=nodes[-1] if nodes else "", reason=reason, detail=attempt.reason)
     try:
         return msgspec.json.decode(attempt.text, type=Outcome)
@@ -53,16 +53,16 @@ def read_outcome(attempt: Attempt) -> Outcome | None:
 class KeptScorer(Struct, frozen=True):
     """Scores 1 for a kept item and 0 for a rejected one, so that progress, traces and tables show them apart."""
 
-    protocol: str = PROTOCOL
+    scorer: str = PROTOCOL
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         outcome = read_outcome(attempt)
         return Score(
             question_id=attempt.question_id,
             epoch=attempt.epoch,
-            protocol=self.protocol,
+            scorer=self.scorer,
             value=None if outcome is None else float(outcome.kept),
-            reading="none" if outcome is None else "refused" if attempt.status == "refused" else "answered",
+            answer_status="empty" if outcome is None else "refused" if attempt.status == "blocked" else "answered",
             prediction="" if outcome is None else "kept" if outcome.kept else f"rejected: {outcome.stage}",
             reason=attempt.reason if outcome is None else f"{outcome.reason}: {outcome.detail}".strip(": "),
         )

@@ -31,7 +31,7 @@ async def of_part(asked: Awaitable[T]) -> T:
     try:
         return await asked
     except AttemptEnded as ended:
-        if ended.status != "refused":
+        if ended.status != "blocked":
             raise
         raise Rejected(REFUSED, ended.reason) from ended
     except CallFailed as failed:

@@ -18,7 +18,7 @@ def analyse_command(
         help="passages, size, position, sources, grid, success, quality, searches, flips or epochs; `list` says more."
     ),
     runs: list[str] = typer.Argument(None, help="Runs: an id, the beginning of one, or an agent's text."),
-    protocol: str = typer.Option("strict", help="The protocol whose scores are shown."),
+    scorer: str = typer.Option("strict", help="The scorer whose scores are shown."),
     k: int = typer.Option(10, min=1, help="How many passages count (success, quality, sources)."),
     parameter: str = typer.Option("top_k", help="The agent's parameter that was varied (passages)."),
     size: list[str] = typer.Option([], help="MODEL=BILLIONS, where the name does not say it (size, repeatable)."),
@@ -32,7 +32,7 @@ def analyse_command(
 
       ragrounds analyse passages 'vanilla_rag[top_k=1]' 'vanilla_rag[top_k=8]' --svg passages.svg
 
-      ragrounds analyse success vanilla_rag --k 5 --protocol mirage
+      ragrounds analyse success vanilla_rag --k 5 --scorer mirage
     """
     from ragrounds.cli.common import open_store, print_json, settings
     from ragrounds.errors import unknown
@@ -45,7 +45,7 @@ def analyse_command(
         return
     if name not in ANALYSES:  # said before the runs are looked for
         raise unknown("analysis", name, ANALYSES, "ragrounds analyse list")
-    choices = Choices(protocol=protocol, k=k, parameter=parameter, sizes=_sizes(size), seed=seed)
+    choices = Choices(scorer=scorer, k=k, parameter=parameter, sizes=_sizes(size), seed=seed)
     with open_store(settings()) as store:
         analysed = analyse(name, store, [store.run(reference) for reference in runs or ()], choices)
     drawn = picture(analysed)

@@ -265,5 +265,5 @@ def _plan(arena: Arena, field: Field, judges: Sequence[Model], as_json: bool) ->
         most = "at most " if one.at_most else ""
         typer.echo(
             f"--calls {one.calls}: {most}{one.matches:,} matches, {one.judge_calls:,} judge calls, about "
-            f"{tokens(one.input)} tokens in, {dollars(one.cold)} with an empty journal"
+            f"{tokens(one.input)} tokens in, {dollars(one.cost_uncached)} with an empty journal"
         )

@@ -27,7 +27,7 @@ class Counting:
         self._arena = arena
         self._counts = [[[0, 0, 0] for _ in arena.systems] for _ in arena.axes]
         self.matches = self.missing = self.calls = 0
-        self.spent: float | None = 0.0
+        self.cost_paid: float | None = 0.0
 
     def hear(self, finished: Finished) -> None:
         """A match ended."""
@@ -43,12 +43,14 @@ class Counting:
             counts[match.second][2 - place] += 1
         for judged in finished.judged:
             self.calls += judged.calls
-            self.spent = None if self.spent is None or judged.spent is None else self.spent + judged.spent
+            self.cost_paid = (
+                None if self.cost_paid is None or judged.cost_paid is None else self.cost_paid + judged.cost_paid
+            )
 
     def line(self) -> str:
         """All of it in a line."""
         return (
-            f"{self.matches:,} matches, {self.calls:,} judge calls, {dollars(self.spent)}"
+            f"{self.matches:,} matches, {self.calls:,} judge calls, {dollars(self.cost_paid)}"
             f"{f', {self.missing:,} verdicts missing' if self.missing else ''}"
         )
 

@@ -134,7 +134,7 @@ def _exact(console: Console, axis: AxisReport) -> None:
     for found in axis.exact:
         _say(
             console,
-            f"against {found.protocol} on {found.matches:,} matches: {found.agree:,} agree, {found.disagree:,} "
+            f"against {found.scorer} on {found.matches:,} matches: {found.agree:,} agree, {found.disagree:,} "
             f"disagree, {found.arena_ties:,} ties of the arena where scores differ, {found.score_ties:,} equal scores "
             f"with a winner, {found.both_tie:,} ties of both",
         )
@@ -150,15 +150,15 @@ def _exact(console: Console, axis: AxisReport) -> None:
 
 def _costs(console: Console, report: Report) -> None:
     console.print()
-    table = _table("judge", "calls", "in", "out", "spent", "cold")
+    table = _table("judge", "calls", "in", "out", "cost_paid", "cost_uncached")
     for cost in report.costs:
         table.add_row(
             Text(one_line(cost.judge, 60)),
             f"{cost.calls:,}",
             tokens(cost.input),
             tokens(cost.output),
-            dollars(cost.spent),
-            dollars(cost.cold),
+            dollars(cost.cost_paid),
+            dollars(cost.cost_uncached),
         )
     console.print(table)
     for failure in report.failures:

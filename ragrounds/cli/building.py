@@ -203,7 +203,9 @@ def _show(card: BuiltCard, out: Path) -> None:
     console.print(table)
     for model, bill in made.by_model.items():
         used = f"{tokens(bill.usage.input)} tokens in, {tokens(bill.usage.output)} out" if bill.usage else "tokens -"
-        console.print(Text(f"{one_line(model, 120)}: {bill.calls:,} calls, {used}, {dollars(bill.cold)} from cold"))
+        console.print(
+            Text(f"{one_line(model, 120)}: {bill.calls:,} calls, {used}, {dollars(bill.cost_uncached)} uncached")
+        )
     for note in made.notes:
         console.print(Text(f"Note: {one_line(note, 400)}"), soft_wrap=True)
     console.print(Text(f"{card.benchmark.size:,} kept: {out}"), soft_wrap=True)

@@ -15,26 +15,28 @@ if TYPE_CHECKING:
 
 def compare_command(
     runs: list[str] = typer.Argument(help="Runs: an id, the beginning of one, or an agent's text."),
-    protocol: list[str] = typer.Option([], help="A protocol (repeatable). [default: the usual ones]"),
+    scorer: list[str] = typer.Option([], help="A scorer (repeatable). [default: the usual ones]"),
     common: bool = typer.Option(False, "--common", help="Compare on what all runs have, where they differ."),
     group_by: list[str] = typer.Option(
         [], help="Also tables by subject, dataset, kind, language, split or a field of metadata (repeatable)."
     ),
-    cost: str = typer.Option("auto", help="What the frontier counts: cold, spent, tokens, calls, seconds or auto."),
+    cost: str = typer.Option(
+        "auto", help="What the frontier counts: cost_uncached, cost_paid, tokens, calls, seconds or auto."
+    ),
     seed: int = typer.Option(0, help="Seed of the bootstrap."),
     claims: list[str] = typer.Option(
         [], "--assert", help="A claim to judge: exit code 1 where it fails, 2 where it cannot be told (repeatable)."
     ),
     svg: Path = typer.Option(None, help="Write the cost-accuracy frontier to this file as SVG."),
-    as_json: bool = typer.Option(False, "--json", help="Everything as JSON, under every protocol."),
+    as_json: bool = typer.Option(False, "--json", help="Everything as JSON, under every scorer."),
     as_csv: bool = typer.Option(False, "--csv", help="Every figure as a row of one CSV table."),
     as_latex: bool = typer.Option(False, "--latex", help="The tables as LaTeX."),
     as_markdown: bool = typer.Option(False, "--markdown", help="The tables as Markdown."),
 ) -> None:
-    """Accuracy with intervals, outcomes, tokens, spent and cold cost, seconds; paired differences with their tests;
+    """Accuracy with intervals, outcomes, tokens, cost paid and uncached, seconds; paired differences with their tests;
     the cost-accuracy frontier.
 
-    Runs whose questions, epochs or protocols differ are refused, or compared on what they share with --common.
+    Runs whose questions, epochs or scorers differ are refused, or compared on what they share with --common.
 
     Examples:
 
@@ -55,19 +57,17 @@ def compare_command(
         raise UserError(f"{' and '.join(asked)} were given; choose one format for standard output.")
     with open_store(settings()) as store:
         found = [store.run(reference) for reference in runs]
-        comparison = compare(
-            store, found, protocols=protocol, common=common, seed=seed, cost=measure, group_by=group_by
-        )
+        comparison = compare(store, found, scorers=scorer, common=common, seed=seed, cost=measure, group_by=group_by)
         judged = judge_claims(
-            store, found, claims, protocol=protocol[0] if protocol else None, common=common, seed=seed
+            store, found, claims, scorer=scorer[0] if scorer else None, common=common, seed=seed
         ) if claims else []  # fmt: skip
     if svg:
-        _draw(comparison, protocol, svg)
-    _print(comparison, protocol, asked[0] if asked else "", judged)
+        _draw(comparison, scorer, svg)
+    _print(comparison, scorer, asked[0] if asked else "", judged)
     _settle(judged, quiet=as_json)
 
 
-def _print(comparison: Comparison, protocols: list[str], form: str, judged: list[Judged]) -> None:
+def _print(comparison: Comparison, scorers: list[str], form: str, judged: list[Judged]) -> None:
     from ragrounds.cli.common import print_json
     from ragrounds.ui.markup import latex, markdown
     from ragrounds.ui.sheets import sheets
@@ -79,15 +79,15 @@ def _print(comparison: Comparison, protocols: list[str], form: str, judged: list
 
         print_json({**msgspec.structs.asdict(comparison), "claims": judged} if judged else comparison)
     elif form == "--csv":
-        typer.echo(as_csv(comparison, protocols), nl=False)
+        typer.echo(as_csv(comparison, scorers), nl=False)
     elif form:
         write = latex if form == "--latex" else markdown
-        typer.echo(write([*sheets(comparison, protocols), *_cost_sheets(comparison, protocols)]), nl=False)
+        typer.echo(write([*sheets(comparison, scorers), *_cost_sheets(comparison, scorers)]), nl=False)
     else:
-        print_comparison(comparison, protocols, frontier=True)
+        print_comparison(comparison, scorers, frontier=True)
 
 
-def _cost_sheets(comparison: Comparison, protocols: list[str]) -> list[Sheet]:
+def _cost_sheets(comparison: Comparison, scorers: list[str]) -> list[Sheet]:
     from ragrounds.ui.frontier_sheet import frontier_sheets
     from ragrounds.ui.naming import agent_names
     from ragrounds.ui.sheets import distinct_tables, numbered
@@ -95,28 +95,28 @@ def _cost_sheets(comparison: Comparison, protocols: list[str]) -> list[Sheet]:
     numbers, agents = numbered(comparison), agent_names(comparison)
     return [
         sheet
-        for table, _ in distinct_tables(comparison, protocols)
+        for table, _ in distinct_tables(comparison, scorers)
         if table.frontier is not None and len(comparison.rows) > 1
-        for sheet in frontier_sheets(table.frontier, table.protocol, numbers, agents)
+        for sheet in frontier_sheets(table.frontier, table.scorer, numbers, agents)
     ]
 
 
-def _draw(comparison: Comparison, protocols: list[str], path: Path) -> None:
+def _draw(comparison: Comparison, scorers: list[str], path: Path) -> None:
     from ragrounds.cli.common import say
     from ragrounds.errors import UserError
     from ragrounds.ui.frontier_svg import frontier_svg
     from ragrounds.ui.naming import agent_names
     from ragrounds.ui.sheets import distinct_tables, numbered
 
-    for table, _ in distinct_tables(comparison, protocols):
+    for table, _ in distinct_tables(comparison, scorers):
         if table.frontier is not None:
             names = numbered(comparison), agent_names(comparison, 90)
-            picture = frontier_svg(table.frontier, table.protocol, *names)
+            picture = frontier_svg(table.frontier, table.scorer, *names)
             try:
                 path.write_text(picture, encoding="utf-8")
             except OSError as error:
                 raise UserError(f"Cannot write {path}: {error.strerror}.") from error
-            say(f"{path}: the frontier under {table.protocol}")
+            say(f"{path}: the frontier under {table.scorer}")
             return
     raise UserError(
         "There is no frontier to draw: no run has a known cost above 0. Give prices in prices.toml, or choose what to "
@@ -133,7 +133,7 @@ def _settle(judged: list[Judged], quiet: bool) -> None:
     if not judged:
         return
     for claim in [] if quiet else judged:
-        say(f"\n{claim.decision}: {safe(claim.claim)}   (accuracy by {claim.protocol})")
+        say(f"\n{claim.decision}: {safe(claim.claim)}   (accuracy by {claim.scorer})")
         for one in claim.conditions:
             level = f"{100 * one.level:g} % interval" if one.level else "bootstrap 95 %, not asked for"
             if one.value is not None and one.low is not None and one.high is not None:

@@ -28,11 +28,11 @@ def list_benchmarks(as_json: bool = typer.Option(False, "--json", help="As JSON.
         print_json(cards)
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("name", "questions", "task", "language", "protocols", "licence"):
+    for name in ("name", "questions", "task", "language", "scorers", "licence"):
         table.add_column(name, justify="right" if name == "questions" else "left", overflow="fold")
     for card in cards:
         size = f"{card.size:,}" if card.size else "-"
-        table.add_row(*map(Text, (card.name, size, card.task, card.language, ", ".join(card.protocols), card.license)))
+        table.add_row(*map(Text, (card.name, size, card.task, card.language, ", ".join(card.scorers), card.license)))
     results_console().print(table)
 
 
@@ -41,7 +41,7 @@ def show_benchmark(
     name: str = typer.Argument(help="A family or a dataset: mirage/pubmedqa."),
     as_json: bool = typer.Option(False, "--json", help="As JSON."),
 ) -> None:
-    """Show a card: source, licence, size, metric, protocols, paper table, and what cannot be had."""
+    """Show a card: source, licence, size, metric, scorers, paper table, and what cannot be had."""
     import msgspec
 
     from ragrounds.cli.common import print_json, settings

@@ -127,12 +127,12 @@ def judge_command(
                 recorded.close()
 
         made = asyncio.run(go())
-        protocols = made.runs[0].protocols
-        comparison = None if made.mute else compare(store, found, protocols=protocols, common=len(found) > 1)
+        scorers = made.runs[0].scorers
+        comparison = None if made.mute else compare(store, found, scorers=scorers, common=len(found) > 1)
     if as_json:
         print_json({"graded": made.runs[0] if len(found) == 1 else made.runs, "comparison": comparison})
     elif comparison is not None:
-        print_comparison(comparison, protocols)
+        print_comparison(comparison, scorers)
     for graded in made.runs:
         _tell(graded)
     if made.mute:
@@ -180,10 +180,10 @@ def _tell(graded: GradedRun | PanelGradedRun) -> None:
     before = broken = ""
     if graded.earlier:
         before = f", {graded.earlier:,} of these paid for by an earlier judging that was broken off"
-        broken = f" ({dollars(graded.spent_earlier)} of it by the earlier judging)"
+        broken = f" ({dollars(graded.cost_paid_earlier)} of it by the earlier judging)"
     say(
         f"{graded.calls:,} calls: {graded.calls - graded.reused:,} made now, {graded.reused:,} from the journal"
-        f"{before}; {tokened}; spent {dollars(graded.spent)}{broken}, {dollars(graded.cold)} from cold."
+        f"{before}; {tokened}; paid {dollars(graded.cost_paid)}{broken}, {dollars(graded.cost_uncached)} uncached."
     )
     if graded.same_model:
         who = safe(", ".join(graded.same_model)) if panel and isinstance(graded.same_model, tuple) else "The judge"

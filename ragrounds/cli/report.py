@@ -11,10 +11,12 @@ def report_command(
     runs: list[str] = typer.Argument(help="Runs: an id, the beginning of one, or an agent's text."),
     out: Path = typer.Option(Path("report.html"), "--out", "-o", help="The file to write."),
     title: str = typer.Option("", help="Title of the page."),
-    protocol: list[str] = typer.Option([], help="A protocol (repeatable). [default: the usual ones]"),
+    scorer: list[str] = typer.Option([], help="A scorer (repeatable). [default: the usual ones]"),
     common: bool = typer.Option(False, "--common", help="Compare on what all runs have, where they differ."),
     group_by: list[str] = typer.Option([], help="Also tables by subject, dataset, … as in `ragrounds compare`."),
-    cost: str = typer.Option("auto", help="What the frontier counts: cold, spent, tokens, calls, seconds or auto."),
+    cost: str = typer.Option(
+        "auto", help="What the frontier counts: cost_uncached, cost_paid, tokens, calls, seconds or auto."
+    ),
     seed: int = typer.Option(0, help="Seed of the bootstrap."),
     attempts: bool = typer.Option(True, help="Put every attempt with its steps into the file."),
     analysis: list[str] = typer.Option([], help="Also this analysis, as in `ragrounds analyse` (repeatable)."),
@@ -38,15 +40,13 @@ def report_command(
     labels = read_labels(human) if human else None
     with open_store(settings()) as store, replaced(out, force) as file, counting() as told:
         found = [store.run(reference) for reference in runs]
-        comparison = compare(
-            store, found, protocols=protocol, common=common, seed=seed, cost=measure, group_by=group_by
-        )
+        comparison = compare(store, found, scorers=scorer, common=common, seed=seed, cost=measure, group_by=group_by)
         for part in report(
             store,
             found,
             comparison,
             title=title,
-            protocols=protocol,
+            scorers=scorer,
             attempts=attempts,
             analyses=analysis,
             human=labels,

@@ -114,8 +114,8 @@ def retrieve(
                 entries[-1] |= {
                     "generation_failed": len(generated.failed),
                     "generation_usage": generated.usage,
-                    "generation_spent": generated.spent,
-                    "generation_cold": generated.cold,
+                    "generation_spent": generated.cost_paid,
+                    "generation_cold": generated.cost_uncached,
                 }
             if write_runs:
                 _write(write_runs, label, found, entries[-1])

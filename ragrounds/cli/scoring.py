@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def score_command(
     runs: list[str] = typer.Argument(help="Runs: an id, the beginning of one, or an agent's text."),
-    protocol: list[str] = typer.Option([], help="A protocol (repeatable); by default all that fit the questions."),
+    scorer: list[str] = typer.Option([], help="A scorer (repeatable); by default all that fit the questions."),
     embedder: str = typer.Option(
         None, help="Also match the words of long answers by this embedder's vectors: 'dense[model=…]' or a card."
     ),
@@ -22,20 +22,20 @@ def score_command(
     ),
     as_json: bool = typer.Option(False, "--json", help="The table as JSON."),
 ) -> None:
-    """Score stored runs again, under one protocol or all of them. No model is asked.
+    """Score stored runs again, under one scorer or all of them. No model is asked.
 
     --embedder adds a secondary figure for long answers, greedy matching of their words with the reference's;
     --trajectory whether attempts took the way that was expected.
 
-    Example: ragrounds score direct_cot --protocol strict
+    Example: ragrounds score direct_cot --scorer strict
     """
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.scorers import scorer, scorers_for, suits
+    from ragrounds.evals.scorers import find_scorer, scorers_for, suits
     from ragrounds.evals.scorers.trajectory import Trajectory, queries_of, read_expected
     from ragrounds.ui.tables import print_comparison
 
-    wanted = [scorer(name) for name in protocol]
+    wanted = [find_scorer(name) for name in scorer]
     matching = [_matching(embedder)] if embedder else []
     expected = read_expected(trajectory) if trajectory else None
     with open_store(settings()) as store:
@@ -57,8 +57,8 @@ def score_command(
         print_json(comparison)
     else:
         print_comparison(comparison)
-        present = {table.protocol for table in comparison.tables}
-        asked = [one.protocol for one in (*matching, *ways) if one.protocol in present]
+        present = {table.scorer for table in comparison.tables}
+        asked = [one.scorer for one in (*matching, *ways) if one.scorer in present]
         if asked:
             print_comparison(comparison, asked)
 

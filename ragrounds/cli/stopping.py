@@ -65,7 +65,7 @@ def _stopping(until: Until, reason: str) -> Stopping:
     return Stopping(
         runs=tuple(run.id for run in until.runs),
         seed=until.seed,
-        protocol=until.protocol,
+        scorer=until.scorer,
         watched=until.now,
         reason=reason,
     )

@@ -34,7 +34,7 @@ def trace_command(
     sort: str = typer.Option("asked", help="asked, cost, calls, time, tokens, score or newest; highest first."),
     ascending: bool = typer.Option(False, "--ascending", help="Lowest first."),
     limit: int | None = typer.Option(None, min=1, help="Only so many rows (printed)."),
-    protocol: list[str] = typer.Option([], help="Protocols for the score, by preference. [default: strict, facts]"),
+    scorer: list[str] = typer.Option([], help="Scorers for the score, by preference. [default: strict, facts]"),
     light: bool = typer.Option(False, "--light", help="Light colours."),
 ) -> None:
     """See every step of every answer: a viewer in the terminal; with --format, the same as text for pipes and CI.
@@ -61,7 +61,7 @@ def trace_command(
     wanted, order = _filter(find, outcome, mark, subject), _sort(sort)
     with open_store(chosen) as store:
         named = _runs(store, runs or [], attempt)
-        pages = Pages(store, named, (*protocol, *(name for name in PREFERRED if name not in protocol)))
+        pages = Pages(store, named, (*scorer, *(name for name in PREFERRED if name not in scorer)))
         known = pages.subjects() if subject else ()
         for name in subject:
             one_of("--subject", name, tuple(known))

@@ -46,7 +46,7 @@ def open_model(text: str | Spec, prices: Mapping[str, Price] | None = None) -> M
 
 def with_defaults(text: str, defaults: Mapping[str, Value | None]) -> str:
     """A model's text with what it leaves open filled in. The baseline takes nothing; a `base_url` is for ``openai:``,
-    whose protocol other servers speak, and ``vllm:``."""
+    whose scorer other servers speak, and ``vllm:``."""
     spec = parse(text)
     provider = spec.name.partition(":")[0]
     if provider == "baseline":

@@ -9,8 +9,8 @@ from ragrounds.ui.figures import UNKNOWN, dollars, duration, percent, tokens
 from ragrounds.ui.sheets import Column, Sheet
 
 UNITS: dict[Measure, str] = {
-    "cold": "dollars from cold",
-    "spent": "dollars spent",
+    "cost_uncached": "dollars uncached",
+    "cost_paid": "dollars paid",
     "tokens": "tokens",
     "calls": "calls",
     "seconds": "seconds",
@@ -21,7 +21,7 @@ def amount(value: float | None, measure: Measure) -> str:
     """A cost in its unit."""
     if value is None:
         return UNKNOWN
-    if measure in ("cold", "spent"):
+    if measure in ("cost_uncached", "cost_paid"):
         return dollars(value)
     if measure == "seconds":
         return duration(value)
@@ -29,7 +29,7 @@ def amount(value: float | None, measure: Measure) -> str:
 
 
 def frontier_sheets(
-    frontier: Frontier, protocol: str, numbers: Mapping[str, str], agents: Mapping[str, str]
+    frontier: Frontier, scorer: str, numbers: Mapping[str, str], agents: Mapping[str, str]
 ) -> list[Sheet]:
     """Every run by cost; then the prices between neighbours on the frontier."""
     measure = frontier.measure
@@ -52,8 +52,8 @@ def frontier_sheets(
     made = [
         Sheet(
             key="frontier",
-            protocol=protocol,
-            title=f"cost and accuracy under {protocol} (cost: {UNITS[measure]} a question; resamples: share of "
+            scorer=scorer,
+            title=f"cost and accuracy under {scorer} (cost: {UNITS[measure]} a question; resamples: share of "
             "bootstrap resamples in which the run is on the frontier)",
             columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
             rows=tuple(rows),
@@ -63,8 +63,8 @@ def frontier_sheets(
         made.append(
             Sheet(
                 key="prices",
-                protocol=protocol,
-                title=f"price of one more correct answer under {protocol}, in {UNITS[measure]}",
+                scorer=scorer,
+                title=f"price of one more correct answer under {scorer}, in {UNITS[measure]}",
                 columns=(Column("from - to", right=False), Column("price"), Column("95 %")),
                 rows=tuple(
                     (

@@ -14,13 +14,13 @@ from ragrounds.ui.plot_svg import HEIGHT, LEFT, LEGEND, RIGHT, STYLE, WIDTH, doc
 
 
 def frontier_svg(
-    frontier: Frontier, protocol: str, numbers: Mapping[str, str], agents: Mapping[str, str], *, standalone: bool = True
+    frontier: Frontier, scorer: str, numbers: Mapping[str, str], agents: Mapping[str, str], *, standalone: bool = True
 ) -> str:
     """Accuracy upwards, cost to the right, both with 95 % intervals; the frontier as steps; a legend below.
 
     Args:
         frontier: what to draw.
-        protocol: named in the picture's description.
+        scorer: named in the picture's description.
         numbers: run id → number in the tables.
         agents: run id → what the legend calls it, safe to show.
         standalone: a whole SVG document with its namespace and style; else a part of an HTML page.
@@ -42,7 +42,7 @@ def frontier_svg(
             f'font-size="10">{numbers[spot.run]}</text><text x="{LEFT + 16:g}" y="{y + 4:g}">{name}</text>'
         )
     height = top + len(frontier.spots) * LEGEND
-    about = f"Accuracy under {protocol} and {unit}, with 95 % intervals"
+    about = f"Accuracy under {scorer} and {unit}, with 95 % intervals"
     return document(parts, height, about, "frontier", standalone=standalone)
 
 

@@ -23,9 +23,9 @@ def ledger_sheet(ledger: Ledger) -> Sheet:
         rows.append((*names, *(figures[name] for name in shown)))
     return Sheet(
         key="ledger",
-        title=f"costs by {', '.join(ledger.by)} (spent: really paid; cold: with an empty journal)"
+        title=f"costs by {', '.join(ledger.by)} (paid: really paid; uncached: with an empty journal)"
         if ledger.by
-        else "costs (spent: really paid; cold: with an empty journal)",
+        else "costs (paid: really paid; uncached: with an empty journal)",
         columns=(
             *(Column(key, right=False, whole=key == "run") for key in ledger.by),
             *(Column(name) for name in shown),
@@ -45,6 +45,6 @@ def _cells(line: Line) -> dict[str, str]:
         "cached": tokens(used.cached if used else None),
         "out": tokens(used.output if used else None),
         "reasoning": tokens(used.reasoning if used else None),
-        "spent": dollars(line.spent),
-        "cold": dollars(line.cold) + at_least,
+        "cost_paid": dollars(line.cost_paid),
+        "cost_uncached": dollars(line.cost_uncached) + at_least,
     }

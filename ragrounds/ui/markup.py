@@ -56,7 +56,7 @@ def _latex(sheet: Sheet) -> str:
     layout = "".join("r" if column.right else "l" for column in sheet.columns)
     rows = " \\\\\n".join("    " + " & ".join(_tex(cell) for cell in row) for row in sheet.rows)
     heads = " & ".join(_tex(column.name) for column in sheet.columns)
-    label = "-".join(part for part in (sheet.key, sheet.protocol) if part)
+    label = "-".join(part for part in (sheet.key, sheet.scorer) if part)
     return (
         "\\begin{table}[htbp]\n  \\centering\n"
         f"  \\caption{{{_tex(sheet.title)}}}\n  \\label{{tab:{re.sub(r'[^a-z0-9-]', '-', label)}}}\n"

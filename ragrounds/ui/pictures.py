@@ -75,10 +75,10 @@ def picture(analysed: Analysed) -> Picture:
             Line(name=curve.name, marks=_marks([(point.x, point.figure) for point in curve.points]))
             for curve in record.curves
         )
-        return Points(title=f"{title} ({record.protocol})", x=record.x, lines=lines)
+        return Points(title=f"{title} ({record.scorer})", x=record.x, lines=lines)
     if isinstance(record, Qualities):
         lines = tuple(Line(name=run.run, marks=_marks([(run.ndcg, run.figure)])) for run in record.runs)
-        return Points(title=f"{title} ({record.protocol})", x=f"nDCG@{record.k}", lines=lines)
+        return Points(title=f"{title} ({record.scorer})", x=f"nDCG@{record.k}", lines=lines)
     if isinstance(record, Grid):
         cells = tuple(_bar(f"{cell.corpus}, {cell.retriever}", cell.overall) for cell in record.cells)
         return Bars(title=title, groups=(("", cells),))
@@ -87,7 +87,7 @@ def picture(analysed: Analysed) -> Picture:
     spread = "95 % intervals"
     for part in parts:
         if isinstance(part, Positions):
-            title = f"{analysed.table.title} ({part.protocol})"
+            title = f"{analysed.table.title} ({part.scorer})"
             groups.append((part.run, tuple(_bar(_ranks(one.ranks), one.figure) for one in part.bins)))
         elif isinstance(part, Success):
             groups.append((part.run, _success(part)))
@@ -103,7 +103,7 @@ def picture(analysed: Analysed) -> Picture:
             groups.append((part.run, (_of("wrong to right", part.gained), _of("right to wrong", part.lost))))
         elif isinstance(part, Epochs):
             groups.append(("", (_epochs(part),)))
-            title, spread = f"{analysed.table.title} ({part.protocol})", "mean ± sd"
+            title, spread = f"{analysed.table.title} ({part.scorer})", "mean ± sd"
     return Bars(title=title, groups=tuple(groups), spread=spread)
 
 

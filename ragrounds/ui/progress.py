@@ -96,7 +96,7 @@ class LineProgress:
         standing = tally.standing()
         return (
             f"{all_done:,} of {total:,} attempts, {tally.rate:.1f}/s, {bad:,} failed, "
-            f"{dollars(_spent(tally))} spent, {duration(tally.seconds_left)} left"
+            f"{dollars(_cost_paid(tally))} paid, {duration(tally.seconds_left)} left"
         ) + "".join(f"; {said}" for said in (*_flows(), standing) if said)
 
     def _json(self) -> str:
@@ -107,9 +107,9 @@ class LineProgress:
                 "total": run.total,
                 "done": run.before + run.done,
                 "outcomes": dict(run.outcomes),
-                "protocol": run.protocol,
+                "scorer": run.scorer,
                 "mean": run.mean,
-                "spent": run.spent,
+                "cost_paid": run.cost_paid,
             }
             for id, run in tally.runs.items()
         }
@@ -140,7 +140,7 @@ class FullProgress:
         table = Table(box=None, pad_edge=False)
         table.add_column("agent", overflow="fold")
         table.add_column("")
-        for name in ("done", "score so far", "outcomes", "tokens", "spent"):
+        for name in ("done", "score so far", "outcomes", "tokens", "cost_paid"):
             table.add_column(name, justify="right" if name != "outcomes" else "left")
         for run in self._tally.runs.values():
             table.add_row(*_cells(run))
@@ -157,7 +157,7 @@ class FullProgress:
 def _cells(run: RunTally) -> list[Text | ProgressBar]:
     done = run.before + run.done
     shown = [f"{name} {run.outcomes[name]:,}" for name in OUTCOMES if run.outcomes[name]]
-    score = f"{percent(run.mean, 1)} ({run.protocol})" if run.mean is not None else "-"
+    score = f"{percent(run.mean, 1)} ({run.scorer})" if run.mean is not None else "-"
     return [
         Text(run.agent),
         ProgressBar(total=max(run.total, 1), completed=done, width=20),
@@ -165,7 +165,7 @@ def _cells(run: RunTally) -> list[Text | ProgressBar]:
         Text(score),
         Text(", ".join(shown), style="red" if run.outcomes["failed"] else ""),
         Text(tokens(run.tokens)),
-        Text(dollars(run.spent)),
+        Text(dollars(run.cost_paid)),
     ]
 
 
@@ -177,6 +177,6 @@ def _flows() -> list[str]:
     ]
 
 
-def _spent(tally: Tally) -> float | None:
-    known = [run.spent for run in tally.runs.values()]
+def _cost_paid(tally: Tally) -> float | None:
+    known = [run.cost_paid for run in tally.runs.values()]
     return None if None in known else sum(value for value in known if value is not None)

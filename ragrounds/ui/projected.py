@@ -20,7 +20,7 @@ def projected(found: Projection) -> str:
         lines.append(f"  together: {_took(found.calls, found.tokens, found.cost)}")
     lines.append(f"  time: {_span(found.seconds, duration)} with {found.in_flight:,} attempts in flight")
     if found.cost is not None and found.cost.value:
-        lines.append("  Dollars are from cold; what the journal answers, or agents share, costs less.")
+        lines.append("  Dollars are uncached; what the journal answers, or agents share, costs less.")
     return "\n".join(lines)
 
 

@@ -55,8 +55,8 @@ def print_run(run: Run, at_work: str, comparison: Comparison | None, costs: Ledg
     if comparison is not None:
         rows += _figures(comparison.rows[0])
         for one in comparison.tables:
-            readings = ", ".join(f"{count:,} {name}" for name, count in one.lines[0].readings.items())
-            rows.append((f"readings ({one.protocol})", readings))
+            outcomes = ", ".join(f"{count:,} {name}" for name, count in one.lines[0].outcomes.items())
+            rows.append((f"outcomes ({one.scorer})", outcomes))
     rows += [(f"identity: {name}", _plain(value)) for name, value in run.identity.items()]
     for name, value in rows:
         table.add_row(Text(safe(name)), Text(safe(value, 2000)))
@@ -84,8 +84,8 @@ def _figures(row: Row) -> list[tuple[str, str]]:
         ("attempts", ", ".join(f"{count:,} {status}" for status, count in row.statuses.items() if count)),
         ("calls", f"{row.calls:,}"),
         ("tokens", used),
-        ("spent", dollars(row.spent)),
-        ("cold", dollars(row.cold)),
+        ("cost_paid", dollars(row.cost_paid)),
+        ("cost_uncached", dollars(row.cost_uncached)),
         ("time a question", duration(row.seconds)),
     ]
 

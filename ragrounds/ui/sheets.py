@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.evals.compare.comparability import computed, shown, telling
-from ragrounds.evals.compare.comparison import Comparison, ProtocolTable, Row
+from ragrounds.evals.compare.comparison import Comparison, Row, ScorerTable
 from ragrounds.evals.compare.figures import Figure, Paired
 from ragrounds.evals.engine.tally import OUTCOMES
 from ragrounds.ui.figures import UNKNOWN, dollars, duration, p_value, percent, points, tokens
@@ -49,7 +49,7 @@ class Sheet(Struct, frozen=True, kw_only=True):
 
     key: str
     """What it is: ``accuracy``, ``outcomes``, ``pairs``, ``group``, ``frontier``, ``prices``."""
-    protocol: str = ""
+    scorer: str = ""
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -60,31 +60,31 @@ def numbered(comparison: Comparison) -> dict[str, str]:
     return {row.run: str(number) for number, row in enumerate(comparison.rows, 1)}
 
 
-def distinct_tables(comparison: Comparison, protocols: Sequence[str] = ()) -> list[tuple[ProtocolTable, list[str]]]:
-    """The protocols to show, each with the others that give the very same figures and are not shown again."""
-    kept: list[tuple[ProtocolTable, list[str]]] = []
-    for table in _shown(comparison, protocols):
+def distinct_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[tuple[ScorerTable, list[str]]]:
+    """The scorers to show, each with the others that give the very same figures and are not shown again."""
+    kept: list[tuple[ScorerTable, list[str]]] = []
+    for table in _shown(comparison, scorers):
         for other, alike in kept:
             if _same(table, other):
-                alike.append(table.protocol)
+                alike.append(table.scorer)
                 break
         else:
             kept.append((table, []))
     return kept
 
 
-def sheets(comparison: Comparison, protocols: Sequence[str] = ()) -> list[Sheet]:
-    """Accuracy by protocol, outcomes and cost, paired differences, groups."""
+def sheets(comparison: Comparison, scorers: Sequence[str] = ()) -> list[Sheet]:
+    """Accuracy by scorer, outcomes and cost, paired differences, groups."""
     numbers, names = numbered(comparison), agent_names(comparison)
-    tables = distinct_tables(comparison, protocols)
+    tables = distinct_tables(comparison, scorers)
     made = [accuracy_sheet(table, numbers, names, alike) for table, alike in tables]
-    made.append(outcome_sheet(comparison, protocols))
+    made.append(outcome_sheet(comparison, scorers))
     made += [pair_sheet(table, numbers) for table, _ in tables if table.pairs]
     return made + [sheet for table, _ in tables for sheet in group_sheets(table, numbers)]
 
 
 def accuracy_sheet(
-    table: ProtocolTable, numbers: Mapping[str, str], agents: Mapping[str, str], alike: Sequence[str] = ()
+    table: ScorerTable, numbers: Mapping[str, str], agents: Mapping[str, str], alike: Sequence[str] = ()
 ) -> Sheet:
     """Every dataset, the average, its interval, and what the open attempts could still make of it."""
     also = f" ({', '.join(alike)} gives the same figures)" if alike else ""
@@ -101,29 +101,29 @@ def accuracy_sheet(
         rows.append((numbers[line.run], agents[line.run], *cells, *([percent(whole.best)] if open_ else [])))
     return Sheet(
         key="accuracy",
-        protocol=table.protocol,
-        title=f"{table.protocol}: {_ABOUT.get(table.protocol.partition('[')[0], 'score')}, percent{also}",
+        scorer=table.scorer,
+        title=f"{table.scorer}: {_ABOUT.get(table.scorer.partition('[')[0], 'score')}, percent{also}",
         columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
         rows=tuple(rows),
     )
 
 
-def outcome_sheet(comparison: Comparison, protocols: Sequence[str] = ()) -> Sheet:
+def outcome_sheet(comparison: Comparison, scorers: Sequence[str] = ()) -> Sheet:
     """How attempts ended, and what they took."""
-    readings = outcomes(comparison, protocols)
-    used = [name for name in OUTCOMES if any(counts[name] for counts in readings.values())]
-    names = [*(name.replace("_", " ") for name in used), "calls", "in", "out", "spent", "cold", "s"]
+    counted = outcomes(comparison, scorers)
+    used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
+    names = [*(name.replace("_", " ") for name in used), "calls", "in", "out", "cost_paid", "cost_uncached", "s"]
     numbers, agents = numbered(comparison), agent_names(comparison)
     return Sheet(
         key="outcomes",
-        title="outcomes and cost (in, out: tokens; spent: really paid; cold: with an empty journal; "
+        title="outcomes and cost (in, out: tokens; paid: really paid; uncached: with an empty journal; "
         "s: seconds a question)",
         columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
         rows=tuple(
             (
                 numbers[row.run],
                 agents[row.run],
-                *(f"{readings.get(row.run, Counter())[name]:,}" for name in used),
+                *(f"{counted.get(row.run, Counter())[name]:,}" for name in used),
                 *_took(row),
             )
             for row in comparison.rows
@@ -131,41 +131,41 @@ def outcome_sheet(comparison: Comparison, protocols: Sequence[str] = ()) -> Shee
     )
 
 
-def outcomes(comparison: Comparison, protocols: Sequence[str] = ()) -> dict[str, Counter[str]]:
-    """Run → outcomes over all its questions: choices by the strict protocol (the published one hides them), other
-    questions by their own. Where none is named, answers that no shown protocol scores are counted all the same."""
-    tables = _shown(comparison, protocols)
-    if not protocols:
+def outcomes(comparison: Comparison, scorers: Sequence[str] = ()) -> dict[str, Counter[str]]:
+    """Run → outcomes over all its questions: choices by the strict scorer (the published one hides them), other
+    questions by their own. Where none is named, answers that no shown scorer scores are counted all the same."""
+    tables = _shown(comparison, scorers)
+    if not scorers:
         tables += [table for table in comparison.tables if table not in tables]
-    once = telling({table.protocol: list(table.lines[0].datasets) for table in tables})
+    once = telling({table.scorer: list(table.lines[0].datasets) for table in tables})
     counted: dict[str, Counter[str]] = {}
     for table in tables:
-        if table.protocol in once:
+        if table.scorer in once:
             for line in table.lines:
-                counted.setdefault(line.run, Counter()).update(line.readings)
+                counted.setdefault(line.run, Counter()).update(line.outcomes)
     return counted
 
 
-def _shown(comparison: Comparison, protocols: Sequence[str]) -> list[ProtocolTable]:
-    wanted = protocols or shown({table.protocol: _scored(table) for table in comparison.tables})
-    return [table for table in comparison.tables if table.protocol in wanted]
+def _shown(comparison: Comparison, scorers: Sequence[str]) -> list[ScorerTable]:
+    wanted = scorers or shown({table.scorer: _scored(table) for table in comparison.tables})
+    return [table for table in comparison.tables if table.scorer in wanted]
 
 
-def _scored(table: ProtocolTable) -> list[str]:
+def _scored(table: ScorerTable) -> list[str]:
     """The datasets in which a table has something to show: by a judge all, otherwise those with a value of any run."""
     return [
         name
         for name in table.lines[0].datasets
-        if not computed(table.protocol) or any(line.datasets[name].n for line in table.lines)
+        if not computed(table.scorer) or any(line.datasets[name].n for line in table.lines)
     ]
 
 
-def pair_sheet(table: ProtocolTable, numbers: Mapping[str, str]) -> Sheet:
+def pair_sheet(table: ScorerTable, numbers: Mapping[str, str]) -> Sheet:
     """Every pair of runs. Of those that ended by their own results the interval and the p value are always valid."""
     corrected = len(table.pairs) > 1
     binary = any(pair.tests.p_mcnemar is not None for pair in table.pairs)
     watched = any(pair.tests.watched is not None for pair in table.pairs)
-    tested = ["only 2nd right", "only 1st right", "McNemar p", *(["Holm p"] if corrected else []), "detectable"]
+    tested = ["only 2nd right", "only 1st right", "McNemar p", *(["Holm p"] if corrected else []), "mde"]
     names = ["difference", "95 %", *(tested if binary else []), *(["always-valid p", "draws"] if watched else [])]
     rows = []
     for pair in table.pairs:
@@ -174,20 +174,20 @@ def pair_sheet(table: ProtocolTable, numbers: Mapping[str, str]) -> Sheet:
         if binary:
             cells += [_count(tests.second_only), _count(tests.first_only), p_value(tests.p_mcnemar)]
             cells += [p_value(pair.p_holm)] if corrected else []
-            cells.append(percent(tests.detectable, 1))
+            cells.append(percent(tests.mde, 1))
         cells += [p_value(tests.p_always), _count(tests.watched)] if watched else []
         rows.append((f"#{numbers[pair.second]} - #{numbers[pair.first]}", *cells))
     return Sheet(
         key="pairs",
-        protocol=table.protocol,
-        title=f"paired differences under {table.protocol}, percentage points"
+        scorer=table.scorer,
+        title=f"paired differences under {table.scorer}, percentage points"
         + (" (with an always-valid p, 95 % is a confidence sequence)" if watched else ""),
         columns=(Column("2nd - 1st", right=False), *(Column(name) for name in names)),
         rows=tuple(rows),
     )
 
 
-def group_sheets(table: ProtocolTable, numbers: Mapping[str, str]) -> list[Sheet]:
+def group_sheets(table: ScorerTable, numbers: Mapping[str, str]) -> list[Sheet]:
     """One sheet for each property the questions were grouped by; with two runs also their difference."""
     made = []
     for grouped in table.groups:
@@ -204,8 +204,8 @@ def group_sheets(table: ProtocolTable, numbers: Mapping[str, str]) -> list[Sheet
         made.append(
             Sheet(
                 key="group",
-                protocol=table.protocol,
-                title=f"{table.protocol} by {safe(grouped.by)}, percent",
+                scorer=table.scorer,
+                title=f"{table.scorer} by {safe(grouped.by)}, percent",
                 columns=(Column(safe(grouped.by), right=False), *(Column(name) for name in names)),
                 rows=tuple(rows),
             )
@@ -234,14 +234,14 @@ def _took(row: Row) -> tuple[str, ...]:
         f"{row.calls:,}",
         tokens(row.usage.input if row.usage else None),
         tokens(row.usage.output if row.usage else None),
-        dollars(row.spent),
-        dollars(row.cold),
+        dollars(row.cost_paid),
+        dollars(row.cost_uncached),
         duration(row.seconds).removesuffix(" s"),
     )
 
 
-def _same(one: ProtocolTable, other: ProtocolTable) -> bool:
-    def values(table: ProtocolTable) -> list[object]:
+def _same(one: ScorerTable, other: ScorerTable) -> bool:
+    def values(table: ScorerTable) -> list[object]:
         return [(line.run, line.datasets, line.overall) for line in table.lines]
 
     return values(one) == values(other) and one.pairs == other.pairs

@@ -17,7 +17,7 @@ def standing(watched: Watched) -> str:
 def told(stopping: Stopping) -> str:
     """What came of it: the decision, every condition with its interval and p value, why it ended."""
     watched = stopping.watched
-    lines = [f"{watched.decision}: {safe(watched.claim)}   (accuracy by {stopping.protocol})"]
+    lines = [f"{watched.decision}: {safe(watched.claim)}   (accuracy by {stopping.scorer})"]
     for one in watched.conditions:
         left_out = f", {one.missing:,} without a score left out" if one.missing else ""
         p = "" if one.p is None else f", p = {p_value(one.p)}".replace("= <", "< ")

@@ -23,14 +23,14 @@ _FOLDED = 16
 
 
 def print_comparison(
-    comparison: Comparison, protocols: Sequence[str] = (), console: Console | None = None, *, frontier: bool = False
+    comparison: Comparison, scorers: Sequence[str] = (), console: Console | None = None, *, frontier: bool = False
 ) -> None:
-    """Accuracy by protocol, outcomes and cost, paired differences, groups; with `frontier` also its picture."""
+    """Accuracy by scorer, outcomes and cost, paired differences, groups; with `frontier` also its picture."""
     console = console or results_console()
-    for sheet in sheets(comparison, protocols):
+    for sheet in sheets(comparison, scorers):
         print_sheet(sheet, console)
     if frontier:
-        _frontiers(comparison, protocols, console)
+        _frontiers(comparison, scorers, console)
     for note in comparison.notes:
         console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
 
@@ -104,16 +104,16 @@ def _filled(parts: Sequence[str], width: int, indent: str) -> Iterator[str]:
         yield line
 
 
-def _frontiers(comparison: Comparison, protocols: Sequence[str], console: Console) -> None:
+def _frontiers(comparison: Comparison, scorers: Sequence[str], console: Console) -> None:
     from ragrounds.ui.frontier_sheet import frontier_sheets
     from ragrounds.ui.frontier_text import draw
 
     numbers, agents = numbered(comparison), agent_names(comparison)
-    for table, _ in distinct_tables(comparison, protocols):
+    for table, _ in distinct_tables(comparison, scorers):
         found = table.frontier
         if found is None or len(comparison.rows) < 2:
             continue
-        for sheet in frontier_sheets(found, table.protocol, numbers, agents):
+        for sheet in frontier_sheets(found, table.scorer, numbers, agents):
             print_sheet(sheet, console)
         console.print()
         console.print(draw(found, numbers, width=min(console.width, 100)))

@@ -6,13 +6,13 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from ragrounds.evals.compare.comparison import Comparison, ProtocolTable
+from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.compare.figures import Figure, Paired
 from ragrounds.evals.compare.frontier import Frontier, Range
 
 COLUMNS = (
-    *("figure", "protocol", "run", "agent", "against", "part", "n", "missing", "value", "error", "low", "high", "best"),
-    *("first_only", "second_only", "p_mcnemar", "p_holm", "detectable", "p_always", "measure", "on_frontier"),
+    *("figure", "scorer", "run", "agent", "against", "part", "n", "missing", "value", "error", "low", "high", "best"),
+    *("first_only", "second_only", "p_mcnemar", "p_holm", "mde", "p_always", "measure", "on_frontier"),
 )
 """`figure` says what a row is: ``accuracy``, ``difference`` (run minus against), ``outcome``, ``cost``,
 ``cost per correct``, ``price`` (of one more correct answer, run against the cheaper), ``total``. `part` is the dataset,
@@ -20,29 +20,29 @@ the group (``subject=Cardiology``), the outcome, or empty for the whole."""
 Row = dict[str, object]
 
 
-def as_csv(comparison: Comparison, protocols: Sequence[str] = ()) -> str:
-    """The whole comparison, under the protocols named or all."""
+def as_csv(comparison: Comparison, scorers: Sequence[str] = ()) -> str:
+    """The whole comparison, under the scorers named or all."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     agents = {row.run: row.agent for row in comparison.rows}
     for table in comparison.tables:
-        if protocols and table.protocol not in protocols:
+        if scorers and table.scorer not in scorers:
             continue
         for row in _rows(table):
-            named = {**row, "protocol": table.protocol, "agent": agents[str(row["run"])]}
+            named = {**row, "scorer": table.scorer, "agent": agents[str(row["run"])]}
             writer.writerow({name: "" if value is None else value for name, value in named.items()})
     for row in _totals(comparison):
         writer.writerow({name: "" if value is None else value for name, value in row.items()})
     return out.getvalue()
 
 
-def _rows(table: ProtocolTable) -> Iterator[Row]:
+def _rows(table: ScorerTable) -> Iterator[Row]:
     for line in table.lines:
         for dataset, figure in line.datasets.items():
             yield _figure(line.run, dataset, figure)
         yield _figure(line.run, "", line.overall)
-        for name, count in line.readings.items():
+        for name, count in line.outcomes.items():
             yield {"figure": "outcome", "run": line.run, "part": name, "value": count}
     for pair in table.pairs:
         yield _difference(pair.second, pair.first, "", pair.tests, pair.p_holm)
@@ -63,7 +63,7 @@ def _figure(run: str, part: str, figure: Figure) -> Row:
 
 
 def _difference(run: str, against: str, part: str, tests: Paired, p_holm: float | None) -> Row:
-    known = ("n", "low", "high", "first_only", "second_only", "p_mcnemar", "detectable", "p_always")
+    known = ("n", "low", "high", "first_only", "second_only", "p_mcnemar", "mde", "p_always")
     return {
         "figure": "difference",
         "run": run,
@@ -97,8 +97,8 @@ def _totals(comparison: Comparison) -> Iterator[Row]:
             "calls": row.calls,
             "input tokens": row.usage.input if row.usage else None,
             "output tokens": row.usage.output if row.usage else None,
-            "spent": row.spent,
-            "cold": row.cold,
+            "cost_paid": row.cost_paid,
+            "cost_uncached": row.cost_uncached,
             "seconds a question": row.seconds,
         }
         for measure, value in totals.items():

@@ -28,7 +28,7 @@ def print_trace(trace: Trace, console: Console | None = None, full: bool = False
         value = percent(score.value, 1)
         console.print(
             Text.assemble(
-                f"{score.protocol:8} ", (f"{word:9}", style), f"{value:>6}  {score.reading}",
+                f"{score.scorer:8} ", (f"{word:9}", style), f"{value:>6}  {score.answer_status}",
                 f"  read as {score.prediction!r}" if score.prediction else "", f"  {safe(score.reason, 200)}",
             ),
             soft_wrap=True,
@@ -45,11 +45,11 @@ def _head(trace: Trace, console: Console) -> None:
     if not question.options:
         console.print(Text(f"  reference: {safe(trace.gold.answer)}", style="green"))
     used = attempt.usage
-    spent = f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown"
+    cost_paid = f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown"
     reason = f": {safe(attempt.reason, 300)}" if attempt.reason else ""
     facts = (
-        f"{attempt.status}{reason} | {attempt.calls} calls | {spent}"
-        f" | spent {dollars(attempt.spent)}, from cold {dollars(attempt.cold)} | {duration(attempt.seconds)}"
+        f"{attempt.status}{reason} | {attempt.calls} calls | {cost_paid}"
+        f" | paid {dollars(attempt.cost_paid)}, uncached {dollars(attempt.cost_uncached)} | {duration(attempt.seconds)}"
     )
     console.print(Text(facts, style="dim"), soft_wrap=True)
 

@@ -80,16 +80,16 @@ def add(store, agent, right, *, epochs=1, calls=None, created=1.0, **identity):
                 Score(
                     question_id=f"x/{i}",
                     epoch=epoch,
-                    protocol="strict",
+                    scorer="strict",
                     value=float(right(i, epoch)),
-                    reading="answered",
+                    answer_status="answered",
                 )
             )
     store.add_attempts(run, attempts, scores)
     return answered(store, run, "strict")
 
 
-def test_a_run_without_the_protocol_says_what_it_has(store):
+def test_a_run_without_the_scorer_says_what_it_has(store):
     run = add(store, "direct", lambda i, e: True).run
     with pytest.raises(UserError, match=r"'strikt'. Did you mean 'strict'\? It has strict"):
         answered(store, run, "strikt")

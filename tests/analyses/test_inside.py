@@ -139,7 +139,7 @@ def test_flips_with_the_interval_of_the_net_gain(store):
     }
     texts = {f"q/{n + 10}": turned[other] for n, (_, other) in enumerate(ways)}
     run = make_run(store, events, texts, kind="choice")
-    made = analyse("flips", store, [run], Choices(protocol="strict"))
+    made = analyse("flips", store, [run], Choices(scorer="strict"))
     (record,) = made.record
     flips = record.flips
     assert (flips.wrong_right, flips.right_wrong, flips.right_right, flips.wrong_wrong) == (12, 2, 10, 0)
@@ -150,4 +150,4 @@ def test_flips_with_the_interval_of_the_net_gain(store):
     assert made.table.rows[0][1:7] == (10, 2, 12, 0, 14, 1)
     assert [bar.value for bar in picture(made).groups[0][1]] == [record.gained.value, record.lost.value]
     with pytest.raises(UserError, match="equivalent"):  # a judge would be needed
-        analyse("flips", store, [run], Choices(protocol="equivalent"))
+        analyse("flips", store, [run], Choices(scorer="equivalent"))

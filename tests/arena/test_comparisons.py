@@ -71,7 +71,7 @@ def test_exact_scores_are_set_against_the_arena_question_by_question():
     mine = {"q0": 1.0, "q1": 0.2, "q2": 0.5, "q3": 0.4, "q4": 1.0, "q5": 1.0}
     yours = {"q0": 0.5, "q1": 0.9, "q2": 0.5, "q3": 0.4, "q4": 0.1, "q5": 0.0}
     (found,) = against_exact(arena("j"), played, 0, [{"facts": mine, "own": {"q0": 1.0}}, {"facts": yours}])
-    assert found.protocol == "facts"
+    assert found.scorer == "facts"
     assert (found.matches, found.agree, found.disagree) == (5, 1, 1)
     assert (found.arena_ties, found.score_ties, found.both_tie) == (1, 1, 1)
     (one,) = found.disagreements
@@ -86,7 +86,7 @@ def test_exact_scores_are_set_against_the_arena_question_by_question():
     assert found.arena_points[0][1] == pytest.approx(0.6)
 
 
-def test_a_protocol_that_counts_what_is_wrong_is_turned_round():
+def test_a_scorer_that_counts_what_is_wrong_is_turned_round():
     scores = [{"contradiction": {"q0": 0.0, "q1": 0.5}}, {"contradiction": {"q0": 0.25, "q1": 0.0}}]
     (found,) = against_exact(arena("j"), [match(0, "first"), match(1, "first")], 0, scores)
     assert (found.agree, found.disagree) == (1, 1)

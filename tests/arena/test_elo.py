@@ -29,7 +29,7 @@ def test_the_order_of_the_matches_changes_online_ratings():
 
 
 def test_order_alone_spreads_ratings_by_about_fifty_points():
-    # 4 systems, 80 matches a pair, K = 40 (protocols of MRAG-Bench's arena).
+    # 4 systems, 80 matches a pair, K = 40 (scorers of MRAG-Bench's arena).
     found = elo.shuffled(played([0.6, 0.2, -0.2, -0.6], 480, questions=160, ties=0.0), shuffles=400)
     assert all(40 < spread < 60 for spread in found.spread)
 

@@ -74,7 +74,7 @@ def table(text: str) -> dict[str, object]:
     """The report without what was paid this time."""
     report = json.loads(text)
     for cost in report["costs"]:
-        cost.pop("spent")
+        cost.pop("cost_paid")
     return report
 
 
@@ -121,7 +121,7 @@ def test_killed_twice_and_resumed_is_as_uninterrupted_then_planned_and_capped(
     assert {failure["reason"] for failure in report["failures"]} <= {
         "empty reply", "no verdict in the reply", "a verdict for both",
     }  # fmt: skip
-    assert report["costs"][0]["cold"] > 0
+    assert report["costs"][0]["cost_uncached"] > 0
 
     again = run(home, "arena", "show", "--json")
     assert table(again.stdout) == table(done.stdout)
@@ -131,9 +131,9 @@ def test_killed_twice_and_resumed_is_as_uninterrupted_then_planned_and_capped(
         planned = run(home, *playing(runs, *more, "--plan"))
         together, apart = json.loads(planned.stdout)
         assert apart["judge_calls"] == 4 * together["judge_calls"]
-        assert together["cold"] > 0
+        assert together["cost_uncached"] > 0
         assert server.stats()["answered"] == 0
         # Part of these pairs comes from the journal, so this is less than half of what the rest costs.
         half = run(home, *playing(runs, *more, "--max-cost", "0.01"))
         assert "the budget of $0.01 is spent" in half.stderr
-        assert 0.01 <= json.loads(half.stdout)["costs"][0]["spent"] < 0.01 + CONCURRENCY * 6 * 0.001
+        assert 0.01 <= json.loads(half.stdout)["costs"][0]["cost_paid"] < 0.01 + CONCURRENCY * 6 * 0.001

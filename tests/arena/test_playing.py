@@ -96,7 +96,7 @@ async def test_playing_again_asks_nothing(store):
     again = Stage(store, [judge], schedule="adaptive")
     await again.play()
     assert len(judge.requests) == asked
-    assert sum(one.spent for one in again.judgements) == pytest.approx(0.001 * asked)
+    assert sum(one.cost_paid for one in again.judgements) == pytest.approx(0.001 * asked)
 
 
 async def test_a_failed_call_is_missing_and_asked_again_next_time(store):
@@ -265,6 +265,6 @@ async def test_what_a_broken_off_match_paid_is_on_the_bill_of_the_one_that_ends_
     await cut.play()
     assert sum(one.calls for one in cut.judgements) == sum(one.calls for one in whole.judgements)
     for staged in (whole, cut):
-        paid = sum(one.spent for one in staged.judgements)
+        paid = sum(one.cost_paid for one in staged.judgements)
         assert paid > 0
-        assert paid == pytest.approx(sum(one.cold for one in staged.judgements))
+        assert paid == pytest.approx(sum(one.cost_uncached for one in staged.judgements))

@@ -44,7 +44,7 @@ async def test_a_clean_arena_has_ranks_and_no_complaints(store):
     assert axis.online[0] > axis.online[1] > axis.online[2]
     assert len(axis.shuffled.spread) == 3
     assert found.costs[0].calls == 240
-    assert found.costs[0].cold == pytest.approx(0.24)
+    assert found.costs[0].cost_uncached == pytest.approx(0.24)
     assert not found.failures
     text = printed(found)
     assert "strong" in text
@@ -180,7 +180,8 @@ async def test_exact_scores_are_set_beside(store):
     for name, value in (("strong", 0.2), ("middle", 0.6), ("weak", 0.4)):
         run = store.run(name)
         scores = [
-            Score(question_id=f"q{n}", epoch=0, protocol="facts", value=value, reading="answered") for n in range(40)
+            Score(question_id=f"q{n}", epoch=0, scorer="facts", value=value, answer_status="answered")
+            for n in range(40)
         ]
         store.add_scores(run, scores)
     found = await reported(store, Scripted(by_strength))

@@ -19,8 +19,8 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize(("reference", "protocol"), RUNS)
-def test_a_run(command, server, data, reference, protocol):
+@pytest.mark.parametrize(("reference", "scorer"), RUNS)
+def test_a_run(command, server, data, reference, scorer):
     done = command(
         *("run", "--benchmark", reference.format(data), "--agent", "direct", "--model", "openai:test"),
         *("--base-url", server.url, "--limit", "6", "--display", "none", "--json"),
@@ -29,6 +29,6 @@ def test_a_run(command, server, data, reference, protocol):
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)["rows"]
     assert row["statuses"] == {"completed": row["questions"]}
-    scored = command("score", row["run"], "--protocol", protocol, "--json")
+    scored = command("score", row["run"], "--scorer", scorer, "--json")
     assert scored.returncode == 0, scored.stderr
     assert f"{row['questions']} scores" in scored.stderr

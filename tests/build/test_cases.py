@@ -63,7 +63,7 @@ def test_from_reports_to_a_benchmark_that_runs(command: Cli, corpus: str, tmp_pa
     assert card["made"]["models"].keys() == {"model", "rewriting", "checking"}
     assert len(card["made"]["prompts"]) == 6
     assert card["made"]["bill"]["calls"] == sum(CALLS.values())
-    assert card["made"]["bill"]["cold"] is None, "these models have no known price"
+    assert card["made"]["bill"]["cost_uncached"] is None, "these models have no known price"
 
     rows = read_lines(out / "ogcarebench.jsonl")
     assert len(rows) == card["benchmark"]["size"] == MADE

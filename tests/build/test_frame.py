@@ -183,10 +183,10 @@ def test_dollars_are_counted_by_model_and_end_it(command: Cli, tmp_path: Path, h
         offline = json.loads(command(*ordered, "--new", "--journal", "replay").stdout)
     bill = card["made"]["bill"]
     tokens = bill["usage"]["input"] + bill["usage"]["output"]
-    assert bill["cold"] == pytest.approx(tokens * 1000 / 1e6)
+    assert bill["cost_uncached"] == pytest.approx(tokens * 1000 / 1e6)
     assert bill["calls"] == 24
-    assert offline["made"]["bill"]["spent"] == 0
-    assert offline["made"]["bill"]["cold"] == pytest.approx(bill["cold"])
+    assert offline["made"]["bill"]["cost_paid"] == 0
+    assert offline["made"]["bill"]["cost_uncached"] == pytest.approx(bill["cost_uncached"])
     assert offline["made"]["stages"] == card["made"]["stages"]
     assert offline["made"]["files"] == card["made"]["files"]
 
@@ -275,7 +275,7 @@ def test_a_built_benchmark_brings_its_card(tmp_path: Path) -> None:
 
 def built(files: dict[str, list[bytes]], folder: Path) -> BuiltCard:
     card = Card(name="x", title="X", task="long", source="me", license="CC0")
-    bill_ = Bill(calls=0, reused=0, failed=0, usage=None, spent=None, cold=None)
+    bill_ = Bill(calls=0, reused=0, failed=0, usage=None, cost_paid=None, cost_uncached=None)
     made = Made(
         **dict.fromkeys(("pipeline", "source", "ragrounds", "run", "fingerprint", "begun", "items"), "p"),
         **{key: {} for key in ("models", "prompts", "parameters", "by_model")},

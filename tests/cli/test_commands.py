@@ -21,12 +21,12 @@ def test_run_without_arguments_compares_three_agents_on_the_sample(cli: Cli) -> 
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [row["agent"] for row in found["rows"]] == ["direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]
-    tables = {table["protocol"]: table for table in found["tables"]}
+    tables = {table["scorer"]: table for table in found["tables"]}
     assert set(tables) >= set(SCORES)
     accuracy = [line["overall"]["value"] for line in tables["strict"]["lines"]]
     # What retrieval brings is what the sample is there to show.
     assert accuracy[0] < accuracy[1] < accuracy[2]
-    assert all(row["spent"] == 0 for row in found["rows"])
+    assert all(row["cost_paid"] == 0 for row in found["rows"])
     assert "Next:" not in done.stderr  # talk about tables is for those who see tables
     again = cli("run")
     assert "0 calls made" in again.stderr
@@ -67,14 +67,14 @@ def test_progress_goes_to_stderr_and_results_to_stdout(command: Cli, display: st
         assert sum(run["done"] for run in json.loads(line)["runs"].values()) == 12
 
 
-def test_score_scores_again_without_a_model_and_only_what_a_protocol_is_for(command: Cli) -> None:
+def test_score_scores_again_without_a_model_and_only_what_a_scorer_is_for(command: Cli) -> None:
     assert command("run", "--agent", "direct", "--display", "none").returncode == 0
-    done = command("score", "direct", "--protocol", "mirage-pmc-llama", "--protocol", "facts", "--json")
+    done = command("score", "direct", "--scorer", "mirage-pmc-llama", "--scorer", "facts", "--json")
     assert done.returncode == 0, done.stderr
-    lines = {table["protocol"]: table["lines"][0] for table in json.loads(done.stdout)["tables"]}
+    lines = {table["scorer"]: table["lines"][0] for table in json.loads(done.stdout)["tables"]}
     assert lines["mirage-pmc-llama"]["overall"]["n"] == 89
     assert lines["facts"]["overall"]["n"] == 18
-    unknown = command("score", "direct", "--protocol", "stric")
+    unknown = command("score", "direct", "--scorer", "stric")
     assert unknown.returncode == 2
     assert "'strict'" in unknown.stderr
 
@@ -90,7 +90,7 @@ def test_failed_attempts_end_with_three_and_are_counted(command: Cli, server: Ru
             assert line["overall"]["value"] == 0
             assert line["overall"]["best"] == 1
     filtered = json.loads(command("run", "--model", "openai:fault-filter-always", *options).stdout)
-    assert filtered["rows"][0]["statuses"] == {"refused": 6}
+    assert filtered["rows"][0]["statuses"] == {"blocked": 6}
 
 
 def test_a_key_is_in_no_file_and_no_output(command: Cli, server: Running, home: Path) -> None:
@@ -116,17 +116,17 @@ def test_runs_on_different_questions_are_not_compared_silently(command: Cli) -> 
 
 
 def test_the_published_figures_come_out_of_the_recorded_predictions(command: Cli, data: Path) -> None:
-    """MIRAGE's two GPT-3.5 rows: CoT with empty replies as wrong, and MedRAG (Table 5 and docs/protocols.md)."""
+    """MIRAGE's two GPT-3.5 rows: CoT with empty replies as wrong, and MedRAG (Table 5 and docs/scorers.md)."""
     mirage = data / "mirage"
     predictions = [str(mirage / "predictions" / f"gpt-35-turbo-16k_{name}.jsonl.gz") for name in ("cot", "rag_32")]
     benchmark = f"mirage:{mirage / 'benchmark.json'}"
     done = command("import", "mirage-predictions", *predictions, "--benchmark", benchmark, "--json")
     assert done.returncode == 0, done.stderr
-    tables = {table["protocol"]: table for table in json.loads(done.stdout)["tables"]}
+    tables = {table["scorer"]: table for table in json.loads(done.stdout)["tables"]}
     order = [f"mirage/{name}" for name in ("mmlu", "medqa", "medmcqa", "pubmedqa", "bioasq")]
 
-    def row(protocol: str, index: int) -> list[float]:
-        line = tables[protocol]["lines"][index]
+    def row(scorer: str, index: int) -> list[float]:
+        line = tables[scorer]["lines"][index]
         return [round(100 * line["datasets"][name]["value"], 2) for name in order] + [
             round(100 * line["overall"]["value"], 2)
         ]

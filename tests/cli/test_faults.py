@@ -43,8 +43,8 @@ def kept(home: Path) -> list[Attempt]:
     ("fault", "status", "reason"),
     [
         ("context-always", "failed", "context_too_long: 9,000 tokens, the model's limit is 4,096: "),
-        ("filter-always", "refused", "content filter"),
-        ("filter-finish-always", "refused", "content filter"),
+        ("filter-always", "blocked", "content filter"),
+        ("filter-finish-always", "blocked", "content filter"),
         ("400-always", "failed", "bad_request: 400: temperature must be 1"),
     ],
 )

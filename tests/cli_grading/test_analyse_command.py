@@ -44,7 +44,7 @@ def test_a_curve_has_the_tables_figures(ran, tmp_path):
         value = f"{100 * point['figure']['value']:.2f}"
         assert any(text.endswith(f"top_k {point['x']:g}: {value} %") for text in told)
         assert value in ran("analyse", "passages", *RUNS).stdout
-    assert "mirage" in ran("analyse", "passages", *RUNS, "--protocol", "mirage").stdout
+    assert "mirage" in ran("analyse", "passages", *RUNS, "--scorer", "mirage").stdout
 
 
 def test_k_is_used(ran):
@@ -75,9 +75,9 @@ def test_bad_input_is_one_line(command, arguments, said):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_file_that_cannot_be_written_and_a_protocol_without_scores(ran, tmp_path):
+def test_a_file_that_cannot_be_written_and_a_scorer_without_scores(ran, tmp_path):
     done = ran("analyse", "passages", *RUNS, "--svg", str(tmp_path / "no" / "x.svg"))
     assert done.returncode == 2
     assert "Cannot write" in done.stderr
-    done = ran("analyse", "passages", *RUNS, "--protocol", "strickt")
+    done = ran("analyse", "passages", *RUNS, "--scorer", "strickt")
     assert "Did you mean 'strict'" in done.stderr

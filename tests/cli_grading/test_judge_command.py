@@ -81,14 +81,14 @@ def test_a_run_is_judged_billed_and_goes_on(judge, command, grader, home):
     again = judge("direct", "--kind", "equivalence", "--model", "openai:grader", "--json")
     graded = json.loads(again.stdout)["graded"]
     assert grader.stats()["asked"] - before == 5
-    assert (graded["calls"], graded["reused"], graded["spent"]) == (5, 5, 0.0)
-    assert graded["cold"] == pytest.approx((graded["usage"]["input"] + graded["usage"]["output"]) / 1000)
+    assert (graded["calls"], graded["reused"], graded["cost_paid"]) == (5, 5, 0.0)
+    assert graded["cost_uncached"] == pytest.approx((graded["usage"]["input"] + graded["usage"]["output"]) / 1000)
     assert graded["same_model"] is False
     with Store(home) as store:
         run = store.run("direct")
         values = {score.question_id: score.value for score in store.scores(run, "equivalent")}
     assert values == {"og/0": 1.0, "og/1": 1.0, "og/2": 0.0, "og/3": 0.0, "og/4": 1.0, "og/5": 0.0}
-    assert "equivalent" in command("compare", "direct", "--protocol", "equivalent").stdout
+    assert "equivalent" in command("compare", "direct", "--scorer", "equivalent").stdout
 
 
 def test_a_judge_of_its_own_answers_is_flagged(judge, home):
@@ -100,7 +100,7 @@ def test_a_judge_of_its_own_answers_is_flagged(judge, home):
 def test_an_unparsable_verdict_is_asked_for_again_and_then_missing(judge, home):
     stage(home, "direct", ANSWERS)
     late = json.loads(judge("direct", "--kind", "equivalence", "--judge", "openai:grader-late", "--json").stdout)
-    assert (late["graded"]["calls"], late["graded"]["missing"], late["graded"]["spent"]) == (10, 0, None)
+    assert (late["graded"]["calls"], late["graded"]["missing"], late["graded"]["cost_paid"]) == (10, 0, None)
 
 
 def test_a_judge_without_any_verdict_takes_no_score_away(judge, home):

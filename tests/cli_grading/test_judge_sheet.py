@@ -15,7 +15,7 @@ from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, stage
 HOSTILE = ['=HYPERLINK("http://x.example","methylene blue")', "+1", "-1 methylene blue", "@SUM(A1)", "\t=1", "a\n=1;=2"]
 
 
-def graded(home, values, protocol="equivalent", prediction=None):
+def graded(home, values, scorer="equivalent", prediction=None):
     with Store(home) as store:
         run = store.run("direct")
         store.add_scores(
@@ -24,9 +24,9 @@ def graded(home, values, protocol="equivalent", prediction=None):
                 Score(
                     question_id=f"og/{number}",
                     epoch=0,
-                    protocol=protocol,
+                    scorer=scorer,
                     value=value,
-                    reading="answered",
+                    answer_status="answered",
                     prediction=prediction or {1.0: "equivalent", 0.0: "mismatch"}.get(value, ""),
                 )
                 for number, value in enumerate(values)
@@ -114,7 +114,7 @@ def test_no_cell_is_a_formula_and_hostile_items_are_read_back(command, home, tmp
 
 def test_statements_one_by_one(command, home, tmp_path):
     stage(home, "direct", ["An answer."] * 6, facts=STATEMENTS)
-    graded(home, [0.0], protocol="contradiction", prediction="0/3: entailment, ?, neutral")
+    graded(home, [0.0], scorer="contradiction", prediction="0/3: entailment, ?, neutral")
     done = command("judge", "sheet", "direct", "--kind", "statements")
     assert done.returncode == 0, done.stderr
     assert {(row["item"], row["beside"]) for row in rows(tmp_path / "labels.csv")} == {

@@ -1,4 +1,4 @@
-"""Which protocols tables show where none is named."""
+"""Which scorers tables show where none is named."""
 
 import json
 
@@ -28,12 +28,13 @@ def test_a_judged_run_is_shown(tmp_path):
 
     asked = [Question(id=f"k/{n}", benchmark="k", text=f"{n}?", kind="long") for n in range(4)]
     with Store(tmp_path) as store:
-        run = add_run(store, "one", asked, [1, 0, 1, 1], protocol="equivalent")
+        run = add_run(store, "one", asked, [1, 0, 1, 1], scorer="equivalent")
         store.add_scores(
-            run, [Score(question_id=q.id, epoch=0, protocol="rouge-l", value=0.5, reading="answered") for q in asked]
+            run,
+            [Score(question_id=q.id, epoch=0, scorer="rouge-l", value=0.5, answer_status="answered") for q in asked],
         )
         found = compare(store, [run])
-    assert [table.protocol for table, _ in distinct_tables(found)] == ["equivalent"]
+    assert [table.scorer for table, _ in distinct_tables(found)] == ["equivalent"]
     assert outcomes(found)[run.id].total() == 4
 
 
@@ -55,8 +56,8 @@ def test_reference_answers_without_facts_have_a_figure(command, tmp_path):
         assert "missing" not in told.stdout
     claimed = command("compare", "direct", "--assert", "accuracy(direct) < 0.5", "--json")
     assert claimed.returncode == 0, claimed.stderr
-    assert json.loads(claimed.stdout)["claims"][0]["protocol"] == "rouge-l"
-    assert "0 (2 missing)" in command("compare", "direct", "--protocol", "facts").stdout
+    assert json.loads(claimed.stdout)["claims"][0]["scorer"] == "rouge-l"
+    assert "0 (2 missing)" in command("compare", "direct", "--scorer", "facts").stdout
 
 
 def test_a_judge_that_gave_no_verdict_is_shown(tmp_path):
@@ -64,10 +65,10 @@ def test_a_judge_that_gave_no_verdict_is_shown(tmp_path):
 
     asked = [Question(id=f"k/{n}", benchmark="k", text=f"{n}?", kind="long") for n in range(2)]
     with Store(tmp_path) as store:
-        run = add_run(store, "one", asked, [None, None], protocol="equivalent")
+        run = add_run(store, "one", asked, [None, None], scorer="equivalent")
         store.add_scores(
-            run, [Score(question_id=q.id, epoch=0, protocol="facts", value=None, reading="answered") for q in asked]
+            run, [Score(question_id=q.id, epoch=0, scorer="facts", value=None, answer_status="answered") for q in asked]
         )
         found = compare(store, [run])
-    assert [table.protocol for table, _ in distinct_tables(found)] == ["equivalent"]
+    assert [table.scorer for table, _ in distinct_tables(found)] == ["equivalent"]
     assert found.tables[0].lines[0].overall.missing == 2

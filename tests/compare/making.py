@@ -24,11 +24,11 @@ def add_run(
     right,
     *,
     epochs=1,
-    protocol="strict",
-    cold=0.01,
+    scorer="strict",
+    cost_uncached=0.01,
     usage=None,
     status=None,
-    readings=None,
+    answer_statuses=None,
     origin="replayed",
     texts=None,
     events=None,
@@ -66,8 +66,8 @@ def add_run(
                     status=ended,
                     text=(texts or {}).get(place, "The answer is A."),
                     usage=Usage(100 * (place + 1), 10) if usage is None else usage,
-                    spent=cold,
-                    cold=cold if not isinstance(cold, list) else cold[place],
+                    cost_paid=cost_uncached,
+                    cost_uncached=cost_uncached if not isinstance(cost_uncached, list) else cost_uncached[place],
                     seconds=0.5,
                     calls=1,
                     events=tuple((events or {}).get(place, ())),
@@ -79,14 +79,16 @@ def add_run(
                 Score(
                     question_id=question.id,
                     epoch=epoch,
-                    protocol=protocol,
+                    scorer=scorer,
                     value=value,
-                    reading=(readings or {}).get(place, "answered"),
+                    answer_status=(answer_statuses or {}).get(place, "answered"),
                     prediction="A" if value else "B",
                 )
             )
     attempts = [
-        msgspec.structs.replace(attempt, spent=attempt.cold) if isinstance(cold, list) else attempt
+        msgspec.structs.replace(attempt, cost_paid=attempt.cost_uncached)
+        if isinstance(cost_uncached, list)
+        else attempt
         for attempt in attempts
     ]
     store.add_attempts(run, attempts, scores)

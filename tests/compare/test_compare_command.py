@@ -20,7 +20,7 @@ def ran(cli, home):
 
 def test_the_figures_are_those_of_the_stored_scores(ran, home):
     found = json.loads(ran("compare", "direct", "vanilla_rag[top_k=8]", "--json").stdout)
-    table = next(table for table in found["tables"] if table["protocol"] == "strict")
+    table = next(table for table in found["tables"] if table["scorer"] == "strict")
     right = {}
     with Store(home) as store:
         for line in table["lines"]:

@@ -10,15 +10,15 @@ from ragrounds.evals.compare.comparability import JUDGED
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.judges.kinds import KINDS, Means
 from ragrounds.evals.judges.ragas_metrics import PROTOCOLS
-from ragrounds.evals.stats import detectable_difference
+from ragrounds.evals.stats import minimum_detectable_effect
 from ragrounds.records import Score, Usage
 from tests.compare.making import add_run, questions
 
 
 def test_two_runs_by_hand(store):
     asked = questions(10)
-    first = add_run(store, "one", asked, [1, 1, 1, 1, 0, 0, 0, 0, 0, 0], cold=0.02)
-    second = add_run(store, "two", asked, [1, 1, 1, 0, 1, 1, 1, 1, 0, 0], cold=0.05)
+    first = add_run(store, "one", asked, [1, 1, 1, 1, 0, 0, 0, 0, 0, 0], cost_uncached=0.02)
+    second = add_run(store, "two", asked, [1, 1, 1, 0, 1, 1, 1, 1, 0, 0], cost_uncached=0.05)
     found = compare(store, [first, second])
     table = found.tables[0]
     assert [line.overall.value for line in table.lines] == [0.4, 0.7]
@@ -28,10 +28,10 @@ def test_two_runs_by_hand(store):
     assert (tests.first_only, tests.second_only) == (1, 4)
     # Exact McNemar: 1 of 5 or further out, on both sides: 2 (C(5,0) + C(5,1)) / 2^5.
     assert tests.p_mcnemar == pytest.approx(2 * 6 / 32)
-    assert tests.detectable == pytest.approx(detectable_difference(10, 0.5))
+    assert tests.mde == pytest.approx(minimum_detectable_effect(10, 0.5))
     assert table.pairs[0].p_holm == pytest.approx(tests.p_mcnemar)
     assert tests.low < 0.3 < tests.high
-    assert [row.cold for row in found.rows] == [pytest.approx(0.2), pytest.approx(0.5)]
+    assert [row.cost_uncached for row in found.rows] == [pytest.approx(0.2), pytest.approx(0.5)]
     assert found.rows[0].usage == Usage(sum(100 * (i + 1) for i in range(10)), 100)
     assert found.rows[0].seconds == 0.5
 
@@ -47,12 +47,12 @@ def test_datasets_are_averaged_without_weights(store):
 
 def test_every_question_counts_and_open_attempts_bound_the_accuracy(store):
     asked = questions(4)
-    run = add_run(store, "one", asked, [1, 0, ..., 0], status={1: "failed"}, readings={1: "none"})
+    run = add_run(store, "one", asked, [1, 0, ..., 0], status={1: "failed"}, answer_statuses={1: "empty"})
     found = compare(store, [run])
     line = found.tables[0].lines[0]
     assert line.overall.value == 0.25
     assert line.overall.best == 0.75
-    assert line.readings == {"answered": 2, "failed": 1, "not_run": 1}
+    assert line.outcomes == {"answered": 2, "failed": 1, "not_run": 1}
     assert found.rows[0].statuses == {"completed": 2, "failed": 1, "not_run": 1}
     assert any("1 attempts still to be made" in note for note in found.notes)
 
@@ -63,7 +63,7 @@ def test_a_missing_score_is_in_no_mean(store):
     found = compare(store, [run])
     figure = found.tables[0].lines[0].overall
     assert (figure.value, figure.n, figure.missing) == (0.5, 2, 2)
-    assert found.tables[0].lines[0].readings == {"answered": 4}
+    assert found.tables[0].lines[0].outcomes == {"answered": 4}
     other = add_run(store, "two", asked, [1, 1, 1, 1])
     found = compare(store, [run, other])
     figure = found.tables[0].lines[0].overall
@@ -72,9 +72,9 @@ def test_a_missing_score_is_in_no_mean(store):
     assert any("1 answers without a score" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("protocol", ["strict", "mirage-pmc-llama"])
-def test_questions_that_nobody_has_come_to_are_in_the_denominator(store, protocol):
-    run = add_run(store, "one", questions(4), [1, 1, ..., ...], protocol=protocol)
+@pytest.mark.parametrize("scorer", ["strict", "mirage-pmc-llama"])
+def test_questions_that_nobody_has_come_to_are_in_the_denominator(store, scorer):
+    run = add_run(store, "one", questions(4), [1, 1, ..., ...], scorer=scorer)
     line = compare(store, [run]).tables[0].lines[0]
     assert (line.overall.value, line.overall.n, line.overall.best) == (0.5, 4, 1.0)
 
@@ -115,9 +115,9 @@ def test_duplicates_are_one_question_to_the_test(store):
 
 def test_unknown_cost_and_usage_stay_unknown(store):
     asked = questions(2)
-    run = add_run(store, "one", asked, [1, 0], cold=[0.1, None], origin="imported")
+    run = add_run(store, "one", asked, [1, 0], cost_uncached=[0.1, None], origin="imported")
     row = compare(store, [run]).rows[0]
-    assert row.cold is None
+    assert row.cost_uncached is None
     assert row.seconds is None
 
 
@@ -159,20 +159,20 @@ class TestRefusals:
         assert found.rows[0].calls == 2
 
     def test_scores_that_are_missing_are_made_by_the_command_that_is_named(self, store):
-        def refused(protocol, *wanted):
-            asked = questions(2, f"x/{protocol}")
-            first = add_run(store, f"one-{protocol}", asked, [1, 0], protocol=protocol)
-            second = add_run(store, f"two-{protocol}", asked, [1, 1], protocol="rouge-l")
+        def refused(scorer, *wanted):
+            asked = questions(2, f"x/{scorer}")
+            first = add_run(store, f"one-{scorer}", asked, [1, 0], scorer=scorer)
+            second = add_run(store, f"two-{scorer}", asked, [1, 1], scorer="rouge-l")
             with pytest.raises(UserError) as raised:
-                compare(store, [first, second], protocols=wanted)
+                compare(store, [first, second], scorers=wanted)
             return str(raised.value)
 
         judged = "`ragrounds judge two-{}-run --kind {} --judge MODEL"
-        for protocol, kind in JUDGED.items():
-            told = refused(protocol)
-            assert judged.format(protocol, kind) in told
-            assert ("--judge MODEL --embedder EMBEDDER`" in told) == (protocol == "ragas_answer_relevancy")
-        assert "`ragrounds score two-strict-run --protocol strict` makes them" in refused("strict")
+        for scorer, kind in JUDGED.items():
+            told = refused(scorer)
+            assert judged.format(scorer, kind) in told
+            assert ("--judge MODEL --embedder EMBEDDER`" in told) == (scorer == "ragas_answer_relevancy")
+        assert "`ragrounds score two-strict-run --scorer strict` makes them" in refused("strict")
         assert "`ragrounds score two-greedy-match[x]-run --embedder EMBEDDER`" in refused("greedy-match[x]")
         assert "`ragrounds score two-trajectory-run --trajectory FILE`" in refused("trajectory", "trajectory")
         nobody = refused("facts", "equivalent")
@@ -180,44 +180,42 @@ class TestRefusals:
 
     def test_every_kind_of_judging_is_known(self, store):
         means = Means(store=store)
-        made = {
-            protocol: kind for kind in ("equivalence", "statements") for protocol in KINDS[kind].grader(means).protocols
-        }
-        assert {**made, **{protocol: protocol for protocol in PROTOCOLS}} == JUDGED
+        made = {scorer: kind for kind in ("equivalence", "statements") for scorer in KINDS[kind].grader(means).scorers}
+        assert {**made, **{scorer: scorer for scorer in PROTOCOLS}} == JUDGED
         assert {*JUDGED.values(), "ragas"} == set(KINDS)
 
-    def test_other_protocols(self, store):
+    def test_other_scorers(self, store):
         asked = questions(2)
-        first = add_run(store, "one", asked, [1, 0], protocol="strict")
-        second = add_run(store, "two", asked, [1, 1], protocol="robust")
-        with pytest.raises(UserError, match="scored by different protocols: two-run"):
+        first = add_run(store, "one", asked, [1, 0], scorer="strict")
+        second = add_run(store, "two", asked, [1, 1], scorer="robust")
+        with pytest.raises(UserError, match="scored by different scorers: two-run"):
             compare(store, [first, second])
-        with pytest.raises(UserError, match="no protocol in common"):
+        with pytest.raises(UserError, match="no scorer in common"):
             compare(store, [first, second], common=True)
         store.add_scores(
             first,
             [
-                Score(question_id=q.id, epoch=0, protocol="robust", value=1.0, reading="answered")
+                Score(question_id=q.id, epoch=0, scorer="robust", value=1.0, answer_status="answered")
                 for q in asked
             ],
         )  # fmt: skip
         found = compare(store, [first, second], common=True)
-        assert [table.protocol for table in found.tables] == ["robust"]
+        assert [table.scorer for table in found.tables] == ["robust"]
         with pytest.raises(UserError, match="no scores under 'strict'"):
-            compare(store, [first, second], protocols=["strict"])
+            compare(store, [first, second], scorers=["strict"])
 
-    def test_a_run_that_has_not_begun_lacks_no_protocol(self, store):
+    def test_a_run_that_has_not_begun_lacks_no_scorer(self, store):
         asked = questions(2)
         first = add_run(store, "one", asked, [1, 0])
         second = add_run(store, "two", asked, [..., ...])
         assert [line.overall.value for line in compare(store, [first, second]).tables[0].lines] == [0.5, 0.0]
 
-    def test_a_run_twice_and_an_unknown_protocol(self, store):
+    def test_a_run_twice_and_an_unknown_scorer(self, store):
         run = add_run(store, "one", questions(2), [1, 0])
         with pytest.raises(UserError, match="named twice"):
             compare(store, [run, run])
         with pytest.raises(UserError, match="'nonsense'"):
-            compare(store, [run], protocols=["nonsense"])
+            compare(store, [run], scorers=["nonsense"])
         with pytest.raises(UserError, match="No run was named"):
             compare(store, [])
 

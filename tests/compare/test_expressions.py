@@ -131,8 +131,8 @@ def test_a_few_equal_answers_prove_nothing(store):
 
 def test_costs_and_outcomes(store):
     asked = questions(4)
-    run = add_run(store, "one", asked, [1, 0, 0, 1], status={1: "failed"}, cold=0.2)
-    other = add_run(store, "two", asked, [1, 0, 0, 1], cold=[None, 1, 1, 1])
+    run = add_run(store, "one", asked, [1, 0, 0, 1], status={1: "failed"}, cost_uncached=0.2)
+    other = add_run(store, "two", asked, [1, 0, 0, 1], cost_uncached=[None, 1, 1, 1])
     assert judge_claims(store, [run, other], ["failed(one) <= 25% and cost(one) < 0.21"])[0].decision == "holds"
     (judged,) = judge_claims(store, [run, other], ["cost(two) < 10"])
     assert judged.decision == "cannot tell"

@@ -22,15 +22,15 @@ NUMBERS = {"cheap-run": "1", "good-run": "2", "bad-run": "3"}
 def three(store):
     asked = questions(20)
     return [
-        add_run(store, "cheap", asked, [1] * 8 + [0] * 12, cold=0.01),
-        add_run(store, "good", asked, [1] * 16 + [0] * 4, cold=0.05),
-        add_run(store, "bad", asked, [1] * 6 + [0] * 14, cold=0.04),
+        add_run(store, "cheap", asked, [1] * 8 + [0] * 12, cost_uncached=0.01),
+        add_run(store, "good", asked, [1] * 16 + [0] * 4, cost_uncached=0.05),
+        add_run(store, "bad", asked, [1] * 6 + [0] * 14, cost_uncached=0.04),
     ]
 
 
 def test_frontier_by_hand(store):
     found = compare(store, three(store)).tables[0].frontier
-    assert found.measure == "cold"
+    assert found.measure == "cost_uncached"
     assert [(spot.agent, spot.on_frontier) for spot in found.spots] == [
         ("cheap", True),
         ("bad", False),
@@ -52,8 +52,8 @@ def test_frontier_by_hand(store):
 def test_a_price_without_a_gain_has_no_upper_bound(store):
     asked = questions(20)
     runs = [
-        add_run(store, "cheap", asked, [1, 0] * 10, cold=0.01),
-        add_run(store, "good", asked, [0, 1] * 9 + [1, 1], cold=0.02),
+        add_run(store, "cheap", asked, [1, 0] * 10, cost_uncached=0.01),
+        add_run(store, "good", asked, [0, 1] * 9 + [1, 1], cost_uncached=0.02),
     ]
     (exchange,) = compare(store, runs).tables[0].frontier.exchanges
     assert exchange.price.value == pytest.approx(0.2)
@@ -63,10 +63,10 @@ def test_a_price_without_a_gain_has_no_upper_bound(store):
 def test_unknown_costs_are_left_out_and_never_zero(store):
     asked = questions(4)
     runs = [
-        add_run(store, "cheap", asked, [1, 0, 0, 0], cold=0.01),
-        add_run(store, "good", asked, [1, 1, 0, 0], cold=[0.1, None, 0.1, 0.1]),
+        add_run(store, "cheap", asked, [1, 0, 0, 0], cost_uncached=0.01),
+        add_run(store, "good", asked, [1, 1, 0, 0], cost_uncached=[0.1, None, 0.1, 0.1]),
     ]
-    found = compare(store, runs, cost="cold").tables[0].frontier
+    found = compare(store, runs, cost="cost_uncached").tables[0].frontier
     assert [spot.agent for spot in found.spots] == ["cheap"]
     assert found.left_out == ("good-run",)
     # Tokens are known of both, so they are what is counted where nothing is named.
@@ -76,13 +76,13 @@ def test_unknown_costs_are_left_out_and_never_zero(store):
 
 
 def test_where_all_is_free_nothing_is_priced(store):
-    run = add_run(store, "cheap", questions(2), [1, 0], cold=0.0)
+    run = add_run(store, "cheap", questions(2), [1, 0], cost_uncached=0.0)
     assert compare(store, [run]).tables[0].frontier.measure == "tokens"
 
 
 def test_free_runs_are_drawn_when_dollars_are_asked_for(store):
-    runs = [add_run(store, name, questions(2), [1, 0], cold=0.0) for name in ("cheap", "good")]
-    found = compare(store, runs, cost="cold").tables[0].frontier
+    runs = [add_run(store, name, questions(2), [1, 0], cost_uncached=0.0) for name in ("cheap", "good")]
+    found = compare(store, runs, cost="cost_uncached").tables[0].frontier
     cost, _ = axes(found)
     assert cost.place(0.0) == 0.0
     assert "$0.00" in draw(found, NUMBERS).plain
@@ -91,8 +91,8 @@ def test_free_runs_are_drawn_when_dollars_are_asked_for(store):
 
 
 def test_attempts_not_made_cost_nothing_and_nothing_right_has_no_price(store):
-    run = add_run(store, "cheap", questions(2), [0, ...], cold=0.4)
-    (spot,) = compare(store, [run], cost="cold").tables[0].frontier.spots
+    run = add_run(store, "cheap", questions(2), [0, ...], cost_uncached=0.4)
+    (spot,) = compare(store, [run], cost="cost_uncached").tables[0].frontier.spots
     assert spot.cost.value == pytest.approx(0.2)
     assert spot.per_correct.value is None
 
@@ -136,7 +136,10 @@ def test_axes_hold_every_interval_and_are_logarithmic_only_where_costs_are_far_a
     assert accuracy.low <= min(spot.accuracy.low for spot in found.spots)
     assert max(spot.accuracy.high for spot in found.spots) <= accuracy.high <= 1.0
     asked = questions(2, "y/far")
-    far = [add_run(store, "p", asked, [1, 0], cold=0.001), add_run(store, "q", asked, [1, 1], cold=1.0)]
+    far = [
+        add_run(store, "p", asked, [1, 0], cost_uncached=0.001),
+        add_run(store, "q", asked, [1, 1], cost_uncached=1.0),
+    ]
     cost, _ = axes(compare(store, far).tables[0].frontier)
     assert cost.logarithmic
     assert cost.place(0.001) < cost.place(0.03) < cost.place(1.0) <= 1.0
@@ -145,8 +148,8 @@ def test_axes_hold_every_interval_and_are_logarithmic_only_where_costs_are_far_a
 def test_the_svg_is_xml_with_bars_and_inert_names(store):
     asked = questions(3)
     runs = [
-        add_run(store, "<script>alert(1)</script>", asked, [1, 0, 0], cold=0.01),
-        add_run(store, "b", asked, [1, 1, 0], cold=0.02),
+        add_run(store, "<script>alert(1)</script>", asked, [1, 0, 0], cost_uncached=0.01),
+        add_run(store, "b", asked, [1, 1, 0], cost_uncached=0.02),
     ]
     comparison = compare(store, runs)
     drawn = frontier_svg(comparison.tables[0].frontier, "strict", numbered(comparison), agent_names(comparison))

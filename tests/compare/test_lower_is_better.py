@@ -13,10 +13,10 @@ def test_contradiction_has_no_frontier_and_strict_has_one(command: Cli, home: ob
     with Store(home) as store:  # type: ignore[arg-type]
         run = store.runs()[0]
         found = [
-            Score(question_id=id, epoch=0, protocol="contradiction", value=0.5, reading="answered")
+            Score(question_id=id, epoch=0, scorer="contradiction", value=0.5, answer_status="answered")
             for id, _ in store.done(run)
         ]
         store.add_scores(run, found)
-        tables = {table.protocol: table for table in compare(store, [run]).tables}
+        tables = {table.scorer: table for table in compare(store, [run]).tables}
     assert tables["contradiction"].frontier is None
     assert tables["strict"].frontier is not None

@@ -19,7 +19,7 @@ def named(*wanted, longest=None):
     """What runs of these agents, models by role, are called."""
     more = {"origin": "replayed", "questions": 1, "epochs": 1, "statuses": {}, "usage": None, "calls": 0}
     rows = tuple(
-        Row(run=f"run-{number}", agent=agent, models=models, spent=None, cold=None, seconds=None, **more)
+        Row(run=f"run-{number}", agent=agent, models=models, cost_paid=None, cost_uncached=None, seconds=None, **more)
         for number, (agent, models) in enumerate(wanted)
     )
     comparison = Comparison(benchmark="x", questions=1, epochs=1, rows=rows, tables=())
@@ -50,8 +50,11 @@ def test_of_several_models_those_that_differ():
 
 
 def test_settings_of_a_model_where_its_name_is_not_enough():
-    cold, hot = {"model": "a:m[temperature=0]"}, {"model": "a:m[temperature=1]"}
-    assert named(("direct", cold), ("direct", hot)) == ["direct (a:m[temperature=0])", "direct (a:m[temperature=1])"]
+    cost_uncached, hot = {"model": "a:m[temperature=0]"}, {"model": "a:m[temperature=1]"}
+    assert named(("direct", cost_uncached), ("direct", hot)) == [
+        "direct (a:m[temperature=0])",
+        "direct (a:m[temperature=1])",
+    ]
 
 
 def test_ids_where_the_models_are_alike():
@@ -74,9 +77,23 @@ def test_a_short_name_keeps_what_tells_it_apart():
 def test_everything_shown_tells_two_models_apart(store):
     asked = questions(4)
     runs = [
-        add_run(store, "direct", asked, [1, 0, 0, 1], cold=0.01, id="direct-1", identity={"models": {"model": "a:m"}}),
         add_run(
-            store, "direct", asked, [1, 1, 0, 1], cold=0.02, id="direct-2", identity={"models": {"model": "a:<n>\x1b"}}
+            store,
+            "direct",
+            asked,
+            [1, 0, 0, 1],
+            cost_uncached=0.01,
+            id="direct-1",
+            identity={"models": {"model": "a:m"}},
+        ),
+        add_run(
+            store,
+            "direct",
+            asked,
+            [1, 1, 0, 1],
+            cost_uncached=0.02,
+            id="direct-2",
+            identity={"models": {"model": "a:<n>\x1b"}},
         ),
     ]
     found = compare(store, runs)

@@ -24,8 +24,8 @@ LINE = Line(
     reused=1_234,
     failed=12,
     usage=Usage(input=12_345_678, output=1_234_567, cached=123_456, reasoning=98_765),
-    spent=0.00012,
-    cold=None,
+    cost_paid=0.00012,
+    cost_uncached=None,
     unpriced=1,
     known=12.34,
 )

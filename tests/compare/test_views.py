@@ -20,8 +20,8 @@ from tests.compare.making import add_run, questions
 def comparison(store):
     asked = questions(10, group="heart & lung")
     runs = [
-        add_run(store, "one[a_b=1]", asked, [1] * 4 + [0] * 6, cold=0.02),
-        add_run(store, "two", asked, [1] * 7 + [0] * 3, cold=0.05),
+        add_run(store, "one[a_b=1]", asked, [1] * 4 + [0] * 6, cost_uncached=0.02),
+        add_run(store, "two", asked, [1] * 7 + [0] * 3, cost_uncached=0.05),
     ]
     return compare(store, runs, group_by=["subject"])
 
@@ -85,19 +85,19 @@ def test_csv_is_tidy_and_exact(comparison):
     assert float(difference["p_mcnemar"]) == comparison.tables[0].pairs[0].tests.p_mcnemar
     assert {row["part"] for row in rows if row["figure"] == "accuracy"} == {"", "x/one", "subject=heart & lung"}
     price = next(row for row in rows if row["figure"] == "price")
-    assert (price["run"], price["against"], price["measure"]) == ("two-run", "one[a_b=1]-run", "cold")
+    assert (price["run"], price["against"], price["measure"]) == ("two-run", "one[a_b=1]-run", "cost_uncached")
 
 
 def test_unknown_figures_are_dashes_and_empty_cells(store):
-    run = add_run(store, "one", questions(2), [1, 0], cold=None, origin="imported")
+    run = add_run(store, "one", questions(2), [1, 0], cost_uncached=None, origin="imported")
     found = compare(store, [run])
     assert "unknown" in printed(found)
     rows = list(csv.DictReader(io.StringIO(as_csv(found))))
-    assert next(row for row in rows if row["measure"] == "cold")["value"] == ""
+    assert next(row for row in rows if row["measure"] == "cost_uncached")["value"] == ""
 
 
 def test_frontier_sheets_number_the_runs_as_the_tables_do(comparison):
     table = comparison.tables[0]
-    spots, prices = frontier_sheets(table.frontier, table.protocol, numbered(comparison), agent_names(comparison))
+    spots, prices = frontier_sheets(table.frontier, table.scorer, numbered(comparison), agent_names(comparison))
     assert [row[:3] for row in spots.rows] == [("1", "one[a_b=1]", "40.00"), ("2", "two", "70.00")]
     assert prices.rows[0][0] == "#1 to #2"

@@ -53,7 +53,7 @@ def results(home: Path) -> dict[tuple[str, str], tuple[str, str, list[float | No
     with Store(home) as store:
         kept = {}
         for run in store.runs():
-            values = {(s.question_id, s.protocol): s.value for s in store.scores(run)}
+            values = {(s.question_id, s.scorer): s.value for s in store.scores(run)}
             for attempt in store.attempts(run):
                 scores = [value for (id, _), value in sorted(values.items()) if id == attempt.question_id]
                 kept[run.agent, attempt.question_id] = (attempt.status, attempt.text, scores)

@@ -47,13 +47,13 @@ async def test_sums_are_those_of_the_attempts_and_every_split_has_the_same_total
     attempts = [attempt for run in runs for attempt in store.attempts(run)]
     for by in ((), ("run",), ("role",), ("node",), ("model",), ("role", "node", "model"), ("model", "run")):
         found = ledger(store, runs, by)
-        assert found.total.spent == pytest.approx(sum(attempt.spent or 0 for attempt in attempts))
-        assert found.total.cold == pytest.approx(sum(attempt.cold or 0 for attempt in attempts))
+        assert found.total.cost_paid == pytest.approx(sum(attempt.cost_paid or 0 for attempt in attempts))
+        assert found.total.cost_uncached == pytest.approx(sum(attempt.cost_uncached or 0 for attempt in attempts))
         assert found.total.usage == sum((attempt.usage or Usage() for attempt in attempts), start=Usage())
         assert found.total.calls == sum(attempt.calls for attempt in attempts)
         assert sum(line.calls for line in found.lines) == found.total.calls
         assert sum(line.known for line in found.lines) == pytest.approx(found.total.known)
-    assert (found.total.spent, found.total.cold) == pytest.approx((0.010, 0.015))
+    assert (found.total.cost_paid, found.total.cost_uncached) == pytest.approx((0.010, 0.015))
     roles = {line.role: line for line in ledger(store, runs, ["role"]).lines}
     assert roles["searching"].calls == 5
     assert roles["answering"].reused == 5
@@ -68,10 +68,10 @@ async def test_an_unknown_price_makes_its_sums_unknown_and_no_others(store: Stor
     await replayed(store, [priced, free], asked, golds)
     found = ledger(store, [priced.run, free.run], ["model"])
     lines = {line.model: line for line in found.lines}
-    assert lines["test:scripted"].cold == pytest.approx(0.003)
+    assert lines["test:scripted"].cost_uncached == pytest.approx(0.003)
     unknown = lines["test:unpriced"]
-    assert (unknown.spent, unknown.cold, unknown.unpriced) == (None, None, 3)
-    assert (found.total.spent, found.total.cold) == (None, None)
+    assert (unknown.cost_paid, unknown.cost_uncached, unknown.unpriced) == (None, None, 3)
+    assert (found.total.cost_paid, found.total.cost_uncached) == (None, None)
     assert found.total.known == pytest.approx(0.003)
 
 
@@ -84,7 +84,7 @@ async def test_calls_without_a_reply_are_counted_and_cost_nothing_known(store: S
     runs = await filled(store, ScriptedModel(say=say), count=3)
     found = ledger(store, runs[:1], ["role"])
     assert (found.total.calls, found.total.failed) == (3, 1)
-    assert found.total.cold == pytest.approx(0.002)
+    assert found.total.cost_uncached == pytest.approx(0.002)
 
 
 async def test_judging_is_in_it_and_grading_again_does_not_make_it_free(store: Store) -> None:
@@ -100,15 +100,15 @@ async def test_judging_is_in_it_and_grading_again_does_not_make_it_free(store: S
     (judging,) = (line for line in after.lines if line.role == "judging")
     assert judging.model == "openai:judge"
     assert judging.calls == 5
-    assert judging.spent == judging.cold == pytest.approx(graded.spent)
+    assert judging.cost_paid == judging.cost_uncached == pytest.approx(graded.cost_paid)
     assert judging.usage == graded.usage
-    assert after.total.cold == pytest.approx((before.cold or 0) + (graded.cold or 0))
+    assert after.total.cost_uncached == pytest.approx((before.cost_uncached or 0) + (graded.cost_uncached or 0))
     # As an earlier version graded: the tokens are known, the price is not.
     with store.engine.begin() as connection:
         connection.execute(sa.update(schema.gradings).values(body=None))
     older = ledger(store, [run], ["role"])
     (judging,) = (line for line in older.lines if line.role == "judging")
-    assert (judging.calls, judging.cold, judging.usage) == (5, None, graded.usage)
+    assert (judging.calls, judging.cost_uncached, judging.usage) == (5, None, graded.usage)
 
 
 async def test_arenas_stand_beside_runs(store: Store) -> None:
@@ -119,8 +119,8 @@ async def test_arenas_stand_beside_runs(store: Store) -> None:
     number = keeper.add(arena)
     made = {"judge": 0, "part": 0, "outcomes": "1", "first": 0, "second": 1}
     judged = [
-        Judged(**made, question_id="t/0", number=0, calls=2, usage=Usage(100, 10), spent=0.01, cold=0.02),
-        Judged(**made, question_id="t/1", number=1, calls=1, usage=Usage(50, 5), spent=0.0, cold=0.01),
+        Judged(**made, question_id="t/0", number=0, calls=2, usage=Usage(100, 10), cost_paid=0.01, cost_uncached=0.02),
+        Judged(**made, question_id="t/1", number=1, calls=1, usage=Usage(50, 5), cost_paid=0.0, cost_uncached=0.01),
         Judged(**made, question_id="t/2", number=2, how="identical"),
     ]
     keeper.add_judgements(number, [(one, Detail({}, ())) for one in judged])
@@ -133,8 +133,8 @@ async def test_arenas_stand_beside_runs(store: Store) -> None:
         calls=3,
         reused=1,
         usage=Usage(150, 15),
-        spent=0.01,
-        cold=pytest.approx(0.03),
+        cost_paid=0.01,
+        cost_uncached=pytest.approx(0.03),
         known=pytest.approx(0.03),
     )
 
@@ -151,11 +151,11 @@ async def test_a_served_models_run_costs_its_busy_hours_and_the_journal_keeps_th
     busy = sum(reply[1].busy for reply in replies if reply)
     assert busy > 0
     found = ledger(store, [run.run]).total
-    assert found.spent == found.cold == pytest.approx(busy / 3600 * 36 * 2)
+    assert found.cost_paid == found.cost_uncached == pytest.approx(busy / 3600 * 36 * 2)
     again = strand(store, "direct[limits.calls=9]", asked, golds, open_model(text))
     await replayed(store, [again], asked, golds)
     hit = ledger(store, [again.run]).total
-    assert (hit.spent, hit.cold, hit.reused) == (0.0, pytest.approx(found.cold), 40)
+    assert (hit.cost_paid, hit.cost_uncached, hit.reused) == (0.0, pytest.approx(found.cost_uncached), 40)
     for one in (run, again):
         await one.models["model"].close()
 
@@ -177,7 +177,7 @@ def test_the_command(command: Cli, home: Path) -> None:
     assert shown.stdout.strip().splitlines()[-1].startswith("all")
     told = json.loads(command("ledger", "--by", "run", "--json").stdout)
     assert len(told["lines"]) == 3
-    assert told["total"]["spent"] == pytest.approx(2.5)
+    assert told["total"]["cost_paid"] == pytest.approx(2.5)
     wrong = command("ledger", "--by", "rôle")
     assert wrong.returncode == 2
     assert "'role'" in wrong.stderr
@@ -201,4 +201,4 @@ async def test_what_broken_off_attempts_have_paid_is_told_beside_the_sums(store:
     assert left.usage + kept.usage == whole.usage
     await replayed(store, [one], asked, golds)
     assert unfinished(store, [one.run]).calls == 0
-    assert ledger(store, [one.run]).total.spent == whole.spent
+    assert ledger(store, [one.run]).total.cost_paid == whole.cost_paid

@@ -34,7 +34,7 @@ async def test_runs_attempts_scores_and_traces_are_the_same(store: Store, tmp_pa
             one = strand(place, "vanilla_rag", asked, golds, ScriptedModel(say=always(text)), ScriptedSearcher())
             await replayed(place, [one], asked, golds)
             found = attempts(place, one.run)
-            scores = sorted((s.question_id, s.protocol, s.value, s.reading) for s in place.scores(one.run))
+            scores = sorted((s.question_id, s.scorer, s.value, s.answer_status) for s in place.scores(one.run))
             kept.append(({id: (a.status, a.text, a.usage, a.calls) for id, a in found.items()}, scores))
     assert kept[0] == kept[1]
     assert len(kept[0][0]) == 12

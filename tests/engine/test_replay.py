@@ -37,7 +37,7 @@ async def test_every_question_is_answered_once_scored_and_traced(store: Store) -
     assert path(first.events) == ["retrieve", "answer"]
     assert [call.kind for call in calls(first.events)] == ["search", "model"]
     assert first.usage == Usage(10, 5)
-    assert first.spent == first.cold == pytest.approx(0.001)
+    assert first.cost_paid == first.cost_uncached == pytest.approx(0.001)
     traced = trace(store, one.run, "t/0")
     assert traced.steps[0].calls[0].searched is not None
     assert traced.steps[0].calls[0].searched.query == asked[0].text
@@ -69,10 +69,12 @@ async def test_equal_calls_of_two_agents_are_made_once_and_priced_twice(store: S
     twins = [strand(store, text, asked, golds, model) for text in ("direct", "direct[limits.calls=5]")]
     journal = await replayed(store, twins, asked, golds)
     assert (len(model.asked), journal.made, journal.reused) == (10, 10, 10)
-    spent = [sum(attempt.spent or 0 for attempt in attempts(store, twin.run).values()) for twin in twins]
-    cold = [sum(attempt.cold or 0 for attempt in attempts(store, twin.run).values()) for twin in twins]
-    assert sum(spent) == pytest.approx(0.01)
-    assert cold == [pytest.approx(0.01)] * 2
+    cost_paid = [sum(attempt.cost_paid or 0 for attempt in attempts(store, twin.run).values()) for twin in twins]
+    cost_uncached = [
+        sum(attempt.cost_uncached or 0 for attempt in attempts(store, twin.run).values()) for twin in twins
+    ]
+    assert sum(cost_paid) == pytest.approx(0.01)
+    assert cost_uncached == [pytest.approx(0.01)] * 2
 
 
 async def test_epochs_are_calls_of_their_own(store: Store) -> None:
@@ -120,7 +122,7 @@ async def test_a_failed_attempt_is_kept_scored_as_wrong_and_tried_again(store: S
 
 @pytest.mark.parametrize(
     ("reply", "status"),
-    [(Reply(text="", finish="content_filter"), "refused"), (Reply(text="", finish="none"), "failed")],
+    [(Reply(text="", finish="content_filter"), "blocked"), (Reply(text="", finish="none"), "failed")],
 )
 async def test_final_replies_without_an_answer_are_paid_once(store: Store, reply: Reply, status: str) -> None:
     asked, golds = questions(2)
@@ -178,7 +180,7 @@ async def test_unknown_usage_and_price_stay_unknown(store: Store) -> None:
     one = strand(store, "direct", asked, golds, ScriptedModel(say=lambda request: Reply(text="A"), cost=None))
     await replayed(store, [one], asked, golds)
     kept = attempts(store, one.run)["t/0"]
-    assert (kept.usage, kept.spent, kept.cold) == (None, None, None)
+    assert (kept.usage, kept.cost_paid, kept.cost_uncached) == (None, None, None)
 
 
 async def test_hostile_text_comes_back_as_it_was(store: Store) -> None:

@@ -37,7 +37,7 @@ def run(cli: Cli, embedding: Running, model: str, *more: str, limit: int = 8) ->
 def searching(cli: Cli) -> dict[str, float | None]:
     told = json.loads(cli("ledger", "--by", "role", "--json").stdout)
     (line,) = [line for line in told["lines"] if line["role"] == "searching"]
-    return {**line, "whole": told["total"]["cold"]}
+    return {**line, "whole": told["total"]["cost_uncached"]}
 
 
 def test_a_vector_is_paid_for_at_the_users_price(cli: Cli, home: Path, embedding: Running) -> None:
@@ -45,16 +45,16 @@ def test_a_vector_is_paid_for_at_the_users_price(cli: Cli, home: Path, embedding
     run(cli, embedding, "letters")
     first = searching(cli)
     assert first["calls"] == 8
-    assert first["spent"] == first["cold"] == first["whole"] == pytest.approx(8 * TOKENS * 2 / 1e6)
+    assert first["cost_paid"] == first["cost_uncached"] == first["whole"] == pytest.approx(8 * TOKENS * 2 / 1e6)
     run(cli, embedding, "letters", "--new")
     both = searching(cli)
-    assert (both["spent"], both["cold"]) == (first["spent"], pytest.approx(2 * 8 * TOKENS * 2 / 1e6))
+    assert (both["cost_paid"], both["cost_uncached"]) == (first["cost_paid"], pytest.approx(2 * 8 * TOKENS * 2 / 1e6))
 
 
 def test_what_a_server_of_ones_own_charges_is_unknown_until_it_is_said(cli: Cli, embedding: Running) -> None:
     run(cli, embedding, "letters")
     found = searching(cli)
-    assert (found["spent"], found["cold"], found["unpriced"]) == (None, None, 8)
+    assert (found["cost_paid"], found["cost_uncached"], found["unpriced"]) == (None, None, 8)
 
 
 def test_a_budget_counts_it(cli: Cli, home: Path, embedding: Running) -> None:
@@ -66,4 +66,4 @@ def test_a_budget_counts_it(cli: Cli, home: Path, embedding: Running) -> None:
 def test_a_retriever_in_this_process_costs_nothing(cli: Cli) -> None:
     done = cli("run", "--agent", "vanilla_rag", "--limit", "3", "--display", "none")
     assert done.returncode == 0, done.stderr
-    assert searching(cli)["cold"] == 0.0
+    assert searching(cli)["cost_uncached"] == 0.0

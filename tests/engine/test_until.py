@@ -47,7 +47,7 @@ def watching(
 
 def finished(one: Strand, question: Question, value: float, epoch: int = 0, status: str = "completed") -> Finished:
     attempt = Attempt(run=one.run.id, question_id=question.id, epoch=epoch, status=status, text="")
-    score = Score(question_id=question.id, epoch=epoch, protocol="mirage", value=value, reading="answered")
+    score = Score(question_id=question.id, epoch=epoch, scorer="mirage", value=value, answer_status="answered")
     return Finished(one.run, attempt, (score,))
 
 
@@ -266,7 +266,7 @@ def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
     runs = [one.run for one in strands]
 
     def stopping() -> Stopping:
-        return Stopping(runs=tuple(run.id for run in runs), seed=3, protocol="mirage", watched=until.now)
+        return Stopping(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now)
 
     keep(store, stopping())
     assert decided(store, runs, CLAIM, 3) is None
@@ -286,7 +286,7 @@ def test_it_is_kept_in_postgresql_too(url: str, tmp_path: Path) -> None:
         strands, asked, _ = pair(store, 4)
         until = watching(strands, asked)
         runs = [one.run for one in strands]
-        kept = Stopping(runs=tuple(run.id for run in runs), seed=2**60, protocol="mirage", watched=until.now)
+        kept = Stopping(runs=tuple(run.id for run in runs), seed=2**60, scorer="mirage", watched=until.now)
         for _ in range(2):
             keep(store, kept)
         assert stoppings(store, runs[1]) == [kept]
@@ -301,10 +301,10 @@ async def test_what_is_said_of_a_stopped_run_is_always_valid(store: Store) -> No
     await played(store, strands, until, golds, concurrency=1)
     fixed = compare(store, runs, common=True).tables[0].pairs[0].tests
     assert fixed.p_mcnemar is not None
-    keep(store, Stopping(runs=tuple(run.id for run in runs), seed=3, protocol="mirage", watched=until.now))
+    keep(store, Stopping(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now))
     compared = compare(store, runs, common=True, group_by=["dataset"])
     tests = compared.tables[0].pairs[0].tests
-    assert (tests.p_mcnemar, tests.detectable, compared.tables[0].pairs[0].p_holm) == (None, None, None)
+    assert (tests.p_mcnemar, tests.mde, compared.tables[0].pairs[0].p_holm) == (None, None, None)
     condition = until.now.conditions[0]
     assert condition.low is not None
     # `compare` takes the second less the first.
@@ -325,7 +325,7 @@ async def test_a_question_that_is_out_hides_those_behind_it(store: Store) -> Non
     strands, asked, golds = pair(store, 30)
     until = watching(strands, asked)
     runs = [one.run for one in strands]
-    keep(store, Stopping(runs=tuple(run.id for run in runs), seed=3, protocol="mirage", watched=until.now))
+    keep(store, Stopping(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now))
     answered = [until.questions[place] for place in (0, 1, 2, 4, 5, 6, 7, 8, 9)]
     await replay(store, StoreJournal(store), strands, answered, golds, scorers_for)
     tests = compare(store, runs, common=True).tables[0].pairs[0].tests
@@ -337,7 +337,7 @@ async def test_a_run_that_went_on_to_its_end_is_like_any_other(store: Store) -> 
     until = watching(strands, asked)
     runs = [one.run for one in strands]
     await played(store, strands, until, golds, concurrency=1)
-    keep(store, Stopping(runs=tuple(run.id for run in runs), seed=3, protocol="mirage", watched=until.now))
+    keep(store, Stopping(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now))
     await replay(store, StoreJournal(store), strands, asked, golds, scorers_for)
     compared = compare(store, runs)
     assert compared.stopped == {}

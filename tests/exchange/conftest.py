@@ -26,8 +26,9 @@ def run(store):
         store, 1, passages=[passage(1), passage(2, "Other text."), passage(1, "Again.")], prompt=f"My key: {SECRET}"
     )
     return add_run(
-        store, "rag[k=3]", asked, [1, 0, 0, ...], events={0: events}, status={2: "failed"}, readings={2: "none"},
-        cold=0.02,
+        store, "rag[k=3]", asked, [1, 0, 0, ...], events={0: events}, status={2: "failed"},
+        answer_statuses={2: "empty"},
+        cost_uncached=0.02,
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ async def test_the_first_tier_is_journaled_limited_and_costed():
     assert "Text of passage 2." in played.shown(1)
     assert "Text of passage 3." not in played.shown(1)
     assert "zq" not in played.shown(0)
-    assert played.attempt.cold == pytest.approx(0.002)
+    assert played.attempt.cost_uncached == pytest.approx(0.002)
 
 
 async def test_langchain_s_agent_on_our_model_is_journaled():
@@ -129,7 +129,7 @@ async def test_the_second_tier_is_observed_and_priced(mine):
     calls = [event.call for event in played.attempt.events if isinstance(event, Called)]
     assert [(call.actor, call.node, call.key) for call in calls] == [("openai:gpt-4o-mini", "answer", "")] * 3
     assert played.attempt.usage == Usage(input=3000, output=300)
-    assert played.attempt.spent == pytest.approx(3 * (1000 * 0.15 + 100 * 0.60) / 1e6)
+    assert played.attempt.cost_paid == pytest.approx(3 * (1000 * 0.15 + 100 * 0.60) / 1e6)
     assert played.notes == ["tier"]
 
 
@@ -143,7 +143,7 @@ async def test_caps_hold_for_observed_calls_too(mine):
 async def test_the_third_tier_is_timed_and_its_cost_unknown():
     played = await play(f"{EXAMPLE}:own_client", [])
     assert played.attempt.text.startswith("The answer is (A)")
-    assert (played.attempt.usage, played.attempt.spent, played.attempt.cold) == (None, None, None)
+    assert (played.attempt.usage, played.attempt.cost_paid, played.attempt.cost_uncached) == (None, None, None)
     assert played.attempt.seconds > 0
 
 

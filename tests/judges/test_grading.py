@@ -36,7 +36,7 @@ async def test_equivalence(journal, said, value):
     judge = Scripted(lambda prompt, occurrence: f'The core is … {{"grade": "{said}"}}')
     grade = await Equivalence().grade(attempt(CASE), CASE, REFERENCE, judge, journal, PROMPTS)
     (score,) = grade.scores
-    assert (score.protocol, score.value, score.reading) == ("equivalent", value, "answered")
+    assert (score.scorer, score.value, score.answer_status) == ("equivalent", value, "answered")
     assert [call.role for call in grade.calls] == ["judging"]
     assert grade.verdicts[0].outcome == said.casefold()
     prompt = judge.requests[0].messages[-1].content
@@ -70,13 +70,13 @@ async def test_a_judge_that_is_gone_gives_a_missing_score_that_can_be_tried_agai
 
 
 @pytest.mark.parametrize("grader", [Equivalence(), Statements()])
-@pytest.mark.parametrize(("status", "value"), [("failed", 0.0), ("refused", 0.0), ("not_run", None)])
+@pytest.mark.parametrize(("status", "value"), [("failed", 0.0), ("blocked", 0.0), ("not_run", None)])
 async def test_no_answer_is_graded_without_a_judge(journal, grader, status, value):
     judge = Scripted(lambda prompt, occurrence: "{}")
     question, gold = (CASE, REFERENCE) if isinstance(grader, Equivalence) else (PATIENT, FACTS)
     grade = await grader.grade(attempt(question, "", status), question, gold, judge, journal, PROMPTS)
     assert not judge.requests
-    assert [score.protocol for score in grade.scores] == list(grader.protocols)
+    assert [score.scorer for score in grade.scores] == list(grader.scorers)
     assert {score.value for score in grade.scores} == {value}
 
 

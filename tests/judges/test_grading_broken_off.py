@@ -46,10 +46,10 @@ async def test_the_bill_tells_what_was_made_now_from_what_a_broken_off_judging_p
     (whole,) = (await graded(store, [run], [again])).runs
     assert (whole.calls, len(again.requests)) == (COUNT, COUNT - 5)
     assert (whole.reused, whole.earlier) == (5, 5)
-    assert (whole.spent, whole.spent_earlier) == pytest.approx((0.001 * COUNT, 0.005))
+    assert (whole.cost_paid, whole.cost_paid_earlier) == pytest.approx((0.001 * COUNT, 0.005))
     (third,) = (await graded(store, [run], [judge()])).runs
-    assert (third.reused, third.earlier, third.spent, third.spent_earlier) == (COUNT, 0, 0.0, 0.0)
-    assert ledger(store, [run]).total.spent == pytest.approx(0.001 * COUNT)
+    assert (third.reused, third.earlier, third.cost_paid, third.cost_paid_earlier) == (COUNT, 0, 0.0, 0.0)
+    assert ledger(store, [run]).total.cost_paid == pytest.approx(0.001 * COUNT)
 
 
 @pytest.mark.parametrize("budget", [Budget(cost=0.003), Budget(tokens=330)])
@@ -91,7 +91,7 @@ async def test_the_first_ctrl_c_finishes_the_questions_that_are_begun_and_writes
     assert 6 <= len(asked.requests) == 2 * len(keys) <= 10
     left = [one.reason for one in store.scores(runs[0], "equivalent") if one.value is None]
     assert left == ["not judged: judging was interrupted"] * (COUNT - len(keys))
-    assert ledger(store, runs).total.spent == pytest.approx(0.001 * len(asked.requests))
+    assert ledger(store, runs).total.cost_paid == pytest.approx(0.001 * len(asked.requests))
     again = judge()
     assert (await graded(store, runs, [again])).ended == ""
     assert len(asked.requests) + len(again.requests) == 2 * COUNT
@@ -114,7 +114,7 @@ async def test_the_second_stops_at_once_and_what_was_paid_is_on_the_next_bill(tm
     with Store(tmp_path) as second:
         (whole,) = (await graded(second, [run], [again])).runs
     assert len(asked.requests) + len(again.requests) == COUNT
-    assert (whole.earlier, whole.spent) == (len(asked.requests), pytest.approx(0.001 * COUNT))
+    assert (whole.earlier, whole.cost_paid) == (len(asked.requests), pytest.approx(0.001 * COUNT))
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -155,7 +155,7 @@ async def test_a_judge_without_any_verdict_replaces_nothing(store):
     assert made.mute == ("openai:never",)
     assert [one.missing for one in made.runs] == [COUNT, COUNT]
     assert {run.id: store.scores(run, "equivalent") for run in runs} == before
-    assert ledger(store, runs).total.spent == pytest.approx(0.001 * (2 * COUNT + len(never.requests)))
+    assert ledger(store, runs).total.cost_paid == pytest.approx(0.001 * (2 * COUNT + len(never.requests)))
     panel = await graded(store, runs, [judge(), never])  # nor is it a member of a panel
     assert panel.mute == ("openai:never",)
     assert {run.id: store.scores(run, "equivalent") for run in runs} == before

@@ -70,7 +70,7 @@ async def test_all_runs_have_verdicts_on_the_same_questions_and_the_same_command
     assert len(left) + len(keys) == 2 * COUNT
     assert all(one.reason.startswith("not judged: the budget of $0.0055") for one in left)
     assert [one.left for one in made.runs] == [len(left)] * 2
-    line = compare(store, runs, protocols=["equivalent"]).tables[0].lines[0]
+    line = compare(store, runs, scorers=["equivalent"]).tables[0].lines[0]
     assert (line.overall.n, line.overall.missing) == (len(keys) // 2, COUNT - len(keys) // 2)
     asked = sum(one.calls for one in made.runs)
     again = judge()

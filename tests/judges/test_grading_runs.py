@@ -46,8 +46,8 @@ async def test_a_stored_run_is_graded_and_billed(store, own):
     (again,) = (await grade_runs(store, [run], Equivalence(tries=2), [judge], journal, PromptFolder())).runs
     journal.close()
     assert (graded.attempts, graded.missing, graded.calls, graded.same_model) == (6, 1, 6, own)
-    assert graded.spent == graded.cold == pytest.approx(0.006)
-    assert (again.spent, again.cold) == (0.0, pytest.approx(0.006))
+    assert graded.cost_paid == graded.cost_uncached == pytest.approx(0.006)
+    assert (again.cost_paid, again.cost_uncached) == (0.0, pytest.approx(0.006))
     values = {score.question_id: score.value for score in store.scores(run, "equivalent")}
     assert values == {"og/0": 0.0, "og/1": 1.0, "og/2": 1.0, "og/3": 1.0, "og/4": 1.0, "og/5": None}
 
@@ -71,9 +71,9 @@ async def test_what_a_broken_off_judging_paid_is_on_the_bill_of_the_one_that_end
     (again,) = (await grade_runs(store, [run], Equivalence(), [judge], journal, PromptFolder())).runs
     journal.close()
     assert journal.made == 5
-    assert graded.spent == graded.cold == pytest.approx(0.005)
-    assert (again.spent, again.cold) == (0.0, pytest.approx(0.005))
-    assert ledger(store, [run]).total.spent == pytest.approx(0.005)
+    assert graded.cost_paid == graded.cost_uncached == pytest.approx(0.005)
+    assert (again.cost_paid, again.cost_uncached) == (0.0, pytest.approx(0.005))
+    assert ledger(store, [run]).total.cost_paid == pytest.approx(0.005)
 
 
 async def test_answers_that_are_equal_are_judged_and_paid_for_once(store):
@@ -82,7 +82,7 @@ async def test_answers_that_are_equal_are_judged_and_paid_for_once(store):
     journal = StoreJournal(store)
     (graded,) = (await grade_runs(store, [run], Equivalence(), [judge], journal, PromptFolder(), at_once=1)).runs
     journal.close()
-    assert (graded.calls, graded.reused, graded.spent) == (5, 4, pytest.approx(0.001))
+    assert (graded.calls, graded.reused, graded.cost_paid) == (5, 4, pytest.approx(0.001))
 
 
 def one_run(store, texts=tuple(f"Answer {number}." for number in range(5))):

@@ -62,7 +62,7 @@ async def test_a_majority_for_each_statement(journal):
         return Scripted(answer, name=name)
 
     made = await panel(Statements(), [say("a"), say("b"), say("c")], journal)
-    comprehensive = [score.value for score in made.scores if score.protocol == "comprehensiveness"]
+    comprehensive = [score.value for score in made.scores if score.scorer == "comprehensiveness"]
     assert comprehensive == [0.0, 0.5, 0.5, 0.5]
     assert (made.graded, made.undecided) == (9, 0)
 

@@ -36,9 +36,9 @@ async def test_calls_that_were_made_before(tmp_path, mark, settled, told):
         paying = Paying(journal, mark, [call.key for call in before] if settled else ())
         calls = await asked(paying, judge, "one", "two", "three")
         took = bill(calls, paying.earlier)
-        assert (took.reused, took.earlier, took.spent, took.spent_earlier) == pytest.approx(told)
+        assert (took.reused, took.earlier, took.cost_paid, took.cost_paid_earlier) == pytest.approx(told)
         assert made(calls, paying.earlier) == pytest.approx((0.001, 110))
         again = await asked(paying, judge, "one", "three")  # paid for once
-        assert bill(again, paying.earlier).spent == 0
+        assert bill(again, paying.earlier).cost_paid == 0
         journal.close()
     assert len(judge.requests) == 3

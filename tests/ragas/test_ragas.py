@@ -95,14 +95,14 @@ def stage(home, *, searched=True, reference=REFERENCE, answers=ANSWERS):
         store.add_attempts(run, attempts)
 
 
-def values(home, protocol):
+def values(home, scorer):
     with Store(home) as store:
-        return {score.question_id: score.value for score in store.scores(store.run("rag"), protocol)}
+        return {score.question_id: score.value for score in store.scores(store.run("rag"), scorer)}
 
 
-def reasons(home, protocol):
+def reasons(home, scorer):
     with Store(home) as store:
-        return {score.question_id: score.reason for score in store.scores(store.run("rag"), protocol)}
+        return {score.question_id: score.reason for score in store.scores(store.run("rag"), scorer)}
 
 
 @pytest.fixture(scope="module")
@@ -138,14 +138,14 @@ def test_the_five_figures(judge, command, home, server):
     before = server.stats()
     done = judge("ragas", "--json")
     assert done.returncode == 0, done.stderr
-    for protocol, expected in EXPECTED.items():
-        assert values(home, protocol) == {
+    for scorer, expected in EXPECTED.items():
+        assert values(home, scorer) == {
             id: value if value is None else pytest.approx(value, abs=1e-6) for id, value in expected.items()
-        }, protocol
+        }, scorer
     assert reasons(home, "ragas_faithfulness")["q/3"].startswith("server: gone")
     graded = json.loads(done.stdout)["graded"]
     assert graded["missing"] == 1
-    tables = {table["protocol"]: table for table in json.loads(done.stdout)["comparison"]["tables"]}
+    tables = {table["scorer"]: table for table in json.loads(done.stdout)["comparison"]["tables"]}
     assert tables["ragas_faithfulness"]["lines"][0]["overall"]["n"] == 3
     assert tables["ragas_faithfulness"]["lines"][0]["overall"]["missing"] == 1
     assert tables["ragas_faithfulness"]["lines"][0]["overall"]["value"] == pytest.approx((0.5 + 2 / 3) / 3)
@@ -166,10 +166,10 @@ def test_every_call_is_priced_journaled_and_replayed(judge, home, server):
     again = json.loads(judge("ragas", "--json").stdout)["graded"]
     replayed = json.loads(judge("ragas", "--journal", "replay", "--json").stdout)["graded"]
     assert server.stats() == before
-    assert again["spent"] == replayed["spent"] == 0.0
+    assert again["cost_paid"] == replayed["cost_paid"] == 0.0
     assert again["calls"] == again["reused"] == first["calls"]
-    assert first["spent"] > 0
-    assert again["cold"] == first["cold"] == pytest.approx(_bill(home, server))
+    assert first["cost_paid"] > 0
+    assert again["cost_uncached"] == first["cost_uncached"] == pytest.approx(_bill(home, server))
     assert again["verdicts"] == replayed["verdicts"] == first["verdicts"]
 
 
@@ -208,7 +208,7 @@ def _bill(home, server):
     cost = sum(
         call.usage.input * (500 if call.actor == embedder else 1000) + call.usage.output * 2000 for call in calls
     )
-    assert bill(calls).cold == pytest.approx(cost / 1e6)
+    assert bill(calls).cost_uncached == pytest.approx(cost / 1e6)
     return cost / 1e6
 
 
@@ -230,13 +230,13 @@ def test_malformed_replies_are_asked_for_again_by_us_alone(judge, home, server):
     never = json.loads(judge("ragas", "--json", model="ragas-never").stdout)["graded"]
     assert never["missing"] == 5
     assert server.stats()["asked"] - before == never["calls"] == 15  # each metric gives up at its first prompt
-    for protocol in EXPECTED:
-        assert values(home, protocol) == {"q/0": None}
-        assert reasons(home, protocol)["q/0"] == "ragas: no JSON object in the reply"
+    for scorer in EXPECTED:
+        assert values(home, scorer) == {"q/0": None}
+        assert reasons(home, scorer)["q/0"] == "ragas: no JSON object in the reply"
 
 
 @pytest.mark.parametrize(
-    ("model", "protocol", "reason"),
+    ("model", "scorer", "reason"),
     [
         ("ragas-short", "ragas_faithfulness", "verdicts on 1 of 2 statements"),
         ("ragas-short", "ragas_factual_correctness", "verdicts on 1 of 2 statements"),
@@ -250,12 +250,12 @@ def test_malformed_replies_are_asked_for_again_by_us_alone(judge, home, server):
         ("ragas-blank", "ragas_factual_correctness", "no claims were found in the reference"),
     ],
 )
-def test_what_ragas_would_count_with_is_missing(judge, home, model, protocol, reason):
+def test_what_ragas_would_count_with_is_missing(judge, home, model, scorer, reason):
     stage(home, answers={"q/0": ANSWERS["q/0"]})
-    done = judge(protocol, model=model)
+    done = judge(scorer, model=model)
     assert done.returncode == 0, done.stderr
-    assert values(home, protocol) == {"q/0": None}
-    assert reason in reasons(home, protocol)["q/0"]
+    assert values(home, scorer) == {"q/0": None}
+    assert reason in reasons(home, scorer)["q/0"]
     assert "nan" not in done.stdout.lower()
 
 
@@ -293,15 +293,15 @@ def test_an_embedder_in_this_process_costs_nothing(judge, home, monkeypatch, tmp
     done = judge("ragas_answer_relevancy", "--json", embedder='dense[model="import:own_letters:Letters"]')
     assert done.returncode == 0, done.stderr
     assert values(home, "ragas_answer_relevancy")["q/1"] == pytest.approx(RELEVANCY["q/1"], abs=1e-6)
-    assert json.loads(done.stdout)["graded"]["cold"] > 0  # the judge's own
+    assert json.loads(done.stdout)["graded"]["cost_uncached"] > 0  # the judge's own
 
 
 def test_what_a_metric_cannot_be_computed_without(judge, home):
     stage(home, searched=False, reference="")
     done = judge("ragas")
     assert done.returncode == 0, done.stderr
-    for protocol in ("ragas_context_precision", "ragas_context_recall", "ragas_factual_correctness"):
-        assert set(reasons(home, protocol).values()) == {"the question has no reference answer"}
+    for scorer in ("ragas_context_precision", "ragas_context_recall", "ragas_factual_correctness"):
+        assert set(reasons(home, scorer).values()) == {"the question has no reference answer"}
     assert "retrieved no passages" in reasons(home, "ragas_faithfulness")["q/0"]
     assert not any(map(math.isnan, (value for value in values(home, "ragas_answer_relevancy").values())))
 

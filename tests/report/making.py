@@ -57,7 +57,7 @@ def traced_events(
             step=first,
             call=Call(
                 key=search.key, kind="search", role="searching", node="retrieve", actor="bm25", at=1000.1, seconds=0.2,
-                passages=ids, cold=0.0,
+                passages=ids, cost_uncached=0.0,
             ),
         ),
         Noted(step=first, what="passage_cut", text="one passage was cut"),
@@ -67,7 +67,7 @@ def traced_events(
             step=first + 1,
             call=Call(
                 key=model.key, kind="model", role="answering", node="answer", actor="test:model",
-                at=1000.6, seconds=1.5, usage=Usage(100, 10), cold=0.01,
+                at=1000.6, seconds=1.5, usage=Usage(100, 10), cost_uncached=0.01,
             ),
         ),
         Left(step=first + 1, seconds=1.7, changes={"answer": reply}, error=error),

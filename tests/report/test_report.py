@@ -56,19 +56,20 @@ def test_the_index_points_at_the_right_attempts(written, store):
         assert piece["texts"][-1 - attempt["text"]].startswith(f"Answer number {row} ")
 
 
-def test_the_index_shows_the_score_of_a_protocol_that_had_something_to_score_by(written, store):
+def test_the_index_shows_the_score_of_a_scorer_that_had_something_to_score_by(written, store):
     asked = [structs.replace(one, kind="long", options={}) for one in questions(2)]
-    run = add_run(store, "one", asked, [None, None], protocol="facts")
+    run = add_run(store, "one", asked, [None, None], scorer="facts")
     store.add_scores(
-        run, [Score(question_id=one.id, epoch=0, protocol="rouge-l", value=0.25, reading="answered") for one in asked]
+        run,
+        [Score(question_id=one.id, epoch=0, scorer="rouge-l", value=0.25, answer_status="answered") for one in asked],
     )
     path = written([run])
     assert blocks(path)["index"]["columns"][4] == [0.25, 0.25]
     assert "25.00 % by rouge-l" in path.read_text(encoding="utf-8")
-    judged = add_run(store, "two", asked, [None, None], protocol="equivalent")
+    judged = add_run(store, "two", asked, [None, None], scorer="equivalent")
     store.add_scores(
         judged,
-        [Score(question_id=one.id, epoch=0, protocol="rouge-l", value=0.25, reading="answered") for one in asked],
+        [Score(question_id=one.id, epoch=0, scorer="rouge-l", value=0.25, answer_status="answered") for one in asked],
     )
     assert blocks(written([judged]))["index"]["columns"][4] == [None, None]
 
@@ -99,9 +100,9 @@ def test_with_runs_that_differ_the_list_holds_what_is_compared(tmp_path, store):
 
 
 def test_unknown_costs_are_said_to_be_unknown(written, store):
-    run = add_run(store, "one", questions(2), [1, 0], cold=None, origin="imported")
+    run = add_run(store, "one", questions(2), [1, 0], cost_uncached=None, origin="imported")
     page = written([run]).read_text(encoding="utf-8")
-    assert "unknown from cold" in page
+    assert "unknown uncached" in page
     assert "$0.00" not in page
 
 

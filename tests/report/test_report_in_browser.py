@@ -26,10 +26,10 @@ def two_runs(store):
         for index, question in enumerate(questions(6))
     ]
     first = add_run(
-        store, "direct", asked, [1, 0, 1, 0, 1, 0], texts={0: "A long answer about beriberi. " * 5}, cold=0.01
+        store, "direct", asked, [1, 0, 1, 0, 1, 0], texts={0: "A long answer about beriberi. " * 5}, cost_uncached=0.01
     )
     events = {2: traced_events(store, 1, passages=[passage(1), passage(2, "A passage about pellagra. " * 10)])}
-    second = add_run(store, "rag", asked, [1, 1, 1, 0, 0, 0], events=events, cold=0.02)
+    second = add_run(store, "rag", asked, [1, 1, 1, 0, 0, 0], events=events, cost_uncached=0.02)
     return [first, second]
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
-from ragrounds.evals.scorers import SCORERS, scorer, scorers_for
+from ragrounds.evals.scorers import SCORERS, find_scorer, scorers_for
 from tests.scorers.making import FOUR, attempt, gold, question
 
 
@@ -33,12 +33,12 @@ FILTERED = "The response was filtered due to the prompt triggering the provider'
     ],
 )
 def test_published_patterns(answer, letter):
-    strict = scorer("strict").score(attempt(answer), question(), gold("B"))
-    published = scorer("mirage").score(attempt(answer), question(), gold("B"))
+    strict = find_scorer("strict").score(attempt(answer), question(), gold("B"))
+    published = find_scorer("mirage").score(attempt(answer), question(), gold("B"))
     assert strict.prediction == letter
     assert published.prediction == (letter or "A")
     assert strict.value == published.value == float(letter == "B")
-    assert strict.reading == published.reading
+    assert strict.answer_status == published.answer_status
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,10 @@ def test_published_patterns(answer, letter):
     ],
 )
 def test_pmc_llama_has_patterns_of_its_own(text, letter):
-    assert scorer("mirage-pmc-llama").score(attempt(text), question(), gold("B")).prediction == letter
+    assert find_scorer("mirage-pmc-llama").score(attempt(text), question(), gold("B")).prediction == letter
 
 
-@pytest.mark.parametrize("protocol", ["mirage", "strict", "robust"])
+@pytest.mark.parametrize("scorer", ["mirage", "strict", "robust"])
 @pytest.mark.parametrize(
     ("text", "reading"),
     [
@@ -69,44 +69,44 @@ def test_pmc_llama_has_patterns_of_its_own(text, letter):
         (FILTERED, "refused"),
         ("I'm sorry, but I can't help with that.", "refused"),
         ("抱歉，我无法提供医疗建议。", "refused"),
-        ("Connection error.", "none"),
-        ("Error code: 429 - rate limit reached", "none"),
-        ("'content'", "none"),
-        (said("Epineurium"), "unparsable"),
-        (said("E"), "unparsable"),
+        ("Connection error.", "empty"),
+        ("Error code: 429 - rate limit reached", "empty"),
+        ("'content'", "empty"),
+        (said("Epineurium"), "unreadable"),
+        (said("E"), "unreadable"),
     ],
 )
-def test_readings_are_told_apart_and_only_mirage_credits_them(protocol, text, reading):
-    score = scorer(protocol).score(attempt(text), question(THREE), gold("A"))
-    assert score.reading == reading
-    assert score.value == (1.0 if protocol == "mirage" else 0.0)
-    assert score.prediction == ("A" if protocol == "mirage" else "")
+def test_readings_are_told_apart_and_only_mirage_credits_them(scorer, text, reading):
+    score = find_scorer(scorer).score(attempt(text), question(THREE), gold("A"))
+    assert score.answer_status == reading
+    assert score.value == (1.0 if scorer == "mirage" else 0.0)
+    assert score.prediction == ("A" if scorer == "mirage" else "")
     assert score.reason
 
 
-@pytest.mark.parametrize("protocol", ["mirage", "strict", "robust"])
-@pytest.mark.parametrize("status", ["failed", "refused", "capped"])
-def test_no_text_is_wrong_whatever_the_gold(protocol, status):
-    score = scorer(protocol).score(attempt("", status, reason="no choices"), question(), gold("A"))
+@pytest.mark.parametrize("scorer", ["mirage", "strict", "robust"])
+@pytest.mark.parametrize("status", ["failed", "blocked", "capped"])
+def test_no_text_is_wrong_whatever_the_gold(scorer, status):
+    score = find_scorer(scorer).score(attempt("", status, reason="no choices"), question(), gold("A"))
     assert (score.value, score.prediction) == (0.0, "")
-    assert score.reading == ("refused" if status == "refused" else "none")
+    assert score.answer_status == ("refused" if status == "blocked" else "empty")
     assert score.reason == "no choices"
 
 
 def test_what_a_capped_attempt_had_is_scored():
-    assert scorer("strict").score(attempt(said("A"), "capped"), question(), gold()).value == 1.0
+    assert find_scorer("strict").score(attempt(said("A"), "capped"), question(), gold()).value == 1.0
 
 
-@pytest.mark.parametrize("protocol", sorted(SCORERS))
-def test_what_was_not_run_is_missing(protocol):
-    score = scorer(protocol).score(attempt("", "not_run"), question(), gold("A", facts=(("x",),)))
+@pytest.mark.parametrize("scorer", sorted(SCORERS))
+def test_what_was_not_run_is_missing(scorer):
+    score = find_scorer(scorer).score(attempt("", "not_run"), question(), gold("A", facts=(("x",),)))
     assert score.value is None
-    assert score.reading == "none"
+    assert score.answer_status == "empty"
 
 
-def test_an_empty_reply_is_a_by_the_published_protocol_alone():
-    assert scorer("mirage").score(attempt(""), question(), gold()).prediction == "A"
-    assert scorer("strict").score(attempt(""), question(), gold()).value == 0.0
+def test_an_empty_reply_is_a_by_the_published_scorer_alone():
+    assert find_scorer("mirage").score(attempt(""), question(), gold()).prediction == "A"
+    assert find_scorer("strict").score(attempt(""), question(), gold()).value == 0.0
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_an_empty_reply_is_a_by_the_published_protocol_alone():
     ],
 )
 def test_robust(text, letter):
-    score = scorer("robust").score(attempt(text), question(), gold("B"))
+    score = find_scorer("robust").score(attempt(text), question(), gold("B"))
     assert score.prediction == letter
     assert score.value == float(letter == "B")
 
@@ -165,40 +165,40 @@ def test_robust(text, letter):
     ("text", "letter"), [("Yes.", "A"), ("No, it does not.", "B"), ("maybe", "C"), ("No definite answer", "")]
 )
 def test_robust_reads_words(text, letter):
-    assert scorer("robust").score(attempt(text), question(THREE), gold("A")).prediction == letter
+    assert find_scorer("robust").score(attempt(text), question(THREE), gold("A")).prediction == letter
 
 
 def test_numbered_options():
     options = {str(number): f"relation {number}" for number in range(1, 31)}
     asked = question(options)
-    assert [made.protocol for made in scorers_for(asked)] == ["robust"]
+    assert [made.scorer for made in scorers_for(asked)] == ["robust"]
     for text in ("12", "The answer is 12.", "relation 12", said("12"), "12. relation 12"):
-        assert scorer("robust").score(attempt(text), asked, gold("12")).value == 1.0
-    assert scorer("robust").score(attempt("2"), asked, gold("12")).value == 0.0
+        assert find_scorer("robust").score(attempt(text), asked, gold("12")).value == 1.0
+    assert find_scorer("robust").score(attempt("2"), asked, gold("12")).value == 0.0
 
 
 def test_scorers_for():
-    assert [made.protocol for made in scorers_for(question())] == ["mirage", "strict", "robust"]
-    assert [made.protocol for made in scorers_for(question({}, kind="long"))] == ["facts", "rouge-l"]
-    assert [made.protocol for made in scorers_for(question({}, kind="extraction"))] == ["triplets"]
+    assert [made.scorer for made in scorers_for(question())] == ["mirage", "strict", "robust"]
+    assert [made.scorer for made in scorers_for(question({}, kind="long"))] == ["facts", "rouge-l"]
+    assert [made.scorer for made in scorers_for(question({}, kind="extraction"))] == ["triplets"]
     linked = question(FOUR, benchmark="link/umls")
-    assert [made.protocol for made in scorers_for(linked)] == ["strict", "robust"]
+    assert [made.scorer for made in scorers_for(linked)] == ["strict", "robust"]
     asked = question({}, kind="long", metadata={"facts": "statements"})
-    assert [made.protocol for made in scorers_for(asked)] == ["rouge-l"]
+    assert [made.scorer for made in scorers_for(asked)] == ["rouge-l"]
 
 
-def test_an_unknown_protocol():
+def test_an_unknown_scorer():
     with pytest.raises(UserError, match="Did you mean 'strict'"):
-        scorer("strikt")
+        find_scorer("strikt")
 
 
-@given(st.text(), st.sampled_from(sorted(SCORERS)), st.sampled_from(["completed", "failed", "refused", "capped"]))
-def test_any_text_gets_a_score(text, protocol, status):
-    score = scorer(protocol).score(attempt(text, status), question(), gold("A", facts=(("x",),)))
+@given(st.text(), st.sampled_from(sorted(SCORERS)), st.sampled_from(["completed", "failed", "blocked", "capped"]))
+def test_any_text_gets_a_score(text, scorer, status):
+    score = find_scorer(scorer).score(attempt(text, status), question(), gold("A", facts=(("x",),)))
     assert score.value is not None
     assert 0.0 <= score.value <= 1.0
-    if protocol in ("strict", "robust"):
-        assert (score.reading == "answered") == (score.prediction != "")
+    if scorer in ("strict", "robust"):
+        assert (score.answer_status == "answered") == (score.prediction != "")
 
 
 HOSTILE = ["A", "answer is ", "answer ", "(", "{", "\\boxed{", "\\boxed{ ", "<think>", "<answer>", "most ", ": ", "a."]
@@ -218,9 +218,9 @@ HOSTILE += [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("protocol", sorted(SCORERS))
-def test_long_hostile_texts_take_no_time(text, protocol):
+@pytest.mark.parametrize("scorer", sorted(SCORERS))
+def test_long_hostile_texts_take_no_time(text, scorer):
     long = text * (100_000 // len(text)) + " " * 50_000 + "x"
     before = time.process_time()
-    scorer(protocol).score(attempt(long), question(), gold("A", facts=(("x",),)))
+    find_scorer(scorer).score(attempt(long), question(), gold("A", facts=(("x",),)))
     assert time.process_time() - before < 2

@@ -1,7 +1,7 @@
 import pytest
 
 from ragrounds.contracts import Request
-from ragrounds.evals.scorers import scorer
+from ragrounds.evals.scorers import find_scorer
 from ragrounds.evals.scorers.facts import contains
 from ragrounds.models.extractive import ExtractiveBaseline
 from ragrounds.records import Message
@@ -9,7 +9,7 @@ from tests.scorers.making import attempt, gold, question
 
 
 def score(text, facts, status="completed"):
-    return scorer("facts").score(attempt(text, status), question({}, kind="long"), gold("", facts=facts))
+    return find_scorer("facts").score(attempt(text, status), question({}, kind="long"), gold("", facts=facts))
 
 
 def test_the_share_of_facts():
@@ -17,7 +17,7 @@ def test_the_share_of_facts():
     assert made.value == pytest.approx(2 / 3)
     assert made.prediction == "2/3"
     assert made.reason == "missing: magnesium"
-    assert made.reading == "answered"
+    assert made.answer_status == "answered"
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_whole_words(text, wording, there):
 
 def test_readings():
     facts = (("thiamine",),)
-    assert score("Something else entirely.", facts).reading == "answered"
-    assert score("I cannot provide medical advice.", facts).reading == "refused"
-    assert score("Unknown.", facts).reading == "abstained"
+    assert score("Something else entirely.", facts).answer_status == "answered"
+    assert score("I cannot provide medical advice.", facts).answer_status == "refused"
+    assert score("Unknown.", facts).answer_status == "abstained"
     failed = score("", facts, "failed")
-    assert (failed.value, failed.reading) == (0.0, "none")
+    assert (failed.value, failed.answer_status) == (0.0, "empty")
 
 
 async def test_the_baseline_without_passages_abstains():
@@ -52,16 +52,16 @@ async def test_the_baseline_without_passages_abstains():
     asked = Request(messages=(Message("user", "Answer.\n\n### Question\nWhat treats beriberi?"),))
     said = (await ExtractiveBaseline().complete(asked, [])).text
     made = score(said, (("thiamine",),))
-    assert (made.value, made.reading) == (0.0, "abstained")
+    assert (made.value, made.answer_status) == (0.0, "abstained")
 
 
 @pytest.mark.parametrize(
     "text", ["No documents were provided.", "no relevant passage was found", "No sources available"]
 )
 def test_what_was_not_given_is_no_answer(text):
-    reading = score(text, (("thiamine",),)).reading
+    reading = score(text, (("thiamine",),)).answer_status
     assert reading == ("abstained" if "avail" not in text else "answered")
-    assert score(f"{text} Thiamine treats it.", (("thiamine",),)).reading == "answered"
+    assert score(f"{text} Thiamine treats it.", (("thiamine",),)).answer_status == "answered"
 
 
 def test_no_facts_is_missing_not_zero():

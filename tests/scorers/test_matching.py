@@ -69,10 +69,10 @@ def test_equal_texts_match_wholly_and_each_word_is_embedded_once():
 
 def test_what_has_no_reference_or_no_text():
     made, _ = opened()
-    assert made.protocol == "greedy-match[embedder=dense[model=made],tokens=words]"
+    assert made.scorer == "greedy-match[embedder=dense[model=made],tokens=words]"
     assert made.score(attempt("x"), LONG, gold("")).value is None
     failed = made.score(attempt("", "failed"), LONG, gold("x y"))
-    assert (failed.value, failed.reading) == (0.0, "none")
+    assert (failed.value, failed.answer_status) == (0.0, "empty")
     assert made.score(attempt("?!"), LONG, gold("x")).value == 0.0
     assert made.score(attempt("", "not_run"), LONG, gold("x")).value is None
 
@@ -100,19 +100,19 @@ def test_the_command(command, home, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     stage(home, "direct", ANSWERS)
     spec = 'dense[model="import:made_words:Letters"]'
-    done = command("score", "direct", "--protocol", "rouge-l", "--embedder", spec)
+    done = command("score", "direct", "--scorer", "rouge-l", "--embedder", spec)
     assert done.returncode == 0, done.stderr
     assert "secondary: words matched by this embedder's vectors" in " ".join(done.stdout.split())
     with Store(home) as store:
         scores = store.scores(store.run("direct"))
-    (protocol,) = {score.protocol for score in scores} - {"rouge-l"}
-    assert protocol == "greedy-match[embedder=dense[model=import:made_words:Letters],tokens=words]"
-    values = {score.question_id: score.value for score in scores if score.protocol == protocol}
+    (scorer,) = {score.scorer for score in scores} - {"rouge-l"}
+    assert scorer == "greedy-match[embedder=dense[model=import:made_words:Letters],tokens=words]"
+    values = {score.question_id: score.value for score in scores if score.scorer == scorer}
     assert values["og/3"] == 0.0  # no text
     assert values["og/4"] == pytest.approx(1.0)  # the reference in capitals
     assert 0 < values["og/5"] < values["og/0"] < 1
-    shown = command("compare", "direct", "--protocol", protocol, "--json")
-    assert [table["protocol"] for table in json.loads(shown.stdout)["tables"]] == [protocol]
+    shown = command("compare", "direct", "--scorer", scorer, "--json")
+    assert [table["scorer"] for table in json.loads(shown.stdout)["tables"]] == [scorer]
     assert command("score", "direct", "--embedder", "bm25").returncode == 2
 
 
@@ -127,7 +127,7 @@ def test_tokens_in_context_of_real_weights():
     folder = str(package.get_model_path())
     named = named_embedder(f'dense[model="{folder}"]')
     made = GreedyMatch(named)
-    assert made.protocol.endswith(",tokens=context]")
+    assert made.scorer.endswith(",tokens=context]")
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
 
     def tokens(text):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.evals.scorers import scorer
+from ragrounds.evals.scorers import find_scorer
 from ragrounds.evals.scorers.overlap import _longest_common, rouge_l, words
 from tests.scorers.making import attempt, gold, question
 
@@ -38,5 +38,5 @@ def test_rouge_l():
 
 def test_missing_reference_is_missing():
     asked = question({}, kind="long")
-    assert scorer("rouge-l").score(attempt("x"), asked, gold("")).value is None
-    assert scorer("rouge-l").score(attempt("", "failed"), asked, gold("x y")).value == 0.0
+    assert find_scorer("rouge-l").score(attempt("x"), asked, gold("")).value is None
+    assert find_scorer("rouge-l").score(attempt("", "failed"), asked, gold("x y")).value == 0.0

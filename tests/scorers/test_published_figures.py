@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from ragrounds.evals.benchmarks import load
-from ragrounds.evals.scorers import scorer
+from ragrounds.evals.scorers import find_scorer
 from ragrounds.evals.stats import mcnemar, paired_difference, proportion
 from tests.scorers.making import attempt
 
@@ -22,12 +22,12 @@ def scored(data, tmp_path_factory):
     for setting in ("cot", "rag_32"):
         with gzip.open(data / "mirage" / "predictions" / f"gpt-35-turbo-16k_{setting}.jsonl.gz", "rt") as lines:
             rows = [json.loads(line) for line in lines]
-        for protocol in ("mirage", "strict", "robust"):
+        for scorer in ("mirage", "strict", "robust"):
             for row in rows:
                 name = f"{row['dataset']}/{row['id']}"
                 tried = attempt(row["raw"][0]) if row["raw"] else attempt("", "failed")
-                score = scorer(protocol).score(tried, questions[name], benchmark.golds[name])
-                made.setdefault((setting, protocol, row["dataset"]), []).append(score)
+                score = find_scorer(scorer).score(tried, questions[name], benchmark.golds[name])
+                made.setdefault((setting, scorer, row["dataset"]), []).append(score)
     return made
 
 
@@ -37,15 +37,15 @@ def percent(scores):
 
 @pytest.mark.data
 @pytest.mark.parametrize(
-    ("setting", "protocol", "figures", "mean"),
+    ("setting", "scorer", "figures", "mean"),
     [
         ("cot", "mirage", [72.91, 64.89, 55.13, 36.00, 74.11], 60.61),
         ("rag_32", "mirage", [75.48, 66.61, 58.04, 67.40, 90.29], 71.57),
         ("rag_32", "strict", [74.66, 65.59, 53.45, 67.40, 90.29], 70.28),
     ],
 )
-def test_accuracies(scored, setting, protocol, figures, mean):
-    columns = [scored[setting, protocol, dataset] for dataset in DATASETS]
+def test_accuracies(scored, setting, scorer, figures, mean):
+    columns = [scored[setting, scorer, dataset] for dataset in DATASETS]
     assert [percent(column) for column in columns] == figures
     assert round(sum(100 * sum(s.value for s in column) / len(column) for column in columns) / 5, 2) == mean
 
@@ -76,14 +76,14 @@ def test_retrieval_helps_beyond_chance(scored):
 
 @pytest.mark.data
 def test_the_528_that_match_no_pattern(scored):
-    counts = Counter(score.reading for score in scored["rag_32", "strict", "medmcqa"])
-    assert counts == {"answered": 3_655, "abstained": 499, "refused": 17, "unparsable": 10, "none": 2}
+    counts = Counter(score.answer_status for score in scored["rag_32", "strict", "medmcqa"])
+    assert counts == {"answered": 3_655, "abstained": 499, "refused": 17, "unreadable": 10, "empty": 2}
     assert sum(counts.values()) - counts["answered"] == 528
 
 
 @pytest.mark.data
 def test_empty_lists_of_replies_are_counted(scored):
-    none = {dataset: sum(s.reading == "none" for s in scored["cot", "strict", dataset]) for dataset in DATASETS}
+    none = {dataset: sum(s.answer_status == "empty" for s in scored["cot", "strict", dataset]) for dataset in DATASETS}
     assert none == {"mmlu": 0, "medqa": 6, "medmcqa": 27, "pubmedqa": 0, "bioasq": 1}
 
 

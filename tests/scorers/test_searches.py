@@ -1,5 +1,5 @@
 from ragrounds.contracts import SearchRequest
-from ragrounds.evals.scorers import scorer
+from ragrounds.evals.scorers import find_scorer
 from ragrounds.evals.scorers.flips import count_flips, first_answer, refinements
 from ragrounds.evals.scorers.searches import Searched, attributed, searches_of, use_of_searches
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
@@ -68,7 +68,7 @@ def test_flips():
         refined("B", "C"),
         refined(None, "A"),
     ]
-    made = count_flips("strict", refinements(attempts, {"x/1": question()}, {"x/1": gold("A")}, scorer("strict")))
+    made = count_flips("strict", refinements(attempts, {"x/1": question()}, {"x/1": gold("A")}, find_scorer("strict")))
     assert (made.right_right, made.right_wrong, made.wrong_right, made.wrong_wrong) == (1, 1, 1, 1)
     assert (made.changed, made.without, made.net) == (3, 1, 0)
     assert first_answer(attempts[1]) == "A"

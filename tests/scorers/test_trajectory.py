@@ -129,12 +129,12 @@ def test_the_command(command, home, tmp_path):
     done = command("run", "--display", "none", "--agent", "vanilla_rag", "--limit", "3")
     assert done.returncode == 0, done.stderr
     (tmp_path / "way.jsonl").write_text('{"question": "*", "nodes": ["retrieve", "answer"], "mode": "exact"}\n')
-    done = command("score", "vanilla_rag", "--protocol", "strict", "--trajectory", "way.jsonl")
+    done = command("score", "vanilla_rag", "--scorer", "strict", "--trajectory", "way.jsonl")
     assert done.returncode == 0, done.stderr
     assert "trajectory: attempts that took the expected way" in done.stdout
     assert "100.00" in done.stdout.partition("trajectory:")[2].splitlines()[2]
     (tmp_path / "way.jsonl").write_text('{"question": "*", "queries": ["nothing of the kind"]}\n')
     assert command("score", "vanilla_rag", "--trajectory", "way.jsonl").returncode == 0
-    shown = json.loads(command("compare", "vanilla_rag", "--protocol", "trajectory", "--json").stdout)
+    shown = json.loads(command("compare", "vanilla_rag", "--scorer", "trajectory", "--json").stdout)
     assert shown["tables"][0]["lines"][0]["overall"]["value"] == 0.0
     assert command("score", "vanilla_rag", "--trajectory", "none.jsonl").returncode == 2

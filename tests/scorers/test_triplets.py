@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from ragrounds.evals.scorers import scorer
+from ragrounds.evals.scorers import find_scorer
 from ragrounds.evals.scorers.triplets import Counts, compare, micro_f1, parse, partial
 from tests.scorers.making import attempt, gold, question
 
@@ -16,7 +16,7 @@ GOLD = [["aspirin", "effect", "warfarin"], ["digoxin", "mechanism", "quinidine"]
 def score(text, wanted=GOLD, symmetric=False, **more):
     metadata = {"symmetric": "true"} if symmetric else {}
     asked = question({}, kind="extraction", metadata=metadata)
-    return scorer("triplets").score(attempt(text, **more), asked, gold(json.dumps(wanted)))
+    return find_scorer("triplets").score(attempt(text, **more), asked, gold(json.dumps(wanted)))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_forms_of_an_answer(text):
     made = score(text)
     assert made.prediction == "1/0/1"
     assert made.value == pytest.approx(2 / 3)
-    assert made.reading == "answered"
+    assert made.answer_status == "answered"
 
 
 def test_chinese():
@@ -56,9 +56,9 @@ def test_nothing_to_find():
     assert score("[]", []).value == 1.0
     assert score("[]").prediction == "0/0/2"
     unreadable = score("There are no interactions in this text.", [])
-    assert (unreadable.value, unreadable.reading) == (0.0, "unparsable")
+    assert (unreadable.value, unreadable.answer_status) == (0.0, "unreadable")
     failed = score("", [], status="failed")
-    assert (failed.value, failed.reading) == (0.0, "none")
+    assert (failed.value, failed.answer_status) == (0.0, "empty")
 
 
 TRIPLETS = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("rs"), st.sampled_from("ab")), max_size=6)
@@ -103,6 +103,6 @@ def test_ddi_gold_against_itself(data, tmp_path):
     scores = []
     for asked in benchmark.questions:
         answer = benchmark.golds[asked.id]
-        scores.append(scorer("triplets").score(attempt(f"Here: {answer.answer}"), asked, answer))
+        scores.append(find_scorer("triplets").score(attempt(f"Here: {answer.answer}"), asked, answer))
     assert micro_f1(scores).f1 == 1.0
     assert {made.value for made in scores} == {1.0}

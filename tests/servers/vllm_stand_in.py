@@ -1,4 +1,4 @@
-"""Stands in for ``vllm serve`` where no model can be had: same arguments, same protocol, no model.
+"""Stands in for ``vllm serve`` where no model can be had: same arguments, same scorer, no model.
 
 What it does besides is said by the environment: ``STAND_IN_LOADS`` seconds pass until it answers, ``STAND_IN_FAILS``
 makes it end with that text, ``STAND_IN_ENDS`` makes it end by itself after so many answers, ``STAND_IN_SEEN`` is a file

@@ -7,7 +7,7 @@ from scipy.stats import binomtest
 from statsmodels.stats.contingency_tables import mcnemar as reference
 from statsmodels.stats.multitest import multipletests
 
-from ragrounds.evals.stats import detectable_difference, holm, mcnemar
+from ragrounds.evals.stats import holm, mcnemar, minimum_detectable_effect
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=300))
@@ -49,12 +49,12 @@ def test_holm_of_nothing():
 
 @given(st.integers(20, 10_000), st.floats(0.05, 1.0))
 def test_the_detectable_difference_solves_its_equation(n, differing):
-    found = detectable_difference(n, differing)
+    found = minimum_detectable_effect(n, differing)
     assert 0 < found <= differing
     if found < differing * 0.999:
         needed = (1.959964 * math.sqrt(differing) + 0.841621 * math.sqrt(differing - found**2)) ** 2 / found**2
         assert needed == pytest.approx(n, rel=1e-3)
-    assert detectable_difference(2 * n, differing) <= found
+    assert minimum_detectable_effect(2 * n, differing) <= found
 
 
 def test_bad_values():
@@ -63,4 +63,4 @@ def test_bad_values():
     with pytest.raises(ValueError):
         mcnemar([True], [True, False])
     with pytest.raises(ValueError):
-        detectable_difference(0, 0.1)
+        minimum_detectable_effect(0, 0.1)

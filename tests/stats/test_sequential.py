@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from ragrounds.evals.stats import detectable_difference
+from ragrounds.evals.stats import minimum_detectable_effect
 from ragrounds.evals.stats.sequential import ConfidenceSequence, log_capital
 
 BETS = np.concatenate([2 * beta.ppf(0.5 + (np.arange(24) + 0.5) / 48, 5, 5) - 1, [0.6, 0.7, 0.8, 0.9, 0.95, 0.99]])
@@ -137,7 +137,7 @@ def test_looking_after_every_question_rarely_separates_equals():
 
 
 def test_ten_points_are_separated_within_twice_the_fixed_sample():
-    n = next(n for n in range(50, 1_000) if detectable_difference(n, 0.25) <= 0.1)
+    n = next(n for n in range(50, 1_000) if minimum_detectable_effect(n, 0.25) <= 0.1)
     assert simulated(400, 2 * n, 0.25, 0.1, seed=7)[:, -1].mean() >= 0.8
 
 

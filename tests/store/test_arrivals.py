@@ -56,7 +56,9 @@ def test_killed_between_arrival_and_commit(command: Cli, home: Path, tmp_path: P
         with Store(home) as store:
             kept = attempts(store, store.runs()[0])
         assert {attempt.status for attempt in kept.values()} == {"completed"}
-        assert all(attempt.spent == attempt.cold and attempt.cold for attempt in kept.values())  # paid once, by them
+        assert all(
+            attempt.cost_paid == attempt.cost_uncached and attempt.cost_uncached for attempt in kept.values()
+        )  # paid once, by them
         assert len(files(home)) == 1  # the dead one's, which this process did not know to be done with
         assert command(*options, "--new").returncode == 0
         assert files(home) == []

@@ -45,7 +45,7 @@ def check(store: Store) -> None:
     for run in (first, second):
         assert set(store.done(run).values()) == {"completed"}
         assert len(store.done(run)) == run.count == 3
-        assert {score.protocol for score in store.scores(run)} >= {"strict", "facts"}
+        assert {score.scorer for score in store.scores(run)} >= {"strict", "facts"}
         for attempt in store.attempts(run):
             traced = trace(store, run, attempt.question_id)
             replies = [call.reply for step in traced.steps for call in step.calls if call.call.kind == "model"]

@@ -278,12 +278,12 @@ BREAKING = {
     "the last question is missing": ("DELETE FROM questions WHERE position = 11", "questions"),
     "an attempt's body is noise": ("UPDATE attempts SET body = x'00112233'", "not a compressed record"),
     "a status is none": ("UPDATE attempts SET status = 'fine'", "'fine'"),
-    "a reading is none": ("UPDATE scores SET reading = 'x'", "'x'"),
+    "a reading is none": ("UPDATE scores SET answer_status = 'x'", "'x'"),
     "an epoch too many": ("UPDATE attempts SET epoch = 7", "does not have"),
     "a score is a text": ("UPDATE scores SET value = 'much'", "scores.value"),
     "a text is bytes": ("UPDATE calls SET actor = x'ff'", "calls.actor"),
     "a run's body is noise": ("UPDATE runs SET body = x'00'", "runs"),
-    "a protocol that moves the cursor": ("UPDATE scores SET protocol = char(27) || '[2J' || protocol", "control"),
+    "a scorer that moves the cursor": ("UPDATE scores SET scorer = char(27) || '[2J' || scorer", "control"),
     "a run of another name": ("UPDATE runs SET id = 'x' || id", "not what its row says"),
 }
 

@@ -24,8 +24,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def spent(store: Store, run: Run) -> list[float | None]:
-    return [attempt.spent for attempt in attempts(store, run).values()]
+def cost_paid(store: Store, run: Run) -> list[float | None]:
+    return [attempt.cost_paid for attempt in attempts(store, run).values()]
 
 
 def lose_attempts(store: Store) -> None:
@@ -35,7 +35,7 @@ def lose_attempts(store: Store) -> None:
         connection.execute(sa.delete(schema.attempts))
 
 
-async def test_calls_of_an_attempt_that_was_killed_are_spent_once(store: Store) -> None:
+async def test_calls_of_an_attempt_that_was_killed_are_cost_paid_once(store: Store) -> None:
     asked, golds = questions(3)
     one = strand(store, "direct", asked, golds)
     await replayed(store, [one], asked, golds)
@@ -43,14 +43,14 @@ async def test_calls_of_an_attempt_that_was_killed_are_spent_once(store: Store) 
     silent = ScriptedModel(say=lambda request: AssertionError("nothing may be called"))
     journal = await replayed(store, [replace(one, models={"model": silent})], asked, golds)
     assert (journal.made, journal.reused) == (0, 3)
-    assert spent(store, one.run) == pytest.approx([0.001] * 3)
+    assert cost_paid(store, one.run) == pytest.approx([0.001] * 3)
     twin = strand(store, "direct[limits.calls=3]", asked, golds)
     await replayed(store, [twin], asked, golds)
-    assert spent(store, twin.run) == [0.0] * 3  # shared: paid by the first
-    assert spent(store, one.run) == pytest.approx([0.001] * 3)
+    assert cost_paid(store, twin.run) == [0.0] * 3  # shared: paid by the first
+    assert cost_paid(store, one.run) == pytest.approx([0.001] * 3)
 
 
-async def test_calls_of_an_attempt_that_failed_stay_spent_when_it_is_tried_again(store: Store) -> None:
+async def test_calls_of_an_attempt_that_failed_stay_cost_paid_when_it_is_tried_again(store: Store) -> None:
     asked, golds = questions(2)
 
     def fails_at_the_second(request: object) -> Reply | Exception:
@@ -60,16 +60,16 @@ async def test_calls_of_an_attempt_that_failed_stay_spent_when_it_is_tried_again
     one = strand(store, "cot_refine", asked, golds, model)
     await replayed(store, [one], asked, golds, concurrency=1)
     assert {attempt.status for attempt in attempts(store, one.run).values()} == {"failed"}
-    assert spent(store, one.run) == pytest.approx([0.001] * 2)
+    assert cost_paid(store, one.run) == pytest.approx([0.001] * 2)
     good = ScriptedModel()
     await replayed(store, [replace(one, models={"model": good})], asked, golds)
     kept = attempts(store, one.run)
     assert {attempt.status for attempt in kept.values()} == {"completed"}
-    assert [attempt.spent for attempt in kept.values()] == pytest.approx([a.cold for a in kept.values()])
-    assert sum(spent(store, one.run)) == pytest.approx(0.001 * (2 + len(good.asked)))  # type: ignore[arg-type]
+    assert [attempt.cost_paid for attempt in kept.values()] == pytest.approx([a.cost_uncached for a in kept.values()])
+    assert sum(cost_paid(store, one.run)) == pytest.approx(0.001 * (2 + len(good.asked)))  # type: ignore[arg-type]
 
 
-async def test_a_run_that_was_removed_and_made_again_has_spent_nothing(store: Store) -> None:
+async def test_a_run_that_was_removed_and_made_again_has_cost_paid_nothing(store: Store) -> None:
     asked, golds = questions(2)
     one = strand(store, "direct", asked, golds)
     await replayed(store, [one], asked, golds)
@@ -78,10 +78,10 @@ async def test_a_run_that_was_removed_and_made_again_has_spent_nothing(store: St
     again = strand(store, "direct", asked, golds)
     assert again.run.id == one.run.id
     await replayed(store, [again], asked, golds)
-    assert spent(store, again.run) == [0.0, 0.0]
+    assert cost_paid(store, again.run) == [0.0, 0.0]
 
 
-async def test_what_a_stopped_run_paid_is_spent_when_it_goes_on(store: Store) -> None:
+async def test_what_a_stopped_run_paid_is_cost_paid_when_it_goes_on(store: Store) -> None:
     asked, golds = questions(4)
 
     def stops(request: object) -> Reply | Exception:
@@ -94,4 +94,4 @@ async def test_what_a_stopped_run_paid_is_spent_when_it_goes_on(store: Store) ->
     paid = len(model.asked) - 1
     good = ScriptedModel()
     await replayed(store, [replace(one, models={"model": good})], asked, golds)
-    assert sum(spent(store, one.run)) == pytest.approx(0.001 * (paid + len(good.asked)))  # type: ignore[arg-type]
+    assert sum(cost_paid(store, one.run)) == pytest.approx(0.001 * (paid + len(good.asked)))  # type: ignore[arg-type]

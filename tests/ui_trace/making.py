@@ -114,7 +114,7 @@ def search_call(journal: Journal, node: str, query: str, found: tuple[Passage, .
     request = SearchRequest(corpus="books@1", query=query, k=2)
     key = journal.record("search", "bm25", request, SearchResult(found))
     return Call(
-        key=key, kind="search", role="searching", node=node, actor="bm25", at=AT, seconds=0.5, cold=0.0,
+        key=key, kind="search", role="searching", node=node, actor="bm25", at=AT, seconds=0.5, cost_uncached=0.0,
         passages=tuple(one.id for one in found),
     )  # fmt: skip
 
@@ -126,7 +126,7 @@ def model_call(
     key = journal.record("model", "openai:tiny", request, Reply(text=reply, usage=Usage(100, 20), model="tiny-1"))
     return Call(
         key=key, kind="model", role=role, node=node, actor="openai:tiny", at=AT, seconds=1.5,
-        usage=Usage(100, 20), cold=0.01, faults=faults,
+        usage=Usage(100, 20), cost_uncached=0.01, faults=faults,
     )  # fmt: skip
 
 
@@ -165,8 +165,8 @@ def attempt(run: Run, number: int, events: Sequence[Event], status: Any = "compl
         text="A" if status == "completed" else "",
         reason="" if status == "completed" else "the server went away",
         usage=Usage(100 * len(models), 20 * len(models)),
-        spent=0.01 * len(models),
-        cold=0.01 * len(models),
+        cost_paid=0.01 * len(models),
+        cost_uncached=0.01 * len(models),
         seconds=float(len(events) + number),
         at=AT + number,
         calls=len(calls),
@@ -174,13 +174,13 @@ def attempt(run: Run, number: int, events: Sequence[Event], status: Any = "compl
     )
 
 
-def score(number: int, right: bool, reading: Any = "answered", protocol: str = "strict", epoch: int = 0) -> Score:
+def score(number: int, right: bool, answer_status: Any = "answered", scorer: str = "strict", epoch: int = 0) -> Score:
     return Score(
         question_id=f"quiz/{number:03}",
         epoch=epoch,
-        protocol=protocol,
+        scorer=scorer,
         value=float(right),
-        reading=reading,
+        answer_status=answer_status,
         prediction="A" if right else "B",
     )
 
@@ -215,10 +215,10 @@ def fill(store: Store) -> None:
             score(0, True),
             score(1, False),
             score(2, False, "abstained"),
-            score(3, False, "none"),
+            score(3, False, "empty"),
             score(4, True),
-            score(0, True, protocol="mirage"),
-            score(2, True, "abstained", protocol="mirage"),
+            score(0, True, scorer="mirage"),
+            score(2, True, "abstained", scorer="mirage"),
         ],
     )
     searched = [rounds(journal, 3) for _ in (0, 1, 4)]

@@ -57,7 +57,7 @@ def test_lists_filter_sort_and_limit(trace: Trace) -> None:
         ("plain", "quiz/003"),
         ("plain", "quiz/002"),
     ]
-    assert rows[0]["protocol"] == "strict"
+    assert rows[0]["scorer"] == "strict"
     table = trace("plain", "--format", "markdown", "--find", "case 4").stdout.splitlines()
     assert len(table) == 3
     assert "quiz/004" in table[2]

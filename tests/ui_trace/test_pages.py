@@ -36,8 +36,8 @@ def test_rows_come_in_the_order_they_are_asked_for_and_those_beyond_the_end_do_n
 
 def test_outcomes_are_those_of_the_tally(tmp_path: Path) -> None:
     assert outlines.OUTCOMES == OUTCOMES
-    statuses = ("completed", "refused", "failed", "capped", "not_run")
-    readings = ("answered", "abstained", "refused", "unparsable", "none")
+    statuses = ("completed", "blocked", "failed", "capped", "paused", "not_run")
+    readings = ("answered", "abstained", "refused", "unreadable", "empty")
     pairs = list(itertools.product(statuses, readings))
     with Store(tmp_path) as store:
         run = make_run(store, "all", len(pairs))
@@ -55,7 +55,7 @@ def test_what_was_never_scored_was_answered_and_has_no_value(tmp_path: Path) -> 
         run = make_run(store, "bare", 1)
         store.add_attempts(run, [attempt(run, 0, ())])
         found = Pages(store, [run]).read([0])[0]
-    assert (found.outcome, found.value, found.protocol, found.wrong) == ("answered", None, "", False)
+    assert (found.outcome, found.value, found.scorer, found.wrong) == ("answered", None, "", False)
 
 
 def test_epochs_are_rows_of_their_own_and_missing_ones_were_not_run(tmp_path: Path) -> None:
@@ -72,11 +72,11 @@ def test_epochs_are_rows_of_their_own_and_missing_ones_were_not_run(tmp_path: Pa
         assert list(pages.order(Filter(marks=frozenset({"right"})))) == [3]
 
 
-def test_the_first_preferred_protocol_counts_and_is_named(store: Store, pages: Pages) -> None:
-    assert pages.read([2])[0].protocol == "strict"
+def test_the_first_preferred_scorer_counts_and_is_named(store: Store, pages: Pages) -> None:
+    assert pages.read([2])[0].scorer == "strict"
     published = Pages(store, store.runs(), ("mirage", "strict"))
-    assert (published.read([2])[0].protocol, published.read([2])[0].value) == ("mirage", 1.0)
-    assert published.read([1])[0].protocol == "strict"  # not scored by mirage
+    assert (published.read([2])[0].scorer, published.read([2])[0].value) == ("mirage", 1.0)
+    assert published.read([1])[0].scorer == "strict"  # not scored by mirage
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_questions_on_which_two_runs_differ(pages: Pages) -> None:
 
 
 def test_all_scores_of_an_attempt(pages: Pages) -> None:
-    assert [one.protocol for one in pages.scores(pages.read([0])[0])] == ["mirage", "strict"]
+    assert [one.scorer for one in pages.scores(pages.read([0])[0])] == ["mirage", "strict"]
     assert pages.scores(pages.read([5])[0]) == ()
 
 

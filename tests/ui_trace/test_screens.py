@@ -150,7 +150,7 @@ async def test_sorting(viewer: Open) -> None:
         await press(pilot, "s")
         first = browse(pilot).browsing.at(0)
         assert first is not None
-        assert first.cold == pytest.approx(0.04)
+        assert first.cost_uncached == pytest.approx(0.04)
         assert "by cost, highest first" in shown(pilot)
         await press(pilot, "S")
         assert "by cost, lowest first" in shown(pilot)

@@ -12,8 +12,8 @@ from tests.ui_trace.making import AT, attempt, bare_run, step
 
 def call(tokens: int | None = 10, cost: float | None = 0.5, error: str = "") -> Call:
     usage = None if tokens is None else Usage(tokens, 0)
-    return Call(key="", kind="model", role="answering", node="x", actor="m", at=AT, seconds=1.0, usage=usage, cold=cost,
-                error=error)  # fmt: skip
+    return Call(key="", kind="model", role="answering", node="x", actor="m", at=AT, seconds=1.0, usage=usage,
+                cost_uncached=cost, error=error)  # fmt: skip
 
 
 def tree(*nodes: str, with_call: Call | None = None) -> Node:
@@ -21,7 +21,7 @@ def tree(*nodes: str, with_call: Call | None = None) -> Node:
     for index, node in enumerate(nodes):
         events += step(index, node, with_call or call())
     made = attempt(bare_run("x", ()), 0, events)
-    return shape(replace(made, usage=Usage(10 * len(nodes), 0), cold=0.5 * len(nodes)))
+    return shape(replace(made, usage=Usage(10 * len(nodes), 0), cost_uncached=0.5 * len(nodes)))
 
 
 def labels(node: Node) -> list[str]:

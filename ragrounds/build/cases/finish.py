@@ -101,7 +101,7 @@ class CaseFinish(Struct, frozen=True, kw_only=True):
             language=_language(pairs),
             size=len(pairs),
             metric="share of equivalent answers",
-            protocols=("equivalent", "rouge-l"),
+            scorers=("equivalent", "rouge-l"),
             note="Equivalence needs a judge. The answers are verbatim from the timelines that a model made.",
         )
         files = rejection_file(self.intake, results, dropped)

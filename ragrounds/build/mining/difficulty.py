@@ -30,10 +30,10 @@ class Difficulty(Struct, frozen=True, kw_only=True):
 
 
 def chosen(text: str, question: Question) -> str | None:
-    """The option that a reply chooses, by the protocol ``robust``; empty where it chooses none in so many words;
+    """The option that a reply chooses, by the scorer ``robust``; empty where it chooses none in so many words;
     ``None`` where it cannot be read."""
     found = read(text, question)
-    return found.prediction if found.reading in ("answered", "abstained", "refused") else None
+    return found.prediction if found.answer_status in ("answered", "abstained", "refused") else None
 
 
 def difficulty(predictions: Mapping[str, str | None], answer: str, most_right: int = MOST_RIGHT) -> Difficulty:

@@ -65,7 +65,7 @@ def retrieval_card(
         language=language,
         size=size,
         metric="nDCG@10",
-        protocols=("rouge-l",),
+        scorers=("rouge-l",),
         note=note,
     )
 

@@ -36,7 +36,7 @@ class Curves(Struct, frozen=True, kw_only=True):
     """Accuracy against x."""
 
     x: str
-    protocol: str
+    scorer: str
     curves: tuple[Curve, ...]
     without: tuple[str, ...]
     """Runs that have no x and stand on no curve (no retrieval at all, a size that is not known)."""
@@ -61,7 +61,7 @@ def against_size(runs: Sequence[Answered], sizes: Mapping[str, float] | None = N
     """One curve for each agent, retriever and corpus; x is the answering model's size in billions of parameters.
 
     Args:
-        runs: of one protocol.
+        runs: of one scorer.
         sizes: model text → size; for others the size is read from the name (``llama-3-70b``; ``8x7b`` is 56).
         seed: of the bootstrap.
     """
@@ -109,7 +109,7 @@ def _curves(
         raise UserError(f"None of these runs has a {label}; there is nothing to draw against it.")
     return Curves(
         x=label,
-        protocol=runs[0].protocol,
+        scorer=runs[0].scorer,
         curves=tuple(
             Curve(name=key, points=tuple(found[place] for place in sorted(found))) for key, found in members.items()
         ),

@@ -118,7 +118,7 @@ def _use(which: str, rows: Sequence[_Row], seed: int) -> Use:
 def refinement(
     store: Store, run: Run, scorer: Scorer, fits: Mapping[str, Question], key: str = "first", seed: int = 0
 ) -> Refined:
-    """Count what became of the first answers to the questions that the protocol fits, and how sure that is."""
+    """Count what became of the first answers to the questions that the scorer fits, and how sure that is."""
     _, golds = store.questions(run)
     attempts = (attempt for attempt in store.attempts(run) if attempt.question_id in fits)
     made = list(refinements(attempts, fits, golds, scorer, key))
@@ -136,7 +136,7 @@ def refinement(
     )
     return Refined(
         run=run.id,
-        flips=count_flips(scorer.protocol, made),
+        flips=count_flips(scorer.scorer, made),
         gained=_share([(question, float(after and not before)) for question, before, after in known], seed),
         lost=_share([(question, float(before and not after)) for question, before, after in known], seed),
         net=net.value if net else None,

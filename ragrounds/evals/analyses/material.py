@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ragrounds.contracts import SearchRequest, SearchResult
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.compare.figures import Figure, figure, protocol_values
+from ragrounds.evals.compare.figures import Figure, figure, scorer_values
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.tree import calls
 from ragrounds.records import Attempt, Gold, Passage, Question, Run, Score
@@ -18,12 +18,12 @@ Attempted = tuple[str, int]
 
 
 class Answered(Struct, frozen=True, kw_only=True):
-    """A run under one protocol."""
+    """A run under one scorer."""
 
     run: Run
-    protocol: str
+    scorer: str
     questions: tuple[Question, ...]
-    """Those that the protocol scores."""
+    """Those that the scorer scores."""
     golds: Mapping[str, Gold]
     scores: tuple[Score, ...]
     values: Mapping[str, float | None]
@@ -43,29 +43,29 @@ class Found(Struct, frozen=True):
     passages: tuple[Passage, ...]
 
 
-def answered(store: Store, run: Run, protocol: str) -> Answered:
-    """Read a run's values under a protocol.
+def answered(store: Store, run: Run, scorer: str) -> Answered:
+    """Read a run's values under a scorer.
 
     Raises:
         UserError: the run has no scores under it; names those it has.
     """
     questions, golds = store.questions(run)
     scores = store.scores(run)
-    mine = tuple(score for score in scores if score.protocol == protocol)
+    mine = tuple(score for score in scores if score.scorer == scorer)
     if not mine:
-        has = sorted({score.protocol for score in scores})
-        hint = nearest(protocol, has)
+        has = sorted({score.scorer for score in scores})
+        hint = nearest(scorer, has)
         known = f"It has {', '.join(has)}." if has else "It has none; see `ragrounds score`."
-        raise UserError(f"The run {run.id} has no scores under the protocol {protocol!r}.{hint} {known}")
+        raise UserError(f"The run {run.id} has no scores under the scorer {scorer!r}.{hint} {known}")
     scored = {score.question_id for score in mine}
     kept = tuple(question for question in questions if question.id in scored)
     return Answered(
         run=run,
-        protocol=protocol,
+        scorer=scorer,
         questions=kept,
         golds=golds,
         scores=mine,
-        values=protocol_values(kept, mine, run.epochs),
+        values=scorer_values(kept, mine, run.epochs),
     )
 
 

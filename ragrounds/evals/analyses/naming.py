@@ -14,7 +14,7 @@ from ragrounds.evals.analyses.material import Answered, Found, answered, first_f
 from ragrounds.evals.analyses.retrieved import against_ndcg, by_position, by_success, sources
 from ragrounds.evals.analyses.tables import grid, over_epochs
 from ragrounds.evals.compare.figures import Figure
-from ragrounds.evals.scorers import scorer, suits
+from ragrounds.evals.scorers import find_scorer, suits
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 
@@ -39,7 +39,7 @@ class Analysed(Struct, frozen=True, kw_only=True):
 class Choices(Struct, frozen=True, kw_only=True):
     """What may be set; each analysis takes what it needs."""
 
-    protocol: str = "strict"
+    scorer: str = "strict"
     k: int = 10
     parameter: str = "top_k"
     sizes: Mapping[str, float] = MappingProxyType({})
@@ -73,7 +73,7 @@ def _size(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
 def _curves(name: str, made: Curves) -> Analysed:
     rows = [(curve.name, point.x, point.figure, point.run) for curve in made.curves for point in curve.points]
     note = f"Without {made.x}: {', '.join(made.without)}." if made.without else ""
-    columns = ("agent", made.x, f"accuracy ({made.protocol})", "run")
+    columns = ("agent", made.x, f"accuracy ({made.scorer})", "run")
     table = Table(title=f"Accuracy against {made.x}", columns=columns, rows=tuple(rows), note=note)
     return Analysed(name=name, table=table, record=made)
 
@@ -82,7 +82,7 @@ def _position(store: Store, runs: Sequence[Answered], choices: Choices) -> Analy
     made = tuple(by_position(run, _first(store, run), seed=choices.seed) for run in runs)
     rows = [(one.run, found.ranks, found.questions, found.figure) for one in made for found in one.bins]
     note = "; ".join(f"{one.run}: {one.without_gold:,} questions without a gold document or a search" for one in made)
-    columns = ("run", "rank of the gold passage", "questions", f"accuracy ({choices.protocol})")
+    columns = ("run", "rank of the gold passage", "questions", f"accuracy ({choices.scorer})")
     table = Table(title="Accuracy by the gold passage's position", columns=columns, rows=tuple(rows), note=note)
     return Analysed(name="position", table=table, record=made)
 
@@ -98,7 +98,7 @@ def _success(store: Store, runs: Sequence[Answered], choices: Choices) -> Analys
         *("run", "found, right", "found, wrong", "missed, right", "missed, wrong"),
         *("accuracy if found", "accuracy if missed", "difference", "low", "high"),
     )
-    title = f"Gold document among the first {choices.k} passages, and the answer ({choices.protocol})"
+    title = f"Gold document among the first {choices.k} passages, and the answer ({choices.scorer})"
     return Analysed(name="success", table=Table(title=title, columns=columns, rows=tuple(rows)), record=made)
 
 
@@ -106,7 +106,7 @@ def _quality(store: Store, runs: Sequence[Answered], choices: Choices) -> Analys
     made = against_ndcg([(run, _first(store, run)) for run in runs], choices.k, choices.seed)
     rows = [(point.run, point.ndcg, point.figure, point.questions) for point in made.runs]
     note = "" if made.correlation is None else f"Pearson's correlation over runs: {made.correlation:.2f}."
-    columns = ("run", f"nDCG@{made.k}", f"accuracy ({made.protocol})", "questions")
+    columns = ("run", f"nDCG@{made.k}", f"accuracy ({made.scorer})", "questions")
     table = Table(title=f"Accuracy against nDCG@{made.k}", columns=columns, rows=tuple(rows), note=note)
     return Analysed(name="quality", table=table, record=made)
 
@@ -133,14 +133,14 @@ def _grid(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
         for cell in made.cells
     ]
     columns = ("corpus", "retriever", *datasets, "mean")
-    title = f"Accuracy by corpus and retriever ({made.protocol})"
+    title = f"Accuracy by corpus and retriever ({made.scorer})"
     return Analysed(name="grid", table=Table(title=title, columns=columns, rows=tuple(rows)), record=made)
 
 
 def _epochs(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
     made = over_epochs(runs)
     rows = [(one.name, len(one.values), one.mean, one.sd) for one in made]
-    columns = ("agent", "epochs", f"mean accuracy ({choices.protocol})", "sd")
+    columns = ("agent", "epochs", f"mean accuracy ({choices.scorer})", "sd")
     return Analysed(
         name="epochs", table=Table(title="Mean and spread over epochs", columns=columns, rows=tuple(rows)), record=made
     )
@@ -170,7 +170,7 @@ def _searches(store: Store, runs: Sequence[Run], choices: Choices) -> Analysed:
 
 
 def _flips(store: Store, runs: Sequence[Run], choices: Choices) -> Analysed:
-    by = scorer(choices.protocol)
+    by = find_scorer(choices.scorer)
     made = []
     for run in runs:
         fitting = {question.id: question for question in store.questions(run)[0] if suits(by, question)}
@@ -187,7 +187,7 @@ def _flips(store: Store, runs: Sequence[Run], choices: Choices) -> Analysed:
         *("run", "stayed right", "right to wrong", "wrong to right", "stayed wrong"),
         *("other answer", "no first answer", "net", "low", "high"),
     )
-    title = f"What a refinement turned ({choices.protocol})"
+    title = f"What a refinement turned ({choices.scorer})"
     return Analysed(name="flips", table=Table(title=title, columns=columns, rows=tuple(rows)), record=tuple(made))
 
 
@@ -195,8 +195,8 @@ _Analysis = Callable[[Store, Sequence[Run], Choices], Analysed]
 
 
 def _scored(made: Callable[[Store, Sequence[Answered], Choices], Analysed]) -> _Analysis:
-    """An analysis of scores under the protocol chosen."""
-    return lambda store, runs, choices: made(store, [answered(store, run, choices.protocol) for run in runs], choices)
+    """An analysis of scores under the scorer chosen."""
+    return lambda store, runs, choices: made(store, [answered(store, run, choices.scorer) for run in runs], choices)
 
 
 ANALYSES: Mapping[str, tuple[str, _Analysis]] = MappingProxyType(

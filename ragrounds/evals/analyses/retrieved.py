@@ -32,7 +32,7 @@ class Positions(Struct, frozen=True, kw_only=True):
     """Accuracy by the gold passage's rank in an attempt's first search."""
 
     run: str
-    protocol: str
+    scorer: str
     bins: tuple[Bin, ...]
     without_gold: int
     """Questions that name no gold document, or were not searched for: in no bin."""
@@ -42,7 +42,7 @@ class Success(Struct, frozen=True, kw_only=True):
     """Retrieval success against a right answer."""
 
     run: str
-    protocol: str
+    scorer: str
     k: int
     found_right: int
     found_wrong: int
@@ -70,7 +70,7 @@ class Quality(Struct, frozen=True, kw_only=True):
 class Qualities(Struct, frozen=True, kw_only=True):
     """Answer accuracy against nDCG@k, one point a run."""
 
-    protocol: str
+    scorer: str
     k: int
     runs: tuple[Quality, ...]
     correlation: float | None
@@ -98,7 +98,7 @@ def by_position(run: Answered, found: Mapping[str, Found], edges: Sequence[int] 
     counted = sum(len(ids) for ids in members.values())
     return Positions(
         run=run.run.id,
-        protocol=run.protocol,
+        scorer=run.scorer,
         bins=tuple(
             Bin(ranks=name, questions=len(ids), figure=run.figure(ids, seed)) for name, ids in members.items() if ids
         ),
@@ -118,7 +118,7 @@ def by_success(run: Answered, found: Mapping[str, Found], k: int) -> Success:
     difference, low, high = _newcombe(table[True, True], hit, table[False, True], miss)
     return Success(
         run=run.run.id,
-        protocol=run.protocol,
+        scorer=run.scorer,
         k=k,
         found_right=table[True, True],
         found_wrong=table[True, False],
@@ -143,7 +143,7 @@ def against_ndcg(runs: Sequence[tuple[Answered, Mapping[str, Found]]], k: int = 
         quality = math.fsum(ndcg(found[id].passages, run.golds[id], k) for id in ids) / len(ids)
         points.append(Quality(run=run.run.id, ndcg=quality, figure=run.figure(ids, seed), questions=len(ids)))
     pairs = [(point.ndcg, point.figure.value) for point in points if point.figure.value is not None]
-    return Qualities(protocol=runs[0][0].protocol, k=k, runs=tuple(points), correlation=_pearson(pairs))
+    return Qualities(scorer=runs[0][0].scorer, k=k, runs=tuple(points), correlation=_pearson(pairs))
 
 
 def ndcg(passages: Sequence[Passage], gold: Gold, k: int) -> float:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.material import Answered
-from ragrounds.evals.compare.figures import Figure, figure, protocol_values
+from ragrounds.evals.compare.figures import Figure, figure, scorer_values
 
 NONE = "none"
 
@@ -27,7 +27,7 @@ class Cell(Struct, frozen=True, kw_only=True):
 class Grid(Struct, frozen=True, kw_only=True):
     """Accuracy by corpus and retriever; of equal settings the newest run stands."""
 
-    protocol: str
+    scorer: str
     corpora: tuple[str, ...]
     retrievers: tuple[str, ...]
     cells: tuple[Cell, ...]
@@ -37,7 +37,7 @@ class Epochs(Struct, frozen=True, kw_only=True):
     """Mean and spread of an agent's accuracy over epochs or over equal runs."""
 
     name: str
-    protocol: str
+    scorer: str
     values: tuple[float, ...]
     """Unweighted mean over datasets, one an epoch."""
     mean: float
@@ -66,7 +66,7 @@ def grid(runs: Sequence[Answered], seed: int = 0) -> Grid:
             },
         )
     return Grid(
-        protocol=runs[0].protocol,
+        scorer=runs[0].scorer,
         corpora=tuple(dict.fromkeys(corpus for corpus, _ in cells)),
         retrievers=tuple(dict.fromkeys(retriever for _, retriever in cells)),
         cells=tuple(cells.values()),
@@ -81,13 +81,13 @@ def over_epochs(runs: Sequence[Answered]) -> tuple[Epochs, ...]:
             scores = [score for score in run.scores if score.epoch == epoch]
             if not scores:
                 continue
-            found = figure(run.questions, protocol_values(run.questions, scores, 1), {}, 0)
+            found = figure(run.questions, scorer_values(run.questions, scores, 1), {}, 0)
             if found.value is not None:
                 values.setdefault(run.run.agent, []).append(found.value)
     return tuple(
         Epochs(
             name=name,
-            protocol=runs[0].protocol,
+            scorer=runs[0].scorer,
             values=tuple(found),
             mean=fmean(found),
             sd=stdev(found) if len(found) > 1 else None,

@@ -26,7 +26,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
     """The schedule may end before."""
     judge_calls: int
     input: int
-    cold: float | None
+    cost_uncached: float | None
     """Dollars with an empty journal; ``None``: no known price."""
 
 
@@ -49,7 +49,7 @@ def estimate(arena: Arena, field: Field, judges: Sequence[Model]) -> tuple[Estim
                 at_most=arena.schedule == "adaptive" and size > 1,
                 judge_calls=each * len(judges),
                 input=each * tokens * len(judges),
-                cold=sum(known) if len(known) == len(prices) else None,
+                cost_uncached=sum(known) if len(known) == len(prices) else None,
             )
         )
     return tuple(found)

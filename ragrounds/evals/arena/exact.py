@@ -12,7 +12,7 @@ from ragrounds.evals.arena.outcomes import Played
 from ragrounds.evals.judges.statements import CONTRADICTION
 
 LOWER_IS_BETTER = frozenset({CONTRADICTION})
-"""Protocols whose value counts what is wrong."""
+"""Scorers whose value counts what is wrong."""
 _CLOSE = 1e-9
 
 
@@ -28,9 +28,9 @@ class Disagreement(Struct, frozen=True, kw_only=True):
 
 
 class AgainstExact(Struct, frozen=True, kw_only=True):
-    """One protocol. Counts are matches: the arena's outcome by which system's exact score is better."""
+    """One scorer. Counts are matches: the arena's outcome by which system's exact score is better."""
 
-    protocol: str
+    scorer: str
     matches: int
     agree: int
     """The arena's winner has the better score."""
@@ -50,17 +50,17 @@ class AgainstExact(Struct, frozen=True, kw_only=True):
 def against_exact(
     arena: Arena, played: Sequence[Played], axis: int, scores: Sequence[Mapping[str, Mapping[str, float]]]
 ) -> tuple[AgainstExact, ...]:
-    """Every protocol that two systems or more have scores of. `scores`: by system, protocol, question."""
-    protocols = Counter(protocol for table in scores for protocol in table)
+    """Every scorer that two systems or more have scores of. `scores`: by system, scorer, question."""
+    scorers = Counter(scorer for table in scores for scorer in table)
     return tuple(
-        _one(arena, played, axis, protocol, [table.get(protocol, {}) for table in scores])
-        for protocol, systems in sorted(protocols.items())
+        _one(arena, played, axis, scorer, [table.get(scorer, {}) for table in scores])
+        for scorer, systems in sorted(scorers.items())
         if systems > 1
     )
 
 
 def _one(
-    arena: Arena, played: Sequence[Played], axis: int, protocol: str, scores: Sequence[Mapping[str, float]]
+    arena: Arena, played: Sequence[Played], axis: int, scorer: str, scores: Sequence[Mapping[str, float]]
 ) -> AgainstExact:
     counts: Counter[str] = Counter()
     points: dict[int, list[tuple[float, float]]] = {}
@@ -73,7 +73,7 @@ def _one(
         given = {"first": 1.0, "tie": 0.5, "second": 0.0}[outcome]
         points.setdefault(match.first, []).append((given, one))
         points.setdefault(match.second, []).append((1.0 - given, other))
-        lead = other - one if protocol in LOWER_IS_BETTER else one - other
+        lead = other - one if scorer in LOWER_IS_BETTER else one - other
         ahead = "tie" if abs(lead) < _CLOSE else "first" if lead > 0 else "second"
         kind = _kind(outcome, ahead)
         counts[kind] += 1
@@ -91,7 +91,7 @@ def _one(
             )
     found.sort(key=lambda one: (-abs(one.winner_score - one.loser_score), one.question_id, one.winner, one.loser))
     return AgainstExact(
-        protocol=protocol,
+        scorer=scorer,
         matches=sum(counts.values()),
         agree=counts["agree"],
         disagree=counts["disagree"],

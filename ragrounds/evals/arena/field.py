@@ -28,7 +28,7 @@ class Field(Struct, frozen=True, kw_only=True):
     """For each system: question id → text; empty where it gave none (it loses to any answer)."""
     golds: dict[str, Gold]
     scores: tuple[dict[str, dict[str, float]], ...] = ()
-    """For each system: protocol → question id → exact score."""
+    """For each system: scorer → question id → exact score."""
     left_out: int = 0
     """Questions that some system has not been asked yet."""
     benchmark: str = ""
@@ -143,5 +143,5 @@ def _scores(scores: Sequence[Score], epoch: int) -> dict[str, dict[str, float]]:
     table: dict[str, dict[str, float]] = {}
     for score in scores:
         if score.epoch == epoch and score.value is not None:
-            table.setdefault(score.protocol, {})[score.question_id] = score.value
+            table.setdefault(score.scorer, {})[score.question_id] = score.value
     return table

@@ -38,8 +38,8 @@ class Cost(Struct, frozen=True, kw_only=True):
     calls: int
     input: int | None
     output: int | None
-    spent: float | None
-    cold: float | None
+    cost_paid: float | None
+    cost_uncached: float | None
     """With an empty journal."""
 
 
@@ -109,8 +109,8 @@ def costs(arena: Arena, judgements: Sequence[Judged]) -> list[Cost]:
                 calls=sum(one.calls for one in mine),
                 input=_sum([usage.input if usage else None for usage in usages]),
                 output=_sum([usage.output if usage else None for usage in usages]),
-                spent=_total([one.spent for one in mine]),
-                cold=_total([one.cold for one in mine]),
+                cost_paid=_total([one.cost_paid for one in mine]),
+                cost_uncached=_total([one.cost_uncached for one in mine]),
             )
         )
     return found

@@ -40,8 +40,8 @@ class Judged(Struct, frozen=True, kw_only=True, gc=False):
     ``identical``: both were the same text. The last two need no judge."""
     calls: int = 0
     usage: Usage | None = None
-    spent: float | None = 0.0
-    cold: float | None = 0.0
+    cost_paid: float | None = 0.0
+    cost_uncached: float | None = 0.0
 
     @property
     def key(self) -> tuple[int, str, int, int, int]:
@@ -133,8 +133,8 @@ class ArenaKeeper:
             "calls": judged.calls,
             "input": judged.usage.input if judged.usage else None,
             "output": judged.usage.output if judged.usage else None,
-            "spent": judged.spent,
-            "cold": judged.cold,
+            "cost_paid": judged.cost_paid,
+            "cost_uncached": judged.cost_uncached,
             "body": body,
         }
         return [*blob_rows(apart), (schema.judgements, row)]
@@ -201,7 +201,9 @@ class ArenaKeeper:
             raise writing_failed(self._store.engine, error) from error
 
 
-_COLUMNS = tuple("judge question_id first second part number outcomes how calls input output spent cold".split())
+_COLUMNS = tuple(
+    "judge question_id first second part number outcomes how calls input output cost_paid cost_uncached".split()
+)
 
 
 def _judged(
@@ -216,8 +218,8 @@ def _judged(
     calls: int,
     given: int | None,
     written: int | None,
-    spent: float | None,
-    cold: float | None,
+    cost_paid: float | None,
+    cost_uncached: float | None,
 ) -> Judged:
     """A row of `_COLUMNS`; by place, because an arena can have hundreds of thousands."""
     return Judged(
@@ -231,6 +233,6 @@ def _judged(
         how=how,
         calls=calls,
         usage=None if given is None or written is None else Usage(given, written),
-        spent=spent,
-        cold=cold,
+        cost_paid=cost_paid,
+        cost_uncached=cost_uncached,
     )

@@ -78,7 +78,7 @@ class Player:
         self._number = keeper.add(arena)
         before = keeper.judgements(self._number)
         self._known = {one.key: one for one in before if "!" not in one.outcomes}
-        self.spent = sum(one.spent or 0.0 for one in before)
+        self.cost_paid = sum(one.cost_paid or 0.0 for one in before)
         """Dollars paid for this arena so far; calls without a known price are not in it."""
         size, axes = len(arena.systems), len(arena.axes)
         self._wins = np.zeros((axes, size, size))
@@ -139,7 +139,7 @@ class Player:
 
     def _over(self) -> str:
         """Which limit is reached."""
-        if self._max_cost is not None and self.spent >= self._max_cost:
+        if self._max_cost is not None and self.cost_paid >= self._max_cost:
             return f"the budget of ${self._max_cost:g} is spent"
         return self._spending.reached()
 
@@ -224,7 +224,7 @@ class Player:
             else "?"
             for axis in axes
         )
-        self.spent += found.spent or 0.0
+        self.cost_paid += found.cost_paid or 0.0
         self._spending.count(*made(found.calls, self._journal.earlier))
         judged = msgspec.structs.replace(
             blank,
@@ -232,8 +232,8 @@ class Player:
             how="asked" if fitted == texts else "cut",
             calls=len(found.calls),
             usage=found.usage,
-            spent=found.spent,
-            cold=found.cold,
+            cost_paid=found.cost_paid,
+            cost_uncached=found.cost_uncached,
         )
         return judged, Detail(found.reasons, found.calls, found.extra)
 

@@ -15,8 +15,8 @@ from ragrounds.evals.store.packing import decompress, unpack
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Call
 
-Said = Literal["won", "lost", "tie", "unparsable", "failed"]
-_LETTERS: dict[str, Said] = {"1": "won", "2": "lost", "=": "tie", "?": "unparsable", "!": "failed"}
+Said = Literal["won", "lost", "tie", "unreadable", "failed"]
+_LETTERS: dict[str, Said] = {"1": "won", "2": "lost", "=": "tie", "?": "unreadable", "!": "failed"}
 _TURNED: dict[Said, Said] = {"won": "lost", "lost": "won"}
 
 
@@ -81,5 +81,5 @@ def _told(store: Store, arena: Arena, place: int, row: Any) -> Told:
 
 
 def _said(letter: str, first: bool) -> Said:
-    said = _LETTERS.get(letter, "unparsable")
+    said = _LETTERS.get(letter, "unreadable")
     return said if first else _TURNED.get(said, said)

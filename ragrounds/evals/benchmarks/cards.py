@@ -52,8 +52,8 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     size: int = 0
     """Questions (or queries) of the published split."""
     metric: str = "accuracy"
-    protocols: tuple[str, ...] = ()
-    """How answers are scored, the paper's own protocol first."""
+    scorers: tuple[str, ...] = ()
+    """How answers are scored, the paper's own scorer first."""
     table: str = ""
     """The paper and the table that its figures stand in."""
     missing: str = ""

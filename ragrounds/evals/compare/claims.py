@@ -25,8 +25,8 @@ from ragrounds.records import Question, Run
 from ragrounds.specs import parse
 
 _COSTS: Mapping[str, Measure] = {
-    "cost": "cold",
-    "spent": "spent",
+    "cost": "cost_uncached",
+    "cost_paid": "cost_paid",
     "tokens": "tokens",
     "calls": "calls",
     "seconds": "seconds",
@@ -38,7 +38,7 @@ class Judged(Struct, frozen=True, kw_only=True):
 
     claim: str
     decision: Decision
-    protocol: str
+    scorer: str
     conditions: tuple[JudgedCondition, ...]
 
 
@@ -60,20 +60,20 @@ def judge_claims(
     runs: Sequence[Run],
     claims: Sequence[str],
     *,
-    protocol: str | None = None,
+    scorer: str | None = None,
     common: bool = False,
     seed: int = 0,
 ) -> list[Judged]:
-    """Judge claims about `runs` under one protocol, by default the first that tables show.
+    """Judge claims about `runs` under one scorer, by default the first that tables show.
 
     Raises:
         UserError: a claim that cannot be read or names another run; runs that cannot be compared.
     """
     read = [resolved(parse_claim(text), runs) for text in claims]
-    ground = common_ground(store, runs, [protocol] if protocol else [], common, ended_early(store, runs))
-    if not ground.protocols:
+    ground = common_ground(store, runs, [scorer] if scorer else [], common, ended_early(store, runs))
+    if not ground.scorers:
         raise UserError("These runs have no scores yet: nothing can be claimed of them.")
-    chosen = ground.protocols[0]
+    chosen = ground.scorers[0]
     stopped = Stopped(store, runs, ground)
     return [_judge(claim, ground, runs, chosen, stopped, seed) for claim in read]
 
@@ -120,20 +120,20 @@ def _canonical(reference: str) -> str:
         return reference
 
 
-def _judge(claim: Claim, ground: Ground, runs: Sequence[Run], protocol: str, stopped: Stopped, seed: int) -> Judged:
-    judged = tuple(_condition(condition, ground, runs, protocol, stopped, seed) for condition in claim.conditions)
+def _judge(claim: Claim, ground: Ground, runs: Sequence[Run], scorer: str, stopped: Stopped, seed: int) -> Judged:
+    judged = tuple(_condition(condition, ground, runs, scorer, stopped, seed) for condition in claim.conditions)
     decision = together([condition.decision for condition in judged])
-    return Judged(claim=claim.text, decision=decision, protocol=protocol, conditions=judged)
+    return Judged(claim=claim.text, decision=decision, scorer=scorer, conditions=judged)
 
 
 def _condition(
-    condition: Condition, ground: Ground, runs: Sequence[Run], protocol: str, stopped: Stopped, seed: int
+    condition: Condition, ground: Ground, runs: Sequence[Run], scorer: str, stopped: Stopped, seed: int
 ) -> JudgedCondition:
-    asked = ground.asked(protocol)
+    asked = ground.asked(scorer)
     by_id = {run.id: run for run in runs}
     columns = []
     for term in condition.terms:
-        values = _values(term, by_id[term.run], asked, ground, protocol)
+        values = _values(term, by_id[term.run], asked, ground, scorer)
         if values is None:
             return _untold(condition, f"the {term.measure} of {term.run} is not known")
         columns.append((term.factor, values))
@@ -141,7 +141,7 @@ def _condition(
     if condition.level is not None and stopped.concerns(*named):
         if any(term.measure in _COSTS for term in condition.terms):
             return _untold(condition, "how many questions these runs have depends on their results: no interval holds")
-        return _watched(condition, stopped.rounds(protocol, *named), columns)
+        return _watched(condition, stopped.rounds(scorer, *named), columns)
     kept: list[Question] = []
     sums: list[float] = []
     for question in asked:
@@ -192,21 +192,21 @@ def _untold(condition: Condition, reason: str) -> JudgedCondition:
 
 
 def _values(
-    term: Term, run: Run, asked: Sequence[Question], ground: Ground, protocol: str
+    term: Term, run: Run, asked: Sequence[Question], ground: Ground, scorer: str
 ) -> Mapping[str, float | None] | None:
     """Question id → the term's measure there; ``None``: not known of this run."""
     attempts = ground.outlines[run.id]
     if term.measure == "accuracy":
-        return ground.values(protocol, run, asked)[0]
+        return ground.values(scorer, run, asked)[0]
     if term.measure in _COSTS:
         costs = costs_of(run, attempts, _COSTS[term.measure], ground.epochs)
         return None if costs is None else {question.id: costs.get(question.id, 0.0) for question in asked}
-    scores = ground.scores[run.id].get(protocol, [])
-    readings = {(score.question_id, score.epoch): score.reading for score in scores}
+    scores = ground.scores[run.id].get(scorer, [])
+    answer_statuses = {(score.question_id, score.epoch): score.answer_status for score in scores}
     shares = dict.fromkeys((question.id for question in asked), 0.0)
     for attempt in attempts:
-        reading = readings.get((attempt.question_id, attempt.epoch), "answered")
-        if attempt.question_id in shares and outcome(attempt.status, reading) == term.measure:
+        answer_status = answer_statuses.get((attempt.question_id, attempt.epoch), "answered")
+        if attempt.question_id in shares and outcome(attempt.status, answer_status) == term.measure:
             shares[attempt.question_id] += 1 / ground.epochs
     return shares
 

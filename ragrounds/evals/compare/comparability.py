@@ -1,4 +1,4 @@
-"""What runs may be compared on: the same questions, the same epochs, the same protocols; or a refusal with its reason.
+"""What runs may be compared on: the same questions, the same epochs, the same scorers; or a refusal with its reason.
 
 With `common`, the comparison is made on the part that all runs share, and a note says what that is.
 """
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.figures import protocol_values
+from ragrounds.evals.compare.figures import scorer_values
 from ragrounds.evals.judges.ragas_metrics import PROTOCOLS as RAGAS
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.scorers.registry import GREEDY_MATCH, SCORERS, suits
@@ -19,21 +19,21 @@ from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
 LOWER_IS_BETTER = frozenset({"contradiction"})
-"""Protocols whose score is a fault: there is no frontier of them, and no price of one more."""
+"""Scorers whose score is a fault: there is no frontier of them, and no price of one more."""
 SHOWN = ("mirage", "strict", "facts", "triplets", "equivalent", "comprehensiveness", "contradiction", *RAGAS)
-"""Protocols that tables show where none is named; the others stand in ``--json`` or are named with ``--protocol``."""
+"""Scorers that tables show where none is named; the others stand in ``--json`` or are named with ``--scorer``."""
 JUDGED: Mapping[str, str] = {
     "equivalent": "equivalence",
     "comprehensiveness": "statements",
     "contradiction": "statements",
     **{name: name for name in RAGAS},
 }
-"""Protocols whose scores a judge gives, and the kind of judging that gives them: `ragrounds judge --kind`."""
+"""Scorers whose scores a judge gives, and the kind of judging that gives them: `ragrounds judge --kind`."""
 _LONG = ("facts", "rouge-l", "equivalent", "comprehensiveness", "contradiction", *RAGAS)
 
 
 def shown(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """The protocols to show where none is named, of those given with the datasets that they score: the usual ones, and
+    """The scorers to show where none is named, of those given with the datasets that they score: the usual ones, and
     any other whose questions none of the usual ones scores. One without a dataset has nothing to show."""
     scoring = {name: tuple(found) for name, found in datasets.items()}
     covered = {(_kind(name), dataset) for name, found in scoring.items() if name in SHOWN for dataset in found}
@@ -44,19 +44,19 @@ def shown(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     )
 
 
-def computed(protocol: str) -> bool:
-    """Whether a protocol's scores are computed: such a score has no value where a question has nothing to score by
+def computed(scorer: str) -> bool:
+    """Whether a scorer's scores are computed: such a score has no value where a question has nothing to score by
     (``facts`` without listed facts). A judge's score without a value is a failure of the judge."""
-    return protocol in SCORERS
+    return scorer in SCORERS
 
 
-def in_order(protocols: Collection[str]) -> list[str]:
-    """These protocols with the usual ones first. Where one is to be chosen, it is the first."""
-    return [name for name in SHOWN if name in protocols] + sorted(name for name in protocols if name not in SHOWN)
+def in_order(scorers: Collection[str]) -> list[str]:
+    """These scorers with the usual ones first. Where one is to be chosen, it is the first."""
+    return [name for name in SHOWN if name in scorers] + sorted(name for name in scorers if name not in SHOWN)
 
 
 def telling(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """Of these protocols those whose outcomes count every answer once: for choices strict before the published one,
+    """Of these scorers those whose outcomes count every answer once: for choices strict before the published one,
     which hides them."""
     order = sorted(datasets, key=lambda name: name != "strict")
     kept: list[str] = []
@@ -69,11 +69,11 @@ def telling(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _kind(protocol: str) -> str:
-    """What kind of question a protocol is for."""
-    if protocol in _LONG or protocol.startswith(GREEDY_MATCH):
+def _kind(scorer: str) -> str:
+    """What kind of question a scorer is for."""
+    if scorer in _LONG or scorer.startswith(GREEDY_MATCH):
         return "long"
-    return "extraction" if protocol == "triplets" else "choice"
+    return "extraction" if scorer == "triplets" else "choice"
 
 
 class Ground(Struct, frozen=True, kw_only=True):
@@ -81,29 +81,29 @@ class Ground(Struct, frozen=True, kw_only=True):
 
     questions: tuple[Question, ...]
     epochs: int
-    protocols: tuple[str, ...]
+    scorers: tuple[str, ...]
     outlines: dict[str, list[Attempt]]
     """Run id → its attempts at these questions in these epochs, without texts."""
     scores: dict[str, dict[str, list[Score]]]
-    """Run id → protocol → scores of these attempts."""
+    """Run id → scorer → scores of these attempts."""
     notes: tuple[str, ...]
 
-    def asked(self, protocol: str) -> list[Question]:
-        """The questions that a protocol is for: those that any run has a score for, and those that it would score,
+    def asked(self, scorer: str) -> list[Question]:
+        """The questions that a scorer is for: those that any run has a score for, and those that it would score,
         whether an attempt was made or not. The denominator is every question."""
-        scored = {score.question_id for found in self.scores.values() for score in found.get(protocol, ())}
-        usual = {one.id for one in self.questions if protocol in {made.protocol for made in scorers_for(one)}}
-        known = SCORERS.get(protocol)
-        if not usual and known is not None:  # a protocol that is only used when it is asked for
+        scored = {score.question_id for found in self.scores.values() for score in found.get(scorer, ())}
+        usual = {one.id for one in self.questions if scorer in {made.scorer for made in scorers_for(one)}}
+        known = SCORERS.get(scorer)
+        if not usual and known is not None:  # a scorer that is only used when it is asked for
             usual = {question.id for question in self.questions if suits(known, question)}
         wanted = scored | usual
         return [question for question in self.questions if question.id in wanted]
 
-    def values(self, protocol: str, run: Run, asked: Sequence[Question]) -> tuple[dict[str, float | None], int]:
+    def values(self, scorer: str, run: Run, asked: Sequence[Question]) -> tuple[dict[str, float | None], int]:
         """Each question's mean score over epochs, and how many answers nobody scored. No score is not a wrong answer:
         the value of such a question is missing, as where a judge failed."""
-        scores = self.scores[run.id].get(protocol, [])
-        values = protocol_values(asked, scores, self.epochs)
+        scores = self.scores[run.id].get(scorer, [])
+        values = scorer_values(asked, scores, self.epochs)
         read = {(score.question_id, score.epoch) for score in scores}
         unscored = [
             attempt.question_id
@@ -121,8 +121,8 @@ def common_ground(
     """Find what these runs can be compared on. With `common` or `answered` that is what all of them have answered.
 
     Raises:
-        UserError: no runs, one named twice, or runs whose questions, epochs or protocols differ, where `common` is not
-            set; a protocol that nothing was scored by.
+        UserError: no runs, one named twice, or runs whose questions, epochs or scorers differ, where `common` is not
+            set; a scorer that nothing was scored by.
     """
     if not runs:
         raise UserError("No run was named. See `ragrounds runs ls`.")
@@ -143,11 +143,11 @@ def common_ground(
     for run in runs:
         for score in store.scores(run):
             if score.question_id in ids and score.epoch < epochs:
-                scores[run.id].setdefault(score.protocol, []).append(score)
+                scores[run.id].setdefault(score.scorer, []).append(score)
     return Ground(
         questions=tuple(questions),
         epochs=epochs,
-        protocols=tuple(_protocols(runs, wanted, outlines, scores, common, notes)),
+        scorers=tuple(_scorers(runs, wanted, outlines, scores, common, notes)),
         outlines=outlines,
         scores=scores,
         notes=tuple(notes),
@@ -218,7 +218,7 @@ def _epochs(runs: Sequence[Run], common: bool, notes: list[str]) -> int:
     return least
 
 
-def _protocols(
+def _scorers(
     runs: Sequence[Run],
     wanted: Sequence[str],
     outlines: Mapping[str, Sequence[Attempt]],
@@ -226,11 +226,11 @@ def _protocols(
     common: bool,
     notes: list[str],
 ) -> list[str]:
-    present = list(dict.fromkeys(protocol for run in runs for protocol in scores[run.id]))
+    present = list(dict.fromkeys(scorer for run in runs for scorer in scores[run.id]))
     valued = {
         name for found in scores.values() for name, made in found.items() if any(s.value is not None for s in made)
     }
-    # Where one protocol is to be chosen it is the first: not one that had nothing to score by.
+    # Where one scorer is to be chosen it is the first: not one that had nothing to score by.
     order = sorted(in_order(present), key=lambda name: computed(name) and name not in valued)
     kept: list[str] = []
     for name in wanted or order:
@@ -241,9 +241,9 @@ def _protocols(
             )
         lacking = [run.id for run in runs if _lacks(name, run, outlines, scores)]
         if lacking and (wanted or not common):
-            others = "" if wanted else ", or set --common to compare under the protocols that all runs have"
+            others = "" if wanted else ", or set --common to compare under the scorers that all runs have"
             raise UserError(
-                f"These runs were scored by different protocols: {', '.join(lacking)} has no scores under {name!r}. "
+                f"These runs were scored by different scorers: {', '.join(lacking)} has no scores under {name!r}. "
                 f"{_command(name, lacking)} makes them{others}."
             )
         if lacking:
@@ -251,35 +251,35 @@ def _protocols(
         else:
             kept.append(name)
     if order and not kept:
-        raise UserError("These runs have no protocol in common. `ragrounds score` scores them again, without a model.")
+        raise UserError("These runs have no scorer in common. `ragrounds score` scores them again, without a model.")
     return kept
 
 
-def _command(protocol: str, runs: Sequence[str]) -> str:
-    """The command that makes scores under a protocol."""
+def _command(scorer: str, runs: Sequence[str]) -> str:
+    """The command that makes scores under a scorer."""
     named = " ".join(runs)
-    kind = JUDGED.get(protocol)
+    kind = JUDGED.get(scorer)
     if kind is not None:
         # The ragas figure that compares vectors cannot be had without them.
-        embedder = " --embedder EMBEDDER" if protocol == "ragas_answer_relevancy" else ""
+        embedder = " --embedder EMBEDDER" if scorer == "ragas_answer_relevancy" else ""
         return f"`ragrounds judge {named} --kind {kind} --judge MODEL{embedder}`"
-    asked = f"--protocol {protocol}"
-    if protocol.startswith(GREEDY_MATCH):
+    asked = f"--scorer {scorer}"
+    if scorer.startswith(GREEDY_MATCH):
         asked = "--embedder EMBEDDER"
-    elif protocol == "trajectory":
+    elif scorer == "trajectory":
         asked = "--trajectory FILE"
     return f"`ragrounds score {named} {asked}`"
 
 
 def _lacks(
-    protocol: str,
+    scorer: str,
     run: Run,
     outlines: Mapping[str, Sequence[Attempt]],
     scores: Mapping[str, Mapping[str, Sequence[Score]]],
 ) -> bool:
-    """Whether a run answered questions that others have scores for under a protocol, and has none itself. A run that
+    """Whether a run answered questions that others have scores for under a scorer, and has none itself. A run that
     has not come to those questions yet lacks nothing: it counts as not correct there."""
-    if protocol in scores[run.id]:
+    if scorer in scores[run.id]:
         return False
-    asked = {score.question_id for by_protocol in scores.values() for score in by_protocol.get(protocol, ())}
+    asked = {score.question_id for by_scorer in scores.values() for score in by_scorer.get(scorer, ())}
     return any(attempt.status == "completed" and attempt.question_id in asked for attempt in outlines[run.id])

@@ -1,6 +1,6 @@
 """Setting runs against each other: accuracy with intervals, outcomes, tokens, two ledgers, paired tests.
 
-A pure function of the store. Each protocol has its own tables; two protocols are never averaged or compared. What runs
+A pure function of the store. Each scorer has its own tables; two scorers are never averaged or compared. What runs
 may be compared on is decided in `ragrounds.evals.compare.comparability`.
 """
 
@@ -22,7 +22,7 @@ from ragrounds.evals.stats import holm
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run, Usage
 
-__all__ = ["SHOWN", "Comparison", "Line", "Pair", "ProtocolTable", "Row", "compare"]
+__all__ = ["SHOWN", "Comparison", "Line", "Pair", "Row", "ScorerTable", "compare"]
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -38,41 +38,41 @@ class Row(Struct, frozen=True, kw_only=True):
     """Attempts by status; `not_run` holds those that are still missing."""
     usage: Usage | None
     """Tokens in all; ``None``: some call's usage is unknown."""
-    spent: float | None
+    cost_paid: float | None
     """Dollars really spent."""
-    cold: float | None
-    """Dollars from cold: as if nothing had been in the journal."""
+    cost_uncached: float | None
+    """Dollars uncached: as if nothing had been in the journal."""
     seconds: float | None
     """Mean wall-clock seconds of an attempt."""
     calls: int
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """A run's figures under one protocol."""
+    """A run's figures under one scorer."""
 
     run: str
     agent: str
     datasets: dict[str, Figure]
     overall: Figure
     """Unweighted mean over datasets (MIRAGE Section 3.1); of one dataset: that dataset's figure."""
-    readings: dict[str, int]
-    """Attempts by outcome: the protocol's reading, or the status of an attempt that did not end well."""
+    outcomes: dict[str, int]
+    """Attempts by outcome: the scorer's reading, or the status of an attempt that did not end well."""
 
 
 class Pair(Struct, frozen=True, kw_only=True):
-    """Two runs on the same questions under one protocol: `first` minus `second`."""
+    """Two runs on the same questions under one scorer: `first` minus `second`."""
 
     first: str
     second: str
     tests: Paired
     p_holm: float | None
-    """McNemar's p after Holm's correction over all pairs of this protocol."""
+    """McNemar's p after Holm's correction over all pairs of this scorer."""
 
 
-class ProtocolTable(Struct, frozen=True, kw_only=True):
-    """Everything under one protocol."""
+class ScorerTable(Struct, frozen=True, kw_only=True):
+    """Everything under one scorer."""
 
-    protocol: str
+    scorer: str
     lines: tuple[Line, ...]
     pairs: tuple[Pair, ...]
     frontier: Frontier | None = None
@@ -87,7 +87,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     questions: int
     epochs: int
     rows: tuple[Row, ...]
-    tables: tuple[ProtocolTable, ...]
+    tables: tuple[ScorerTable, ...]
     notes: tuple[str, ...] = ()
     stopped: dict[str, Stopping] = field(default_factory=dict)
     """By run: the claim that decided how many questions it has."""
@@ -97,29 +97,29 @@ def compare(
     store: Store,
     runs: Sequence[Run],
     *,
-    protocols: Sequence[str] = (),
+    scorers: Sequence[str] = (),
     common: bool = False,
     seed: int = 0,
     cost: Measure | None = None,
     group_by: Sequence[str] = (),
 ) -> Comparison:
-    """Compare runs, under the protocols named (by default all that they were scored by).
+    """Compare runs, under the scorers named (by default all that they were scored by).
 
     Args:
         store: where they are.
         runs: each once.
-        protocols: by default all that the runs have in common.
+        scorers: by default all that the runs have in common.
         common: compare on what all runs share, instead of refusing where they differ.
         seed: of every bootstrap.
-        cost: what the frontier counts; by default dollars from cold where they are known, else tokens.
+        cost: what the frontier counts; by default dollars uncached where they are known, else tokens.
         group_by: properties of questions to make tables by.
 
     Raises:
-        UserError: runs on different questions, epochs or protocols and `common` is not set; a protocol that nothing
+        UserError: runs on different questions, epochs or scorers and `common` is not set; a scorer that nothing
             was scored by; an unknown property.
     """
     # What a run that ended by its own results was not asked is not wrong: it was not to be asked.
-    ground = common_ground(store, runs, protocols, common, ended_early(store, runs))
+    ground = common_ground(store, runs, scorers, common, ended_early(store, runs))
     rows = tuple(_row(run, ground) for run in runs)
     stopped = Stopped(store, runs, ground)
     notes = [*ground.notes, *stopped.notes]
@@ -128,9 +128,7 @@ def compare(
         for row in rows
         if row.statuses.get("not_run")
     ]
-    tables = tuple(
-        _table(protocol, runs, ground, stopped, seed, cost, group_by, notes) for protocol in ground.protocols
-    )
+    tables = tuple(_table(scorer, runs, ground, stopped, seed, cost, group_by, notes) for scorer in ground.scorers)
     return Comparison(
         benchmark=runs[0].benchmark,
         questions=len(ground.questions),
@@ -159,8 +157,8 @@ def _row(run: Run, ground: Ground) -> Row:
         epochs=ground.epochs,
         statuses=dict(statuses),
         usage=None if None in usages else sum((usage for usage in usages if usage is not None), Usage()),
-        spent=_sum([attempt.spent for attempt in made]),
-        cold=_sum([attempt.cold for attempt in made]),
+        cost_paid=_sum([attempt.cost_paid for attempt in made]),
+        cost_uncached=_sum([attempt.cost_uncached for attempt in made]),
         seconds=sum(attempt.seconds for attempt in made) / len(made) if made and run.origin == "replayed" else None,
         calls=sum(attempt.calls for attempt in made),
     )
@@ -171,7 +169,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 
 def _table(
-    protocol: str,
+    scorer: str,
     runs: Sequence[Run],
     ground: Ground,
     stopped: Stopped,
@@ -179,21 +177,21 @@ def _table(
     cost: Measure | None,
     group_by: Sequence[str],
     notes: list[str],
-) -> ProtocolTable:
+) -> ScorerTable:
     epochs = ground.epochs
-    asked = ground.asked(protocol)
+    asked = ground.asked(scorer)
     lines, opened, values = [], {}, {}
     for run in runs:
         status = {(attempt.question_id, attempt.epoch): attempt.status for attempt in ground.outlines[run.id]}
-        scores = ground.scores[run.id].get(protocol, [])
-        read = {(score.question_id, score.epoch): score.reading for score in scores}
-        values[run.id], unscored = ground.values(protocol, run, asked)
+        scores = ground.scores[run.id].get(scorer, [])
+        read = {(score.question_id, score.epoch): score.answer_status for score in scores}
+        values[run.id], unscored = ground.values(scorer, run, asked)
         if unscored:
             notes.append(
-                f"{run.id} has {unscored:,} answers without a score under {protocol}; they are in no mean. "
+                f"{run.id} has {unscored:,} answers without a score under {scorer}; they are in no mean. "
                 f"`ragrounds score {run.id}` scores them."
             )
-        readings = Counter(
+        outcomes = Counter(
             # An answer that nobody has scored is an answer; that its score is missing stands beside the accuracy.
             outcome(status.get(key, "not_run"), read.get(key, "answered"))
             for key in itertools.product((question.id for question in asked), range(epochs))
@@ -204,13 +202,13 @@ def _table(
             for name in dict.fromkeys(question.benchmark for question in asked)
         }
         overall = figure(asked, values[run.id], open_, seed)
-        lines.append(Line(run=run.id, agent=run.agent, datasets=datasets, overall=overall, readings=dict(readings)))
+        lines.append(Line(run=run.id, agent=run.agent, datasets=datasets, overall=overall, outcomes=dict(outcomes)))
     tests = [
         (
             first,
             second,
             stopped.paired(
-                paired(asked, values[first.id], values[second.id], seed), protocol, first.id, second.id, values
+                paired(asked, values[first.id], values[second.id], seed), scorer, first.id, second.id, values
             ),
         )
         for first, second in itertools.combinations(runs, 2)
@@ -226,12 +224,12 @@ def _table(
         )
         for first, second, test in tests
     )
-    return ProtocolTable(
-        protocol=protocol,
+    return ScorerTable(
+        scorer=scorer,
         lines=tuple(lines),
         pairs=pairs,
         frontier=None
-        if protocol in LOWER_IS_BETTER
+        if scorer in LOWER_IS_BETTER
         else frontier(
             asked,
             runs,

@@ -22,8 +22,20 @@ from ragrounds.errors import UserError, nearest
 
 Decision = Literal["holds", "fails", "cannot tell"]
 Relation = Literal[">", ">=", "<", "<="]
-MEASURES = ("accuracy", "cost", "spent", "tokens", "calls", "seconds", "failed", "refused", "abstained", "unparsable")
-"""What a term may be: the mean score; what a question costs (`cost`: dollars from cold); shares of outcomes."""
+MEASURES = (
+    "accuracy",
+    "cost",
+    "cost_paid",
+    "tokens",
+    "calls",
+    "seconds",
+    "failed",
+    "blocked",
+    "refused",
+    "abstained",
+    "unreadable",
+)
+"""What a term may be: the mean score; what a question costs (`cost`: dollars uncached); shares of outcomes."""
 _LEVEL = 0.95
 """Of `separated`, where none is named."""
 _TOKEN = re.compile(r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)(?P<percent>\s*%)?|(?P<name>[A-Za-z_]+)"

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from ragrounds.evals.stats import (
     binomial_error,
-    detectable_difference,
     macro_error,
     mcnemar,
+    minimum_detectable_effect,
     paired_difference,
     stratified_mean,
     wilson,
@@ -54,7 +54,7 @@ class Paired(Struct, frozen=True, kw_only=True):
     second_only: int | None
     p_mcnemar: float | None
     """Exact McNemar test, one question of each cluster of duplicates."""
-    detectable: float | None
+    mde: float | None
     """The smallest true difference that these questions show with 80 % power at 5 %."""
     p_always: float | None = None
     """Of runs that ended by their own results: the p value that is valid at any number of questions, in place of
@@ -63,7 +63,7 @@ class Paired(Struct, frozen=True, kw_only=True):
     """Draws (questions; duplicates and datasets together) that this p value and its interval rest on."""
 
 
-def protocol_values(questions: Iterable[Question], scores: Iterable[Score], epochs: int) -> dict[str, float | None]:
+def scorer_values(questions: Iterable[Question], scores: Iterable[Score], epochs: int) -> dict[str, float | None]:
     """Each question's mean score over its epochs. An attempt without a score counts as 0, a score without a value
     (missing) makes the question's value missing."""
     by_question: dict[str, list[float | None]] = defaultdict(list)
@@ -127,7 +127,7 @@ def paired(questions: Sequence[Question], first: Values, second: Values, seed: i
             first_only=None,
             second_only=None,
             p_mcnemar=None,
-            detectable=None,
+            mde=None,
         )
     ones, others = [one for _, one, _ in both], [other for _, _, other in both]
     estimate = paired_difference(ones, others, *_design([question for question, _, _ in both]), seed=seed)
@@ -145,7 +145,7 @@ def paired(questions: Sequence[Question], first: Values, second: Values, seed: i
         first_only=sum(one > other for one, other in zip(ones, others, strict=True)) if binary else None,
         second_only=sum(one < other for one, other in zip(ones, others, strict=True)) if binary else None,
         p_mcnemar=test.p if test else None,
-        detectable=detectable_difference(len(both), differing) if binary and differing > 0 else None,
+        mde=minimum_detectable_effect(len(both), differing) if binary and differing > 0 else None,
     )
 
 

@@ -20,8 +20,8 @@ from ragrounds.evals.compare.figures import Figure, Values
 from ragrounds.evals.stats.joint import joint_means
 from ragrounds.records import Attempt, Question, Run
 
-Measure = Literal["cold", "spent", "tokens", "calls", "seconds"]
-_TRIED: tuple[Measure, ...] = ("cold", "tokens", "seconds")
+Measure = Literal["cost_uncached", "cost_paid", "tokens", "calls", "seconds"]
+_TRIED: tuple[Measure, ...] = ("cost_uncached", "tokens", "seconds")
 """What `auto` looks for, in this order."""
 
 
@@ -59,7 +59,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
 
 
 class Frontier(Struct, frozen=True, kw_only=True):
-    """Runs by cost and accuracy under one protocol."""
+    """Runs by cost and accuracy under one scorer."""
 
     measure: Measure
     spots: tuple[Spot, ...]
@@ -121,13 +121,13 @@ def frontier(
     """The frontier of these runs; ``None`` where `measure` is not named and none is known and above 0.
 
     Args:
-        questions: those the protocol scores.
+        questions: those the scorer scores.
         runs: the runs.
         values: run id → question id → score.
         figures: run id → the accuracy as tables show it, with its interval.
         outlines: run id → attempts.
         epochs: of every run.
-        measure: what cost is counted in; by default dollars from cold, else tokens, else seconds: the first that is
+        measure: what cost is counted in; by default dollars uncached, else tokens, else seconds: the first that is
             known of all runs, or of most.
         seed: of the bootstrap.
     """

@@ -88,7 +88,7 @@ def group_table(
 
     Args:
         by: a property of questions.
-        questions: those a protocol scores.
+        questions: those a scorer scores.
         values: run id → question id → score.
         open_: run id → question id → share of attempts whose result is open.
         seed: of the bootstrap.
@@ -123,4 +123,4 @@ def group_table(
 
 
 def _tested(tests: Paired, stopped: bool) -> Paired:
-    return replace(tests, low=None, high=None, p_mcnemar=None, detectable=None) if stopped else tests
+    return replace(tests, low=None, high=None, p_mcnemar=None, mde=None) if stopped else tests

@@ -44,11 +44,11 @@ class Line(Struct, frozen=True, kw_only=True):
     failed: int = 0
     """Of these, without a reply: nothing is known of what they cost, and nothing is counted."""
     usage: Usage | None = Usage()
-    """Tokens, cold; ``None``: not known of all calls."""
-    spent: float | None = 0.0
-    cold: float | None = 0.0
+    """Tokens, uncached cost; ``None``: not known of all calls."""
+    cost_paid: float | None = 0.0
+    cost_uncached: float | None = 0.0
     unpriced: int = 0
-    """Calls whose price is not known: where there are any, `cold` is not known."""
+    """Calls whose price is not known: where there are any, `cost_uncached` is not known."""
     known: float = 0.0
     """Cold cost of the calls whose price is known."""
 
@@ -119,7 +119,7 @@ class _Call(Struct):
     actor: Any
     cached: bool = False
     usage: Usage | None = None
-    cold: float | None = None
+    cost_uncached: float | None = None
     error: Any = ""
     kind: str = "model"
     times: int = 1
@@ -181,7 +181,14 @@ class _Reply(Struct):
 
 
 def _judged(call: Call) -> _Call:
-    return _Call(role=call.role, node=call.node, actor=call.actor, cached=call.cached, usage=call.usage, cold=call.cold)
+    return _Call(
+        role=call.role,
+        node=call.node,
+        actor=call.actor,
+        cached=call.cached,
+        usage=call.usage,
+        cost_uncached=call.cost_uncached,
+    )
 
 
 def _arenas(store: Store) -> Iterator[tuple[str, _Call]]:
@@ -197,11 +204,11 @@ def _arenas(store: Store) -> Iterator[tuple[str, _Call]]:
                         role=JUDGING,
                         node="arena",
                         actor=arena.judges[judged.judge],
-                        cached=judged.spent == 0 and judged.cold != 0,
+                        cached=judged.cost_paid == 0 and judged.cost_uncached != 0,
                         usage=judged.usage,
-                        cold=judged.cold,
+                        cost_uncached=judged.cost_uncached,
                         times=judged.calls,
-                        paid=(judged.spent,),
+                        paid=(judged.cost_paid,),
                     ),
                 )
 
@@ -212,7 +219,7 @@ class _Sum:
     def __init__(self) -> None:
         self.calls = self.reused = self.failed = self.unpriced = self.unspent = self.unused = 0
         self.usage = [0, 0, 0, 0]
-        self.spent = self.known = 0.0
+        self.cost_paid = self.known = 0.0
 
     def add(self, call: _Call) -> None:
         self.calls += call.times
@@ -227,13 +234,13 @@ class _Sum:
                 self.usage[place] += tokens
         elif call.kind == "model":
             self.unused += call.times
-        if call.cold is not None:
-            self.known += call.cold
+        if call.cost_uncached is not None:
+            self.known += call.cost_uncached
         else:
             self.unpriced += call.times
-        (spent,) = call.paid or (0.0 if call.cached else call.cold,)
-        if spent is not None:
-            self.spent += spent
+        (cost_paid,) = call.paid or (0.0 if call.cached else call.cost_uncached,)
+        if cost_paid is not None:
+            self.cost_paid += cost_paid
         else:
             self.unspent += call.times
 
@@ -244,8 +251,8 @@ class _Sum:
             reused=self.reused,
             failed=self.failed,
             usage=None if self.unused else Usage(*self.usage),
-            spent=None if self.unspent else self.spent,
-            cold=None if self.unpriced else self.known,
+            cost_paid=None if self.unspent else self.cost_paid,
+            cost_uncached=None if self.unpriced else self.known,
             unpriced=self.unpriced,
             known=self.known,
         )

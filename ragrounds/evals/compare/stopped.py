@@ -35,7 +35,7 @@ class Stopping(Struct, frozen=True, kw_only=True):
     """All that were watched together."""
     seed: int
     """Of the order in which questions were asked."""
-    protocol: str
+    scorer: str
     """That accuracy is by."""
     watched: Watched
     """How the claim stood when the command ended; before that: at its beginning."""
@@ -137,15 +137,15 @@ class Stopped:
         """Whether one of these runs ended early by its results."""
         return any(run in self.by_run for run in runs)
 
-    def rounds(self, protocol: str, *runs: str) -> list[Round]:
+    def rounds(self, scorer: str, *runs: str) -> list[Round]:
         """The draws that these runs have all answered, up to the first that is still out. At least one of them ended
         early."""
         seeds = {self.by_run[run].seed for run in runs if run in self.by_run}
         if len(seeds) != 1:
             return []  # each in an order of its own: there is no order that both went by
         seed = seeds.pop()
-        asked = {question.id for question in self._ground.asked(protocol)}
-        usual = [one for one in self._shared if _scores(protocol, one)] or [
+        asked = {question.id for question in self._ground.asked(scorer)}
+        usual = [one for one in self._shared if _scores(scorer, one)] or [
             one for one in self._shared if one.id in asked
         ]
         kept: list[Round] = []
@@ -155,17 +155,17 @@ class Stopped:
             kept.append(one)
         return kept
 
-    def paired(self, tests: Paired, protocol: str, first: str, second: str, values: Mapping[str, Values]) -> Paired:
+    def paired(self, tests: Paired, scorer: str, first: str, second: str, values: Mapping[str, Values]) -> Paired:
         """`tests` of two runs, with what holds in place of what does not."""
         if not self.concerns(first, second):
             return tests
-        tracked = _differences(self.rounds(protocol, first, second), values[first], values[second])
+        tracked = _differences(self.rounds(scorer, first, second), values[first], values[second])
         return msgspec.structs.replace(
             tests,
             low=tracked.low if tracked else None,
             high=tracked.high if tracked else None,
             p_mcnemar=None,
-            detectable=None,
+            mde=None,
             p_always=tracked.p if tracked else None,
             watched=tracked.n if tracked else 0,
         )
@@ -175,8 +175,8 @@ def _partial(store: Store, run: Run) -> bool:
     return len(store.done(run)) < run.count * run.epochs
 
 
-def _scores(protocol: str, question: Question) -> bool:
-    return protocol in {made.protocol for made in scorers_for(question)}
+def _scores(scorer: str, question: Question) -> bool:
+    return scorer in {made.scorer for made in scorers_for(question)}
 
 
 def _differences(rounds: Sequence[Round], first: Values, second: Values) -> Tracked | None:

@@ -49,8 +49,8 @@ class Until:
         self.claim = resolved(parse_claim(claim), runs)
         self._watch = Watch(self.claim)
         every = list(questions)
-        self.protocol = _protocol(every)
-        asked = [one for one in every if _scored(one, self.protocol)]
+        self.scorer = _scorer(every)
+        asked = [one for one in every if _scored(one, self.scorer)]
         rounds = draw(asked, seed)
         self.rounds = rounds if most is None else within(rounds, most)
         self.last = "--max-questions is reached" if len(self.rounds) < len(rounds) else _used_up(rounds, asked)
@@ -80,7 +80,7 @@ class Until:
         """Take what the runs have already; attempts that are to be made again are not there yet."""
         for run in self.runs:
             scores: dict[tuple[str, int], Score] = {
-                (score.question_id, score.epoch): score for score in store.scores(run, self.protocol)
+                (score.question_id, score.epoch): score for score in store.scores(run, self.scorer)
             }
             for key, status in store.done(run).items():
                 if status in FINAL:
@@ -90,7 +90,7 @@ class Until:
     def hear(self, finished: Finished) -> None:
         """An attempt ended."""
         attempt = finished.attempt
-        score = next((one for one in finished.scores if one.protocol == self.protocol), None)
+        score = next((one for one in finished.scores if one.scorer == self.scorer), None)
         self._hold(finished.run.id, attempt.question_id, attempt.epoch, attempt.status, score)
         self._count()
 
@@ -134,7 +134,7 @@ def measured(measure: str, status: str, score: Score | None) -> float | None:
     whether it ended so."""
     if measure == "accuracy":
         return 0.0 if score is None else score.value
-    return float(outcome(status, score.reading if score else "answered") == measure)
+    return float(outcome(status, score.answer_status if score else "answered") == measure)
 
 
 def _used_up(rounds: Sequence[Round], asked: Iterable[Question]) -> str:
@@ -146,10 +146,10 @@ def _used_up(rounds: Sequence[Round], asked: Iterable[Question]) -> str:
     return f"all questions of {', '.join(ended)} are answered, and a draw takes one of each dataset"
 
 
-def _protocol(questions: Sequence[Question]) -> str:
-    known = {made.protocol for question in questions for made in scorers_for(question)}
+def _scorer(questions: Sequence[Question]) -> str:
+    known = {made.scorer for question in questions for made in scorers_for(question)}
     return in_order(known)[0]
 
 
-def _scored(question: Question, protocol: str) -> bool:
-    return protocol in {made.protocol for made in scorers_for(question)}
+def _scored(question: Question, scorer: str) -> bool:
+    return scorer in {made.scorer for made in scorers_for(question)}

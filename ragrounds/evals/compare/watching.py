@@ -11,7 +11,7 @@ from ragrounds.evals.compare.expressions import Claim, Condition, Decision, deci
 from ragrounds.evals.engine.drawing import Round
 from ragrounds.evals.stats.sequential import ConfidenceSequence
 
-SHARES = ("accuracy", "failed", "refused", "abstained", "unparsable")
+SHARES = ("accuracy", "failed", "blocked", "refused", "abstained", "unreadable")
 """Measures between 0 and 1. The others have no upper bound, so no confidence sequence by betting."""
 
 Value = Callable[[str, str, str], float | None]

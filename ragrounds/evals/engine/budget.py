@@ -36,11 +36,11 @@ class Spending:
 
     def hear(self, finished: Finished) -> None:
         """Count a finished attempt."""
-        self.count(finished.attempt.spent, finished.made)
+        self.count(finished.attempt.cost_paid, finished.made)
 
-    def count(self, spent: float | None, made: int | None) -> None:
+    def count(self, cost_paid: float | None, made: int | None) -> None:
         """Add dollars really spent, and tokens of calls that were made; ``None``: not known."""
-        self._cost = None if self._cost is None or spent is None else self._cost + spent
+        self._cost = None if self._cost is None or cost_paid is None else self._cost + cost_paid
         self._tokens = None if self._tokens is None or made is None else self._tokens + made
 
     def reached(self) -> str:

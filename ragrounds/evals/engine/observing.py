@@ -124,7 +124,7 @@ async def run_own(own: OwnGraph, session: Session, longest: int) -> str:
         if own.tier == "own":
             session.note("tier", "observed through callbacks" if observer.seen else "timed only: no call was seen")
             if not observer.seen:
-                session.usage = session.spent = session.cold = None
+                session.usage = session.cost_paid = session.cost_uncached = None
     return own.read(state)
 
 

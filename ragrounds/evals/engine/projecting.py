@@ -44,7 +44,7 @@ class AgentProjection(Struct, frozen=True, kw_only=True):
     tokens: Projected | None
     """In and out; ``None``: not known."""
     cost: Projected | None
-    """Dollars from cold: as if nothing were in the journal. ``None``: some call has no known price."""
+    """Dollars uncached: as if nothing were in the journal. ``None``: some call has no known price."""
     seconds: Projected
     """Of the attempts, one after the other."""
 
@@ -147,7 +147,7 @@ def _agent(run: Run, seen: Sequence[Attempt], more: int) -> AgentProjection:
         seen=len(seen),
         calls=project([one.calls for one in seen], more),
         tokens=summed(lambda one: one.usage.input + one.usage.output if one.usage else None),
-        cost=summed(lambda one: one.cold),
+        cost=summed(lambda one: one.cost_uncached),
         seconds=project([one.seconds for one in seen], more),
     )
 

@@ -149,7 +149,7 @@ class Session(Trail):
         self._record(step, entry, node, role, at, start, cached, reply.usage, price, faults=tuple(faults))
         self._add(reply.usage, price, cached)
         if reply.finish == "content_filter":
-            raise AttemptEnded("refused", "the provider's content filter refused the request")
+            raise AttemptEnded("blocked", "the provider's content filter refused the request")
         if reply.finish == "none":
             raise AttemptEnded("failed", "the provider gave a response without choices")
         self.last_reply = reply.text

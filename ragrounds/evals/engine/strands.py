@@ -12,7 +12,7 @@ from ragrounds.contracts import Model, Scorer, Searcher
 from ragrounds.models.prices import Price
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
-FINAL: frozenset[str] = frozenset({"completed", "refused", "capped"})
+FINAL: frozenset[str] = frozenset({"completed", "blocked", "capped"})
 """Attempts with another status are tried again when their run goes on. What a provider answered for good (a response
 without choices) is in the journal, so trying again costs nothing."""
 

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from ragrounds.evals.engine.strands import Finished, Strand
     from ragrounds.evals.store.store import Store
 
-OUTCOMES = ("answered", "abstained", "refused", "unparsable", "failed", "capped", "not_run")
-"""How an attempt can count, in the order that tables show: a protocol's reading where the attempt was completed, its
+OUTCOMES = ("answered", "abstained", "refused", "unreadable", "blocked", "failed", "capped", "paused", "not_run")
+"""How an attempt can count, in the order that tables show: a scorer's reading where the attempt was completed, its
 status where it was not."""
 
 
-def outcome(status: str, reading: str) -> str:
-    """One word for an attempt: its status where that says more than the reading. A reading of `none` in a completed
-    attempt is an error that was recorded in place of a reply."""
+def outcome(status: str, answer_status: str) -> str:
+    """One word for an attempt: its status where that says more than the reading. ``empty`` in a completed attempt is
+    an error that was recorded in place of a reply."""
     if status != "completed":
         return status
-    return "failed" if reading == "none" else reading
+    return "failed" if answer_status == "empty" else answer_status
 
 
 @dataclass
@@ -35,12 +35,12 @@ class RunTally:
     before: int = 0
     """Attempts that were done before this process began."""
     done: int = 0
-    protocol: str = ""
-    """The protocol that `value` is by: the first of the first question."""
+    scorer: str = ""
+    """The scorer that `value` is by: the first of the first question."""
     value: float = 0.0
     scored: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
-    spent: float | None = 0.0
+    cost_paid: float | None = 0.0
     tokens: int = 0
 
     @property
@@ -65,15 +65,17 @@ class Tally:
         """Count a finished attempt."""
         tally, attempt = self.runs[finished.run.id], finished.attempt
         tally.done += 1
-        tally.spent = None if tally.spent is None or attempt.spent is None else tally.spent + attempt.spent
+        tally.cost_paid = (
+            None if tally.cost_paid is None or attempt.cost_paid is None else tally.cost_paid + attempt.cost_paid
+        )
         tally.tokens += (attempt.usage.input + attempt.usage.output) if attempt.usage else 0
-        strict = next((score for score in finished.scores if score.protocol == "strict"), None)
-        reading = strict or next(iter(finished.scores), None)
-        tally.outcomes[outcome(attempt.status, reading.reading if reading else "none")] += 1
+        strict = next((score for score in finished.scores if score.scorer == "strict"), None)
+        score = strict or next(iter(finished.scores), None)
+        tally.outcomes[outcome(attempt.status, score.answer_status if score else "empty")] += 1
         if finished.scores:
             first = finished.scores[0]
-            tally.protocol = tally.protocol or first.protocol
-            if first.protocol == tally.protocol and first.value is not None:
+            tally.scorer = tally.scorer or first.scorer
+            if first.scorer == tally.scorer and first.value is not None:
                 tally.value += first.value
                 tally.scored += 1
 

@@ -30,8 +30,8 @@ class Trail:
     limits: Limits = field(default_factory=Limits)
     events: list[Event] = field(default_factory=list)
     usage: Usage | None = field(default_factory=Usage)
-    spent: float | None = 0.0
-    cold: float | None = 0.0
+    cost_paid: float | None = 0.0
+    cost_uncached: float | None = 0.0
     calls: int = 0
     last_reply: str = ""
     _started: float = field(default_factory=time.perf_counter)
@@ -81,15 +81,15 @@ class Trail:
             raise AttemptEnded("capped", f"the attempt's cap of {caps.seconds:g} seconds is reached")
         if caps.tokens is not None and self.usage is not None and self.usage.input + self.usage.output >= caps.tokens:
             raise AttemptEnded("capped", f"the attempt's cap of {caps.tokens} tokens is reached")
-        if caps.cost is not None and self.cold is not None and self.cold >= caps.cost:
+        if caps.cost is not None and self.cost_uncached is not None and self.cost_uncached >= caps.cost:
             raise AttemptEnded("capped", f"the attempt's cap of ${caps.cost:g} is reached")
 
     def _add(self, usage: Usage | None, price: float | None, cached: bool) -> None:
         # One unknown makes the sum unknown: a sum of the known part would read as the whole.
         self.usage = None if self.usage is None or usage is None else self.usage + usage
-        self.cold = None if self.cold is None or price is None else self.cold + price
+        self.cost_uncached = None if self.cost_uncached is None or price is None else self.cost_uncached + price
         if not cached:
-            self.spent = None if self.spent is None or price is None else self.spent + price
+            self.cost_paid = None if self.cost_paid is None or price is None else self.cost_paid + price
 
     def observed(
         self,
@@ -117,7 +117,7 @@ class Trail:
             seconds=round(seconds, 4),
             cached=cached,
             usage=usage,
-            cold=price,
+            cost_uncached=price,
             error=error,
         )
         self.events.append(Called(step=step, call=call))
@@ -148,7 +148,7 @@ class Trail:
             seconds=round(time.perf_counter() - start, 4),
             cached=cached,
             usage=usage,
-            cold=price,
+            cost_uncached=price,
             passages=passages,
             faults=faults,
             error=error,

@@ -1,7 +1,7 @@
 """Inspect's log format (``.eval``): `inspect view` shows our runs, `inspect_ai.analysis` makes data frames of them.
 
 A sample holds the last exchange with the answering model as its messages, every model call as an event inside the span
-of its step, and our scores by protocol. What Inspect has no place for stands in `metadata`.
+of its step, and our scores by scorer. What Inspect has no place for stands in `metadata`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class InspectWriter:
     def write(self, store: Store, run: Run, path: Path) -> int:
         """Write one run; returns the number of samples. All samples are held in memory while the log is written."""
         samples = [self._sample(trace) for trace in every_trace(store, run)]
-        protocols = list(dict.fromkeys(score.protocol for score in store.scores(run)))
+        scorers = list(dict.fromkeys(score.scorer for score in store.scores(run)))
         log = self._log
         models = run.identity.get("models") or {}
         model = self._hide(str(models.get("model") or run.identity.get("model") or "unknown"))
@@ -66,7 +66,7 @@ class InspectWriter:
                 results=log.EvalResults(
                     total_samples=run.count * run.epochs,
                     completed_samples=sum(sample.error is None for sample in samples),
-                    scores=[self._mean(protocol, samples) for protocol in protocols],
+                    scores=[self._mean(scorer, samples) for scorer in scorers],
                 ),
                 samples=samples,
             ),
@@ -75,13 +75,13 @@ class InspectWriter:
         )
         return len(samples)
 
-    def _mean(self, protocol: str, samples: Sequence[Any]) -> Any:
-        known = [sample.scores[protocol].value for sample in samples if protocol in (sample.scores or {})]
+    def _mean(self, scorer: str, samples: Sequence[Any]) -> Any:
+        known = [sample.scores[scorer].value for sample in samples if scorer in (sample.scores or {})]
         numbers = [value for value in known if isinstance(value, int | float)]
         mean = sum(numbers) / len(numbers) if numbers else 0.0
         return self._log.EvalScore(
-            name=protocol,
-            scorer=protocol,
+            name=scorer,
+            scorer=scorer,
             scored_samples=len(numbers),
             unscored_samples=len(samples) - len(numbers),
             metrics={"mean": self._log.EvalMetric(name="mean", value=mean)} if numbers else {},
@@ -92,7 +92,7 @@ class InspectWriter:
         last = next(
             (call for step in reversed(trace.steps) for call in reversed(step.calls) if call.asked is not None), None
         )
-        failed = attempt.status in ("failed", "refused", "not_run")
+        failed = attempt.status in ("failed", "blocked", "not_run")
         reason = hide(attempt.reason or attempt.status)
         start = attempt.at or trace.run.created
         output = self._model.ModelOutput.from_content(hide(last.call.actor if last else "unknown"), hide(attempt.text))
@@ -105,11 +105,11 @@ class InspectWriter:
             messages=self._messages(last) if last else [],
             output=output,
             scores={
-                score.protocol: self._score(
+                score.scorer: self._score(
                     value=score.value,
                     answer=score.prediction,
                     explanation=score.reason,
-                    metadata={"reading": score.reading},
+                    metadata={"answer_status": score.answer_status},
                 )
                 for score in trace.scores
                 if score.value is not None
@@ -120,11 +120,13 @@ class InspectWriter:
                 "status": attempt.status,
                 "labels": list(question.options),
                 "documents": list(trace.gold.documents),
-                "spent": attempt.spent,
-                "cold": attempt.cold,
+                "cost_paid": attempt.cost_paid,
+                "cost_uncached": attempt.cost_uncached,
             },
             events=self._events(trace, start),
-            model_usage={} if attempt.usage is None else {output.model: self._usage(attempt.usage, attempt.cold)},
+            model_usage={}
+            if attempt.usage is None
+            else {output.model: self._usage(attempt.usage, attempt.cost_uncached)},
             started_at=_time(start).isoformat(),
             completed_at=_time(start + attempt.seconds).isoformat(),
             total_time=attempt.seconds,
@@ -166,7 +168,7 @@ class InspectWriter:
             text = hide(traced.reply.text) if traced.reply else ""
             stop = _STOPS.get(traced.reply.finish, "unknown") if traced.reply else "unknown"
             output = self._model.ModelOutput.from_content(hide(call.actor), text, stop_reason=stop)
-            output.usage = None if call.usage is None else self._usage(call.usage, call.cold)
+            output.usage = None if call.usage is None else self._usage(call.usage, call.cost_uncached)
             output.time = call.seconds
             return self._event.ModelEvent(
                 timestamp=when,

@@ -71,14 +71,14 @@ def _nodes(trace: Trace) -> Iterator[dict[str, Any]]:
     yield root | {
         "inputs": {"question": trace.question.text, "options": trace.question.options},
         "outputs": {"answer": attempt.text},
-        "error": (attempt.reason or attempt.status) if attempt.status in ("failed", "refused") else None,
+        "error": (attempt.reason or attempt.status) if attempt.status in ("failed", "blocked") else None,
         "extra": {
             "metadata": {
                 "run": run.id,
                 "question_id": trace.question.id,
                 "status": attempt.status,
-                "cold": attempt.cold,
-                **{f"{score.protocol}.score": score.value for score in trace.scores},
+                "cost_uncached": attempt.cost_uncached,
+                **{f"{score.scorer}.score": score.value for score in trace.scores},
             }
         },
     }

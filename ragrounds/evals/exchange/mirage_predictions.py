@@ -122,8 +122,8 @@ def _attempt(run: Run, question_id: str, prediction: Prediction | None) -> Attem
             text="",
             reason="no prediction was given for this question",
             usage=None,
-            spent=None,
-            cold=None,
+            cost_paid=None,
+            cost_uncached=None,
         )
     text = prediction.raw[0] if prediction.raw else ""
     call = Call(key="", kind="model", role="answering", node="imported", actor=prediction.model, at=0.0, seconds=0.0)
@@ -135,8 +135,8 @@ def _attempt(run: Run, question_id: str, prediction: Prediction | None) -> Attem
         text=text,
         reason="" if prediction.raw else "the list of replies is empty",
         usage=None,
-        spent=None,
-        cold=None,
+        cost_paid=None,
+        cost_uncached=None,
         calls=1,
         events=(
             Entered(step=0, node="imported", at=0.0),

@@ -1,4 +1,4 @@
-"""Parquet: one row an attempt, scores as columns by protocol. For data frames; steps and prompts are left out."""
+"""Parquet: one row an attempt, scores as columns by scorer. For data frames; steps and prompts are left out."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def write_parquet(store: Store, runs: Sequence[Run], path: Path) -> int:
     arrow = need("pyarrow", "Parquet")
     parquet = need("pyarrow.parquet", "Parquet")
     scores = {run.id: _scores(store.scores(run)) for run in runs}
-    protocols = sorted({protocol for found in scores.values() for known in found.values() for protocol in known})
+    scorers = sorted({scorer for found in scores.values() for known in found.values() for scorer in known})
     text, whole, real = arrow.string(), arrow.int64(), arrow.float64()
     fields = [(name, text) for name in ("run", "agent", "benchmark", "question_id", "dataset", "subject", "cluster")]
     fields += [("epoch", whole), ("status", text), ("reason", text), ("text", text), ("gold", text)]
     fields += [(name, whole) for name in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")]
-    fields += [(name, real) for name in ("spent", "cold", "seconds")]
+    fields += [(name, real) for name in ("cost_paid", "cost_uncached", "seconds")]
     fields += [("calls", whole), ("nodes", arrow.list_(text))]
-    for protocol in protocols:
-        fields += [(f"{protocol}_score", real), (f"{protocol}_reading", text), (f"{protocol}_prediction", text)]
+    for scorer in scorers:
+        fields += [(f"{scorer}_score", real), (f"{scorer}_answer_status", text), (f"{scorer}_prediction", text)]
     schema = arrow.schema(fields, metadata={"made by": "ragrounds"})
     written = 0
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        for rows in _batches(store, runs, scores, protocols):
+        for rows in _batches(store, runs, scores, scorers):
             writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
             written += len(rows)
     return written
@@ -46,7 +46,7 @@ def write_parquet(store: Store, runs: Sequence[Run], path: Path) -> int:
 def _scores(scores: Sequence[Score]) -> dict[tuple[str, int], dict[str, Score]]:
     found: dict[tuple[str, int], dict[str, Score]] = {}
     for score in scores:
-        found.setdefault((score.question_id, score.epoch), {})[score.protocol] = score
+        found.setdefault((score.question_id, score.epoch), {})[score.scorer] = score
     return found
 
 
@@ -54,7 +54,7 @@ def _batches(
     store: Store,
     runs: Sequence[Run],
     scores: dict[str, dict[tuple[str, int], dict[str, Score]]],
-    protocols: Sequence[str],
+    scorers: Sequence[str],
 ) -> Iterator[list[dict[str, Any]]]:
     hide, batch = Hider(), list[dict[str, Any]]()
     for run in runs:
@@ -79,18 +79,18 @@ def _batches(
                 "output_tokens": usage.output if usage else None,
                 "cached_tokens": usage.cached if usage else None,
                 "reasoning_tokens": usage.reasoning if usage else None,
-                "spent": attempt.spent,
-                "cold": attempt.cold,
+                "cost_paid": attempt.cost_paid,
+                "cost_uncached": attempt.cost_uncached,
                 "seconds": attempt.seconds if run.origin == "replayed" else None,
                 "calls": attempt.calls,
                 "nodes": nodes_of(attempt.events),
             }
             known = scores[run.id].get((question.id, attempt.epoch), {})
-            for protocol in protocols:
-                score = known.get(protocol)
-                row[f"{protocol}_score"] = score.value if score else None
-                row[f"{protocol}_reading"] = score.reading if score else None
-                row[f"{protocol}_prediction"] = score.prediction if score else None
+            for scorer in scorers:
+                score = known.get(scorer)
+                row[f"{scorer}_score"] = score.value if score else None
+                row[f"{scorer}_answer_status"] = score.answer_status if score else None
+                row[f"{scorer}_prediction"] = score.prediction if score else None
             batch.append(row)
             if len(batch) >= _ROWS:
                 yield batch

@@ -47,7 +47,7 @@ class SpanBuilder:
         key = (run.id, trace.question.id, str(attempt.epoch))
         names = self._names
         start = attempt.at or run.created
-        score = {f"{one.protocol}.score": one.value for one in trace.scores if one.value is not None}
+        score = {f"{one.scorer}.score": one.value for one in trace.scores if one.value is not None}
         metadata = {
             "run": run.id,
             "agent": run.agent,
@@ -65,7 +65,7 @@ class SpanBuilder:
                 names.OUTPUT_VALUE: attempt.text,
                 names.SESSION_ID: run.id,
                 names.METADATA: msgspec.json.encode(metadata).decode(),
-                **self._usage(attempt.usage, attempt.cold),
+                **self._usage(attempt.usage, attempt.cost_uncached),
             },
             (attempt.reason or attempt.status) if attempt.status not in ("completed", "capped") else "",
             run.id,
@@ -134,7 +134,7 @@ class SpanBuilder:
         found: Attributes = {names.METADATA: msgspec.json.encode({"cached": call.cached, "role": call.role}).decode()}
         if call.kind == "model":
             found[names.LLM_MODEL_NAME] = (traced.reply.model if traced.reply else "") or call.actor
-            found |= self._usage(call.usage, call.cold)
+            found |= self._usage(call.usage, call.cost_uncached)
             if traced.asked is not None:
                 for number, message in enumerate(traced.asked.messages):
                     at = f"{names.LLM_INPUT_MESSAGES}.{number}."
@@ -159,16 +159,16 @@ class SpanBuilder:
 
     def _usage(self, usage: Usage | None, cost: float | None) -> Mapping[str, Any]:
         names = self._names
-        spent = {} if cost is None else {names.LLM_COST_TOTAL: cost}
+        cost_paid = {} if cost is None else {names.LLM_COST_TOTAL: cost}
         if usage is None:
-            return spent
+            return cost_paid
         return {
             names.LLM_TOKEN_COUNT_PROMPT: usage.input,
             names.LLM_TOKEN_COUNT_COMPLETION: usage.output,
             names.LLM_TOKEN_COUNT_TOTAL: usage.input + usage.output,
             names.LLM_TOKEN_COUNT_PROMPT_DETAILS_CACHE_READ: usage.cached,
             names.LLM_TOKEN_COUNT_COMPLETION_DETAILS_REASONING: usage.reasoning,
-            **spent,
+            **cost_paid,
         }
 
 

@@ -44,14 +44,14 @@ class Judgement(Struct, frozen=True, kw_only=True):
         return total
 
     @property
-    def cold(self) -> float | None:
+    def cost_uncached(self) -> float | None:
         """Dollars with an empty journal; ``None``: no known price."""
-        return _sum([call.cold for call in self.calls])
+        return _sum([call.cost_uncached for call in self.calls])
 
     @property
-    def spent(self) -> float | None:
+    def cost_paid(self) -> float | None:
         """Dollars really paid now."""
-        return _sum([0.0 if call.cached else call.cold for call in self.calls])
+        return _sum([0.0 if call.cached else call.cost_uncached for call in self.calls])
 
 
 async def ask(
@@ -114,7 +114,7 @@ async def call(judge: Model, journal: Journal, request: Request, node: str, call
                 seconds=round(time.perf_counter() - start, 4),
                 cached=cached,
                 usage=reply.usage if reply else Usage(),
-                cold=judge.price(reply) if reply else 0.0,
+                cost_uncached=judge.price(reply) if reply else 0.0,
                 faults=tuple(given),
                 error=error,
             )

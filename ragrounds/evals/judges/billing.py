@@ -18,13 +18,13 @@ class Bill(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed: int
     """Of these, without a reply."""
     usage: Usage | None
-    spent: float | None
+    cost_paid: float | None
     """Dollars really paid: now, and by earlier processes that were broken off before they had a bill."""
-    cold: float | None
-    """Dollars from cold: as if nothing had been in the journal."""
+    cost_uncached: float | None
+    """Dollars uncached: as if nothing had been in the journal."""
     earlier: int = 0
     """Of the calls that the journal answered, paid for by earlier processes that were broken off."""
-    spent_earlier: float | None = 0.0
+    cost_paid_earlier: float | None = 0.0
     """Of the dollars spent, those of these calls."""
 
 
@@ -38,10 +38,10 @@ def bill(calls: Sequence[Call], earlier: Collection[str] = ()) -> Bill:
         reused=sum(call.cached for call in calls) + len(carried),
         failed=sum(bool(call.error) for call in calls),
         usage=sum(known, start=Usage()) if len(known) == len(used) else None,
-        spent=_sum([0.0 if call.cached else call.cold for call in calls]),
-        cold=_sum([call.cold for call in calls]),
+        cost_paid=_sum([0.0 if call.cached else call.cost_uncached for call in calls]),
+        cost_uncached=_sum([call.cost_uncached for call in calls]),
         earlier=len(carried),
-        spent_earlier=_sum([call.cold for call in carried]),
+        cost_paid_earlier=_sum([call.cost_uncached for call in carried]),
     )
 
 
@@ -50,7 +50,7 @@ def made(calls: Sequence[Call], earlier: Collection[str]) -> tuple[float | None,
     own = [call for call in calls if not call.cached and call.key not in earlier]
     used = [call.usage for call in own]
     known = [usage.input + usage.output for usage in used if usage is not None]
-    return _sum([call.cold for call in own]), sum(known) if len(known) == len(used) else None
+    return _sum([call.cost_uncached for call in own]), sum(known) if len(known) == len(used) else None
 
 
 def _sum(amounts: Sequence[float | None]) -> float | None:

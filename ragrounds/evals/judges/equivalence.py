@@ -13,7 +13,7 @@ from ragrounds.evals.judges.contract import Contract
 from ragrounds.evals.judges.grade import Grade
 from ragrounds.evals.judges.pairs import neutral
 from ragrounds.evals.scorers.long import read_long
-from ragrounds.records import Attempt, Gold, Question, Score, Verdict
+from ragrounds.records import AnswerStatus, Attempt, Gold, Question, Score, Verdict
 
 PROMPT = "judge/equivalent"
 _AXIS = "grade"
@@ -24,12 +24,12 @@ CONTRACT = Contract((_AXIS,), (_EQUIVALENT, "mismatch"))
 class Equivalence(Struct, frozen=True):
     """Grades an answer 1.0 (equivalent) or 0.0 (mismatch, or no answer); no value where the judge gave none."""
 
-    protocol: str = _EQUIVALENT
+    scorer: str = _EQUIVALENT
     tries: int = TRIES
 
     @property
-    def protocols(self) -> tuple[str, ...]:
-        return (self.protocol,)
+    def scorers(self) -> tuple[str, ...]:
+        return (self.scorer,)
 
     async def grade(
         self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts
@@ -38,9 +38,9 @@ class Equivalence(Struct, frozen=True):
         read = read_long(attempt)
         if attempt.status == "not_run" or not gold.answer.strip():
             reason = read.reason or "the question has no reference answer"
-            return Grade(scores=(self._score(attempt, None, read.reading, "", reason),))
+            return Grade(scores=(self._score(attempt, None, read.answer_status, "", reason),))
         if not attempt.text.strip():
-            return Grade(scores=(self._score(attempt, 0.0, read.reading, "", read.reason),))
+            return Grade(scores=(self._score(attempt, 0.0, read.answer_status, "", read.reason),))
         messages = prompts.render(
             PROMPT,
             question.language,
@@ -66,15 +66,17 @@ class Equivalence(Struct, frozen=True):
         read = read_long(attempt)
         ((grade, why),) = said
         value = None if not grade else float(grade == _EQUIVALENT)
-        return (self._score(attempt, value, read.reading, grade, f"judge: {why}" if why else read.reason),)
+        return (self._score(attempt, value, read.answer_status, grade, f"judge: {why}" if why else read.reason),)
 
-    def _score(self, attempt: Attempt, value: float | None, reading: str, prediction: str, reason: str) -> Score:
+    def _score(
+        self, attempt: Attempt, value: float | None, answer_status: AnswerStatus, prediction: str, reason: str
+    ) -> Score:
         return Score(
             question_id=attempt.question_id,
             epoch=attempt.epoch,
-            protocol=self.protocol,
+            scorer=self.scorer,
             value=value,
-            reading=reading,  # type: ignore[arg-type]
+            answer_status=answer_status,
             prediction=prediction,
             reason=reason,
         )

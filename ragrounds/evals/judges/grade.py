@@ -25,10 +25,10 @@ class Grade(Struct, frozen=True, kw_only=True):
 
 
 class Grader(Protocol):
-    """Grades attempts by a judge, under named protocols."""
+    """Grades attempts by a judge, under named scorers."""
 
     @property
-    def protocols(self) -> tuple[str, ...]: ...
+    def scorers(self) -> tuple[str, ...]: ...
 
     async def grade(
         self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts

@@ -42,12 +42,12 @@ class Kind(Struct, frozen=True, kw_only=True):
     needs: str
     """What a question must have, in words."""
     fits: Callable[[Question, Gold], bool]
-    protocol: str
+    scorer: str
     """Whose scores hold the verdicts."""
     labels: tuple[str, ...]
     """What a verdict may be; empty: verdicts are numbers."""
     verdicts: Callable[[Score], dict[str, str | None]]
-    """Item → verdict (``None``: missing), from a score under `protocol`."""
+    """Item → verdict (``None``: missing), from a score under `scorer`."""
     beside: Callable[[Gold], dict[str, str]]
     """Item → the text that a question's answer is set against: the reference, or a statement."""
 
@@ -68,7 +68,7 @@ def _statements(gold: Gold) -> dict[str, str]:
 def _by_ragas(metrics: tuple[Metric, ...]) -> Kind:
     def grader(means: Means) -> Grader:
         installed()
-        needy = [metric.protocol for metric in metrics if metric.embedder]
+        needy = [metric.scorer for metric in metrics if metric.embedder]
         if needy and means.embedder is None:
             raise UserError(
                 f"{needy[0]} compares questions by their vectors: name an embedder, --embedder 'dense[model=…]' or a "
@@ -86,7 +86,7 @@ def _by_ragas(metrics: tuple[Metric, ...]) -> Kind:
         grader=grader,
         needs="a long answer",
         fits=lambda question, gold: question.kind == "long",
-        protocol=metrics[0].protocol,
+        scorer=metrics[0].scorer,
         labels=(),
         verdicts=lambda score: {},
         beside=lambda gold: {},
@@ -99,7 +99,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             grader=lambda means: Equivalence(),
             needs="a reference answer in words",
             fits=lambda question, gold: question.kind == "long" and bool(gold.answer.strip()),
-            protocol="equivalent",
+            scorer="equivalent",
             labels=CONTRACT.values,
             verdicts=_grade,
             beside=lambda gold: {gold.question_id: gold.answer},
@@ -108,13 +108,13 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             grader=lambda means: Statements(),
             needs="statements for a judge",
             fits=lambda question, gold: question.metadata.get("facts") == STATEMENTS and bool(must_have(gold)),
-            protocol=CONTRADICTION,
+            scorer=CONTRADICTION,
             labels=(ENTAILED, NEUTRAL, CONTRADICTED),
             verdicts=_by_statement,
             beside=_statements,
         ),
         "ragas": _by_ragas(METRICS),
-        **{metric.protocol: _by_ragas((metric,)) for metric in METRICS},
+        **{metric.scorer: _by_ragas((metric,)) for metric in METRICS},
     }
 )
 
@@ -167,9 +167,9 @@ def verdicts(store: Store, run: Run, kind: Kind, epoch: int = 0) -> dict[str, st
     Raises:
         UserError: the run was not judged in this way.
     """
-    scores = [score for score in store.scores(run, kind.protocol) if score.epoch == epoch]
+    scores = [score for score in store.scores(run, kind.scorer) if score.epoch == epoch]
     if not scores:
         raise UserError(
-            f"Epoch {epoch} of {run.id} has no scores under {kind.protocol!r}; judge it first with `ragrounds judge`."
+            f"Epoch {epoch} of {run.id} has no scores under {kind.scorer!r}; judge it first with `ragrounds judge`."
         )
     return {item: verdict for score in scores for item, verdict in kind.verdicts(score).items()}

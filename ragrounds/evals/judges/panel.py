@@ -72,7 +72,7 @@ def as_panel(grader: Grader, judges: Sequence[Model]) -> Voting:
     if len(names) < 2 or len(set(names)) < len(names):
         raise UserError(f"A panel needs two or more different judges, got {', '.join(names) or 'none'}.")
     if not isinstance(grader, Voting):
-        raise UserError(f"{grader.protocols[0]} is a number, and numbers have no majority: name one --judge.")
+        raise UserError(f"{grader.scorers[0]} is a number, and numbers have no majority: name one --judge.")
     return grader
 
 

@@ -19,7 +19,7 @@ class PanelGradedRun(Struct, frozen=True, kw_only=True):
 
     run: str
     judges: tuple[str, ...]
-    protocols: tuple[str, ...]
+    scorers: tuple[str, ...]
     attempts: int
     missing: int
     """Scores without a value."""
@@ -39,9 +39,9 @@ class PanelGradedRun(Struct, frozen=True, kw_only=True):
     reused: int
     earlier: int
     usage: Usage | None
-    spent: float | None
-    spent_earlier: float | None
-    cold: float | None
+    cost_paid: float | None
+    cost_paid_earlier: float | None
+    cost_uncached: float | None
     same_model: tuple[str, ...]
     """Judges that are a model that wrote these answers: they may favour themselves."""
     verdicts: tuple[Verdict, ...]
@@ -64,7 +64,7 @@ def keep_panel(
     return PanelGradedRun(
         run=run.id,
         judges=made.judges,
-        protocols=grader.protocols,
+        scorers=grader.scorers,
         attempts=len(attempts),
         missing=sum(score.value is None for score in made.scores),
         failed=took.failed,
@@ -77,9 +77,9 @@ def keep_panel(
         reused=took.reused,
         earlier=took.earlier,
         usage=took.usage,
-        spent=took.spent,
-        spent_earlier=took.spent_earlier,
-        cold=took.cold,
+        cost_paid=took.cost_paid,
+        cost_paid_earlier=took.cost_paid_earlier,
+        cost_uncached=took.cost_uncached,
         same_model=tuple(judge for judge in made.judges if judges_itself(judge, writers(run))),
         verdicts=made.verdicts,
     )

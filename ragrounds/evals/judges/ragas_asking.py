@@ -197,7 +197,7 @@ class AskedEmbedder:
                 seconds=round(time.perf_counter() - start, 4),
                 cached=cached,
                 usage=usage,
-                cold=self._price(made.tokens) if made else 0.0,
+                cost_uncached=self._price(made.tokens) if made else 0.0,
                 error=error,
             )
         )

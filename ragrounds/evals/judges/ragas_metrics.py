@@ -46,7 +46,7 @@ class Metric(Struct, frozen=True):
     """The value of an attempt without a text; ``None``: it has none, there is nothing to break into statements."""
 
     @property
-    def protocol(self) -> str:
+    def scorer(self) -> str:
         return f"ragas_{self.name}"
 
 
@@ -57,7 +57,7 @@ METRICS = (
     Metric("context_recall", passages=True, reference=True),
     Metric("factual_correctness", answer=True, reference=True, silent=0.0),
 )
-PROTOCOLS = tuple(metric.protocol for metric in METRICS)
+PROTOCOLS = tuple(metric.scorer for metric in METRICS)
 
 
 class Ragas(Struct, frozen=True, kw_only=True):
@@ -72,8 +72,8 @@ class Ragas(Struct, frozen=True, kw_only=True):
     tries: int = TRIES
 
     @property
-    def protocols(self) -> tuple[str, ...]:
-        return tuple(metric.protocol for metric in self.metrics)
+    def scorers(self) -> tuple[str, ...]:
+        return tuple(metric.scorer for metric in self.metrics)
 
     async def grade(
         self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts
@@ -210,8 +210,8 @@ def _score(metric: Metric, attempt: Attempt, value: float | None, why: str) -> S
     return Score(
         question_id=attempt.question_id,
         epoch=attempt.epoch,
-        protocol=metric.protocol,
+        scorer=metric.scorer,
         value=value,
-        reading=read.reading,
+        answer_status=read.answer_status,
         reason=why or read.reason,
     )

@@ -18,7 +18,7 @@ class GradedRun(Struct, frozen=True, kw_only=True):
 
     run: str
     judge: str
-    protocols: tuple[str, ...]
+    scorers: tuple[str, ...]
     attempts: int
     missing: int
     """Scores without a value that another try, or another judge, may give."""
@@ -33,12 +33,12 @@ class GradedRun(Struct, frozen=True, kw_only=True):
     """Of these, paid for by an earlier judging that was broken off."""
     usage: Usage | None
     """Tokens of all calls; ``None``: not all known."""
-    spent: float | None
+    cost_paid: float | None
     """Dollars really paid for judging, by an earlier one that was broken off too; ``None``: some price is not known."""
-    spent_earlier: float | None
+    cost_paid_earlier: float | None
     """Of these, paid by the earlier one."""
-    cold: float | None
-    """Dollars from cold: as if nothing had been in the journal."""
+    cost_uncached: float | None
+    """Dollars uncached: as if nothing had been in the journal."""
     same_model: bool
     """The judge is a model that wrote these answers: it may favour itself."""
     verdicts: tuple[Verdict, ...]
@@ -64,7 +64,7 @@ def keep_grades(
     return GradedRun(
         run=run.id,
         judge=judge.spec,
-        protocols=grader.protocols,
+        scorers=grader.scorers,
         attempts=len(grades),
         missing=sum(score.value is None for score in scores),
         failed=sum(grade.failed for grade in grades),
@@ -73,9 +73,9 @@ def keep_grades(
         reused=took.reused,
         earlier=took.earlier,
         usage=took.usage,
-        spent=took.spent,
-        spent_earlier=took.spent_earlier,
-        cold=took.cold,
+        cost_paid=took.cost_paid,
+        cost_paid_earlier=took.cost_paid_earlier,
+        cost_uncached=took.cost_uncached,
         same_model=judges_itself(judge.spec, writers(run)),
         verdicts=tuple(verdict for grade in grades for verdict in grade.verdicts),
     )

@@ -111,7 +111,7 @@ async def grade_runs(
         ]
         judged = [one for number, one in enumerate(attempts) if (run, number, 0) in grades]
         left = [one for number, one in enumerate(attempts) if (run, number, 0) not in grades]
-        missing = [_missing(one, protocol, gate.ended) for one in left for protocol in grader.protocols]
+        missing = [_missing(one, scorer, gate.ended) for one in left for scorer in grader.scorers]
         earlier, replaces = paying[run].earlier, not mute
         if panel is None:
             made_by = (store, runs[run], grader, judges[0], by_judge[0], missing)
@@ -190,12 +190,12 @@ async def _recorded(grader: Grader, jobs: Mapping[Key, Job], prompts: Prompts) -
     return {key: grade for key, grade in zip(jobs, found, strict=True) if grade is not None}
 
 
-def _missing(attempt: Attempt, protocol: str, reason: str) -> Score:
+def _missing(attempt: Attempt, scorer: str, reason: str) -> Score:
     return Score(
         question_id=attempt.question_id,
         epoch=attempt.epoch,
-        protocol=protocol,
+        scorer=scorer,
         value=None,
-        reading=read_long(attempt).reading,
+        answer_status=read_long(attempt).answer_status,
         reason=f"not judged: {reason}",
     )

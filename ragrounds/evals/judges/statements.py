@@ -1,6 +1,6 @@
 """K-QA's judge (Manes et al. 2024): what does the answer say of each of the physicians' statements?
 
-Two protocols: ``comprehensiveness`` is the share of must-have statements that the answer entails, higher is better;
+Two scorers: ``comprehensiveness`` is the share of must-have statements that the answer entails, higher is better;
 ``contradiction`` is the share of all statements that it contradicts, **lower is better**; its prediction gives the
 number, which the paper averages as the hallucination figure, and the verdict on each statement.
 """
@@ -35,7 +35,7 @@ class Statements(Struct, frozen=True):
     tries: int = TRIES
 
     @property
-    def protocols(self) -> tuple[str, ...]:
+    def scorers(self) -> tuple[str, ...]:
         return (COMPREHENSIVENESS, CONTRADICTION)
 
     async def grade(
@@ -47,9 +47,9 @@ class Statements(Struct, frozen=True):
         statements = (*must, *nice)
         if attempt.status == "not_run" or not must:
             reason = read.reason or "the question has no statements"
-            return Grade(scores=tuple(_score(attempt, name, None, read, reason) for name in self.protocols))
+            return Grade(scores=tuple(_score(attempt, name, None, read, reason) for name in self.scorers))
         if not attempt.text.strip():
-            return Grade(scores=tuple(_score(attempt, name, 0.0, read, read.reason) for name in self.protocols))
+            return Grade(scores=tuple(_score(attempt, name, 0.0, read, read.reason) for name in self.scorers))
         judgements: list[Judgement] = []
         said: list[tuple[str, str]] = []
         """For each statement the verdict, or why there is none."""
@@ -103,25 +103,23 @@ def outcomes(score: Score) -> tuple[str | None, ...]:
     return tuple(None if outcome == _MISSING else outcome for outcome in listed.split(", ")) if listed else ()
 
 
-def _share(attempt: Attempt, protocol: str, outcomes: list[str], counted: str, read: Read) -> Score:
+def _share(attempt: Attempt, scorer: str, outcomes: list[str], counted: str, read: Read) -> Score:
     missing = sum(not outcome for outcome in outcomes)
     count = outcomes.count(counted)
     said = f"{count}/{len(outcomes)}: {', '.join(outcome or _MISSING for outcome in outcomes)}"
     if missing:
         reason = f"judge: no verdict on {missing} of {len(outcomes)} statements"
-        return _score(attempt, protocol, None, read, reason, said)
-    return _score(attempt, protocol, count / len(outcomes), read, read.reason, said)
+        return _score(attempt, scorer, None, read, reason, said)
+    return _score(attempt, scorer, count / len(outcomes), read, read.reason, said)
 
 
-def _score(
-    attempt: Attempt, protocol: str, value: float | None, read: Read, reason: str, prediction: str = ""
-) -> Score:
+def _score(attempt: Attempt, scorer: str, value: float | None, read: Read, reason: str, prediction: str = "") -> Score:
     return Score(
         question_id=attempt.question_id,
         epoch=attempt.epoch,
-        protocol=protocol,
+        scorer=scorer,
         value=value,
-        reading=read.reading,
+        answer_status=read.answer_status,
         prediction=prediction,
         reason=reason,
     )

@@ -21,8 +21,8 @@ class Generated(Struct, frozen=True, kw_only=True):
     failed: dict[str, str]
     """Query id → why nothing could be generated."""
     usage: Usage | None
-    spent: float | None
-    cold: float | None
+    cost_paid: float | None
+    cost_uncached: float | None
 
 
 async def generate(
@@ -43,8 +43,8 @@ async def generate(
     made: dict[str, Query] = {}
     failed: dict[str, str] = {}
     usages: list[Usage | None] = []
-    spent: list[float | None] = []
-    cold: list[float | None] = []
+    cost_paid: list[float | None] = []
+    cost_uncached: list[float | None] = []
     waiting = iter(queries.items())
 
     async def work() -> None:
@@ -56,8 +56,8 @@ async def generate(
             else:
                 made[id] = written.query
                 usages.append(written.usage)
-                spent.append(written.spent)
-                cold.append(written.cold)
+                cost_paid.append(written.cost_paid)
+                cost_uncached.append(written.cost_uncached)
             progress(len(made))
 
     async with asyncio.TaskGroup() as group:
@@ -67,8 +67,8 @@ async def generate(
         queries={id: made[id] for id in queries},
         failed=failed,
         usage=None if None in usages else sum((usage for usage in usages if usage is not None), Usage()),
-        spent=_sum(spent),
-        cold=_sum(cold),
+        cost_paid=_sum(cost_paid),
+        cost_uncached=_sum(cost_uncached),
     )
 
 

@@ -21,8 +21,8 @@ class Rewritten(Struct, frozen=True, kw_only=True):
 
     query: Query
     usage: Usage | None
-    spent: float | None
-    cold: float | None
+    cost_paid: float | None
+    cost_uncached: float | None
     notes: tuple[Noted, ...]
 
 
@@ -82,7 +82,7 @@ class Rewriter:
         return Rewritten(
             query=Query(state["query"], tuple(state["dense"])),
             usage=session.usage,
-            spent=session.spent,
-            cold=session.cold,
+            cost_paid=session.cost_paid,
+            cost_uncached=session.cost_uncached,
             notes=tuple(event for event in session.events if isinstance(event, Noted)),
         )

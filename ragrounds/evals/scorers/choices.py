@@ -1,4 +1,4 @@
-"""Multiple choice: four protocols, each a scorer value.
+"""Multiple choice: four scorers, each a scorer value.
 
 * ``mirage``: exactly as published with MIRAGE. What none of its patterns matches counts as "A".
 * ``strict``: the same patterns without that: what none matches is wrong.
@@ -24,7 +24,7 @@ from ragrounds.records import Attempt, Gold, Question, Score
 class Choice(Struct, frozen=True):
     """A scorer of multiple-choice answers: right 1.0, anything else 0.0."""
 
-    protocol: str
+    scorer: str
     read: Callable[[str, Question], Read]
     otherwise: str = ""
     """The letter that stands where a text was received but no answer could be read from it."""
@@ -39,9 +39,9 @@ class Choice(Struct, frozen=True):
         return Score(
             question_id=attempt.question_id,
             epoch=attempt.epoch,
-            protocol=self.protocol,
+            scorer=self.scorer,
             value=None if not_run else float(prediction == gold.answer and prediction != ""),
-            reading=read.reading,
+            answer_status=read.answer_status,
             prediction=prediction,
             reason=read.reason,
         )
@@ -50,10 +50,10 @@ class Choice(Struct, frozen=True):
 def no_text(attempt: Attempt) -> Read | None:
     """The reading of an attempt that has no text at all; ``None`` where it has."""
     if attempt.status == "not_run":
-        return Read("none", reason=attempt.reason or "not run")
+        return Read("empty", reason=attempt.reason or "not run")
     if attempt.text.strip():
         return None
-    return Read("refused" if attempt.status == "refused" else "none", reason=attempt.reason or "empty reply")
+    return Read("refused" if attempt.status == "blocked" else "empty", reason=attempt.reason or "empty reply")
 
 
 def read_published(text: str, question: Question) -> Read:
@@ -72,7 +72,7 @@ def _read(letter: str, text: str, candidate: str, question: Question) -> Read:
     if letter:
         return Read("answered", letter)
     if robust.by_text(candidate, question):
-        return Read("unparsable", reason="the option's text in place of its letter")
+        return Read("unreadable", reason="the option's text in place of its letter")
     return without_answer(text, candidate)
 
 

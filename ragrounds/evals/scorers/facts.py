@@ -1,4 +1,4 @@
-"""Long answers with listed facts: protocol ``facts``.
+"""Long answers with listed facts: scorer ``facts``.
 
 The value is the share of a question's required facts that the answer contains: a fact is contained where one of its
 accepted wordings occurs as whole words, whatever the case, spacing and hyphens. It is a cheap, repeatable figure, not
@@ -24,7 +24,7 @@ _HYPHENS = re.compile(r"[-\u2010-\u2015\u2212]")
 class Facts(Struct, frozen=True):
     """Scores a long answer by the facts in it, 0.0 to 1.0; no value where the question lists no facts."""
 
-    protocol: str = "facts"
+    scorer: str = "facts"
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """The prediction is ``found/all``; the reason names the facts that are missing, by their first wording."""
@@ -39,9 +39,9 @@ class Facts(Struct, frozen=True):
         return Score(
             question_id=attempt.question_id,
             epoch=attempt.epoch,
-            protocol=self.protocol,
+            scorer=self.scorer,
             value=value,
-            reading=read.reading,
+            answer_status=read.answer_status,
             prediction=f"{sum(found)}/{len(found)}" if found else "",
             reason=reason if found else "the question lists no facts as wordings",
         )

@@ -1,4 +1,4 @@
-"""What a refinement did: the first answer of an attempt against its last, under one protocol (CoT-Refine's R0)."""
+"""What a refinement did: the first answer of an attempt against its last, under one scorer (CoT-Refine's R0)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragrounds.records import Attempt, Gold, Left, Question, Score
 class Flips(Struct, frozen=True, kw_only=True):
     """Attempts by what became of their first answer. Right is a value of 1.0."""
 
-    protocol: str
+    scorer: str
     right_right: int = 0
     right_wrong: int = 0
     wrong_right: int = 0
@@ -66,7 +66,7 @@ def refinements(
         yield Refinement(question, before, scorer.score(attempt, question, gold))
 
 
-def count_flips(protocol: str, made: Iterable[Refinement]) -> Flips:
+def count_flips(scorer: str, made: Iterable[Refinement]) -> Flips:
     """Count how a refinement moved answers between right and wrong."""
     counts = dict.fromkeys(("right_right", "right_wrong", "wrong_right", "wrong_wrong", "changed", "without"), 0)
     for one in made:
@@ -76,4 +76,4 @@ def count_flips(protocol: str, made: Iterable[Refinement]) -> Flips:
         names = ("right" if score.value == 1.0 else "wrong" for score in (one.before, one.after))
         counts["_".join(names)] += 1
         counts["changed"] += one.before.prediction != one.after.prediction
-    return Flips(protocol=protocol, **counts)
+    return Flips(scorer=scorer, **counts)

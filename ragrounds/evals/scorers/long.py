@@ -1,4 +1,4 @@
-"""The reading of long answers, which every protocol for them shares."""
+"""The reading of long answers, which every scorer for them shares."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ def read_long(attempt: Attempt) -> Read:
     if read is not None:
         return read
     read = without_answer(attempt.text, attempt.text)
-    return Read("answered") if read.reading == "unparsable" else read
+    return Read("answered") if read.answer_status == "unreadable" else read

@@ -4,8 +4,8 @@ and topic, not truth, and "not given" is as near to a reference that says "given
 As BERTScore (Zhang et al. 2020) without its weights by rarity and without its rescaling: every token of one text is
 matched with the token of the other that is nearest by cosine; precision is the mean over the answer's tokens, recall
 over the reference's, the value their F1. Values of different embedders have nothing to do with each other, so the
-embedder is a part of the protocol's name. Where it can, an embedder gives each token's vector in its context
-(sentence-transformers, extra ``local``); any other gives one to each word by itself, and the protocol says so.
+embedder is a part of the scorer's name. Where it can, an embedder gives each token's vector in its context
+(sentence-transformers, extra ``local``); any other gives one to each word by itself, and the scorer says so.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class GreedyMatch:
     def __init__(self, named: NamedEmbedder) -> None:
         self._embedder = named.embedder
         tokens = "context" if isinstance(self._embedder, Tokenwise) else "words"
-        self.protocol = str(Spec(GREEDY_MATCH).having(embedder=parse(named.spec), tokens=tokens))
+        self.scorer = str(Spec(GREEDY_MATCH).having(embedder=parse(named.spec), tokens=tokens))
         self._words: dict[str, Vectors] = {}
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
@@ -46,9 +46,9 @@ class GreedyMatch:
         return Score(
             question_id=attempt.question_id,
             epoch=attempt.epoch,
-            protocol=self.protocol,
+            scorer=self.scorer,
             value=None if missing else greedy_f1(self._vectors(attempt.text), self._vectors(gold.answer)),
-            reading=read.reading,
+            answer_status=read.answer_status,
             reason="the question has no reference answer" if not gold.answer.strip() else read.reason,
         )
 

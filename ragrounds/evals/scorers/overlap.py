@@ -1,4 +1,4 @@
-"""Long answers against a reference text: protocol ``rouge-l``. A secondary figure: it measures wording, not truth.
+"""Long answers against a reference text: scorer ``rouge-l``. A secondary figure: it measures wording, not truth.
 
 ROUGE-L (Lin 2004) is the F1 of the longest common subsequence of words; in scripts without spaces every character is
 a word.
@@ -21,7 +21,7 @@ _LONGEST = 4_000
 class Overlap(Struct, frozen=True):
     """Scores a long answer by its overlap with the reference; no value where there is no reference."""
 
-    protocol: str = "rouge-l"
+    scorer: str = "rouge-l"
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """0.0 to 1.0; an attempt without text overlaps with nothing."""
@@ -30,9 +30,9 @@ class Overlap(Struct, frozen=True):
         return Score(
             question_id=attempt.question_id,
             epoch=attempt.epoch,
-            protocol=self.protocol,
+            scorer=self.scorer,
             value=None if missing else rouge_l(attempt.text, gold.answer),
-            reading=read.reading,
+            answer_status=read.answer_status,
             reason="the question has no reference answer" if not gold.answer.strip() else read.reason,
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ragrounds.records import Reading
+from ragrounds.records import AnswerStatus
 
 _LONGEST_ERROR = 1_000
 """Characters; a longer text is prose that mentions an error, not an error."""
@@ -21,7 +21,7 @@ _LONGEST_ANSWER = 300
 class Read(NamedTuple):
     """What was made of a text. `prediction` is empty unless the reading is ``answered``."""
 
-    reading: Reading
+    answer_status: AnswerStatus
     prediction: str = ""
     reason: str = ""
 
@@ -77,7 +77,7 @@ def failure(text: str) -> Read | None:
     if _FILTERED.search(text):
         return Read("refused", reason="the provider's content filter")
     if _KEY_ERROR.match(text.strip()) or _ERROR.search(text):
-        return Read("none", reason="an error was recorded in place of a reply")
+        return Read("empty", reason="an error was recorded in place of a reply")
     return None
 
 
@@ -85,7 +85,7 @@ def without_answer(text: str, candidate: str) -> Read:
     """What a text is from which no answer was read; `candidate` is the part that states the answer, which is the
     whole text where none does."""
     if not text.strip():
-        return Read("none", reason="empty reply")
+        return Read("empty", reason="empty reply")
     failed = failure(text) if candidate.strip() == text.strip() else None
     if failed:
         return failed
@@ -100,7 +100,7 @@ def without_answer(text: str, candidate: str) -> Read:
         return Read("refused", reason="the model declined")
     if abstains(said):
         return Read("abstained", reason="no option was chosen")
-    return Read("unparsable", reason="no option can be read from the answer")
+    return Read("unreadable", reason="no option can be read from the answer")
 
 
 def abstains(answer: str) -> bool:

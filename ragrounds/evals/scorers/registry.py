@@ -1,4 +1,4 @@
-"""Protocols by name, and those that fit a question."""
+"""Scorers by name, and those that fit a question."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from ragrounds.evals.scorers.triplets import TRIPLETS
 from ragrounds.records import Question
 
 _ALL: tuple[Scorer, ...] = (MIRAGE, MIRAGE_PMC_LLAMA, STRICT, ROBUST, FACTS, ROUGE_L, TRIPLETS)
-SCORERS: Mapping[str, Scorer] = MappingProxyType({made.protocol: made for made in _ALL})
+SCORERS: Mapping[str, Scorer] = MappingProxyType({made.scorer: made for made in _ALL})
 GREEDY_MATCH = "greedy-match"
-"""The beginning of every protocol of :mod:`.matching`, which is opened with an embedder and so is not in the list."""
+"""The beginning of every scorer of :mod:`.matching`, which is opened with an embedder and so is not in the list."""
 
 _NEVER_PUBLISHED = ("link", "cmedteb")
 """Families whose multiple-choice form is this project's own."""
 
 
-def scorer(protocol: str) -> Scorer:
-    """The scorer of a protocol.
+def find_scorer(scorer: str) -> Scorer:
+    """The scorer of a scorer.
 
     Raises:
-        UserError: no such protocol; names the nearest.
+        UserError: no such scorer; names the nearest.
     """
     try:
-        return SCORERS[protocol]
+        return SCORERS[scorer]
     except KeyError:
-        raise unknown("protocol", protocol, SCORERS, "ragrounds score --help") from None
+        raise unknown("scorer", scorer, SCORERS, "ragrounds score --help") from None
 
 
 def scorers_for(question: Question) -> tuple[Scorer, ...]:
-    """The protocols that score this question wherever nothing else is asked for, the published one first."""
+    """The scorers that score this question wherever nothing else is asked for, the published one first."""
     if question.kind == "choice":
         # The published patterns know letters only; options with numbers are for the robust reader.
         if not all(len(label) == 1 and label.isalpha() for label in question.options):
@@ -51,7 +51,7 @@ def scorers_for(question: Question) -> tuple[Scorer, ...]:
 
 
 def suits(made: Scorer, question: Question) -> bool:
-    """Whether a protocol can be asked for on this question: protocols for choices, extraction and long answers do not
+    """Whether a scorer can be asked for on this question: scorers for choices, extraction and long answers do not
     mix."""
     kind = (
         "choice" if made in (MIRAGE, MIRAGE_PMC_LLAMA, STRICT, ROBUST) else "extraction" if made is TRIPLETS else "long"

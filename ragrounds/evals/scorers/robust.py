@@ -1,4 +1,4 @@
-"""Reading an answer letter as a careful person would: protocol ``robust``.
+"""Reading an answer letter as a careful person would: scorer ``robust``.
 
 The stated answer is looked for first (a JSON field, a box, "the answer is …"), the last statement wins; then a label is
 read from it, or the option whose text it is. Where it names several options, or none, nothing is guessed.
@@ -44,7 +44,7 @@ def read(text: str, question: Question) -> Read:
     """Read the label of one option, or tell why none can be read."""
     plain = unicodedata.normalize("NFKC", _THOUGHT_ENDS.split(text)[-1]).strip()
     if not plain:
-        return Read("unparsable", reason="reasoning without an answer") if text.strip() else Read("none")
+        return Read("unreadable", reason="reasoning without an answer") if text.strip() else Read("empty")
     explicit = _explicit(plain)
     failed = None if explicit else failure(plain)
     if failed:
@@ -61,7 +61,7 @@ def read(text: str, question: Question) -> Read:
     candidate = stated[0] if stated else plain
     several = _mentions(candidate, tuple(question.options)) if len(candidate) <= _LAST else set()
     if len(several) > 1 and not abstains(candidate):
-        return Read("unparsable", reason=f"names several options: {', '.join(sorted(several))}")
+        return Read("unreadable", reason=f"names several options: {', '.join(sorted(several))}")
     return without_answer(plain, candidate)
 
 

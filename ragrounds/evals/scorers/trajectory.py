@@ -57,7 +57,7 @@ class Trajectory(Struct, frozen=True):
     """By question id, or ``*``."""
     query: Callable[[Call], str | None] = lambda call: None
     """What a search call asked for: it stands in the journal, not in the attempt. ``None``: not known."""
-    protocol: str = "trajectory"
+    scorer: str = "trajectory"
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """The reason names the first part that differs, with what was seen."""
@@ -72,9 +72,9 @@ class Trajectory(Struct, frozen=True):
         return Score(
             question_id=attempt.question_id,
             epoch=attempt.epoch,
-            protocol=self.protocol,
+            scorer=self.scorer,
             value=value,
-            reading="answered" if attempt.text.strip() else "none",
+            answer_status="answered" if attempt.text.strip() else "empty",
             prediction=" → ".join(path(attempt.events)),
             reason=reason,
         )

@@ -1,4 +1,4 @@
-"""Extraction: protocol ``triplets``, strict instance-level micro-F1 as in MRAG (Section 3), and partial credit.
+"""Extraction: scorer ``triplets``, strict instance-level micro-F1 as in MRAG (Section 3), and partial credit.
 
 A predicted triplet is right only where all three parts are. Each answer's triplets are a set: repeats count once.
 Letters' case and spacing are no difference; where relations have no direction, neither is the order of the entities.
@@ -76,7 +76,7 @@ class Counts(Struct, frozen=True):
 class Triplets(Struct, frozen=True):
     """Scores an answer that should be a JSON list of triplets."""
 
-    protocol: str = "triplets"
+    scorer: str = "triplets"
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """The value is this answer's F1; the prediction is ``TP/FP/FN``, which :func:`counts` reads."""
@@ -93,9 +93,9 @@ class Triplets(Struct, frozen=True):
         return Score(
             question_id=attempt.question_id,
             epoch=attempt.epoch,
-            protocol=self.protocol,
+            scorer=self.scorer,
             value=None if attempt.status == "not_run" else value,
-            reading=read.reading,
+            answer_status=read.answer_status,
             prediction=f"{made.true_positive}/{made.false_positive}/{made.false_negative}",
             reason=read.reason,
         )
@@ -162,7 +162,7 @@ def partial(found: Sequence[Triplet], wanted: Sequence[Triplet], *, symmetric: b
 
 
 def counts(score: Score) -> Counts:
-    """The counts behind a score of this protocol."""
+    """The counts behind a score of this scorer."""
     return Counts(*(int(number) for number in score.prediction.split("/")))
 
 

@@ -10,7 +10,7 @@ from ragrounds.evals.stats.agreement import (
 )
 from ragrounds.evals.stats.bootstrap import macro_error, paired_difference, ratio_of_sums, stratified_mean
 from ragrounds.evals.stats.intervals import Estimate, binomial_error, bounds, proportion, wilson
-from ragrounds.evals.stats.paired import McNemar, detectable_difference, holm, mcnemar
+from ragrounds.evals.stats.paired import McNemar, holm, mcnemar, minimum_detectable_effect
 
 __all__ = [
     "Agreement",
@@ -20,13 +20,13 @@ __all__ = [
     "bounds",
     "cohen_kappa",
     "compare_with_human",
-    "detectable_difference",
     "fleiss_kappa",
     "holm",
     "krippendorff_alpha",
     "macro_error",
     "majority",
     "mcnemar",
+    "minimum_detectable_effect",
     "paired_difference",
     "proportion",
     "ratio_of_sums",

@@ -69,7 +69,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def detectable_difference(n: int, differing: float, *, alpha: float = 0.05, power: float = 0.8) -> float:
+def minimum_detectable_effect(n: int, differing: float, *, alpha: float = 0.05, power: float = 0.8) -> float:
     """The smallest true difference in accuracy that `n` paired questions show with this power.
 
     Args:

@@ -17,7 +17,7 @@ from ragrounds.evals.store.database import shown
 from ragrounds.evals.store.marking import Marks, stream
 from ragrounds.evals.store.outlines import Item
 from ragrounds.evals.store.packing import checked, hash_of
-from ragrounds.records import Reading, Run, Status
+from ragrounds.records import AnswerStatus, Run, Status
 
 ARENA_TABLES: tuple[sa.Table, ...] = (schema.judgements, schema.votes)
 """Tables whose rows belong to an arena and move with it."""
@@ -148,9 +148,9 @@ class Strange:
             self._marks.of_attempt(row)
         self._at = f"scores of {run.id}"
         for row in self._rows(schema.scores, own(schema.scores, "run", number)):
-            _check_shown(row.protocol)
-            if row.reading not in get_args(Reading):
-                raise ValueError(f"a score has the reading {row.reading!r}")
+            _check_shown(row.scorer)
+            if row.answer_status not in get_args(AnswerStatus):
+                raise ValueError(f"a score has the reading {row.answer_status!r}")
         self._at = f"judges' calls of {run.id}"
         for row in self._rows(schema.gradings, own(schema.gradings, "run", number)):
             self._marks.mark(self._marks.calls, [row.key])

@@ -13,10 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy.schema import CreateColumn
+
+from ragrounds.evals.store.packing import compress, decompress
 
 _LOCK = 0x7261_6772
 """PostgreSQL's advisory lock of those who make or change the tables."""
@@ -154,4 +158,86 @@ def _to_5(connection: sa.Connection) -> None:
     add_column(connection, "gradings", sa.Column("body", sa.LargeBinary))
 
 
-MIGRATIONS: tuple[Migration, ...] = (Migration(2, _to_2), Migration(3, _to_3), Migration(4, _to_4), Migration(5, _to_5))
+_RENAMED_COLUMNS = (
+    ("attempts", "spent", "cost_paid"),
+    ("attempts", "cold", "cost_uncached"),
+    ("judgements", "spent", "cost_paid"),
+    ("judgements", "cold", "cost_uncached"),
+    ("scores", "protocol", "scorer"),
+    ("scores", "reading", "answer_status"),
+)
+_RENAMED_VALUES = (
+    ("attempts", "status", "refused", "blocked"),
+    ("scores", "answer_status", "unparsable", "unreadable"),
+    ("scores", "answer_status", "none", "empty"),
+)
+_BATCH = 500
+"""Rows whose bodies are rewritten together."""
+
+
+def _to_6(connection: sa.Connection) -> None:
+    """The field's words: cost paid and uncached, scorer, answer status, blocked; in tables and inside bodies."""
+    for table, old, new in _RENAMED_COLUMNS:
+        connection.execute(sa.text(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}"))
+    for table, column, old, new in _RENAMED_VALUES:
+        update = sa.text(f"UPDATE {table} SET {column} = :new WHERE {column} = :old")  # noqa: S608
+        connection.execute(update, {"old": old, "new": new})
+    _rewrite(connection, "attempts", ("run", "question_id", "epoch"), _events_in_new_words)
+    _rewrite(connection, "gradings", ("run", "key"), _call_in_new_words)
+    _rewrite(
+        connection, "judgements", ("arena", "judge", "question_id", "first", "second", "part"), _calls_in_new_words
+    )
+    _rewrite(connection, "stoppings", ("run", "claim", "seed"), _stopping_in_new_words)
+
+
+def _rewrite(
+    connection: sa.Connection, table: str, key: tuple[str, ...], change: Callable[[dict[str, Any]], bool]
+) -> None:
+    """Rewrite the bodies of a table that `change` says it has changed, a batch at a time in the order of its key."""
+    columns = [sa.column(name) for name in key]
+    body, source = sa.column("body"), sa.table(table, *columns, sa.column("body"))
+    ordered = sa.select(*columns, body).select_from(source).where(body.is_not(None)).order_by(*columns).limit(_BATCH)
+    last: tuple[Any, ...] | None = None
+    while True:
+        beyond = ordered if last is None else ordered.where(sa.tuple_(*columns) > last)
+        rows = connection.execute(beyond).all()
+        if not rows:
+            return
+        for row in rows:
+            plain = msgspec.msgpack.decode(decompress(row.body))
+            if change(plain):
+                same = sa.and_(*(column == value for column, value in zip(columns, row, strict=False)))
+                data = compress(msgspec.msgpack.encode(plain))
+                connection.execute(sa.update(source).where(same).values(body=data))
+        last = tuple(rows[-1])[: len(key)]
+
+
+def _call_in_new_words(call: dict[str, Any]) -> bool:
+    if "cold" not in call:
+        return False
+    call["cost_uncached"] = call.pop("cold")
+    return True
+
+
+def _events_in_new_words(body: dict[str, Any]) -> bool:
+    return sum(_call_in_new_words(event["call"]) for event in body["events"] if event["type"] == "called") > 0
+
+
+def _calls_in_new_words(detail: Any) -> bool:
+    return sum(_call_in_new_words(call) for call in detail["calls"]) > 0
+
+
+def _stopping_in_new_words(stopping: dict[str, Any]) -> bool:
+    if "protocol" not in stopping:
+        return False
+    stopping["scorer"] = stopping.pop("protocol")
+    return True
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(2, _to_2),
+    Migration(3, _to_3),
+    Migration(4, _to_4),
+    Migration(5, _to_5),
+    Migration(6, _to_6),
+)

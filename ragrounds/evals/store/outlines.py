@@ -13,7 +13,7 @@ SORTS: tuple[SortBy, ...] = ("asked", "cost", "calls", "time", "tokens", "score"
 
 
 MARKS = ("right", "wrong", "unscored")
-OUTCOMES = ("answered", "abstained", "refused", "unparsable", "failed", "capped", "not_run")
+OUTCOMES = ("answered", "abstained", "refused", "unreadable", "blocked", "failed", "capped", "paused", "not_run")
 """As :data:`ragrounds.evals.engine.tally.OUTCOMES`, which stands above the store."""
 
 
@@ -27,13 +27,13 @@ class Outline(Struct, frozen=True, kw_only=True):
     gold: Gold
     epoch: int
     outcome: str
-    """One of :data:`ragrounds.evals.engine.tally.OUTCOMES`, by the protocol of `protocol`."""
-    protocol: str
+    """One of :data:`ragrounds.evals.engine.tally.OUTCOMES`, by the scorer of `scorer`."""
+    scorer: str
     """What `value` is by; empty: not scored."""
     value: float | None
     prediction: str
-    cold: float | None
-    spent: float | None
+    cost_uncached: float | None
+    cost_paid: float | None
     tokens: int | None
     calls: int | None
     seconds: float | None
@@ -47,7 +47,7 @@ class Outline(Struct, frozen=True, kw_only=True):
     @property
     def troubled(self) -> bool:
         """The attempt did not end as it should."""
-        return self.outcome in ("failed", "capped", "refused")
+        return self.outcome in ("failed", "capped", "blocked", "paused")
 
 
 class Filter(Struct, frozen=True):

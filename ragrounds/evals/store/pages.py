@@ -26,7 +26,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.records import Run, Score
 
 PREFERRED = ("strict", "facts", "mirage", "robust")
-"""Protocols whose score stands in the list, the first that an attempt has."""
+"""Scorers whose score stands in the list, the first that an attempt has."""
 _CHUNK = 400
 _Q, _A, _S = schema.questions, schema.attempts, schema.scores
 
@@ -34,10 +34,10 @@ _Q, _A, _S = schema.questions, schema.attempts, schema.scores
 class Pages:
     """The rows of some runs of one store."""
 
-    def __init__(self, store: Store, runs: Sequence[Run], protocols: Sequence[str] = PREFERRED) -> None:
+    def __init__(self, store: Store, runs: Sequence[Run], scorers: Sequence[str] = PREFERRED) -> None:
         self.store = store
         self.runs = tuple(runs)
-        self.protocols = tuple(protocols)
+        self.scorers = tuple(scorers)
         self._numbers = [store.number(run) for run in runs]
         sizes = [run.count * run.epochs for run in runs]
         self._starts = [0, *itertools.accumulate(sizes)]
@@ -115,19 +115,19 @@ class Pages:
 
     def differing(self, first: int, second: int) -> Iterator[tuple[str, int, int, float, float]]:
         """Attempts at the same question where two runs (by their place in `runs`) have different scores under the
-        same protocol: question id, epoch, the first run's row, and both values. In the first run's order."""
+        same scorer: question id, epoch, the first run's row, and both values. In the first run's order."""
         epochs, start = self.runs[first].epochs, self._starts[first]
         with self.connect() as connection:
             # Read one after the other: the database has no index to join two runs' views by.
             view = self._view(second)
             known = {
-                (row.question_id, row.epoch, row.protocol): row.value
+                (row.question_id, row.epoch, row.scorer): row.value
                 for row in connection.execute(sa.select(*(view.c[name] for name in _PAIRED)))
             }
             view = self._view(first)
             statement = sa.select(view.c.position, *(view.c[name] for name in _PAIRED))
             for row in connection.execute(statement.order_by(view.c.position, view.c.epoch)):
-                against = known.get((row.question_id, row.epoch, row.protocol))
+                against = known.get((row.question_id, row.epoch, row.scorer))
                 if row.value is not None and against is not None and row.value != against:
                     yield row.question_id, row.epoch, start + row.position * epochs + row.epoch, row.value, against
 
@@ -142,20 +142,20 @@ class Pages:
         return int(self._starts[run] + position * chosen.epochs + epoch)
 
     def scores(self, outline: Outline) -> tuple[Score, ...]:
-        """All scores of an attempt, under every protocol."""
+        """All scores of an attempt, under every scorer."""
         number = self._numbers[self.runs.index(outline.run)]
         found: list[Score] = []
         with self.connect() as connection:
-            # One step of the index a protocol: naming no protocol would pass over all scores of the run.
+            # One step of the index a scorer: naming no scorer would pass over all scores of the run.
             last = ""
             while True:
-                after = sa.select(sa.func.min(_S.c.protocol)).where(_S.c.run == number, _S.c.protocol > last)
+                after = sa.select(sa.func.min(_S.c.scorer)).where(_S.c.run == number, _S.c.scorer > last)
                 last = connection.execute(after).scalar() or ""
                 if not last:
                     return tuple(found)
                 statement = sa.select(_S).where(
                     _S.c.run == number,
-                    _S.c.protocol == last,
+                    _S.c.scorer == last,
                     _S.c.question_id == outline.question.id,
                     _S.c.epoch == outline.epoch,
                 )
@@ -174,33 +174,33 @@ class Pages:
         attempt = sa.and_(_A.c.run == key, _A.c.question_id == _Q.c.question_id, _A.c.epoch == epochs.c.epoch)
         joined: sa.FromClause = sa.join(_Q, epochs, sa.true()).outerjoin(_A, attempt)
         scores = []
-        for protocol in self.protocols:
+        for scorer in self.scorers:
             score = _S.alias()
             scores.append(score)
             joined = joined.outerjoin(
                 score,
                 sa.and_(
                     score.c.run == key,
-                    score.c.protocol == protocol,
+                    score.c.scorer == scorer,
                     score.c.question_id == _Q.c.question_id,
                     score.c.epoch == epochs.c.epoch,
                 ),
             )
 
         def chosen(name: str) -> sa.ColumnElement[Any]:
-            # The first protocol that has scored the attempt, even where its value is missing.
-            cases = [(score.c.protocol.is_not(None), score.c[name]) for score in scores]
+            # The first scorer that has scored the attempt, even where its value is missing.
+            cases = [(score.c.scorer.is_not(None), score.c[name]) for score in scores]
             return sa.case(*cases, else_=sa.null()) if cases else sa.null()
 
-        reading = chosen("reading")
+        answer_status = chosen("answer_status")
         outcome = sa.case(
             (_A.c.status.is_(None), "not_run"),
             (_A.c.status != "completed", _A.c.status),
-            (reading == "none", "failed"),
+            (answer_status == "empty", "failed"),
             # Completed and never scored: what it is worth is not known, that it was answered is.
-            else_=sa.func.coalesce(reading, "answered"),
+            else_=sa.func.coalesce(answer_status, "answered"),
         )
-        columns = [_A.c.cold, _A.c.spent, _A.c.calls, _A.c.seconds, _A.c.at]
+        columns = [_A.c.cost_uncached, _A.c.cost_paid, _A.c.calls, _A.c.seconds, _A.c.at]
         return (
             sa.select(
                 _Q.c.position,
@@ -210,7 +210,7 @@ class Pages:
                 *columns,
                 (_A.c.input + _A.c.output).label("tokens"),
                 outcome.label("outcome"),
-                *(chosen(name).label(name) for name in ("protocol", "value", "prediction")),
+                *(chosen(name).label(name) for name in ("scorer", "value", "prediction")),
             )
             .select_from(joined)
             .where(_Q.c.set == run.questions)
@@ -227,11 +227,11 @@ class Pages:
             gold=item.gold,
             epoch=row.epoch,
             outcome=row.outcome,
-            protocol=row.protocol or "",
+            scorer=row.scorer or "",
             value=row.value,
             prediction=row.prediction or "",
-            cold=row.cold,
-            spent=row.spent,
+            cost_uncached=row.cost_uncached,
+            cost_paid=row.cost_paid,
             tokens=row.tokens,
             calls=row.calls,
             seconds=row.seconds if row.seconds or row.at else None,  # imported: never measured
@@ -239,9 +239,9 @@ class Pages:
         )
 
 
-_PAIRED = ("question_id", "epoch", "protocol", "value")
+_PAIRED = ("question_id", "epoch", "scorer", "value")
 _COLUMNS = {
-    "cost": "cold",
+    "cost": "cost_uncached",
     "calls": "calls",
     "time": "seconds",
     "tokens": "tokens",

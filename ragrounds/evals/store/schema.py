@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-VERSION = 5
+VERSION = 6
 """Raised with every change of a table; an older store is migrated when it is opened, a newer one is refused."""
 
 metadata = sa.MetaData()
@@ -78,8 +78,8 @@ attempts = sa.Table(
     sa.Column("output", sa.Integer),
     sa.Column("cached", sa.Integer),
     sa.Column("reasoning", sa.Integer),
-    sa.Column("spent", sa.Float),
-    sa.Column("cold", sa.Float),
+    sa.Column("cost_paid", sa.Float),
+    sa.Column("cost_uncached", sa.Float),
     sa.Column("seconds", sa.Float, nullable=False),
     sa.Column("at", sa.Float, nullable=False),
     sa.Column("calls", sa.Integer, nullable=False),
@@ -91,11 +91,11 @@ scores = sa.Table(
     "scores",
     metadata,
     sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
-    sa.Column("protocol", sa.Text, primary_key=True),
+    sa.Column("scorer", sa.Text, primary_key=True),
     sa.Column("question_id", sa.Text, primary_key=True),
     sa.Column("epoch", sa.Integer, primary_key=True),
     sa.Column("value", sa.Float),
-    sa.Column("reading", sa.Text, nullable=False),
+    sa.Column("answer_status", sa.Text, nullable=False),
     sa.Column("prediction", sa.Text, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
     sqlite_with_rowid=False,
@@ -161,8 +161,8 @@ judgements = sa.Table(
     sa.Column("calls", sa.Integer, nullable=False),
     sa.Column("input", sa.Integer),
     sa.Column("output", sa.Integer),
-    sa.Column("spent", sa.Float),
-    sa.Column("cold", sa.Float),
+    sa.Column("cost_paid", sa.Float),
+    sa.Column("cost_uncached", sa.Float),
     sa.Column("body", sa.LargeBinary, nullable=False, comment="reasons and calls"),
     sqlite_with_rowid=False,
 )

@@ -191,24 +191,24 @@ class Store:
     # Scores
 
     def add_scores(self, run: Run, scores: Iterable[Score], calls: Iterable[Call] = ()) -> None:
-        """Write scores; one of the same protocol, question and epoch is replaced. `calls`: the judges' calls that they
+        """Write scores; one of the same scorer, question and epoch is replaced. `calls`: the judges' calls that they
         rest on, so that the ledger counts them, `gc` keeps them and an export takes them along."""
         number = self._number(run)
         self._write([*score_rows(scores, number), *grading_rows(calls, number)])
 
-    def scores(self, run: Run, protocol: str | None = None) -> list[Score]:
-        """Scores of a run, of one protocol or of all."""
+    def scores(self, run: Run, scorer: str | None = None) -> list[Score]:
+        """Scores of a run, of one scorer or of all."""
         table = schema.scores
         statement = sa.select(table).where(table.c.run == self._number(run))
-        if protocol is not None:
-            statement = statement.where(table.c.protocol == protocol)
+        if scorer is not None:
+            statement = statement.where(table.c.scorer == scorer)
         return [
             Score(
                 question_id=row.question_id,
                 epoch=row.epoch,
-                protocol=row.protocol,
+                scorer=row.scorer,
                 value=row.value,
-                reading=row.reading,
+                answer_status=row.answer_status,
                 prediction=row.prediction,
                 reason=row.reason,
             )

@@ -16,7 +16,7 @@ Cell = str | float | int | Figure | None
 
 
 def analysis_parts(
-    store: Store, runs: Sequence[Run], names: Sequence[str], protocol: str, seed: int
+    store: Store, runs: Sequence[Run], names: Sequence[str], scorer: str, seed: int
 ) -> Iterator[Sheet | str]:
     """Each analysis as a sheet, with its note.
 
@@ -24,11 +24,11 @@ def analysis_parts(
         UserError: an unknown analysis, or runs that lack what it needs.
     """
     for name in names:
-        table = analyse(name, store, runs, Choices(protocol=protocol, seed=seed)).table
+        table = analyse(name, store, runs, Choices(scorer=scorer, seed=seed)).table
         numeric = [all(not isinstance(row[place], str) for row in table.rows) for place, _ in enumerate(table.columns)]
         yield Sheet(
             key="analysis",
-            protocol=protocol,
+            scorer=scorer,
             title=table.title,
             columns=tuple(Column(safe(name), right) for name, right in zip(table.columns, numeric, strict=True)),
             rows=tuple(tuple(cell(one) for one in row) for row in table.rows),

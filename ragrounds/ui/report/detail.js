@@ -32,7 +32,7 @@ async function showAttempt(attempt) {
   }
   const used = one.usage ? `${tokens(one.usage[0])} tokens in, ${tokens(one.usage[1])} out` : "tokens unknown";
   pane.append(el("p", `${one.status}${one.reason === "" ? "" : `: ${text(one.reason)}`} · ${one.made} calls · ${used} · `
-    + `spent ${dollars(one.spent)}, from cold ${dollars(one.cold)} · ${seconds(one.seconds)}`, "dim"));
+    + `paid ${dollars(one.cost_paid)}, uncached ${dollars(one.cost_uncached)} · ${seconds(one.seconds)}`, "dim"));
   pane.append(scoreTable(one.scores, text), el("h4", "answer"), el("pre", text(one.text) || "(no text)"));
   pane.append(el("h4", "steps"));
   one.steps.forEach((step, place) => pane.append(drawStep(step, place, one, data, text)));

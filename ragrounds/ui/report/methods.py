@@ -10,7 +10,7 @@ from ragrounds.records import Run
 from ragrounds.ui.frontier_sheet import UNITS
 
 _SCORED = {
-    "mirage": "the published protocol of MIRAGE (an answer that cannot be read counts as option A)",
+    "mirage": "the published scorer of MIRAGE (an answer that cannot be read counts as option A)",
     "strict": "MIRAGE's published patterns without their default (an answer that cannot be read is wrong)",
     "robust": "a lenient reader of option letters and texts",
     "facts": "the share of required facts that the answer holds",
@@ -23,9 +23,9 @@ _SCORED = {
 }
 
 
-def methods(comparison: Comparison, runs: Sequence[Run], protocols: Sequence[str]) -> list[str]:
+def methods(comparison: Comparison, runs: Sequence[Run], scorers: Sequence[str]) -> list[str]:
     """Paragraphs of plain text. They say only what the runs' records say; what is unknown is said to be."""
-    return [part for part in (_data(comparison, runs), *_agents(runs), _scores(comparison, protocols)) if part]
+    return [part for part in (_data(comparison, runs), *_agents(runs), _scores(comparison, scorers)) if part]
 
 
 def _data(comparison: Comparison, runs: Sequence[Run]) -> str:
@@ -79,14 +79,14 @@ def _prompts(digests: Any) -> str:
     return "prompts " + ", ".join(f"{name} ({str(digest)[:8]})" for name, digest in digests.items())
 
 
-def _scores(comparison: Comparison, protocols: Sequence[str]) -> str:
-    tables = [table for table in comparison.tables if table.protocol in protocols]
+def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
+    tables = [table for table in comparison.tables if table.scorer in scorers]
     if not tables:
         return "No score has been recorded."
-    scored = "; ".join(f"{name}: {_SCORED.get(name.partition('[')[0]) or _ragas(name)}" for name in protocols)
+    scored = "; ".join(f"{name}: {_SCORED.get(name.partition('[')[0]) or _ragas(name)}" for name in scorers)
     pairs = max(len(table.pairs) for table in tables)
     several = len(tables[0].lines[0].datasets) > 1
-    text = f"Answers were scored by {_count(len(tables), 'protocol')}, each reported by itself ({scored}). "
+    text = f"Answers were scored by {_count(len(tables), 'scorer')}, each reported by itself ({scored}). "
     text += "Attempts that failed, were capped or were not made count as not correct. "
     if any(line.overall.missing for table in tables for line in table.lines):
         text += "Scores that are missing (a judge that failed, or nothing to judge) are in no mean. "

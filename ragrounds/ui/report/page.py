@@ -36,7 +36,7 @@ def report(
     comparison: Comparison,
     *,
     title: str = "",
-    protocols: Sequence[str] = (),
+    scorers: Sequence[str] = (),
     attempts: bool = True,
     analyses: Sequence[str] = (),
     human: HumanLabels | None = None,
@@ -50,7 +50,7 @@ def report(
         runs: those of the comparison, in its order.
         comparison: their figures.
         title: of the page.
-        protocols: those to show, by default as in the terminal.
+        scorers: those to show, by default as in the terminal.
         attempts: also every attempt with its steps.
         analyses: names of analyses to make and show.
         human: people's labels of judged answers, to set the judges against.
@@ -58,17 +58,17 @@ def report(
         told: called with the number of attempts written so far.
     """
     hide = Hider()
-    shown = [table.protocol for table, _ in distinct_tables(comparison, protocols)]
+    shown = [table.scorer for table, _ in distinct_tables(comparison, scorers)]
     style = _asset("report.css") + picture_style()
     script = "(()=>{'use strict';\n" + "\n".join(_asset(name) for name in _SCRIPTS) + "\nstart();})();"
     parts = {
-        "Summary": sections.summary(comparison, protocols),
-        "Cost and accuracy": sections.frontier_section(comparison, protocols),
-        "Tables": sections.tables(comparison, protocols),
-        "Analyses": sections.mixed(analysis_parts(store, runs, analyses, _protocol(comparison, shown), seed)),
+        "Summary": sections.summary(comparison, scorers),
+        "Cost and accuracy": sections.frontier_section(comparison, scorers),
+        "Tables": sections.tables(comparison, scorers),
+        "Analyses": sections.mixed(analysis_parts(store, runs, analyses, _scorer(comparison, shown), seed)),
         "Judges": sections.mixed(verdict_parts(store, runs, human, seed)),
         "Arena": sections.mixed(arena_parts(store, runs)),
-        "Outcomes": sections.outcome_section(comparison, protocols),
+        "Outcomes": sections.outcome_section(comparison, scorers),
         "Methods": sections.methods_section(comparison, runs, shown, hide),
         "Fingerprints": sections.fingerprint_section(runs, hide),
     }
@@ -87,9 +87,9 @@ def report(
     yield "</body></html>\n"
 
 
-def _protocol(comparison: Comparison, shown: Sequence[str]) -> str:
+def _scorer(comparison: Comparison, shown: Sequence[str]) -> str:
     """What analyses go by: strict, where it is there and not hidden by another choice; else the first shown."""
-    present = [table.protocol for table in comparison.tables]
+    present = [table.scorer for table in comparison.tables]
     return "strict" if "strict" in present else next(iter(shown), "strict")
 
 

@@ -106,10 +106,10 @@ class Payload:
                 self._questions[question.id],
                 run,
                 attempt.epoch,
-                OUTCOMES.index(outcome(attempt.status, read.reading if read else "answered")),
+                OUTCOMES.index(outcome(attempt.status, read.answer_status if read else "answered")),
                 score.value if score else None,
                 score.prediction[:40].encode("utf-8", "replace").decode("utf-8") if score else "",
-                attempt.cold,
+                attempt.cost_uncached,
                 usage.input + usage.output if usage else None,
                 len(trace.steps),
                 round(attempt.seconds, 3) if trace.run.origin == "replayed" else None,
@@ -121,12 +121,12 @@ class Payload:
 
 
 def _main(scores: Sequence[Score]) -> tuple[Score | None, Score | None]:
-    """The score that the list shows, and the one whose reading it goes by: the published protocol hides what could not
-    be read. Where a protocol had nothing to score by, another's is shown."""
-    by_protocol = {one.protocol: one for one in scores if one.value is not None or not computed(one.protocol)}
-    scores = list(by_protocol.values()) or scores
-    shown = next((by_protocol[name] for name in SHOWN if name in by_protocol), next(iter(scores), None))
-    return shown, by_protocol.get("strict", shown)
+    """The score that the list shows, and the one whose reading it goes by: the published scorer hides what could not
+    be read. Where a scorer had nothing to score by, another's is shown."""
+    by_scorer = {one.scorer: one for one in scores if one.value is not None or not computed(one.scorer)}
+    scores = list(by_scorer.values()) or scores
+    shown = next((by_scorer[name] for name in SHOWN if name in by_scorer), next(iter(scores), None))
+    return shown, by_scorer.get("strict", shown)
 
 
 def _piece(attempts: list[Any], passages: Mapping[tuple[str, str], list[Any]], texts: _Texts) -> dict[str, Any]:
@@ -149,10 +149,10 @@ def _attempt(trace: Trace, texts: _Texts, passages: dict[tuple[str, str], list[A
         "text": texts(attempt.text),
         "made": attempt.calls,
         "usage": _usage(attempt.usage),
-        "spent": attempt.spent,
-        "cold": attempt.cold,
+        "cost_paid": attempt.cost_paid,
+        "cost_uncached": attempt.cost_uncached,
         "seconds": attempt.seconds if trace.run.origin == "replayed" else None,
-        "scores": [[s.protocol, s.value, s.reading, texts(s.prediction), texts(s.reason)] for s in trace.scores],
+        "scores": [[s.scorer, s.value, s.answer_status, texts(s.prediction), texts(s.reason)] for s in trace.scores],
         "steps": [_step(step, texts, passages) for step in trace.steps],
     }
 
@@ -193,7 +193,7 @@ def _call(traced: TracedCall, texts: _Texts, passages: dict[tuple[str, str], lis
         "seconds": call.seconds,
         "cached": call.cached,
         "usage": _usage(call.usage),
-        "cold": call.cold,
+        "cost_uncached": call.cost_uncached,
     }
     if call.error:
         made["error"] = texts(call.error)

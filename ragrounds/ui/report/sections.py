@@ -55,22 +55,22 @@ def mixed(parts: Iterable[Sheet | str]) -> str:
     return "".join(table(part) if isinstance(part, Sheet) else f"<p>{text(part)}</p>" for part in parts)
 
 
-def summary(comparison: Comparison, protocols: Sequence[str]) -> str:
+def summary(comparison: Comparison, scorers: Sequence[str]) -> str:
     """The runs in a line each, and what stands out."""
     numbers, agents = numbered(comparison), agent_names(comparison)
-    tables = distinct_tables(comparison, protocols)
+    tables = distinct_tables(comparison, scorers)
     lines = []
     for row in comparison.rows:
         figures = []
         for found, _ in tables:
             whole = next(line.overall for line in found.lines if line.run == row.run)
-            figures.append(f"{percent(whole.value)} % by {found.protocol} (95 %: {interval(whole)})")
-        costs = f"{dollars(row.cold)} from cold, {dollars(row.spent)} spent"
+            figures.append(f"{percent(whole.value)} % by {found.scorer} (95 %: {interval(whole)})")
+        costs = f"{dollars(row.cost_uncached)} uncached, {dollars(row.cost_paid)} paid"
         lines.append(
             f"<li><b>#{numbers[row.run]} {text(agents[row.run])}</b> {text('; '.join(figures) or 'no score yet')}; "
             f"{text(costs)}.</li>"
         )
-    told = "".join(f"<li>{text(line)}</li>" for line in _standing_out(comparison, protocols))
+    told = "".join(f"<li>{text(line)}</li>" for line in _standing_out(comparison, scorers))
     notes = "".join(f"<li>{text(note)}</li>" for note in comparison.notes)
     noted = f'<ul class="notes">{notes}</ul>' if notes else ""
     return (
@@ -81,42 +81,42 @@ def summary(comparison: Comparison, protocols: Sequence[str]) -> str:
     )
 
 
-def _standing_out(comparison: Comparison, protocols: Sequence[str]) -> list[str]:
+def _standing_out(comparison: Comparison, scorers: Sequence[str]) -> list[str]:
     """Differences whose interval leaves 0 out."""
     numbers = numbered(comparison)
     return [
-        f"Under {found.protocol}, #{numbers[pair.second]} differs from #{numbers[pair.first]} by "
+        f"Under {found.scorer}, #{numbers[pair.second]} differs from #{numbers[pair.first]} by "
         f"{points(pair.tests.difference)} points (95 %: {points(pair.tests.low, 1)} to {points(pair.tests.high, 1)})."
-        for found, _ in distinct_tables(comparison, protocols)
+        for found, _ in distinct_tables(comparison, scorers)
         for pair in found.pairs
         if pair.tests.low is not None and pair.tests.high is not None and (pair.tests.low > 0 or pair.tests.high < 0)
     ]
 
 
-def frontier_section(comparison: Comparison, protocols: Sequence[str]) -> str:
+def frontier_section(comparison: Comparison, scorers: Sequence[str]) -> str:
     """Pictures and tables of cost and accuracy; where no cost is known, that."""
     numbers, agents = numbered(comparison), agent_names(comparison)
     parts = []
-    for found, _ in distinct_tables(comparison, protocols):
+    for found, _ in distinct_tables(comparison, scorers):
         if found.frontier is None:
             continue
-        picture = frontier_svg(found.frontier, found.protocol, numbers, agent_names(comparison, 90), standalone=False)
+        picture = frontier_svg(found.frontier, found.scorer, numbers, agent_names(comparison, 90), standalone=False)
         parts.append(f"<figure>{picture}</figure>")
-        parts += [table(sheet) for sheet in frontier_sheets(found.frontier, found.protocol, numbers, agents)]
+        parts += [table(sheet) for sheet in frontier_sheets(found.frontier, found.scorer, numbers, agents)]
         if found.frontier.left_out:
             left = ", ".join(f"#{numbers[run]}" for run in found.frontier.left_out)
             parts.append(f"<p>Not placed, because their cost is not known: {left}.</p>")
     return "".join(parts) or "<p>No run has a known cost: there is no frontier to draw.</p>"
 
 
-def tables(comparison: Comparison, protocols: Sequence[str]) -> str:
+def tables(comparison: Comparison, scorers: Sequence[str]) -> str:
     """Every sheet that the terminal shows."""
-    return "".join(table(sheet) for sheet in sheets(comparison, protocols))
+    return "".join(table(sheet) for sheet in sheets(comparison, scorers))
 
 
-def outcome_section(comparison: Comparison, protocols: Sequence[str]) -> str:
+def outcome_section(comparison: Comparison, scorers: Sequence[str]) -> str:
     """A bar a run: how its attempts ended."""
-    counted = outcomes(comparison, protocols)
+    counted = outcomes(comparison, scorers)
     used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
     agents, rows, height = agent_names(comparison, 90), list[str](), 34
     for place, row in enumerate(comparison.rows):
@@ -143,9 +143,9 @@ def outcome_section(comparison: Comparison, protocols: Sequence[str]) -> str:
     )
 
 
-def methods_section(comparison: Comparison, runs: Sequence[Run], protocols: Sequence[str], hide: Hide) -> str:
+def methods_section(comparison: Comparison, runs: Sequence[Run], scorers: Sequence[str], hide: Hide) -> str:
     """Paragraphs that can be taken into a paper."""
-    return "".join(f"<p>{text(hide(part))}</p>" for part in methods(comparison, runs, protocols))
+    return "".join(f"<p>{text(hide(part))}</p>" for part in methods(comparison, runs, scorers))
 
 
 def fingerprint_section(runs: Sequence[Run], hide: Hide) -> str:

@@ -83,7 +83,7 @@ def _scored(store: Store, run: Run, kind: Kind) -> dict[str, str | None]:
     """The verdicts in the scores; an answer without a text was put to nobody."""
     return {
         item: verdict
-        for score in store.scores(run, kind.protocol)
+        for score in store.scores(run, kind.scorer)
         if score.epoch == 0
         for item, verdict in kind.verdicts(score).items()
         if verdict is not None or score.value is None

@@ -49,7 +49,7 @@ def _attempt(opened: Opened) -> Iterator[Piece]:
     used = attempt.usage
     yield Piece(
         (f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown")
-        + f" | spent {dollars(attempt.spent)}, from cold {dollars(attempt.cold)}"
+        + f" | paid {dollars(attempt.cost_paid)}, uncached {dollars(attempt.cost_uncached)}"
         + f" | {attempt.calls} {'call' if attempt.calls == 1 else 'calls'}"
         + f" | {duration(measured(attempt.seconds, attempt.at))}",
         "dim",
@@ -63,7 +63,7 @@ def _attempt(opened: Opened) -> Iterator[Piece]:
         if score.value is not None and 0 < score.value < 1:
             word, style = "partly", "dim"
         read = f"read as {score.prediction!r}, gold {gold.answer!r}" if question.options else ""
-        parts = [f"{score.protocol}: {word}", percent(score.value, 1), score.reading, read, score.reason]
+        parts = [f"{score.scorer}: {word}", percent(score.value, 1), score.answer_status, read, score.reason]
         yield Piece("  ".join(part for part in parts if part), style)
     yield Piece("\nanswer", "heading")
     yield Piece(attempt.text or "(no text)", markdown=True)
@@ -119,11 +119,11 @@ def _call(opened: Opened, call: Call) -> Iterator[Piece]:
     recorded = opened.recorded(call)
     yield Piece(f"{call.kind} call, role {call.role}, in {call.node or 'no node'}", "heading")
     yield Piece(call.actor)
-    facts = ["from the journal: nothing spent" if call.cached else duration(measured(call.seconds, call.at))]
+    facts = ["from the journal: nothing paid" if call.cached else duration(measured(call.seconds, call.at))]
     if call.kind == "model":
         used = call.usage
         facts.append(f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown")
-        facts.append(f"{dollars(call.cold)} from cold")
+        facts.append(f"{dollars(call.cost_uncached)} uncached")
         if used and (used.cached or used.reasoning):
             facts.append(f"{tokens(used.cached)} of the input cached, {tokens(used.reasoning)} of the output reasoning")
     yield Piece(" | ".join(facts), "dim")

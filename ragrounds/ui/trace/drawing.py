@@ -20,9 +20,17 @@ MEASURES = ("time", "tokens", "cost")
 
 _COMMON = 6
 """Characters that names must have in common to be left out."""
-_OPTIONAL = ((30, "calls", 5), (56, "time", 7), (64, "tokens", 6), (76, "cold", 8))
+_OPTIONAL = ((30, "calls", 5), (56, "time", 7), (64, "tokens", 6), (76, "cost_uncached", 8))
 """Columns of the list: from which width on, name, cells."""
-_TROUBLE = {"failed": "! ", "capped": "^ ", "refused": "x ", "abstained": "~ ", "unparsable": "? "}
+_TROUBLE = {
+    "failed": "! ",
+    "capped": "^ ",
+    "blocked": "x ",
+    "paused": "= ",
+    "refused": "x ",
+    "abstained": "~ ",
+    "unreadable": "? ",
+}
 
 
 def mark(outline: Outline) -> tuple[str, str]:
@@ -60,7 +68,7 @@ def attempt_cells(outline: Outline | None, width: int, agents: Mapping[str, str]
         "calls": f"{outline.calls}" if ran else "",
         "time": duration(outline.seconds) if ran else "",
         "tokens": tokens(outline.tokens) if ran else "",
-        "cold": money(outline.cold) if ran else "",
+        "cost_uncached": money(outline.cost_uncached) if ran else "",
     }
     shown, size, rest = _columns(width, agents)
     cells: Cells = [(f"{sign}{fit(score, 5, right=True)} ", style)]
@@ -104,7 +112,7 @@ def figure_heading(width: int) -> str:
     columns = [fit(" share", 9)] if width >= 56 else ["share"] if width >= 34 else []
     columns.append(fit("time", 8, right=True))
     columns += [fit("tokens", 7, right=True)] if width >= 30 else []
-    columns += [fit("cold", 8, right=True)] if width >= 44 else []
+    columns += [fit("cost_uncached", 8, right=True)] if width >= 44 else []
     figures = "".join(columns)
     return fit("  step", width - len(figures)) + figures
 

@@ -37,7 +37,7 @@ def tree_json(node: Node) -> dict[str, Any]:
 
 
 def tree_text(root: Node) -> str:
-    """A tree as text: names, a bar of the share of time, time, tokens, cost from cold."""
+    """A tree as text: names, a bar of the share of time, time, tokens, cost uncached."""
     rows: list[tuple[str, Figures]] = []
 
     def add(node: Node, depth: int) -> None:
@@ -110,18 +110,18 @@ def outline_json(outline: Outline) -> dict[str, Any]:
 
 def list_rows(outlines: list[Outline]) -> list[list[str]]:
     """Rows as cells, the names of the columns first."""
-    rows = [["", "score", "protocol", "outcome", "calls", "tokens", "cold", "time", "agent", "question"]]
+    rows = [["", "score", "scorer", "outcome", "calls", "tokens", "cost_uncached", "time", "agent", "question"]]
     for one in outlines:
         ran = one.outcome != "not_run"
         rows.append(
             [
                 mark(one)[0].strip(),
                 UNKNOWN if one.value is None else f"{one.value:g}",
-                one.protocol or UNKNOWN,
+                one.scorer or UNKNOWN,
                 one.outcome,
                 f"{one.calls}" if ran else "",
                 tokens(one.tokens) if ran else "",
-                dollars(one.cold) if ran else "",
+                dollars(one.cost_uncached) if ran else "",
                 duration(one.seconds) if ran else "",
                 safe(one.run.agent),
                 safe(one.question.id) + (f" #{one.epoch}" if one.run.epochs > 1 else ""),

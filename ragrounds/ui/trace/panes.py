@@ -94,14 +94,14 @@ class PanesScreen(Outside, Screen[None]):
         self.say_where()
 
     def say_where(self, doing: str = "") -> None:
-        """Where the cursor is, what is listed, by which protocol the score is; what is being done."""
+        """Where the cursor is, what is listed, by which scorer the score is; what is being done."""
         browsing, total = self.browsing, len(self.browsing)
         current = browsing.current
         place = f"{browsing.row + 1 if total else 0:,} of {total:,}"
         agent = safe(current.run.agent) if current else ""
-        protocol = f"score: {current.protocol}" if current and current.protocol else "not scored"
+        scorer = f"score: {current.scorer}" if current and current.scorer else "not scored"
         said = safe(browsing.said())
-        parts = [doing] if doing else [place, *([said] if said else []), protocol, agent]
+        parts = [doing] if doing else [place, *([said] if said else []), scorer, agent]
         self.query_one("#where", Static).update(Text(" " + "  |  ".join(parts), no_wrap=True, overflow="ellipsis"))
 
     def open(self) -> None:

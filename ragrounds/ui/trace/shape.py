@@ -20,7 +20,7 @@ _LONGEST_ROUND = 8
 
 
 class Figures(Struct, frozen=True):
-    """What a node took: seconds, tokens in and out, dollars from cold. ``None``: not known."""
+    """What a node took: seconds, tokens in and out, dollars uncached. ``None``: not known."""
 
     seconds: float | None = None
     tokens: int | None = 0
@@ -45,7 +45,9 @@ def shape(attempt: Attempt) -> Node:
     """The tree of an attempt."""
     children = _grouped([_step(step) for step in steps_of(attempt.events)], "")
     used = attempt.usage
-    figures = Figures(measured(attempt.seconds, attempt.at), used.input + used.output if used else None, attempt.cold)
+    figures = Figures(
+        measured(attempt.seconds, attempt.at), used.input + used.output if used else None, attempt.cost_uncached
+    )
     return Node(
         key="attempt",
         kind="attempt",
@@ -88,7 +90,7 @@ def _step(step: Step) -> Node:
 
 def _call(call: Call, step: int, number: int) -> Node:
     used = call.usage
-    tokens, cost = used.input + used.output if used else None, call.cold
+    tokens, cost = used.input + used.output if used else None, call.cost_uncached
     if call.error:
         # A call that failed is in no ledger.
         tokens, cost = 0, 0.0
