@@ -44,9 +44,9 @@ from ragrounds.records import (
     Usage,
 )
 from ragrounds.ui.trace.app import TraceApp
-from ragrounds.ui.trace.opened import Opened
-from ragrounds.ui.trace.pieces import Page
-from ragrounds.ui.trace.treestate import TreeState
+from ragrounds.ui.trace.layout import TextLayout
+from ragrounds.ui.trace.tree import LoadedAttempt
+from ragrounds.ui.trace.tree_view import TreeState
 
 BAR = 3.0
 """Opening the large store takes at most so many times as long as the small one."""
@@ -159,7 +159,7 @@ def measure(folder: Path, small: str, large: str, repeat: int) -> dict[str, obje
         long = Pages(store, [store.run("run-long")])
         kept: list[TreeState] = []
         one = {
-            "open": cost_paid(lambda: kept.append(TreeState(Opened(long, long.read([0])[0])))),
+            "open": cost_paid(lambda: kept.append(TreeState(LoadedAttempt(long, long.read([0])[0])))),
             "show_a_call": cost_paid(lambda: _show(kept[0], "step 7 call 0")),
             "fold_all_and_unfold": cost_paid(
                 lambda: (kept[0].fold_all(True), kept[0].fold_all(False), kept[0].branches())
@@ -178,13 +178,13 @@ def measure(folder: Path, small: str, large: str, repeat: int) -> dict[str, obje
 
 def _show(state: TreeState, key: str) -> None:
     state.cursor = key
-    Page(state.pieces(), 80)
+    TextLayout(state.pieces(), 80)
 
 
 def _all_at_once(state: TreeState) -> None:
-    from ragrounds.ui.trace.pieces import Piece
+    from ragrounds.ui.trace.layout import TextBlock
 
-    Page([Piece("lorem ipsum dolor sit amet " * (TEXT // 27))], 80)
+    TextLayout([TextBlock("lorem ipsum dolor sit amet " * (TEXT // 27))], 80)
 
 
 def main() -> int:

@@ -75,7 +75,7 @@ def _sizes(texts: list[str]) -> dict[str, float]:
 def _write(drawn: Picture, path: Path) -> None:
     from ragrounds.cli.common import say
     from ragrounds.errors import UserError
-    from ragrounds.ui.pictures_svg import svg
+    from ragrounds.ui.chart_svg import svg
 
     try:
         path.write_text(svg(drawn), encoding="utf-8")
@@ -87,20 +87,20 @@ def _write(drawn: Picture, path: Path) -> None:
 def _print(analysed: Analysed, drawn: Picture) -> None:
     from rich.text import Text
 
-    from ragrounds.ui.pictures_text import draw
-    from ragrounds.ui.sheets import Column, Sheet
-    from ragrounds.ui.tables import print_sheet, results_console
+    from ragrounds.ui.chart_text import draw
+    from ragrounds.ui.comparison_tables import Column, TextTable
+    from ragrounds.ui.tables import print_table, results_console
     from ragrounds.ui.text import safe
 
     console, table = results_console(), analysed.table
     words = [all(isinstance(row[place], str | None) for row in table.rows) for place in range(len(table.columns))]
-    sheet = Sheet(
+    sheet = TextTable(
         key="analysis",
         title=safe(table.title),
         columns=tuple(Column(safe(name), right=not word) for name, word in zip(table.columns, words, strict=True)),
         rows=_rows(table),
     )
-    print_sheet(sheet, console)
+    print_table(sheet, console)
     if table.note:
         console.print(Text(safe(table.note)), soft_wrap=True)
     console.print()
@@ -112,9 +112,8 @@ def _rows(table: Table) -> tuple[tuple[str, ...], ...]:
 
 
 def _cell(cell: str | float | int | Figure | None) -> str:
-    from ragrounds.ui.figures import UNKNOWN, percent
-    from ragrounds.ui.sheets import interval
-    from ragrounds.ui.text import one_line
+    from ragrounds.ui.comparison_tables import interval
+    from ragrounds.ui.text import UNKNOWN, one_line, percent
 
     if cell is None:
         return UNKNOWN

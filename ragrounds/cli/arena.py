@@ -255,7 +255,7 @@ def _show(store: Store, keeper: ArenaKeeper, arena: Arena, field: Field, replica
 def _plan(arena: Arena, field: Field, judges: Sequence[Model], as_json: bool) -> None:
     from ragrounds.cli.common import print_json
     from ragrounds.evals.arena.estimating import estimate
-    from ragrounds.ui.figures import dollars, tokens
+    from ragrounds.ui.text import dollars, tokens
 
     found = estimate(arena, field, judges)
     if as_json:

@@ -13,8 +13,7 @@ from rich.text import Text
 
 from ragrounds.evals.arena.arena import Arena
 from ragrounds.evals.arena.playing import Finished
-from ragrounds.ui.figures import dollars
-from ragrounds.ui.text import one_line
+from ragrounds.ui.text import dollars, one_line
 
 _EVERY = 10.0
 """Seconds between lines."""

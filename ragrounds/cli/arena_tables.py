@@ -7,8 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragrounds.evals.arena.report import AxisReport, Report
-from ragrounds.ui.figures import UNKNOWN, dollars, percent, tokens
-from ragrounds.ui.text import one_line
+from ragrounds.ui.text import UNKNOWN, dollars, one_line, percent, tokens
 
 _SHOWN = 5
 """Disagreements with exact scores that are listed; --json has all."""

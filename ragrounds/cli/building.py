@@ -189,9 +189,8 @@ def _show(card: BuiltCard, out: Path) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from ragrounds.ui.figures import dollars, tokens
     from ragrounds.ui.tables import results_console
-    from ragrounds.ui.text import one_line
+    from ragrounds.ui.text import dollars, one_line, tokens
 
     made, console = card.made, results_console()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

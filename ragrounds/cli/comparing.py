@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from ragrounds.evals.compare.claims import Judged
     from ragrounds.evals.compare.comparison import Comparison
-    from ragrounds.ui.sheets import Sheet
+    from ragrounds.ui.comparison_tables import TextTable
 
 
 def compare_command(
@@ -69,10 +69,9 @@ def compare_command(
 
 def _print(comparison: Comparison, scorers: list[str], form: str, judged: list[Judged]) -> None:
     from ragrounds.cli.common import print_json
-    from ragrounds.ui.markup import latex, markdown
-    from ragrounds.ui.sheets import sheets
-    from ragrounds.ui.tables import print_comparison
-    from ragrounds.ui.tidy import as_csv
+    from ragrounds.ui.comparison_csv import as_csv
+    from ragrounds.ui.comparison_tables import sheets
+    from ragrounds.ui.tables import latex, markdown, print_comparison
 
     if form == "--json":
         import msgspec
@@ -87,26 +86,24 @@ def _print(comparison: Comparison, scorers: list[str], form: str, judged: list[J
         print_comparison(comparison, scorers, frontier=True)
 
 
-def _cost_sheets(comparison: Comparison, scorers: list[str]) -> list[Sheet]:
-    from ragrounds.ui.frontier_sheet import frontier_sheets
-    from ragrounds.ui.naming import agent_names
-    from ragrounds.ui.sheets import distinct_tables, numbered
+def _cost_sheets(comparison: Comparison, scorers: list[str]) -> list[TextTable]:
+    from ragrounds.ui.comparison_tables import agent_names, distinct_tables, numbered
+    from ragrounds.ui.frontier import frontier_tables
 
     numbers, agents = numbered(comparison), agent_names(comparison)
     return [
         sheet
         for table, _ in distinct_tables(comparison, scorers)
         if table.frontier is not None and len(comparison.rows) > 1
-        for sheet in frontier_sheets(table.frontier, table.scorer, numbers, agents)
+        for sheet in frontier_tables(table.frontier, table.scorer, numbers, agents)
     ]
 
 
 def _draw(comparison: Comparison, scorers: list[str], path: Path) -> None:
     from ragrounds.cli.common import say
     from ragrounds.errors import UserError
-    from ragrounds.ui.frontier_svg import frontier_svg
-    from ragrounds.ui.naming import agent_names
-    from ragrounds.ui.sheets import distinct_tables, numbered
+    from ragrounds.ui.chart_svg import frontier_svg
+    from ragrounds.ui.comparison_tables import agent_names, distinct_tables, numbered
 
     for table, _ in distinct_tables(comparison, scorers):
         if table.frontier is not None:

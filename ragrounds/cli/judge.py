@@ -156,8 +156,7 @@ def _tell(graded: GradedRun | PanelGradedRun) -> None:
 
     from ragrounds.cli.common import say
     from ragrounds.evals.judges import PanelGradedRun
-    from ragrounds.ui.figures import dollars, tokens
-    from ragrounds.ui.text import safe
+    from ragrounds.ui.text import dollars, safe, tokens
 
     panel = isinstance(graded, PanelGradedRun)
     judges = graded.judges if isinstance(graded, PanelGradedRun) else (graded.judge,)

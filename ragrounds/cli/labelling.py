@@ -100,8 +100,8 @@ def _print_agreement(found: JudgeAgreement, raters: int) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from ragrounds.ui.figures import percent
     from ragrounds.ui.tables import results_console
+    from ragrounds.ui.text import percent
 
     judge = found.judge
     accuracy = judge.accuracy

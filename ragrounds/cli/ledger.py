@@ -33,8 +33,8 @@ def ledger_command(
     """
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.evals.compare.ledger import KEYS, ledger, unfinished
-    from ragrounds.ui.ledger_sheets import ledger_sheet
-    from ragrounds.ui.tables import print_sheet, results_console
+    from ragrounds.ui.run_tables import ledger_table
+    from ragrounds.ui.tables import print_table, results_console
 
     keys = [cast("By", one_of("--by", name.strip(), KEYS)) for name in by.split(",") if name.strip()]
     with open_store(settings()) as store:
@@ -47,7 +47,7 @@ def ledger_command(
     elif not found.total.calls:
         say(f"No calls yet in {place}." if not run else "These runs have made no calls.")
     else:
-        print_sheet(ledger_sheet(found), results_console())
+        print_table(ledger_table(found), results_console())
     if open_.calls:
         used = "tokens not known" if open_.usage is None else f"{open_.usage.input + open_.usage.output:,} tokens"
         say(

@@ -69,7 +69,7 @@ class Piloting:
             UserError: it is, and there is nobody to ask.
             typer.Abort: the user does not want to go on.
         """
-        from ragrounds.ui.projected import dollars_span, duration_span
+        from ragrounds.ui.progress import dollars_span, duration_span
 
         found = self._say()
         if found is None:
@@ -94,7 +94,7 @@ class Piloting:
     def _say(self) -> Projection | None:
         from ragrounds.cli.common import say
         from ragrounds.evals.engine.projecting import projection
-        from ragrounds.ui.projected import projected
+        from ragrounds.ui.progress import projected
 
         found = projection(self._store, self._strands, self._all, self._in_flight)
         if found is not None:

@@ -113,8 +113,7 @@ def run_command(
     from ragrounds.evals.store.leasing import Lease
     from ragrounds.models.opening import BASELINE
     from ragrounds.models.prices import read_prices
-    from ragrounds.ui.progress import open_progress
-    from ragrounds.ui.standing import standing
+    from ragrounds.ui.progress import open_progress, standing
     from ragrounds.ui.tables import print_comparison
     from ragrounds.ui.text import one_line
 

@@ -18,8 +18,8 @@ def list_runs(as_json: bool = typer.Option(False, "--json", help="As JSON.")) ->
     from collections import Counter
 
     from ragrounds.cli.common import open_store, print_json, settings
-    from ragrounds.ui.run_sheets import runs_sheet
-    from ragrounds.ui.tables import print_sheet, results_console
+    from ragrounds.ui.run_tables import runs_table
+    from ragrounds.ui.tables import print_table, results_console
 
     with open_store(settings()) as store:
         runs = store.runs()
@@ -31,7 +31,7 @@ def list_runs(as_json: bool = typer.Option(False, "--json", help="As JSON.")) ->
     if not runs:
         typer.echo(f"No runs yet in {place}. `ragrounds run` makes some.", err=True)
         return
-    print_sheet(runs_sheet(runs, {run: sum(statuses.values()) for run, statuses in done.items()}), results_console())
+    print_table(runs_table(runs, {run: sum(statuses.values()) for run, statuses in done.items()}), results_console())
 
 
 @runs_app.command("show")
@@ -44,7 +44,7 @@ def show_run(
     from ragrounds.evals.compare.comparison import compare
     from ragrounds.evals.compare.ledger import ledger
     from ragrounds.evals.store.leasing import worker
-    from ragrounds.ui.run_sheets import print_run
+    from ragrounds.ui.run_tables import print_run
 
     with open_store(settings()) as store:
         found = store.run(run)

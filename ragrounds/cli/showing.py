@@ -18,7 +18,7 @@ def show_command(
     """
     from ragrounds.cli.common import open_store, print_json, settings
     from ragrounds.evals.store.traces import trace
-    from ragrounds.ui.trace_text import print_trace
+    from ragrounds.ui.trace.headless import print_trace
 
     with open_store(settings()) as store:
         found = trace(store, store.run(run), question, epoch)

@@ -17,8 +17,8 @@ def show_similarity(path: Path, specs: list[str], *, resamples: int, seed: int, 
     from ragrounds.errors import UserError
     from ragrounds.evals.retrieval.correlating import MEASURES
     from ragrounds.evals.retrieval.similarity import score_similarity
-    from ragrounds.ui.sheets import Column, Sheet
-    from ragrounds.ui.tables import print_sheet, results_console
+    from ragrounds.ui.comparison_tables import Column, TextTable
+    from ragrounds.ui.tables import print_table, results_console
     from ragrounds.ui.text import one_line
 
     if not specs:
@@ -29,8 +29,8 @@ def show_similarity(path: Path, specs: list[str], *, resamples: int, seed: int, 
         return
     console = results_console()
     numbers = {entry["retriever"]: f"{number}" for number, entry in enumerate(entries, 1)}
-    print_sheet(
-        Sheet(
+    print_table(
+        TextTable(
             key="similarity",
             title=f"cosines against {entries[0]['pairs']:,} graded pairs",
             columns=(
@@ -49,8 +49,8 @@ def show_similarity(path: Path, specs: list[str], *, resamples: int, seed: int, 
         console,
     )  # fmt: skip
     if differences:
-        print_sheet(
-            Sheet(
+        print_table(
+            TextTable(
                 key="differences",
                 title="paired differences",
                 columns=(
@@ -74,7 +74,7 @@ def show_similarity(path: Path, specs: list[str], *, resamples: int, seed: int, 
 
 
 def _cells(value: float | None, low: float | None, high: float | None) -> tuple[str, str]:
-    from ragrounds.ui.figures import UNKNOWN
+    from ragrounds.ui.text import UNKNOWN
 
     interval = UNKNOWN if low is None or high is None else f"{low:.4f} to {high:.4f}"
     return UNKNOWN if value is None else f"{value:.4f}", interval

@@ -47,7 +47,7 @@ def settle(store: Store, until: Until, ended: str) -> Stopping:
     """Keep how the claim stands at the end, and say it on stderr."""
     from ragrounds.cli.common import say
     from ragrounds.evals.compare.stopped import keep
-    from ragrounds.ui.standing import told
+    from ragrounds.ui.progress import told
 
     reason = ended or until.last
     if until.reached():

@@ -126,8 +126,7 @@ def _view(pages: Pages, wanted: Filter, sort: Any, light: bool, attempt: str | N
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError("The viewer needs a terminal. Print instead with --format text, json or markdown.")
     from ragrounds.evals.store.traces import trace
-    from ragrounds.ui.trace.app import DARK, LIGHT, TraceApp
-    from ragrounds.ui.trace.keymap import read_keymap
+    from ragrounds.ui.trace.app import DARK, LIGHT, TraceApp, read_keymap
 
     row = 0
     if attempt is not None:
@@ -143,7 +142,7 @@ def _print_attempt(store: Store, pages: Pages, attempt: str, epoch: int, format:
     from ragrounds.cli.common import print_json
     from ragrounds.evals.store.traces import trace
     from ragrounds.ui.trace import headless
-    from ragrounds.ui.trace.opened import Opened
+    from ragrounds.ui.trace.tree import LoadedAttempt
 
     run, question = _attempt_of(store, attempt)
     found = trace(store, run, question, epoch)
@@ -154,7 +153,7 @@ def _print_attempt(store: Store, pages: Pages, attempt: str, epoch: int, format:
     else:
         row = pages.row_of(pages.runs.index(run), found.question.id, epoch)
         assert row is not None, "the attempt was found above"
-        typer.echo(headless.attempt_markdown(Opened(pages, pages.read([row])[0])), nl=False)
+        typer.echo(headless.attempt_markdown(LoadedAttempt(pages, pages.read([row])[0])), nl=False)
 
 
 def _print_differing(pages: Pages, format: str) -> None:

@@ -1,10 +1,16 @@
-"""The progress of a run, on stderr: a live table, plain lines, JSON lines, or nothing."""
+"""The progress of a run, on stderr: a live table, plain lines, JSON lines, or nothing.
+
+A projection as text.
+
+How a claim that a run is watched for stands, as text.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol, TextIO
 
 from msgspec.structs import asdict
@@ -14,12 +20,16 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from ragrounds.evals.compare.stopped import Stopping
+from ragrounds.evals.compare.watching import Watched, WatchedCondition
+from ragrounds.evals.engine.projecting import Projected, Projection
 from ragrounds.evals.engine.tally import OUTCOMES, RunTally, Tally
 from ragrounds.models.traffic import flows
-from ragrounds.ui.figures import dollars, duration, percent, tokens
+from ragrounds.ui.text import dollars, duration, one_line, p_value, percent, safe, tokens
 
 if TYPE_CHECKING:
     from ragrounds.evals.engine.strands import Finished
+
 
 Display = Literal["full", "plain", "json", "none"]
 _PLAIN_EVERY = 10.0
@@ -180,3 +190,67 @@ def _flows() -> list[str]:
 def _cost_paid(tally: Tally) -> float | None:
     known = [run.cost_paid for run in tally.runs.values()]
     return None if None in known else sum(value for value in known if value is not None)
+
+
+def projected(found: Projection) -> str:
+    """A few lines: every agent, and all together."""
+    seen = min(agent.seen for agent in found.agents)
+    lines = [f"Projected from {seen:,} attempts an agent, for those that are left (95 % intervals):"]
+    for agent in found.agents:
+        took = _took(agent.calls, agent.tokens, agent.cost)
+        lines.append(f"  {one_line(agent.agent)}: {agent.attempts:,} attempts, {took}")
+    if len(found.agents) > 1:
+        lines.append(f"  together: {_took(found.calls, found.tokens, found.cost)}")
+    lines.append(f"  time: {_span(found.seconds, duration)} with {found.in_flight:,} attempts in flight")
+    if found.cost is not None and found.cost.value:
+        lines.append("  Dollars are uncached; what the journal answers, or agents share, costs less.")
+    return "\n".join(lines)
+
+
+def dollars_span(cost: Projected) -> str:
+    """Dollars with their interval."""
+    return _span(cost, dollars)
+
+
+def duration_span(seconds: Projected) -> str:
+    """Time with its interval."""
+    return _span(seconds, duration)
+
+
+def _took(calls: Projected, used: Projected | None, cost: Projected | None) -> str:
+    said = [f"{calls.value:,.0f} calls"]
+    said.append("tokens not known" if used is None else f"{_span(used, tokens)} tokens")
+    said.append("cost not known" if cost is None else _span(cost, dollars))
+    return ", ".join(said)
+
+
+def _span(found: Projected, written: Callable[[float], str]) -> str:
+    if found.low is None or found.high is None:
+        return written(found.value)
+    low, value, high = written(found.low), written(found.value), written(found.high)
+    return value if low == high else f"{value} ({low} to {high})"
+
+
+def standing(watched: Watched) -> str:
+    """One line, for a display."""
+    conditions = "; ".join(_interval(one) for one in watched.conditions)
+    return f"{one_line(watched.claim)}: {watched.decision}, {conditions} after {watched.questions:,} questions"
+
+
+def told(stopping: Stopping) -> str:
+    """What came of it: the decision, every condition with its interval and p value, why it ended."""
+    watched = stopping.watched
+    lines = [f"{watched.decision}: {safe(watched.claim)}   (accuracy by {stopping.scorer})"]
+    for one in watched.conditions:
+        left_out = f", {one.missing:,} without a score left out" if one.missing else ""
+        p = "" if one.p is None else f", p = {p_value(one.p)}".replace("= <", "< ")
+        lines.append(f"  left - right = {_interval(one)} (always valid){p}, n = {one.rounds:,}{left_out}")
+    counted = f"  {watched.questions:,} questions, in the order drawn by --seed {stopping.seed}"
+    lines.append(f"{counted}; {safe(stopping.reason)}" if stopping.reason else counted)
+    return "\n".join(lines)
+
+
+def _interval(one: WatchedCondition) -> str:
+    if one.value is None or one.low is None or one.high is None:
+        return "nothing counted yet"
+    return f"{one.value:.4g}, {100 * one.level:g} % interval {one.low:.4g} to {one.high:.4g}"

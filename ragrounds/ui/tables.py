@@ -1,7 +1,11 @@
-"""A comparison as tables for the terminal."""
+"""A comparison as tables for the terminal.
+
+Sheets as Markdown and as LaTeX. Cells are text: what would be markup in them is escaped.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -11,8 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragrounds.evals.compare.comparison import Comparison
-from ragrounds.ui.naming import agent_names
-from ragrounds.ui.sheets import Sheet, distinct_tables, numbered, sheets
+from ragrounds.ui.comparison_tables import TextTable, agent_names, distinct_tables, numbered, sheets
 from ragrounds.ui.text import safe
 
 _GAP = 2
@@ -28,7 +31,7 @@ def print_comparison(
     """Accuracy by scorer, outcomes and cost, paired differences, groups; with `frontier` also its picture."""
     console = console or results_console()
     for sheet in sheets(comparison, scorers):
-        print_sheet(sheet, console)
+        print_table(sheet, console)
     if frontier:
         _frontiers(comparison, scorers, console)
     for note in comparison.notes:
@@ -40,7 +43,7 @@ def results_console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=max(160, Console().width))
 
 
-def print_sheet(sheet: Sheet, console: Console) -> None:
+def print_table(sheet: TextTable, console: Console) -> None:
     """One sheet under its title. Figures and ids are never cut or broken: words are folded, and where the console is
     too narrow for that, every row stands in lines of its own."""
     if sheet.title:
@@ -60,7 +63,7 @@ def print_sheet(sheet: Sheet, console: Console) -> None:
     console.print(table)
 
 
-def _widths(sheet: Sheet, width: int) -> list[int] | None:
+def _widths(sheet: TextTable, width: int) -> list[int] | None:
     """What each column gets of the console's width; ``None``: a table does not fit."""
     widths, least = [], []
     for place, column in enumerate(sheet.columns):
@@ -80,7 +83,7 @@ def _widths(sheet: Sheet, width: int) -> list[int] | None:
     return widths
 
 
-def _stacked(sheet: Sheet, width: int) -> Iterator[str]:
+def _stacked(sheet: TextTable, width: int) -> Iterator[str]:
     """Every row in lines: what it is about, then its figures with their names. Lines are broken between cells only."""
     about = 0
     while about < len(sheet.columns) and (not sheet.columns[about].right or sheet.columns[about].name == "#"):
@@ -105,18 +108,81 @@ def _filled(parts: Sequence[str], width: int, indent: str) -> Iterator[str]:
 
 
 def _frontiers(comparison: Comparison, scorers: Sequence[str], console: Console) -> None:
-    from ragrounds.ui.frontier_sheet import frontier_sheets
-    from ragrounds.ui.frontier_text import draw
+    from ragrounds.ui.chart_text import draw_frontier
+    from ragrounds.ui.frontier import frontier_tables
 
     numbers, agents = numbered(comparison), agent_names(comparison)
     for table, _ in distinct_tables(comparison, scorers):
         found = table.frontier
         if found is None or len(comparison.rows) < 2:
             continue
-        for sheet in frontier_sheets(found, table.scorer, numbers, agents):
-            print_sheet(sheet, console)
+        for sheet in frontier_tables(found, table.scorer, numbers, agents):
+            print_table(sheet, console)
         console.print()
-        console.print(draw(found, numbers, width=min(console.width, 100)))
+        console.print(draw_frontier(found, numbers, width=min(console.width, 100)))
         if found.left_out:
             named = ", ".join(f"#{numbers[run]}" for run in found.left_out)
             console.print(Text(f"Not placed, because their cost is not known: {named}."), soft_wrap=True)
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "±": r"$\pm$",
+    "[": r"{[}",
+    "]": r"{]}",
+    "\n": " ",
+}
+_RANGE = re.compile(r"(?<=\d)-(?=\d)")
+_MINUS = re.compile(r"(?<![\w.-])-(?=\d)")
+
+
+def markdown(sheets: Sequence[TextTable]) -> str:
+    """Tables of GitHub's Markdown, each under its title in bold."""
+    return "\n\n".join(_markdown(sheet) for sheet in sheets) + "\n"
+
+
+def latex(sheets: Sequence[TextTable]) -> str:
+    """`table` environments with rules of the booktabs package, titles as captions."""
+    return "% Needs \\usepackage{booktabs}\n" + "\n".join(_latex(sheet) for sheet in sheets)
+
+
+def _markdown(sheet: TextTable) -> str:
+    lines = [[_md(column.name) for column in sheet.columns]]
+    lines.append(["---:" if column.right else ":---" for column in sheet.columns])
+    lines += [[_md(cell) for cell in row] for row in sheet.rows]
+    return f"**{_md(sheet.title)}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _md(text: str) -> str:
+    # Entities for what HTML would take, backslashes for what Markdown would.
+    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\n", " ")
+    return re.sub(r"([\\`*_{}\[\]|#~!])", r"\\\1", plain)
+
+
+def _latex(sheet: TextTable) -> str:
+    layout = "".join("r" if column.right else "l" for column in sheet.columns)
+    rows = " \\\\\n".join("    " + " & ".join(_tex(cell) for cell in row) for row in sheet.rows)
+    heads = " & ".join(_tex(column.name) for column in sheet.columns)
+    label = "-".join(part for part in (sheet.key, sheet.scorer) if part)
+    return (
+        "\\begin{table}[htbp]\n  \\centering\n"
+        f"  \\caption{{{_tex(sheet.title)}}}\n  \\label{{tab:{re.sub(r'[^a-z0-9-]', '-', label)}}}\n"
+        f"  \\begin{{tabular}}{{{layout}}}\n    \\toprule\n    {heads} \\\\\n    \\midrule\n{rows} \\\\\n"
+        "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n"
+    )
+
+
+def _tex(text: str) -> str:
+    dashed = _MINUS.sub("\0", _RANGE.sub("--", text))
+    return "".join(_LATEX.get(letter, letter) for letter in dashed).replace("\0", "$-$")

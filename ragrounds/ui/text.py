@@ -1,4 +1,7 @@
-"""Hostile text made safe to show: no escape codes, no markup, no bidirectional tricks."""
+"""Hostile text made safe to show: no escape codes, no markup, no bidirectional tricks.
+
+Figures as text. What is not known is written as a dash, never as 0.
+"""
 
 from __future__ import annotations
 
@@ -18,3 +21,57 @@ def one_line(text: str, longest: int = 80) -> str:
             return "".join(kept) + "…"
         kept.append(letter)
     return flat
+
+
+UNKNOWN = "-"
+
+
+def percent(value: float | None, digits: int = 2) -> str:
+    """A share as percent."""
+    return UNKNOWN if value is None else f"{100 * value:.{digits}f}"
+
+
+def points(value: float | None, digits: int = 2) -> str:
+    """A difference of shares in percentage points, with its sign."""
+    return UNKNOWN if value is None else f"{100 * value:+.{digits}f}"
+
+
+def dollars(value: float | None) -> str:
+    """Money; small sums keep two significant digits."""
+    if value is None:
+        return "unknown"
+    if value == 0 or value >= 0.1:
+        return f"${value:,.2f}"
+    return f"${value:.2g}" if value >= 1e-4 else f"${value:.1e}"
+
+
+def tokens(value: float | None) -> str:
+    """A number of tokens, shortened."""
+    if value is None:
+        return UNKNOWN
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.1f}{unit}"
+    return f"{value:.0f}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as a person would say them."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 10:
+        return f"{seconds:.2g} s" if seconds < 1 else f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}:{rest:02d}"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}"
+
+
+def p_value(value: float | None) -> str:
+    """A p value."""
+    if value is None:
+        return UNKNOWN
+    return "<0.0001" if value < 0.0001 else f"{value:.4f}"

@@ -5,9 +5,9 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from ragrounds.errors import UserError
+from ragrounds.ui.chart_svg import svg
+from ragrounds.ui.chart_text import draw
 from ragrounds.ui.pictures import Bar, Bars, Line, Mark, Points
-from ragrounds.ui.pictures_svg import svg
-from ragrounds.ui.pictures_text import draw
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e & \"'"
 

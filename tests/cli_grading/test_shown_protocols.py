@@ -5,7 +5,7 @@ import json
 from ragrounds.evals.compare.comparability import shown, telling
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.records import Question, Score
-from ragrounds.ui.sheets import distinct_tables, outcomes
+from ragrounds.ui.comparison_tables import distinct_tables, outcomes
 from tests.compare.making import add_run
 
 

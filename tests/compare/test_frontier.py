@@ -9,11 +9,10 @@ from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.frontier import measure_named
 from ragrounds.evals.stats.joint import joint_means
+from ragrounds.ui.chart_svg import frontier_svg
+from ragrounds.ui.chart_text import draw
+from ragrounds.ui.comparison_tables import agent_names, numbered
 from ragrounds.ui.frontier_axes import axes
-from ragrounds.ui.frontier_svg import frontier_svg
-from ragrounds.ui.frontier_text import draw
-from ragrounds.ui.naming import agent_names
-from ragrounds.ui.sheets import numbered
 from tests.compare.making import add_run, questions
 
 NUMBERS = {"cheap-run": "1", "good-run": "2", "bad-run": "3"}

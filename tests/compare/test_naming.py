@@ -6,12 +6,10 @@ import xml.etree.ElementTree as ET
 from rich.console import Console
 
 from ragrounds.evals.compare.comparison import Comparison, Row, compare
-from ragrounds.ui.frontier_svg import frontier_svg
-from ragrounds.ui.markup import markdown
-from ragrounds.ui.naming import agent_names
+from ragrounds.ui.chart_svg import frontier_svg
+from ragrounds.ui.comparison_tables import agent_names, numbered, sheets
 from ragrounds.ui.report.page import report
-from ragrounds.ui.sheets import numbered, sheets
-from ragrounds.ui.tables import print_comparison
+from ragrounds.ui.tables import markdown, print_comparison
 from tests.compare.making import add_run, questions
 
 

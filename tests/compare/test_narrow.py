@@ -9,10 +9,9 @@ from rich.console import Console
 
 from ragrounds.evals.compare.ledger import Ledger, Line
 from ragrounds.records import Run, Usage
-from ragrounds.ui.ledger_sheets import ledger_sheet
-from ragrounds.ui.run_sheets import runs_sheet
-from ragrounds.ui.sheets import Column, Sheet
-from ragrounds.ui.tables import print_sheet
+from ragrounds.ui.comparison_tables import Column, TextTable
+from ragrounds.ui.run_tables import ledger_table, runs_table
+from ragrounds.ui.tables import print_table
 
 MODEL = "openai:organisation/a-model-with-a-long-name[max_tokens=4096,temperature=0]"
 LINE = Line(
@@ -33,15 +32,15 @@ TOTAL = structs.replace(LINE, run="", role="", node="", model="")
 FIGURES = ("12,345", "1,234", "12.3M", "1.2M", "123.5k", "98.8k", "$0.00012", "unknown (at least $12.34)")
 
 
-def printed(sheet: Sheet, width: int) -> list[str]:
+def printed(sheet: TextTable, width: int) -> list[str]:
     console = Console(width=width, file=io.StringIO(), record=True)
-    print_sheet(sheet, console)
+    print_table(sheet, console)
     return console.export_text().splitlines()
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 180, 300])
 def test_no_figure_of_the_ledger_is_cut(width):
-    sheet = ledger_sheet(Ledger(by=("run", "role", "node", "model"), lines=(LINE, LINE), total=TOTAL))
+    sheet = ledger_table(Ledger(by=("run", "role", "node", "model"), lines=(LINE, LINE), total=TOTAL))
     lines = printed(sheet, width)
     text = "\n".join(lines)
     assert "…" not in text
@@ -67,7 +66,7 @@ def test_ids_stay_whole_in_the_list_of_runs(width):
         )
     ]  # fmt: skip
     for chosen in (runs, runs[:2]):
-        lines = printed(runs_sheet(chosen, dict.fromkeys([run.id for run in runs], 107)), width)
+        lines = printed(runs_table(chosen, dict.fromkeys([run.id for run in runs], 107)), width)
         for run in chosen:
             assert sum(line.startswith(run.id) for line in lines) == 1
         assert sum("107/107" in line for line in lines) == len(chosen)
@@ -77,7 +76,7 @@ def test_ids_stay_whole_in_the_list_of_runs(width):
 def test_words_are_folded_before_a_table_is_given_up():
     columns = (Column("agent", right=False), Column("accuracy"), Column("only 2nd right"))
     agent = "vanilla_rag[corpus_name=textbooks]"
-    sheet = Sheet(key="x", title="", columns=columns, rows=((agent, "30.34 ±4.87", "7"),))
+    sheet = TextTable(key="x", title="", columns=columns, rows=((agent, "30.34 ±4.87", "7"),))
     assert len(printed(sheet, 80)) == 2
     folded = printed(sheet, 44)
     assert "".join(line[:16].strip() for line in folded if line.strip()).endswith(f"agent{agent}")
@@ -89,5 +88,5 @@ def test_words_are_folded_before_a_table_is_given_up():
 
 def test_a_table_that_fits_is_as_it_was():
     columns = (Column("#"), Column("agent", right=False), Column("n"))
-    sheet = Sheet(key="x", title="t", columns=columns, rows=(("1", "direct", "107"),))
+    sheet = TextTable(key="x", title="t", columns=columns, rows=(("1", "direct", "107"),))
     assert printed(sheet, 80) == ["", "t", "#  agent                   n", "1  direct                107"]

@@ -7,12 +7,10 @@ import pytest
 from rich.console import Console
 
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.ui.frontier_sheet import frontier_sheets
-from ragrounds.ui.markup import latex, markdown
-from ragrounds.ui.naming import agent_names
-from ragrounds.ui.sheets import numbered, sheets
-from ragrounds.ui.tables import print_comparison
-from ragrounds.ui.tidy import as_csv
+from ragrounds.ui.comparison_csv import as_csv
+from ragrounds.ui.comparison_tables import agent_names, numbered, sheets
+from ragrounds.ui.frontier import frontier_tables
+from ragrounds.ui.tables import latex, markdown, print_comparison
 from tests.compare.making import add_run, questions
 
 
@@ -98,6 +96,6 @@ def test_unknown_figures_are_dashes_and_empty_cells(store):
 
 def test_frontier_sheets_number_the_runs_as_the_tables_do(comparison):
     table = comparison.tables[0]
-    spots, prices = frontier_sheets(table.frontier, table.scorer, numbered(comparison), agent_names(comparison))
+    spots, prices = frontier_tables(table.frontier, table.scorer, numbered(comparison), agent_names(comparison))
     assert [row[:3] for row in spots.rows] == [("1", "one[a_b=1]", "40.00"), ("2", "two", "70.00")]
     assert prices.rows[0][0] == "#1 to #2"

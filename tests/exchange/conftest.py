@@ -7,7 +7,7 @@ import pytest
 
 from ragrounds.evals.store.store import Store
 from tests.compare.making import add_run, questions
-from tests.report.making import passage, traced_events
+from tests.ui.report.making import passage, traced_events
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwx"
 

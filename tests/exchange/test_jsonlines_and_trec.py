@@ -11,7 +11,7 @@ from ragrounds.evals.retrieval.trec import read_judgements, read_run, write_run
 from ragrounds.records import Gold
 from tests.compare.making import add_run, questions
 from tests.exchange.conftest import SECRET
-from tests.report.making import passage, traced_events
+from tests.ui.report.making import passage, traced_events
 
 
 def test_json_lines_hold_everything_and_no_key(store, run):

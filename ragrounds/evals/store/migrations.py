@@ -194,8 +194,9 @@ def _rewrite(
     connection: sa.Connection, table: str, key: tuple[str, ...], change: Callable[[dict[str, Any]], bool]
 ) -> None:
     """Rewrite the bodies of a table that `change` says it has changed, a batch at a time in the order of its key."""
-    columns = [sa.column(name) for name in key]
-    body, source = sa.column("body"), sa.table(table, *columns, sa.column("body"))
+    columns: list[sa.ColumnClause[Any]] = [sa.column(name) for name in key]
+    body: sa.ColumnClause[Any] = sa.column("body")
+    source = sa.table(table, *columns, sa.column("body"))
     ordered = sa.select(*columns, body).select_from(source).where(body.is_not(None)).order_by(*columns).limit(_BATCH)
     last: tuple[Any, ...] | None = None
     while True:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.records import Run
-from ragrounds.ui.frontier_sheet import UNITS
+from ragrounds.ui.frontier import UNITS
 
 _SCORED = {
     "mirage": "the published scorer of MIRAGE (an answer that cannot be read counts as option A)",

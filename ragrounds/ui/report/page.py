@@ -18,14 +18,12 @@ from ragrounds.evals.exchange.reading import traces_by_question
 from ragrounds.evals.judges.labels import HumanLabels
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
-from ragrounds.ui.frontier_svg import style as picture_style
-from ragrounds.ui.naming import agent_names
+from ragrounds.ui.chart_svg import style as picture_style
+from ragrounds.ui.comparison_tables import agent_names, distinct_tables, numbered
 from ragrounds.ui.report import sections
-from ragrounds.ui.report.analyses import analysis_parts
-from ragrounds.ui.report.arenas import arena_parts
+from ragrounds.ui.report.judges import arena_parts, verdict_parts
 from ragrounds.ui.report.payload import Payload, packed
-from ragrounds.ui.report.verdicts import verdict_parts
-from ragrounds.ui.sheets import distinct_tables, numbered
+from ragrounds.ui.report.sections import analysis_parts
 
 _SCRIPTS = ("unpacking.js", "listing.js", "detail.js")
 

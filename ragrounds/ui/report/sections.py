@@ -1,25 +1,38 @@
-"""The parts of the report that stand in the page as HTML: they need no script, and they print."""
+"""The parts of the report that stand in the page as HTML: they need no script, and they print.
+
+The analyses that a report was asked for, as sheets.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
 import msgspec
 
+from ragrounds.evals.analyses.naming import Choices, analyse
 from ragrounds.evals.compare.comparison import Comparison
+from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.engine.tally import OUTCOMES
+from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
-from ragrounds.ui.figures import dollars, percent, points
-from ragrounds.ui.frontier_sheet import frontier_sheets
-from ragrounds.ui.frontier_svg import frontier_svg
-from ragrounds.ui.naming import agent_names
+from ragrounds.ui.chart_svg import frontier_svg
+from ragrounds.ui.comparison_tables import (
+    Column,
+    TextTable,
+    agent_names,
+    distinct_tables,
+    interval,
+    numbered,
+    outcomes,
+    sheets,
+)
+from ragrounds.ui.frontier import frontier_tables
 from ragrounds.ui.report.methods import methods
-from ragrounds.ui.sheets import Sheet, distinct_tables, interval, numbered, outcomes, sheets
-from ragrounds.ui.text import safe
+from ragrounds.ui.text import UNKNOWN, dollars, percent, points, safe
 
 Hide = Callable[[str], str]
 
@@ -29,7 +42,7 @@ def text(value: object) -> str:
     return escape(safe(str(value)))
 
 
-def table(sheet: Sheet) -> str:
+def table(sheet: TextTable) -> str:
     """A sheet as an HTML table."""
     heads = "".join(f'<th scope="col"{_right(column.right)}>{text(column.name)}</th>' for column in sheet.columns)
     rows = "".join(
@@ -50,9 +63,9 @@ def _right(right: bool) -> str:
     return ' class="right"' if right else ""
 
 
-def mixed(parts: Iterable[Sheet | str]) -> str:
+def mixed(parts: Iterable[TextTable | str]) -> str:
     """Tables and remarks, as they come."""
-    return "".join(table(part) if isinstance(part, Sheet) else f"<p>{text(part)}</p>" for part in parts)
+    return "".join(table(part) if isinstance(part, TextTable) else f"<p>{text(part)}</p>" for part in parts)
 
 
 def summary(comparison: Comparison, scorers: Sequence[str]) -> str:
@@ -102,7 +115,7 @@ def frontier_section(comparison: Comparison, scorers: Sequence[str]) -> str:
             continue
         picture = frontier_svg(found.frontier, found.scorer, numbers, agent_names(comparison, 90), standalone=False)
         parts.append(f"<figure>{picture}</figure>")
-        parts += [table(sheet) for sheet in frontier_sheets(found.frontier, found.scorer, numbers, agents)]
+        parts += [table(sheet) for sheet in frontier_tables(found.frontier, found.scorer, numbers, agents)]
         if found.frontier.left_out:
             left = ", ".join(f"#{numbers[run]}" for run in found.frontier.left_out)
             parts.append(f"<p>Not placed, because their cost is not known: {left}.</p>")
@@ -182,3 +195,39 @@ def _flat(identity: Mapping[str, Any], before: str = "") -> dict[str, str]:
         else:
             found[name] = value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
     return found
+
+
+Cell = str | float | int | Figure | None
+
+
+def analysis_parts(
+    store: Store, runs: Sequence[Run], names: Sequence[str], scorer: str, seed: int
+) -> Iterator[TextTable | str]:
+    """Each analysis as a sheet, with its note.
+
+    Raises:
+        UserError: an unknown analysis, or runs that lack what it needs.
+    """
+    for name in names:
+        table = analyse(name, store, runs, Choices(scorer=scorer, seed=seed)).table
+        numeric = [all(not isinstance(row[place], str) for row in table.rows) for place, _ in enumerate(table.columns)]
+        yield TextTable(
+            key="analysis",
+            scorer=scorer,
+            title=table.title,
+            columns=tuple(Column(safe(name), right) for name, right in zip(table.columns, numeric, strict=True)),
+            rows=tuple(tuple(cell(one) for one in row) for row in table.rows),
+        )
+        if table.note:
+            yield table.note
+
+
+def cell(value: Cell) -> str:
+    """A cell of an analysis: figures in percent with their interval, what is not known as a dash."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, Figure):
+        return percent(value.value) + (f" ({interval(value)})" if value.low is not None else "")
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else safe(value)

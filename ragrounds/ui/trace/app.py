@@ -1,19 +1,25 @@
-"""The application: opens the main screen, knows themes, keys, help and the command palette."""
+"""The application: opens the main screen, knows themes, keys, help and the command palette.
+
+The user's own keys: a file that gives bindings, named by their ids, other keys.
+"""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store.outlines import Filter, SortBy
 from ragrounds.evals.store.pages import Pages
+from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.browse import BrowseScreen
-from ragrounds.ui.trace.browsing import Browsing
-from ragrounds.ui.trace.help import HelpScreen, keys
+from ragrounds.ui.trace.dialogs import HelpScreen, keys
 
 DARK, LIGHT = "textual-dark", "textual-light"
 
@@ -39,7 +45,7 @@ class TraceApp(App[None]):
         keymap: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
-        self.browsing = Browsing(pages)
+        self.browsing = AttemptList(pages)
         order = self.browsing.make_order(wanted or Filter(), sort)
         self.browsing.arrange(order, wanted or Filter(), sort)
         self.browsing.move(row)
@@ -73,3 +79,40 @@ class TraceApp(App[None]):
                 await self.run_action(action, owner)  # type: ignore[arg-type]
 
             yield SystemCommand(binding.description, f"key {self.get_key_display(binding)}", run)
+
+
+def read_keymap(file: Path) -> dict[str, str]:
+    """Binding id → keys, separated by commas; empty where there is no file.
+
+    Raises:
+        UserError: not TOML, a value that is not text, or an id that no binding has.
+    """
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise UserError(f"Cannot read {file}: {error}") from error
+    known = ids()
+    for name, value in found.items():
+        if name not in known:
+            raise UserError(f"{file}: unknown key id {name!r}.{nearest(name, known)} `?` in the viewer lists all.")
+        if not isinstance(value, str):
+            raise UserError(f'{file}: {name} = {value!r} is not text; expected keys such as "ctrl+f,f3".')
+    return found
+
+
+def ids() -> list[str]:
+    """The ids of all bindings."""
+    return sorted({binding.id for binding in bindings() if binding.id})
+
+
+def bindings() -> list[Binding]:
+    """Every key of the viewer."""
+    from ragrounds.ui.trace.browse import BrowseScreen
+    from ragrounds.ui.trace.compare import CompareScreen
+    from ragrounds.ui.trace.dialogs import FilterScreen, FindBar, HelpScreen
+    from ragrounds.ui.trace.widgets import Pager, Rows
+
+    owners = (TraceApp, BrowseScreen, CompareScreen, FilterScreen, FindBar, HelpScreen, Rows, Pager)
+    return [binding for owner in owners for binding in owner.BINDINGS if isinstance(binding, Binding)]

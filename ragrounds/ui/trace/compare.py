@@ -16,22 +16,25 @@ from textual.widgets import Footer, Static
 from ragrounds.evals.store.outlines import Filter, Outline
 from ragrounds.evals.store.pages import Pages
 from ragrounds.ui.text import one_line, safe
-from ragrounds.ui.trace.browsing import Browsing
-from ragrounds.ui.trace.comparing import WHICH, Comparing, Difference, Side, align, differences
+from ragrounds.ui.trace.attempt_list import (
+    WHICH,
+    AlignedNodes,
+    AttemptList,
+    ComparedRuns,
+    ScoreDifference,
+    align,
+    differences,
+)
 from ragrounds.ui.trace.details import detail
-from ragrounds.ui.trace.drawing import figure_cells, figure_heading, mark
-from ragrounds.ui.trace.fitting import fit
-from ragrounds.ui.trace.lines import Rows
-from ragrounds.ui.trace.opened import Opened
-from ragrounds.ui.trace.outside import Outside
-from ragrounds.ui.trace.pager import Pager
-from ragrounds.ui.trace.pieces import Cells, Piece
-from ragrounds.ui.trace.shape import Node
+from ragrounds.ui.trace.layout import Cells, TextBlock, fit
+from ragrounds.ui.trace.tree import LoadedAttempt, Node
+from ragrounds.ui.trace.tree_view import figure_cells, figure_heading, mark
+from ragrounds.ui.trace.widgets import DetailActions, Pager, Rows
 
 _SAID = {"differ": "they differ on", "first": "only the left one has right", "second": "only the right one has right"}
 
 
-class CompareScreen(Outside, Screen[None]):
+class CompareScreen(DetailActions, Screen[None]):
     """A list of questions above two aligned trees above two details."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012 (as Screen declares it)
@@ -56,7 +59,7 @@ class CompareScreen(Outside, Screen[None]):
         Binding("x", "swap", "Swap sides", id="compare.swap"),
         Binding("m", "markdown", "Replies as Markdown or text", id="markdown", show=False),
         Binding("escape,c", "app.pop_screen", "Back", id="compare.back"),
-        *Outside.BINDINGS,
+        *DetailActions.BINDINGS,
     ]
 
     def __init__(self, pages: Pages, current: Outline) -> None:
@@ -64,11 +67,11 @@ class CompareScreen(Outside, Screen[None]):
         self.pages = pages
         first = pages.runs.index(current.run)
         self.chosen = [first, (first + 1) % len(pages.runs)]
-        self.comparing = Comparing(pages, self.chosen[0], self.chosen[1], ())
-        self.texts = Browsing(pages)
+        self.comparing = ComparedRuns(pages, self.chosen[0], self.chosen[1], ())
+        self.texts = AttemptList(pages)
         """The questions of the list, read as they are shown."""
-        self.opened: tuple[Opened, Opened] | None = None
-        self.sides: list[Side] = []
+        self.opened: tuple[LoadedAttempt, LoadedAttempt] | None = None
+        self.sides: list[AlignedNodes] = []
         self._start = current
 
     def compose(self) -> ComposeResult:
@@ -86,7 +89,7 @@ class CompareScreen(Outside, Screen[None]):
         self._show_pair(self._pair_of(self._start))
         self._find()
 
-    def _pair_of(self, outline: Outline) -> tuple[Opened, Opened] | None:
+    def _pair_of(self, outline: Outline) -> tuple[LoadedAttempt, LoadedAttempt] | None:
         index = self.pages.row_of(self.chosen[0], outline.question.id, outline.epoch)
         return None if index is None else self.comparing.at_place(index)
 
@@ -95,9 +98,9 @@ class CompareScreen(Outside, Screen[None]):
         found = differences(self.pages, self.chosen[0], self.chosen[1])
         self.app.call_from_thread(self._found, found)
 
-    def _found(self, found: list[Difference]) -> None:
+    def _found(self, found: list[ScoreDifference]) -> None:
         which = self.comparing.which
-        self.comparing = Comparing(self.pages, self.chosen[0], self.chosen[1], found)
+        self.comparing = ComparedRuns(self.pages, self.chosen[0], self.chosen[1], found)
         self.comparing.choose(which)
         # The list opens at the question that is shown, where it is in it.
         if self.opened is not None:
@@ -117,7 +120,7 @@ class CompareScreen(Outside, Screen[None]):
         if self.opened is None and shown:
             self._show_pair(self.comparing.opened())
 
-    def _show_pair(self, pair: tuple[Opened, Opened] | None) -> None:
+    def _show_pair(self, pair: tuple[LoadedAttempt, LoadedAttempt] | None) -> None:
         self.opened = pair
         self.sides = align(pair[0].root, pair[1].root) if pair else []
         names = [safe(self.pages.runs[number].agent) for number in self.chosen]
@@ -131,13 +134,13 @@ class CompareScreen(Outside, Screen[None]):
         self._show_details(0)
 
     def _show_details(self, row: int) -> None:
-        side = self.sides[row] if row < len(self.sides) else Side(0, None, None)
+        side = self.sides[row] if row < len(self.sides) else AlignedNodes(0, None, None)
         for number, (name, node) in enumerate((("left", side.left), ("right", side.right))):
-            pieces = [Piece("no such step", "dim")]
+            pieces = [TextBlock("no such step", "dim")]
             if self.opened is not None and node is not None:
                 pieces = detail(self.opened[number], node)
             elif self.opened is None:
-                pieces = [Piece("not asked in both runs", "dim")]
+                pieces = [TextBlock("not asked in both runs", "dim")]
             self.query_one(f"#{name}", Pager).show(pieces)
 
     def _question_row(self, row: int, width: int) -> Cells:
@@ -204,7 +207,7 @@ class CompareScreen(Outside, Screen[None]):
 
     def _again(self) -> None:
         start = self.opened[0].outline if self.opened else self._start
-        self.comparing = Comparing(self.pages, self.chosen[0], self.chosen[1], ())
+        self.comparing = ComparedRuns(self.pages, self.chosen[0], self.chosen[1], ())
         self._show_pair(self._pair_of(start))
         self._questions_changed()
         self._find()

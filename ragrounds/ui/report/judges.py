@@ -1,0 +1,288 @@
+"""What judges said of the runs of a report, how far they agree with each other, and with people.
+
+The arenas that were played between the runs of a report: ratings, wins, and what judges and people agree on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+from ragrounds.evals.arena.arena import Arena
+from ragrounds.evals.arena.field import REFERENCE, gather
+from ragrounds.evals.arena.keeping import ArenaKeeper
+from ragrounds.evals.arena.report import AxisReport, Report, report
+from ragrounds.evals.judges.kinds import KINDS, Kind
+from ragrounds.evals.judges.labels import HumanLabels, agreement, answer_of
+from ragrounds.evals.judges.recorded import Said, recorded_verdicts
+from ragrounds.evals.stats import Agreement, compare_with_human, fleiss_kappa, krippendorff_alpha, stratified_mean
+from ragrounds.evals.stats.intervals import Estimate, proportion
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Run
+from ragrounds.ui.comparison_tables import Column, TextTable
+from ragrounds.ui.text import UNKNOWN, one_line, percent
+
+SCORED = "as scored"
+"""The verdicts that the scores in the store rest on: the last judge's, or the majority of the last panel."""
+_MUST, _NICE = "must have", "nice to have"
+
+ReportPart = TextTable | str
+Verdicts = Mapping[str, str | None]
+
+
+def verdict_parts(
+    store: Store, runs: Sequence[Run], human: HumanLabels | None = None, seed: int = 0
+) -> Iterator[ReportPart]:
+    """Sheets of every kind of judging whose verdicts are labels, of each run's first epoch; people's labels count for
+    the kind that has their words."""
+    known: set[str] = set()
+    for name, kind in KINDS.items():
+        if not kind.labels:
+            continue
+        judged = [(number, run, found) for number, run in enumerate(runs, 1) if (found := _scored(store, run, kind))]
+        if not judged:
+            continue
+        known |= set(kind.labels)
+        rows: list[tuple[str, ...]] = []
+        agreed: list[tuple[str, ...]] = []
+        remarks: list[str] = []
+        for number, run, scored in judged:
+            axes = _axes(store, run, kind)
+            sides = [Said(judge=SCORED, verdicts=scored), *recorded_verdicts(store, run, kind)]
+            rows += [
+                (f"#{number}", one_line(said.judge, 60), axis, *_shares(said.verdicts, items, kind, seed))
+                for said in sides
+                for axis, items in axes.items()
+            ]
+            judges = sides[1:]
+            for one, other in combinations(judges, 2):
+                agreed += _pair(f"#{number}", one, other)
+            if len(judges) > 2:
+                remarks += _together(f"#{number}", judges)
+            if human is not None and _words(human) <= set(kind.labels):
+                for said in sides:
+                    agreed += _people(f"#{number}", said, human)
+        labels = (column for label in kind.labels for column in (Column(f"{label} %"), Column("95 %")))
+        yield TextTable(
+            key="verdicts",
+            title=f"{name}: verdicts, by judge and axis",
+            columns=(
+                Column("run", right=False), Column("judge", right=False), Column("axis", right=False),
+                Column("verdicts"), Column("missing"), *labels,
+            ),
+            rows=tuple(rows),
+        )  # fmt: skip
+        if agreed:
+            yield TextTable(
+                key="agreement",
+                title=f"{name}: agreement (Cohen's kappa: 1 perfect, 0 as by chance)",
+                columns=(
+                    Column("run", right=False), Column("one", right=False), Column("other", right=False),
+                    *map(Column, ("items", "same %", "95 %", "kappa", "95 %")),
+                ),
+                rows=tuple(agreed),
+            )  # fmt: skip
+        yield from remarks
+    if human is not None and (strange := sorted(_words(human) - known)):
+        yield f"People's labels are left out: {one_line(strange[0], 60)!r} is no verdict on any of these runs."
+
+
+def _scored(store: Store, run: Run, kind: Kind) -> dict[str, str | None]:
+    """The verdicts in the scores; an answer without a text was put to nobody."""
+    return {
+        item: verdict
+        for score in store.scores(run, kind.scorer)
+        if score.epoch == 0
+        for item, verdict in kind.verdicts(score).items()
+        if verdict is not None or score.value is None
+    }
+
+
+def _axes(store: Store, run: Run, kind: Kind) -> dict[str, list[str]]:
+    """Axis → its items: the one grade, or must-have and nice-to-have statements apart."""
+    questions, golds = store.questions(run)
+    axes: dict[str, list[str]] = {}
+    for question in questions:
+        gold = golds[question.id]
+        if not kind.fits(question, gold):
+            continue
+        for item in kind.beside(gold):
+            if item == question.id:
+                axes.setdefault("grade", []).append(item)
+            else:
+                fact = gold.facts[int(item.rpartition("#")[2]) - 1] if gold.facts else ()
+                axes.setdefault(_NICE if len(fact) > 1 else _MUST, []).append(item)
+    return axes
+
+
+def _shares(said: Verdicts, items: Sequence[str], kind: Kind, seed: int) -> tuple[str, ...]:
+    given = [(item, label) for item in items if (label := said.get(item)) is not None]
+    missing = sum(item in said for item in items) - len(given)
+    cells = [f"{len(given):,}", f"{missing:,}"]
+    for label in kind.labels:
+        values = [float(one == label) for _, one in given]
+        share = _share(values, [answer_of(item) for item, _ in given], seed) if values else None
+        cells += [UNKNOWN, UNKNOWN] if share is None else [percent(share.value, 1), _interval(share)]
+    return tuple(cells)
+
+
+def _share(values: Sequence[float], clusters: Sequence[str], seed: int) -> Estimate:
+    if len(set(clusters)) == len(clusters):
+        return proportion(values)
+    return stratified_mean(values, [""] * len(values), clusters, seed=seed)
+
+
+def _pair(run: str, one: Said, other: Said) -> list[tuple[str, ...]]:
+    items = [item for item in one.verdicts if one.verdicts[item] and other.verdicts.get(item)]
+    if not items:
+        return []
+    found = compare_with_human(
+        [one.verdicts[item] for item in items],
+        [other.verdicts[item] for item in items],
+        [answer_of(item) for item in items],
+    )
+    return [(run, one_line(one.judge, 60), one_line(other.judge, 60), *_agreement(found))]
+
+
+def _people(run: str, said: Said, human: HumanLabels) -> list[tuple[str, ...]]:
+    try:
+        found = agreement(said.verdicts, human)
+    except ValueError:  # none of its items has both labels
+        return []
+    who = "people" if len(human.raters) == 1 else f"majority of {len(human.raters)} people"
+    return [(run, one_line(said.judge, 60), who, *_agreement(found.judge))]
+
+
+def _together(run: str, judges: Sequence[Said]) -> list[str]:
+    """Fleiss' kappa and Krippendorff's alpha of three judges or more."""
+    items = dict.fromkeys(item for said in judges for item in said.verdicts)
+    labels = [[said.verdicts.get(item) for said in judges] for item in items]
+    whole = [each for each in labels if None not in each]
+    some = [each for each in labels if sum(label is not None for label in each) > 1]
+    kappa = fleiss_kappa(whole) if whole else None
+    alpha = krippendorff_alpha(some) if some else None
+    return [
+        f"{run}, {len(judges)} judges together: Fleiss' kappa {_number(kappa)} on {len(whole):,} items, "
+        f"Krippendorff's alpha {_number(alpha)} on {len(some):,}."
+    ]
+
+
+def _agreement(found: Agreement) -> tuple[str, ...]:
+    low, high = found.kappa_low, found.kappa_high
+    interval = UNKNOWN if low is None or high is None else f"{low:.2f} to {high:.2f}"
+    return (
+        f"{found.n:,}", percent(found.accuracy.value, 1), _interval(found.accuracy), _number(found.kappa), interval,
+    )  # fmt: skip
+
+
+def _words(human: HumanLabels) -> set[str]:
+    return {label for row in human.items.values() for label in row if label}
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{percent(estimate.low, 1)} to {percent(estimate.high, 1)}"
+
+
+def _number(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.2f}"
+
+
+def arena_parts(store: Store, runs: Sequence[Run]) -> Iterator[ReportPart]:
+    """Sheets and remarks of every stored arena whose systems are among these runs (the reference answers apart)."""
+    keeper = ArenaKeeper(store)
+    reported = {run.id for run in runs}
+    for arena in keeper.arenas():
+        playing = [system.run for system in arena.systems if system.run]
+        if not playing or not set(playing) <= reported:
+            continue
+        with_reference = any(system.name == REFERENCE and not system.run for system in arena.systems)
+        field = gather(store, playing, reference=with_reference, epoch=arena.epoch, part=arena.part)
+        if field.version != arena.questions:
+            yield f"{arena.id} is left out: the runs have other answers now than when it was played."
+            continue
+        yield from _arena(arena, report(keeper, arena, field))
+
+
+def _arena(arena: Arena, found: Report) -> Iterator[ReportPart]:
+    yield (
+        f"{arena.id}: {', '.join(arena.names)} on {arena.count:,} questions, judged by {', '.join(arena.judges)}, "
+        f"each pair in {'both orders' if arena.orders == 'both' else 'one order'}; {found.votes:,} votes by people. "
+        "Ratings: Bradley-Terry on Elo's scale, mean 1000; intervals by bootstrap over questions."
+    )
+    for axis in found.axes:
+        if axis.withheld:
+            yield f"{axis.axis}: {axis.withheld}"
+        elif axis.ratings is not None:
+            yield _ratings(arena, axis)
+        yield _wins(axis)
+        yield _judges(axis)
+        agreement = [pair for pair in axis.agreement if pair.items]
+        if agreement:
+            yield TextTable(
+                key="agreement",
+                title=f"{axis.axis}: agreement (Krippendorff's alpha: 1 perfect, 0 as by chance)",
+                columns=(
+                    Column("one", right=False),
+                    Column("other", right=False),
+                    *(Column(name) for name in ("matches", "same %", "alpha")),
+                ),
+                rows=tuple(
+                    (
+                        one_line(pair.one),
+                        one_line(pair.other),
+                        f"{pair.items:,}",
+                        percent(pair.same, 1),
+                        UNKNOWN if pair.alpha is None else f"{pair.alpha:.2f}",
+                    )
+                    for pair in agreement
+                ),
+            )
+    yield from found.notes
+
+
+def _ratings(arena: Arena, axis: AxisReport) -> TextTable:
+    rows = []
+    for row in axis.ratings.rows if axis.ratings else ():
+        low, high = (UNKNOWN if bound is None else f"{bound:.0f}" for bound in (row.low, row.high))
+        rank = f"{row.rank}" if row.rank == row.worst else f"{row.rank}-{row.worst}"
+        rows.append((rank, one_line(row.system), f"{row.rating:.0f}", f"{low} to {high}"))
+    missing = f", {axis.missing:,} without a verdict" if axis.missing else ""
+    return TextTable(
+        key="ratings",
+        title=f"{axis.axis}: ratings from {axis.matches:,} matches{missing}",
+        columns=(
+            Column("rank"), Column("system", right=False), Column("rating"), Column(f"{100 * arena.confidence:g} %"),
+        ),
+        rows=tuple(rows),
+    )  # fmt: skip
+
+
+def _wins(axis: AxisReport) -> TextTable:
+    names = [one_line(name, 40) for name in axis.wins.systems]
+    return TextTable(
+        key="wins",
+        title=f"{axis.axis}: won-tied-lost, the row against the column",
+        columns=(Column("system", right=False), *(Column(name) for name in names)),
+        rows=tuple(
+            (name, *("-".join(map(str, cell)) if any(cell) else "" for cell in row))
+            for name, row in zip(names, axis.wins.counts, strict=True)
+        ),
+    )
+
+
+def _judges(axis: AxisReport) -> TextTable:
+    names = ("matches", "missing", "ties %", "orders differ %", "place decided %", "for the first %")
+    return TextTable(
+        key="judges",
+        title=f"{axis.axis}: judges",
+        columns=(Column("judge", right=False), *(Column(name) for name in names)),
+        rows=tuple(
+            (
+                one_line(judge.judge, 60),
+                f"{judge.matches:,}",
+                f"{judge.missing:,}",
+                *(percent(share, 1) for share in (judge.ties, judge.inconsistent, judge.reversed, judge.first)),
+            )
+            for judge in axis.judges
+        ),
+    )

@@ -1,0 +1,140 @@
+"""One run: what it is, how far it is, what it read and cost.
+
+The ledger as a table of text.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from ragrounds.evals.compare.comparison import Comparison, Row
+from ragrounds.evals.compare.ledger import Ledger, Line
+from ragrounds.records import Run
+from ragrounds.ui.comparison_tables import Column, TextTable
+from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.text import dollars, duration, safe, tokens
+
+
+def runs_table(runs: Sequence[Run], done: Mapping[str, int]) -> TextTable:
+    """Runs in a line each. `done`: run id → attempts that are made."""
+    return TextTable(
+        key="runs",
+        title="",
+        columns=(
+            Column("run", right=False, whole=True),
+            Column("agent", right=False),
+            Column("benchmark", right=False),
+            Column("attempts"),
+            Column("created", right=False, whole=True),
+        ),
+        rows=tuple(
+            (
+                safe(run.id),
+                safe(run.agent),
+                safe(run.benchmark),
+                f"{done[run.id]:,}/{run.count * run.epochs:,}",
+                time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created)),
+            )
+            for run in runs
+        ),
+    )
+
+
+def print_run(run: Run, at_work: str, comparison: Comparison | None, costs: Ledger) -> None:
+    """A run's identity, figures and costs, on stdout. `at_work`: who is making it; empty: nobody."""
+    console = results_console()
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    rows = list(_about(run, at_work))
+    if comparison is not None:
+        rows += _figures(comparison.rows[0])
+        for one in comparison.tables:
+            outcomes = ", ".join(f"{count:,} {name}" for name, count in one.lines[0].outcomes.items())
+            rows.append((f"outcomes ({one.scorer})", outcomes))
+    rows += [(f"identity: {name}", _plain(value)) for name, value in run.identity.items()]
+    for name, value in rows:
+        table.add_row(Text(safe(name)), Text(safe(value, 2000)))
+    console.print(table)
+    if costs.total.calls:
+        print_table(ledger_table(costs), console)
+
+
+def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
+    asked = shlex.join(run.asked.options) if run.asked else "not known"
+    return [
+        ("run", run.id),
+        ("agent", run.agent),
+        ("benchmark", f"{run.benchmark}, {run.count:,} questions × {run.epochs}"),
+        ("created", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created)) + f", {run.origin}"),
+        ("fingerprint", run.fingerprint),
+        *([("asked for by", f"ragrounds run {asked}")] if run.origin == "replayed" else []),
+        *([("worked at by", at_work)] if at_work else []),
+    ]
+
+
+def _figures(row: Row) -> list[tuple[str, str]]:
+    used = f"{tokens(row.usage.input)} in, {tokens(row.usage.output)} out" if row.usage else "unknown"
+    return [
+        ("attempts", ", ".join(f"{count:,} {status}" for status, count in row.statuses.items() if count)),
+        ("calls", f"{row.calls:,}"),
+        ("tokens", used),
+        ("cost_paid", dollars(row.cost_paid)),
+        ("cost_uncached", dollars(row.cost_uncached)),
+        ("time a question", duration(row.seconds)),
+    ]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_plain(item)}" for name, item in value.items()) or "-"
+    return "-" if value is None else str(value)
+
+
+_OPTIONAL = ("reused", "failed", "cached", "reasoning")
+"""Columns that are shown where anything stands in them."""
+
+
+def ledger_table(ledger: Ledger) -> TextTable:
+    """One line for each part, dearest first, and their sum."""
+    lines = [*ledger.lines, ledger.total] if len(ledger.lines) != 1 else list(ledger.lines)
+    cells = [_cells(line) for line in lines]
+    shown = [name for name in cells[0] if name not in _OPTIONAL or any(row[name] not in ("0", "-") for row in cells)]
+    rows = []
+    for line, figures in zip(lines, cells, strict=True):
+        last = line is ledger.total and len(lines) > 1
+        names = [("all" if last and not place else safe(getattr(line, key))) for place, key in enumerate(ledger.by)]
+        rows.append((*names, *(figures[name] for name in shown)))
+    return TextTable(
+        key="ledger",
+        title=f"costs by {', '.join(ledger.by)} (paid: really paid; uncached: with an empty journal)"
+        if ledger.by
+        else "costs (paid: really paid; uncached: with an empty journal)",
+        columns=(
+            *(Column(key, right=False, whole=key == "run") for key in ledger.by),
+            *(Column(name) for name in shown),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _cells(line: Line) -> dict[str, str]:
+    used = line.usage
+    at_least = f" (at least {dollars(line.known)})" if line.unpriced and line.known else ""
+    return {
+        "calls": f"{line.calls:,}",
+        "reused": f"{line.reused:,}",
+        "failed": f"{line.failed:,}",
+        "in": tokens(used.input if used else None),
+        "cached": tokens(used.cached if used else None),
+        "out": tokens(used.output if used else None),
+        "reasoning": tokens(used.reasoning if used else None),
+        "cost_paid": dollars(line.cost_paid),
+        "cost_uncached": dollars(line.cost_uncached) + at_least,
+    }

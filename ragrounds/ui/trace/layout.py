@@ -1,0 +1,173 @@
+"""What a pane shows, as plain data: pieces of text with a name for their style, and the lines they are laid out in.
+
+Text cut into lines of a given width, fast enough for megabytes and safe for any text.
+
+What is shown is made safe first (:func:`ragrounds.ui.text.safe`); then no line is wider than asked, whatever stands
+in it.
+
+Text in exactly so many cells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+from rich.cells import cell_len, get_character_cell_size, set_cell_size
+
+from ragrounds.ui.text import safe
+
+LONGEST_MARKDOWN = 100_000
+"""Characters up to which Markdown is laid out; longer text is shown as it is."""
+
+Cells = list[tuple[str, str]]
+"""Text with the names of its styles, side by side in one line."""
+
+
+class TextBlock(Struct, frozen=True):
+    """A text of the detail pane. `text` is exactly what was recorded."""
+
+    text: str
+    style: str = "plain"
+    """One of the names in :data:`ragrounds.ui.trace.widgets.STYLES`."""
+    indent: int = 0
+    markdown: bool = False
+    """May be shown as Markdown."""
+
+
+class LayoutLine(Struct, frozen=True):
+    """A line on the screen."""
+
+    text: str
+    style: str
+    spans: tuple[tuple[int, int, str], ...] = ()
+    """Begin, end, style: parts in a style of their own."""
+
+
+class TextLayout:
+    """Pieces laid out for a width."""
+
+    def __init__(self, pieces: Sequence[TextBlock], width: int, markdown: bool = False) -> None:
+        self.lines: list[LayoutLine] = []
+        self._parts: list[tuple[str, list[tuple[int, int]]]] = []
+        for piece in pieces:
+            if markdown and piece.markdown and len(piece.text) <= LONGEST_MARKDOWN:
+                for line in _markdown(piece.text, width - piece.indent, piece.indent):
+                    self._parts.append((line.text, [(0, len(self.lines))]))
+                    self.lines.append(line)
+                continue
+            text, pad = shown(piece.text), " " * piece.indent
+            starts: list[tuple[int, int]] = []
+            for begin, end in wrap(text, width - piece.indent):
+                starts.append((begin, len(self.lines)))
+                self.lines.append(LayoutLine(pad + text[begin:end], piece.style))
+            self._parts.append((text, starts))
+
+    def find(self, text: str) -> list[int]:
+        """Numbers of the lines in which `text` begins, whatever the case; a line end may stand inside it."""
+        if not text:
+            return []
+        wanted = searching(text)
+        found: list[int] = []
+        for whole, starts in self._parts:
+            at = 0
+            for match in wanted.finditer(whole):
+                while at + 1 < len(starts) and starts[at + 1][0] <= match.start():
+                    at += 1
+                found.append(starts[at][1])
+        return sorted(set(found))
+
+
+@lru_cache(maxsize=8)
+def searching(text: str) -> re.Pattern[str]:
+    """The pattern of a search: the text itself, whatever its case."""
+    return re.compile(re.escape(shown(text)), re.IGNORECASE)
+
+
+def _markdown(text: str, width: int, indent: int) -> list[LayoutLine]:
+    """Markdown laid out by Rich, as text with emphasis: no links that open, no codes."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console(width=max(width, 20), color_system=None, force_terminal=False, legacy_windows=False)
+    made: list[LayoutLine] = []
+    for segments in console.render_lines(Markdown(shown(text), hyperlinks=False), pad=False):
+        line, spans = " " * indent, []
+        for segment in segments:
+            # An entity such as &#27; has become the character itself by now.
+            part = shown(segment.text.rstrip("\n")).replace("\n", " ")
+            if segment.style and (segment.style.bold or segment.style.italic or segment.style.underline):
+                spans.append((len(line), len(line) + len(part), "strong"))
+            line += part
+        made.append(LayoutLine(line.rstrip(), "plain", tuple(spans)))
+    return made
+
+
+_PER_CELL = 4
+"""Characters that a cell may hold at most: piled-up combining marks are cut."""
+
+
+def shown(text: str) -> str:
+    """`text` as it is shown: safe, tabs as spaces, line ends as line feeds."""
+    return safe(text).replace("\t", "    ")
+
+
+def wrap(text: str, width: int) -> Iterator[tuple[int, int]]:
+    """Begin and end of each line of `text`, cut at spaces where there are any."""
+    width = max(width, 2)
+    plain = text.isascii()
+    begin = 0
+    while True:
+        end = text.find("\n", begin)
+        end = len(text) if end < 0 else end
+        yield from (_wrap_plain if plain else _wrap_wide)(text, begin, end, width)
+        if end == len(text):
+            return
+        begin = end + 1
+
+
+def _wrap_plain(text: str, begin: int, end: int, width: int) -> Iterator[tuple[int, int]]:
+    while end - begin > width:
+        space = text.rfind(" ", begin + 1, begin + width + 1)
+        if space < 0:
+            yield begin, begin + width
+            begin += width
+        else:
+            yield begin, space
+            begin = space + 1
+    yield begin, end
+
+
+def _wrap_wide(text: str, begin: int, end: int, width: int) -> Iterator[tuple[int, int]]:
+    if text[begin:end].isascii():
+        yield from _wrap_plain(text, begin, end, width)
+        return
+    used, space = 0, -1
+    at = begin
+    while at < end:
+        letter = text[at]
+        used += get_character_cell_size(letter)
+        if used > width or at - begin >= width * _PER_CELL:
+            cut = space if space > begin else at
+            yield begin, cut
+            begin = cut + 1 if cut == space else cut
+            at, used, space = begin, 0, -1
+            continue
+        if letter == " ":
+            space = at
+        at += 1
+    yield begin, end
+
+
+def fit(text: str, width: int, right: bool = False) -> str:
+    """`text` in exactly `width` cells: cut with an ellipsis, or padded."""
+    if width <= 0:
+        return ""
+    text = text[: width * 4]
+    size = cell_len(text)
+    if size > width:
+        return set_cell_size(text, width - 1) + "…"
+    pad = " " * (width - size)
+    return pad + text if right else text + pad

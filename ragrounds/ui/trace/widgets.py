@@ -1,0 +1,337 @@
+"""Widgets that draw only the lines on the screen, however many there are: what the list, the tree and the detail
+share. Text is drawn as text: no markup, no codes.
+
+The detail pane: long text, laid out once for its width, drawn line by line, searched, selected with the mouse.
+
+What leaves the terminal: copying, and the user's editor. Both get the text exactly as it was recorded.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.app import SuspendNotSupported
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from ragrounds.ui.trace.layout import Cells, LayoutLine, TextBlock, TextLayout, searching
+
+STYLES = (
+    "plain",
+    "dim",
+    "heading",
+    "key",
+    "note",
+    "right",
+    "wrong",
+    "trouble",
+    "gold",
+    "bar",
+    "hit",
+    "strong",
+    "cursor",
+)
+"""Names of the styles that text may have; what they look like stands in the style sheet."""
+
+
+class Lines(ScrollView, can_focus=True, inherit_bindings=False):
+    """Lines drawn on demand."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{name}" for name in STYLES}
+    DEFAULT_CSS = """
+    Lines {
+        overflow-x: hidden;
+        overflow-y: auto;
+        scrollbar-size-vertical: 1;
+        background: $background;
+        & > .lines--dim { text-style: dim; }
+        & > .lines--heading { color: $text-accent; text-style: bold; }
+        & > .lines--key { color: $text-secondary; }
+        & > .lines--note { text-style: italic; }
+        & > .lines--right { color: $text-success; text-style: bold; }
+        & > .lines--gold { color: $text-success; }
+        & > .lines--wrong { color: $text-error; }
+        & > .lines--trouble { color: $text-warning; text-style: bold; }
+        & > .lines--bar { color: $text-primary; }
+        & > .lines--hit { text-style: reverse; }
+        & > .lines--strong { text-style: bold; }
+        & > .lines--cursor { background: $panel; text-style: bold; }
+        &:focus > .lines--cursor {
+            background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
+        }
+        &:nocolor > .lines--cursor { text-style: underline; }
+        &:nocolor:focus > .lines--cursor { text-style: reverse; }
+    }
+    """
+
+    def style_of(self, name: str) -> Style:
+        """The look of a style."""
+        return self.get_component_rich_style(f"lines--{name}", partial=True)
+
+    def strip(self, cells: Cells, width: int, under: Style | None = None) -> Strip:
+        """Cells as a line of `width`."""
+        base = self.rich_style
+        segments = []
+        for text, name in cells:
+            style = base if name == "plain" else base + self.style_of(name)
+            segments.append(Segment(text, style + under if under else style))
+        return Strip(segments).crop_extend(0, width, base + under if under else base)
+
+
+Draw = Callable[[int, int], Cells]
+"""A row as cells: its number and the width to fill."""
+
+
+class Rows(Lines):
+    """A list with a cursor. It holds no rows: `draw` is asked for those on the screen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False, id="rows.up"),
+        Binding("down,j", "move(1)", "Down", show=False, id="rows.down"),
+        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="rows.page_up"),
+        Binding("pagedown,ctrl+d", "page(1)", "Page down", show=False, id="rows.page_down"),
+        Binding("home,g", "go(0)", "First", show=False, id="rows.first"),
+        Binding("end,G", "go(-1)", "Last", show=False, id="rows.last"),
+        Binding("enter", "choose", "Open", show=False, id="rows.open"),
+    ]
+
+    class Moved(Message):
+        """The cursor is on another row."""
+
+        def __init__(self, rows: Rows, row: int) -> None:
+            super().__init__()
+            self.rows, self.row = rows, row
+
+        @property
+        def control(self) -> Rows:
+            return self.rows
+
+    class Chosen(Moved):
+        """A row was asked for: Enter, or a click on the row under the cursor."""
+
+    def __init__(self, draw: Draw, *, id: str, title: str, head: Callable[[int], str] | None = None) -> None:
+        super().__init__(id=id)
+        self.border_title = title
+        self._draw, self._head = draw, head
+        self._top = 1 if head else 0
+        """Lines that stay at the top."""
+        self.count = 0
+        self.row = 0
+
+    def show(self, count: int, row: int, keep_scroll: bool = False) -> None:
+        """There are `count` rows now, with the cursor on `row`."""
+        self.count, self.row = count, row
+        self.virtual_size = Size(self.size.width, count + self._top)
+        if not keep_scroll and self.size.height:
+            self._reveal()
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        row = y - self._top + self.scroll_offset.y
+        width = self.size.width
+        if y < self._top and self._head is not None:
+            return self.strip([(self._head(width), "dim")], width)
+        if row >= self.count:
+            return Strip.blank(width, self.rich_style)
+        under = self.style_of("cursor") if row == self.row else None
+        return self.strip(self._draw(row, width), width, under)
+
+    def on_resize(self, _: events.Resize) -> None:
+        self.virtual_size = Size(self.size.width, self.count + self._top)
+        self._reveal()
+
+    def on_click(self, event: events.Click) -> None:
+        line = event.y - self.gutter.top
+        row = line - self._top + self.scroll_offset.y
+        if line >= self._top and 0 <= row < self.count:
+            again = row == self.row
+            self._go(row)
+            if again:
+                self.post_message(self.Chosen(self, row))
+
+    def action_move(self, by: int) -> None:
+        self._go(self.row + by)
+
+    def action_page(self, by: int) -> None:
+        self._go(self.row + by * max(1, self.size.height - 1))
+
+    def action_go(self, row: int) -> None:
+        self._go(row if row >= 0 else self.count - 1)
+
+    def action_choose(self) -> None:
+        if self.count:
+            self.post_message(self.Chosen(self, self.row))
+
+    def _go(self, row: int) -> None:
+        row = max(0, min(row, self.count - 1))
+        if row == self.row or not self.count:
+            return
+        self.refresh_line(self.row + self._top)
+        self.row = row
+        self.refresh_line(row + self._top)
+        self._reveal()
+        self.post_message(self.Moved(self, row))
+
+    def _reveal(self) -> None:
+        self.scroll_to_region(Region(0, self.row, 1, 1 + self._top), animate=False, force=True)
+
+
+class Pager(Lines):
+    """Shows pieces of text."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "scroll_up", "Up", show=False, id="detail.up"),
+        Binding("down,j", "scroll_down", "Down", show=False, id="detail.down"),
+        Binding("home,g", "scroll_home", "Top", show=False, id="detail.top"),
+        Binding("end,G", "scroll_end", "End", show=False, id="detail.end"),
+        Binding("pageup,ctrl+b", "page_up", "Page up", show=False, id="detail.page_up"),
+        Binding("pagedown,ctrl+d,space", "page_down", "Page down", show=False, id="detail.page_down"),
+    ]
+
+    def __init__(self, *, id: str, title: str) -> None:
+        super().__init__(id=id)
+        self.border_title = title
+        self.pieces: Sequence[TextBlock] = ()
+        self.markdown = False
+        self.pattern = ""
+        self._page = TextLayout((), 80)
+        self._width = 0
+
+    def show(self, pieces: Sequence[TextBlock], keep_scroll: bool = False) -> None:
+        """Show other pieces, from their top."""
+        self.pieces = pieces
+        self._lay_out()
+        if not keep_scroll:
+            self.scroll_to(0, 0, animate=False, immediate=True)
+
+    def toggle_markdown(self) -> None:
+        """Replies as Markdown, or as they were written."""
+        self.markdown = not self.markdown
+        self._lay_out()
+
+    def search(self, text: str) -> int:
+        """Mark a text and go to its first line. Returns how many lines hold it."""
+        self.pattern = text
+        found = self._page.find(text)
+        if found:
+            self._show_line(found[0])
+        self.refresh()
+        return len(found)
+
+    def next_match(self, step: int) -> bool:
+        """Go to the next line that the search found (or the one before), if there is one."""
+        here = self.scroll_offset.y
+        found = [line for line in self._page.find(self.pattern) if (line > here if step > 0 else line < here)]
+        # At the end of the text the line cannot come to the top: there is nothing further to show.
+        if not found or (step > 0 and here >= self.max_scroll_y):
+            return False
+        self._show_line(found[0] if step > 0 else found[-1])
+        return True
+
+    def render_line(self, y: int) -> Strip:
+        width, number = self.size.width, y + self.scroll_offset.y
+        if number >= len(self._page.lines):
+            return Strip.blank(width, self.rich_style)
+        strip = self.strip(self._cells(self._page.lines[number]), width)
+        selection = self.text_selection
+        if selection is not None and (span := selection.get_span(number)) is not None:
+            begin, end = span
+            cut = strip.cell_length if end == -1 else end
+            chosen = strip.crop(begin, cut).apply_style(self.screen.get_component_rich_style("screen--selection"))
+            strip = Strip.join([strip.crop(0, begin), chosen, strip.crop(cut)])
+        return strip.apply_offsets(0, number)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """What is selected, as it is shown."""
+        return selection.extract("\n".join(line.text for line in self._page.lines)), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Draw the selection."""
+        self.refresh()
+
+    def on_resize(self, _: events.Resize) -> None:
+        if self.size.width != self._width:
+            self._lay_out()
+
+    def _lay_out(self) -> None:
+        self._width = self.size.width
+        self._page = TextLayout(self.pieces, max(10, self._width - 1), self.markdown)
+        self.virtual_size = Size(self._width, len(self._page.lines))
+        self.refresh()
+
+    def _show_line(self, line: int) -> None:
+        self.scroll_to(0, line, animate=False, immediate=True)
+
+    def _cells(self, line: LayoutLine) -> Cells:
+        marks = [(begin, end, name) for begin, end, name in line.spans]
+        if self.pattern:
+            marks += [(*match.span(), "hit") for match in searching(self.pattern).finditer(line.text)]
+        if not marks:
+            return [(line.text, line.style)]
+        # Later marks win; a style for every character of one line is cheap enough.
+        styles = [line.style] * len(line.text)
+        for begin, end, name in marks:
+            styles[begin:end] = [name] * (end - begin)
+        cells: Cells = []
+        for letter, name in zip(line.text, styles, strict=True):
+            if cells and cells[-1][1] == name:
+                cells[-1] = (cells[-1][0] + letter, name)
+            else:
+                cells.append((letter, name))
+        return cells
+
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    _Base = Screen[None]
+else:
+    _Base = object
+
+
+class DetailActions(_Base):
+    """For screens with a detail pane."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "copy", "Copy", id="copy", show=False),
+        Binding("o", "editor", "Open in $EDITOR", id="editor", show=False),
+    ]
+
+    def text_outside(self) -> str:
+        """The text of the detail pane, as it was recorded."""
+        raise NotImplementedError
+
+    def action_copy(self) -> None:
+        """Copy what is selected with the mouse, else the whole detail."""
+        text = self.get_selected_text() or self.text_outside()
+        self.app.copy_to_clipboard(text)
+        self.app.notify(f"Copied {len(text):,} characters.", markup=False)
+
+    def action_editor(self) -> None:
+        """Open a copy of the detail in the user's editor."""
+        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+        if not editor:
+            self.app.notify("Set EDITOR to the editor of your choice, such as EDITOR=vim.", markup=False)
+            return
+        with tempfile.TemporaryDirectory(prefix="ragrounds-") as folder:
+            file = Path(folder) / "trace.md"
+            file.write_text(self.text_outside(), encoding="utf-8", errors="surrogatepass")
+            try:
+                with self.app.suspend():
+                    # The user's own command, from the user's own environment.
+                    subprocess.run([*shlex.split(editor), str(file)], check=False)  # noqa: S603
+            except (SuspendNotSupported, OSError, ValueError) as error:
+                self.app.notify(f"Cannot open {editor!r}: {error}", markup=False, severity="error")

@@ -1,0 +1,180 @@
+"""The report in a real browser: opened, filtered, searched, a trace unfolded; hostile text does nothing."""
+
+import base64
+
+import msgspec
+import pytest
+
+from tests.compare.making import add_run, questions
+from tests.ui.report.making import passage, traced_events
+
+HOSTILE = (
+    "</script><script>window.planted=1</script><img src=x onerror='window.planted=2'>"
+    '"><svg onload="window.planted=3"><style>body{display:none}</style><a href="javascript:alert(1)">x</a>'
+    "<iframe src=https://planted.example></iframe>\u202etxt\x1b[2J\x00&lt;b&gt;"
+)
+
+
+def planted(where):
+    return f"{HOSTILE} {where}"
+
+
+@pytest.fixture
+def two_runs(store):
+    asked = [
+        msgspec.structs.replace(question, group="heart" if index % 2 else "lung", text=f"What of case {index}?")
+        for index, question in enumerate(questions(6))
+    ]
+    first = add_run(
+        store, "direct", asked, [1, 0, 1, 0, 1, 0], texts={0: "A long answer about beriberi. " * 5}, cost_uncached=0.01
+    )
+    events = {2: traced_events(store, 1, passages=[passage(1), passage(2, "A passage about pellagra. " * 10)])}
+    second = add_run(store, "rag", asked, [1, 1, 1, 0, 0, 0], events=events, cost_uncached=0.02)
+    return [first, second]
+
+
+def shown(browser):
+    return browser.run("return [...document.querySelectorAll('.row')].map(row => row.textContent)")
+
+
+def choose(browser, selector, value):
+    browser.run(
+        "const e=document.querySelector(arguments[0]); e.value=arguments[1]; e.dispatchEvent(new Event('change'))",
+        selector,
+        value,
+    )
+
+
+def test_opened_filtered_searched_and_unfolded(browser, written, two_runs):
+    path = written(two_runs, group_by=["subject"])
+    browser.open(path)
+    assert len(shown(browser)) == 12
+    assert browser.text("#count") == "12 of 12"
+    assert "40.00" not in browser.text("#summary")  # 3 of 6 right each
+    assert "50.00 % by strict" in browser.text("#summary")
+
+    choose(browser, "#f-subject", "heart")
+    assert browser.text("#count") == "6 of 12"
+    choose(browser, "#f-score", "right")
+    assert [row[:20] for row in shown(browser)] == ["✓x/one/1  #2A 210 tok"[:20]]
+    choose(browser, "#f-subject", "")
+    choose(browser, "#f-score", "")
+    choose(browser, "#f-run", "1")
+    assert browser.text("#count") == "6 of 12"
+    choose(browser, "#f-run", "")
+    browser.find("#f-differ").click()
+    assert browser.text("#count") == "4 of 12"
+    browser.find("#f-differ").click()
+    choose(browser, "#sort", "tokens")
+    assert "x/one/5" in shown(browser)[0]
+    choose(browser, "#sort", "")
+
+    browser.find("#search").send_keys("case 4")
+    browser.wait(lambda: browser.text("#count") == "2 of 12")
+    browser.find("#search").clear()
+    browser.find("#search").send_keys("pellagra")
+    browser.wait(lambda: browser.text("#count") == "0 of 12")
+    browser.find("#deep").click()
+    browser.wait(lambda: browser.text("#count") == "1 of 12")
+    assert "x/one/2" in shown(browser)[0]
+
+    browser.find(".row").click()
+    browser.wait(lambda: browser.all("#detail details.step"))
+    assert "A. yes  ← gold, chosen" in browser.text("#detail")
+    assert "pellagra" not in browser.text("#detail")  # drawn only when unfolded
+    browser.find("#detail details.step > summary").click()
+    browser.wait(lambda: browser.all("#detail details.call"))
+    assert "one passage was cut" in browser.text("#detail")
+    browser.find("#detail details.call > summary").click()
+    browser.wait(lambda: "2. Title 2" in browser.text("#detail"))
+    browser.all("#detail details.call details > summary")[1].click()
+    browser.wait(lambda: "pellagra" in browser.text("#detail"))
+    browser.all("#detail details.step > summary")[-1].click()
+    browser.wait(lambda: len(browser.all("#detail details.call")) == 2)
+    browser.all("#detail details.call > summary")[-1].click()
+    browser.wait(lambda: "You are careful." in browser.text("#detail"))
+    assert browser.complaints() == []
+    assert browser.requests() == [path.as_uri()]
+
+
+def test_keys_move_through_the_list(browser, written, two_runs):
+    browser.open(written(two_runs))
+    browser.find("#list").send_keys("\ue015", "\ue015")  # arrow down, twice
+    browser.wait(lambda: browser.all(".row[aria-selected=true]"))
+    browser.find("body").send_keys("/")
+    assert browser.run("return document.activeElement.id") == "search"
+
+
+def test_planted_markup_is_shown_and_does_nothing(browser, written, store):
+    asked = [
+        msgspec.structs.replace(
+            question,
+            text=planted("question"),
+            options={"A": planted("option"), "B": "no"},
+            group=planted("subject"),
+        )
+        for question in questions(2)
+    ]
+    events = traced_events(
+        store, 3, passages=[passage(1, planted("passage"))], query=planted("query"), prompt=planted("prompt"),
+        reply=planted("reply"), error=planted("error"),
+    )  # fmt: skip
+    run = add_run(
+        store, planted("agent"), asked, [1, 0], texts={0: planted("answer")}, events={0: events},
+        identity={"models": {"model": planted("model")}, planted("key"): planted("value")},
+    )  # fmt: skip
+    path = written([run], group_by=["subject"], title=planted("title"))
+    browser.open(path)
+    browser.find(".row").click()
+    browser.wait(lambda: browser.all("#detail details.step"))
+    for _ in range(3):
+        for folded in browser.all("#detail details:not([open]) > summary"):
+            if folded.is_displayed():
+                folded.click()
+    browser.wait(lambda: "passage" in browser.text("#detail"))
+    detail = browser.text("#detail")
+    for where in ("question", "option", "answer", "query", "passage", "prompt", "reply", "error"):
+        assert "</script><script>window.planted=1</script>" in detail
+        assert f"&lt;b&gt; {where}" in detail, where
+    assert "<U+202E>" in detail
+    assert "<U+001B>" in detail
+    page = browser.run("return document.body.textContent")
+    assert "window.planted=1</script>" in page
+    assert browser.run("return window.planted") is None
+    assert browser.run("return document.querySelectorAll('iframe,img,a[href^=javascript]').length") == 0
+    assert browser.run("return getComputedStyle(document.body).display") != "none"
+    assert browser.requests() == [path.as_uri()]
+    assert browser.complaints() == []
+
+
+def test_the_policy_stops_what_would_be_planted_anyway(browser, written, two_runs):
+    path = written(two_runs)
+    page = path.read_text(encoding="utf-8")
+    path.write_text(page.replace("<h2>Summary</h2>", "<script>window.planted=1</script><img src='x.png'>"))
+    browser.open(path)
+    assert browser.run("return window.planted") is None
+    complaints = browser.complaints()
+    assert any("inline script" in complaint and "Content Security Policy" in complaint for complaint in complaints)
+    assert any("x.png" in complaint and "Content Security Policy" in complaint for complaint in complaints)
+
+
+def test_it_prints_the_sections_and_not_the_browser(browser, written, two_runs, tmp_path):
+    pypdf = pytest.importorskip("pypdf", reason="needs pypdf to read what was printed")
+    browser.open(written(two_runs))
+    printed = tmp_path / "printed.pdf"
+    printed.write_bytes(base64.b64decode(browser.driver.print_page()))
+    text = "".join(page.extract_text() for page in pypdf.PdfReader(printed).pages)
+    assert "Cost and accuracy" in text
+    assert "print of direct" in text  # fingerprints are printed unfolded
+    assert "Search" not in text
+
+
+def test_many_attempts_are_drawn_only_where_they_are_looked_at(browser, written, store):
+    asked = questions(3000)
+    run = add_run(store, "one", asked, [index % 2 for index in range(3000)])
+    browser.open(written([run]))
+    assert browser.text("#count") == "3,000 of 3,000"
+    assert len(shown(browser)) < 60
+    browser.run("document.getElementById('list').scrollTop = 44 * 2990")
+    browser.wait(lambda: any("x/one/2995" in row for row in shown(browser)))
+    assert len(shown(browser)) < 60

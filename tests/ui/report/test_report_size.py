@@ -1,0 +1,33 @@
+"""The report of all MIRAGE questions, made of the authors' own predictions: complete, and smaller than the bar."""
+
+import sqlite3
+
+import pytest
+import zstandard
+
+from tests.ui.report.test_report import blocks
+
+pytestmark = [pytest.mark.data, pytest.mark.slow]
+
+
+def test_7663_attempts_are_inside_and_the_page_is_at_most_three_times_the_compressed_store(cli, home, data, tmp_path):
+    predictions = data / "mirage/predictions/gpt-35-turbo-16k_cot.jsonl.gz"
+    benchmark = f"mirage:{data / 'mirage/benchmark.json'}"
+    made = cli("import", "mirage-predictions", str(predictions), "--benchmark", benchmark, timeout=600)
+    assert made.returncode == 0, made.stderr
+    page = tmp_path / "report.html"
+    made = cli("report", "gpt", "--out", str(page), timeout=600)
+    assert made.returncode == 0, made.stderr
+    compact = tmp_path / "compact.sqlite"
+    with sqlite3.connect(home / "store.sqlite") as connection:
+        connection.execute("VACUUM INTO ?", (str(compact),))
+    store = len(zstandard.ZstdCompressor(level=3).compress(compact.read_bytes()))
+    assert page.stat().st_size <= 3 * store
+    found = blocks(page)
+    question, *_, piece, place = found["index"]["columns"]
+    assert len(question) == 7663
+    inside = {
+        found[f"piece-{piece[row]}"]["attempts"][place[row]]["id"] == found["index"]["questions"][question[row]][0]
+        for row in range(len(question))
+    }
+    assert inside == {True}

@@ -1,0 +1,112 @@
+"""The list and the compare screen without a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragrounds.evals.store.outlines import Filter
+from ragrounds.evals.store.pages import Pages
+from ragrounds.ui.trace.attempt_list import (
+    AttemptList,
+    ComparedRuns,
+    ScoreDifference,
+    align,
+    differences,
+    is_troubled,
+    is_wrong,
+)
+from ragrounds.ui.trace.layout import fit
+from ragrounds.ui.trace.tree import LoadedAttempt
+from ragrounds.ui.trace.tree_view import TreeState, attempt_cells, branch_cells, mark, short_names
+
+
+@pytest.fixture
+def browsing(pages: Pages) -> AttemptList:
+    return AttemptList(pages)
+
+
+def test_the_cursor_stays_on_its_attempt_when_the_order_changes(browsing: AttemptList) -> None:
+    browsing.move(2)
+    wanted = Filter(marks=frozenset({"wrong"}))
+    browsing.arrange(browsing.make_order(wanted, "asked"), wanted, "asked")
+    assert (len(browsing), browsing.row) == (4, 1)
+    assert browsing.current is not None
+    assert browsing.current.index == 2
+    browsing.arrange(None, Filter(), "asked")
+    assert (len(browsing), browsing.row) == (12, 2)
+
+
+def test_next_wrong_and_next_error_go_round(browsing: AttemptList) -> None:
+    assert browsing.seek(1, is_wrong) == 1
+    browsing.move(3)
+    assert browsing.seek(1, is_wrong) == 10
+    assert browsing.seek(-1, is_wrong) == 2
+    assert browsing.seek(1, is_troubled) == 3  # the only one, found again
+    assert browsing.seek(1, lambda outline: False) is None
+
+
+def test_only_rows_near_those_shown_are_read(
+    pages: Pages, browsing: AttemptList, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    whole = pages.read
+
+    def counted(indices: object) -> object:
+        found = whole(indices)  # type: ignore[arg-type]
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(pages, "read", counted)
+    for row in range(12):
+        browsing.at(row)
+    assert sum(read) == 12
+    assert browsing.at(12) is None
+
+
+def test_marks_tell_outcomes_apart_without_colour(pages: Pages) -> None:
+    assert [mark(one)[0].strip() for one in pages.read(range(6))] == ["✓", "✗", "~", "!", "✓", "·"]
+
+
+@pytest.mark.parametrize("width", range(18, 120, 7))
+def test_rows_fill_their_width_and_no_more(pages: Pages, width: int) -> None:
+    agents = short_names(pages.runs)
+    for one in pages.read(range(12)):
+        assert sum(len(text) for text, _ in attempt_cells(one, width, agents)) == width
+    state = TreeState(LoadedAttempt(pages, pages.read([6])[0]))
+    for branch in state.branches():
+        assert sum(len(text) for text, _ in branch_cells(branch, state.root.figures, width, "time")) == width
+
+
+def test_fit_counts_cells() -> None:
+    assert fit("医学", 3) == "医…"
+    assert fit("ab", 4, right=True) == "  ab"
+    assert fit("abc", 0) == ""
+
+
+def test_trees_are_aligned_by_their_steps(pages: Pages) -> None:
+    plain, seeker = (LoadedAttempt(pages, one) for one in pages.read([1, 7]))
+    sides = [
+        (side.left and side.left.label, side.right and side.right.label) for side in align(plain.root, seeker.root)
+    ]
+    assert sides[0] == ("quiz/001", "quiz/001")
+    assert sides[1] == (None, "search")
+    assert sides[-2:] == [("answer", "answer"), ("model: answering", "model: answering")]
+    assert sum(left is not None for left, _ in sides) == 3
+
+
+def test_questions_that_only_one_gets_right(pages: Pages) -> None:
+    state = ComparedRuns(pages, 0, 1, differences(pages, 0, 1))
+    assert [one.question_id for one in state.shown] == ["quiz/001", "quiz/004"]
+    state.choose("first")
+    assert [one.question_id for one in state.shown] == ["quiz/004"]
+    state.choose("second")
+    assert [one.question_id for one in state.shown] == ["quiz/001"]
+    halves = (ScoreDifference("quiz/000", 0, 0, 0.5, 0.0), ScoreDifference("quiz/000", 0, 0, 0.0, 0.5))
+    state.found = (*halves, *state.found)
+    assert [one.question_id for one in state.shown] == ["quiz/001"]  # half right is not right
+    state.choose("first")
+    assert [one.question_id for one in state.shown] == ["quiz/004"]
+    state.choose("second")
+    pair = state.opened()
+    assert pair is not None
+    assert [one.outline.run.agent for one in pair] == ["plain", "seeker[rounds=3]"]

@@ -1,0 +1,138 @@
+"""Following a run that another process writes: rows fill in, nothing under the reader's eyes moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragrounds.evals.store.outlines import Filter
+from ragrounds.evals.store.pages import Pages
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Run
+from ragrounds.ui.trace.app import TraceApp
+from ragrounds.ui.trace.browse import BrowseScreen
+from tests.ui.trace.making import Journal, attempt, make_run, model_call, rounds, score, step
+from tests.ui.trace.seeing import press, screen, settle
+
+COUNT = 200
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[tuple[Store, Run, Store]]:
+    """The viewer's store, its run with 20 of 200 attempts, and the store of who goes on with it."""
+    with Store(tmp_path) as reading, Store(tmp_path) as writing:
+        run = make_run(writing, "slow", COUNT)
+        finish(writing, run, range(20))
+        yield reading, run, writing
+
+
+def finish(store: Store, run: Run, numbers: range, right: bool = True) -> None:
+    journal = Journal(store)
+    call = model_call(journal, "answer", "Well?", "A.")
+    made = [attempt(run, number, step(0, "answer", call)) for number in numbers]
+    store.add_attempts(run, made, [score(number, right) for number in numbers])
+    journal.close()
+
+
+def at(app: TraceApp) -> BrowseScreen:
+    assert isinstance(app.screen, BrowseScreen)
+    return app.screen
+
+
+async def test_rows_fill_in_where_they_stand(running: tuple[Store, Run, Store]) -> None:
+    reading, run, writing = running
+    app = TraceApp(Pages(reading, [run]))
+    async with app.run_test(size=(140, 40)) as pilot:
+        await press(pilot, *["pagedown"] * 2, *["up"] * 3)
+        browse = at(app)
+        before = browse.browsing.row, browse.attempts.scroll_offset.y
+        assert "Not run yet." in screen(app)
+        finish(writing, run, range(20, 90))
+        browse.look()  # what the clock does every second
+        await settle(pilot)
+        assert (browse.browsing.row, browse.attempts.scroll_offset.y) == before
+        assert "Not run yet." not in screen(app)
+        assert browse.tree_state is not None
+        assert [branch.node.label for branch in browse.tree_state.branches()][1:] == ["answer", "model: answering"]
+        assert len(browse.browsing) == COUNT
+
+
+async def test_a_list_scrolled_away_from_its_cursor_stays_there(running: tuple[Store, Run, Store]) -> None:
+    reading, run, writing = running
+    app = TraceApp(Pages(reading, [run]))
+    async with app.run_test(size=(140, 40)) as pilot:
+        await settle(pilot)
+        rows = at(app).attempts
+        rows.scroll_to(y=120, animate=False, immediate=True)
+        await settle(pilot)
+        finish(writing, run, range(20, 90))
+        at(app).look()
+        await settle(pilot)
+        assert rows.scroll_offset.y == 120
+        assert at(app).browsing.row == 0
+
+
+async def test_nothing_is_read_again_while_nothing_is_written(running: tuple[Store, Run, Store]) -> None:
+    reading, run, _ = running
+    app = TraceApp(Pages(reading, [run]))
+    async with app.run_test(size=(140, 40)) as pilot:
+        await settle(pilot)
+        browse = at(app)
+        state = browse.tree_state
+        browse.look()
+        await settle(pilot)
+        assert browse.tree_state is state
+
+
+async def test_a_sorted_list_keeps_the_cursor_on_its_attempt_and_on_its_line(running: tuple[Store, Run, Store]) -> None:
+    reading, run, writing = running
+    app = TraceApp(Pages(reading, [run]), sort="newest", wanted=Filter(marks=frozenset({"right"})))
+    async with app.run_test(size=(140, 40)) as pilot:
+        await settle(pilot)
+        browse = at(app)
+        await press(pilot, "end")
+        finish(writing, run, range(20, 150))
+        browse.look()
+        await settle(pilot)
+        assert browse.browsing.current is not None
+        assert browse.browsing.current.question.id == "quiz/000"
+        await press(pilot, *["up"] * 30)
+        current, line = browse.browsing.current, browse.browsing.row - browse.attempts.scroll_offset.y
+        finish(writing, run, range(150, 200))
+        browse.look()
+        await settle(pilot)
+        assert browse.browsing.current == current
+        assert browse.browsing.row - browse.attempts.scroll_offset.y == line
+
+
+async def test_the_head_of_the_newest_follows_the_run(running: tuple[Store, Run, Store]) -> None:
+    reading, run, writing = running
+    app = TraceApp(Pages(reading, [run]), sort="newest")
+    async with app.run_test(size=(140, 40)) as pilot:
+        await settle(pilot)
+        finish(writing, run, range(20, 31))
+        at(app).look()
+        await settle(pilot)
+        assert at(app).browsing.row == 0
+        assert at(app).browsing.current is not None
+        assert at(app).browsing.current.question.id == "quiz/030"  # type: ignore[union-attr]
+
+
+async def test_folds_and_scroll_outlive_another_scoring(running: tuple[Store, Run, Store]) -> None:
+    reading, run, writing = running
+    journal = Journal(writing)
+    writing.add_attempts(run, [attempt(run, 0, rounds(journal, 3))])
+    journal.close()
+    app = TraceApp(Pages(reading, [run]))
+    async with app.run_test(size=(140, 40)) as pilot:
+        await press(pilot, "enter", "minus", "down", "down")
+        browse = at(app)
+        assert browse.tree_state is not None
+        before = [branch.node.key for branch in browse.tree_state.branches()], browse.tree_state.cursor
+        writing.add_scores(run, [score(0, False)])
+        browse.look()
+        await settle(pilot)
+        assert ([branch.node.key for branch in browse.tree_state.branches()], browse.tree_state.cursor) == before
+        assert browse.tree_state.opened.outline.value == 0.0

@@ -1,0 +1,57 @@
+"""The viewer's reads give the same from PostgreSQL as from SQLite."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragrounds.evals.arena.told import told
+from ragrounds.evals.store.outlines import SORTS, Filter
+from ragrounds.evals.store.pages import Pages, Watch
+from ragrounds.evals.store.store import Store
+from ragrounds.ui.trace.tree import LoadedAttempt
+from ragrounds.ui.trace.tree_view import TreeState
+from tests.servers.postgresql import database
+from tests.ui.trace.making import fill, score
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory, postgresql_server: str) -> Iterator[Pages]:
+    """The quiz in a database of its own."""
+    with Store(tmp_path_factory.mktemp("pg"), database(postgresql_server)) as store:
+        fill(store)
+        yield Pages(store, store.runs())
+
+
+def test_rows_orders_counts_and_differences(pages: Pages, other: Pages, tmp_path: Path) -> None:
+    assert other.read(range(12)) == pages.read(range(12))
+    filters = [
+        Filter(),
+        Filter(marks=frozenset({"wrong", "unscored"})),
+        Filter(outcomes=frozenset({"failed"}), text="3"),
+    ]
+    for wanted in filters:
+        for sort in SORTS:
+            for descending in (True, False):
+                assert other.order(wanted, sort, descending) == pages.order(wanted, sort, descending)
+    assert other.counts() == pages.counts()
+    assert other.subjects() == pages.subjects()
+    assert list(other.differing(0, 1)) == list(pages.differing(0, 1))
+    assert [other.row_of(1, "quiz/004"), other.row_of(1, "quiz/099")] == [10, None]
+    assert other.scores(other.read([0])[0]) == pages.scores(pages.read([0])[0])
+    assert told(other.store, "plain-run", "quiz/000") == []
+
+
+def test_an_attempt_is_opened_and_searched(other: Pages) -> None:
+    state = TreeState(LoadedAttempt(other, other.read([6])[0]))
+    assert state.search("query 1") == 1
+
+
+def test_a_watch_sees_what_was_written_when_the_server_has_counted_it(other: Pages) -> None:
+    watch = Watch(other)
+    other.store.add_scores(other.store.runs()[1], [score(0, True)])
+    assert any(watch.changed() or time.sleep(0.1) for _ in range(300))
+    watch.close()

@@ -1,0 +1,297 @@
+"""Each screen driven by keys and mouse, and compared with a picture of it in text."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from ragrounds.evals.store.pages import Pages
+from ragrounds.evals.store.store import Store
+from ragrounds.ui.trace.app import TraceApp, bindings
+from ragrounds.ui.trace.browse import BrowseScreen
+from ragrounds.ui.trace.compare import CompareScreen
+from tests.ui.trace.seeing import matches, press, screen, settle
+
+Open = Callable[..., AbstractAsyncContextManager[Pilot[None]]]
+
+
+@pytest.fixture
+def viewer(pages: Pages) -> Open:
+    @asynccontextmanager
+    async def opened(width: int = 80, height: int = 24, **options: object) -> AsyncIterator[Pilot[None]]:
+        app = TraceApp(pages, **options)  # type: ignore[arg-type]
+        async with app.run_test(size=(width, height), notifications=True) as pilot:
+            await settle(pilot)
+            yield pilot
+
+    return opened
+
+
+def browse(pilot: Pilot[None]) -> BrowseScreen:
+    found = pilot.app.screen
+    assert isinstance(found, BrowseScreen)
+    return found
+
+
+def shown(pilot: Pilot[None]) -> str:
+    return screen(pilot.app)
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (140, 40), (240, 50)])
+async def test_the_main_screen_from_small_to_very_wide(viewer: Open, width: int, height: int) -> None:
+    async with viewer(width, height) as pilot:
+        await press(pilot, *["down"] * 6)
+        matches(pilot.app, f"browse-{width}x{height}")
+
+
+async def test_light_shows_the_same_text(viewer: Open) -> None:
+    async with viewer() as pilot:
+        dark = shown(pilot)
+        await press(pilot, "t")
+        assert pilot.app.theme == "textual-light"
+        assert shown(pilot) == dark
+
+
+async def test_no_color_has_no_colour_and_shows_the_cursor(viewer: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with viewer() as pilot:
+        coloured = shown(pilot)
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with viewer() as pilot:
+        assert shown(pilot) == coloured
+        strips = [browse(pilot).attempts.render_line(y) for y in (1, 2)]
+        assert [any(segment.style and segment.style.reverse for segment in strip) for strip in strips] == [True, False]
+
+
+async def test_the_three_panes_follow_each_other(viewer: Open) -> None:
+    async with viewer(140, 40) as pilot:
+        await press(pilot, *["down"] * 6, "enter", *["down"] * 4)
+        matches(pilot.app, "search-call")
+        await press(pilot, "end", "tab", "m")
+        matches(pilot.app, "reply-as-markdown")
+
+
+async def test_folding(viewer: Open) -> None:
+    async with viewer(140, 40) as pilot:
+        await press(pilot, *["down"] * 6, "enter", "minus")
+        matches(pilot.app, "all-folded")
+        await press(pilot, "down", "space")
+        assert "round 3" in shown(pilot)
+        await press(pilot, "left", "plus")
+        assert shown(pilot).count("▾ search") == 4
+        await press(pilot, "left")
+        assert shown(pilot).count("▾ search") == 0
+
+
+async def test_find_filters_questions_and_escape_brings_them_back(viewer: Open) -> None:
+    async with viewer() as pilot:
+        await press(pilot, "slash", *"case 4", "enter")
+        matches(pilot.app, "find-questions")
+        assert len(browse(pilot).browsing) == 2
+        await press(pilot, "n")
+        assert browse(pilot).browsing.row == 1
+        await press(pilot, "escape")
+        assert len(browse(pilot).browsing) == 12
+        assert browse(pilot).browsing.current is not None
+
+
+async def test_find_that_leaves_nothing_is_not_applied(viewer: Open) -> None:
+    async with viewer() as pilot:
+        await press(pilot, "slash", *"zzz", "enter")
+        assert len(browse(pilot).browsing) == 12
+        assert "No attempt is left" in shown(pilot)
+
+
+async def test_find_in_messages_goes_from_match_to_match(viewer: Open) -> None:
+    async with viewer(140, 40) as pilot:
+        await press(pilot, *["down"] * 6, "enter", "slash", *"aspirin", "enter")
+        matches(pilot.app, "find-messages")
+        seen = []
+        for _ in range(14):
+            state = browse(pilot).tree_state
+            assert state is not None
+            seen.append(state.cursor)
+            await press(pilot, "n")
+        assert set(seen) >= {f"step {number} call 0" for number in range(6)}
+        await press(pilot, "escape")
+        assert "answer" in shown(pilot)
+
+
+async def test_find_in_the_messages_of_all_attempts(viewer: Open) -> None:
+    async with viewer(140, 40) as pilot:
+        await press(pilot, "F", *"kept in round 2", "enter")
+        assert browse(pilot).browsing.row == 6
+        assert "Kept in round 2: aspirin." in shown(pilot)
+        await press(pilot, "F", "enter")
+        assert browse(pilot).browsing.row == 7
+        await press(pilot, "F", *"nowhere at all", "enter")
+        assert browse(pilot).browsing.row == 7
+        assert "No listed attempt holds" in shown(pilot)
+
+
+async def test_next_wrong_next_error_and_back(viewer: Open) -> None:
+    async with viewer() as pilot:
+        rows = []
+        for key in ("w", "w", "e", "W", "E"):
+            await press(pilot, key)
+            rows.append(browse(pilot).browsing.row)
+        assert rows == [1, 2, 3, 2, 3]
+        assert "the server went away" in shown(pilot)
+
+
+async def test_sorting(viewer: Open) -> None:
+    async with viewer() as pilot:
+        await press(pilot, "s")
+        first = browse(pilot).browsing.at(0)
+        assert first is not None
+        assert first.cost_uncached == pytest.approx(0.04)
+        assert "by cost, highest first" in shown(pilot)
+        await press(pilot, "S")
+        assert "by cost, lowest first" in shown(pilot)
+
+
+async def test_the_filter_dialog(viewer: Open) -> None:
+    async with viewer(80, 40) as pilot:
+        # The fifth and the eighth line: abstained, failed; the last: neurology.
+        await press(pilot, "f", *["down"] * 4, "space", *["down"] * 3, "space", "end", "space")
+        matches(pilot.app, "filter")
+        await press(pilot, "enter")
+        current = browse(pilot).browsing.current
+        assert current is not None
+        assert (len(browse(pilot).browsing), current.question.id) == (1, "quiz/003")
+        await press(pilot, "f")
+        assert shown(pilot).count("[x]") == 3
+        await press(pilot, "space", "escape")
+        assert len(browse(pilot).browsing) == 1
+        await press(pilot, "f", "backspace", "enter")
+        assert len(browse(pilot).browsing) == 12
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 45)])
+async def test_the_compare_screen(viewer: Open, width: int, height: int) -> None:
+    async with viewer(width, height) as pilot:
+        await press(pilot, "down", "c")
+        matches(pilot.app, f"compare-{width}x{height}")
+
+
+async def test_comparing_lists_what_only_one_has_right(viewer: Open) -> None:
+    async with viewer(160, 45) as pilot:
+        await press(pilot, "c", "d")
+        assert "1 question that only the left one has right" in shown(pilot)
+        assert "quiz/004" in shown(pilot)
+        await press(pilot, "d")
+        assert "only the right one has right" in shown(pilot)
+        await press(pilot, "x")
+        found = pilot.app.screen
+        assert isinstance(found, CompareScreen)
+        assert found.chosen == [1, 0]
+        await press(pilot, "tab", *["down"] * 3, "escape")
+        browse(pilot)
+
+
+async def test_help_lists_every_key_and_filters(viewer: Open) -> None:
+    async with viewer(100, 60) as pilot:
+        await press(pilot, "question_mark")
+        matches(pilot.app, "help")
+        await press(pilot, *"wrong")
+        text = shown(pilot)
+        assert "Next wrong" in text
+        assert "Other left" not in text
+        assert "Enlarge" not in text
+        await press(pilot, "escape")
+        browse(pilot)
+
+
+def test_every_key_has_an_id_and_a_description() -> None:
+    assert len(bindings()) > 40
+    assert [one for one in bindings() if not one.id or not one.description] == []
+
+
+async def test_keys_can_be_given_by_their_ids(viewer: Open) -> None:
+    async with viewer(keymap={"wrong.next": "f3"}) as pilot:
+        await press(pilot, "f3")
+        assert browse(pilot).browsing.row == 1
+        await press(pilot, "w")
+        assert browse(pilot).browsing.row == 1
+
+
+async def test_the_command_palette_runs_a_command(viewer: Open) -> None:
+    async with viewer() as pilot:
+        await press(pilot, "ctrl+p", *"next wrong")
+        await pilot.pause()
+        await press(pilot, "enter", "enter")
+        await settle(pilot)
+        assert browse(pilot).browsing.row == 1
+
+
+async def test_the_mouse_chooses_and_opens(viewer: Open) -> None:
+    async with viewer() as pilot:
+        await pilot.click("#attempts", offset=(5, 4))
+        await settle(pilot)
+        assert browse(pilot).browsing.row == 2
+        await pilot.click("#attempts", offset=(5, 4))
+        await settle(pilot)
+        assert pilot.app.focused is browse(pilot).tree_pane
+
+
+async def test_a_pane_can_be_enlarged(viewer: Open) -> None:
+    async with viewer() as pilot:
+        await press(pilot, "tab", "tab", "z")
+        assert browse(pilot).maximized is browse(pilot).pager
+        await press(pilot, "z")
+        assert browse(pilot).maximized is None
+
+
+async def test_copy_takes_the_text_as_it_was_recorded(viewer: Open) -> None:
+    async with viewer() as pilot:
+        await press(pilot, "y")
+        assert pilot.app.clipboard == "\n".join(piece.text for piece in browse(pilot).pager.pieces)
+
+
+async def test_the_mouse_selects_text_for_copying(viewer: Open) -> None:
+    async with viewer() as pilot:
+        await pilot.mouse_down("#detail", offset=(1, 2))
+        await pilot.hover("#detail", offset=(9, 2))
+        await pilot.mouse_up("#detail", offset=(9, 2))
+        await settle(pilot)
+        assert pilot.app.screen.get_selected_text() == "Which rem"
+
+
+async def test_the_editor_gets_the_exact_text(viewer: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, editor = tmp_path / "copy", tmp_path / "editor"
+    editor.write_text(f'#!/bin/sh\ncp "$1" {copy}\n')
+    editor.chmod(editor.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+    async with viewer() as pilot:
+        monkeypatch.setattr(pilot.app, "suspend", _nothing)
+        await press(pilot, "o")
+        assert copy.read_text() == browse(pilot).text_outside()
+        monkeypatch.delenv("EDITOR")
+        await press(pilot, "o")
+        assert "Set EDITOR" in shown(pilot)
+
+
+class _nothing:  # noqa: N801
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+async def test_one_run_cannot_be_compared(store: Store) -> None:
+    app = TraceApp(Pages(store, store.runs()[:1]))
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await press(pilot, "c")
+        assert "needs two runs" in screen(app)
+
+
+async def test_leaving_the_find_bar_changes_nothing(viewer: Open) -> None:
+    async with viewer() as pilot:
+        await press(pilot, "slash", *"zzz", "escape")
+        assert len(browse(pilot).browsing) == 12
+        assert pilot.app.focused is browse(pilot).attempts
+        assert not browse(pilot).query_one(Input).has_focus

@@ -1,0 +1,155 @@
+"""The viewer in a real terminal, driven through tmux: keys, sizes, colours, a run in another process, a clean end."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ragrounds.evals.store.store import Store
+from tests.servers.process import Running
+from tests.ui.trace.making import attempt, make_run, score, step
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+_PATIENCE = 30.0
+"""Seconds until something that should appear is given up: only a failing test takes them."""
+
+
+class Terminal:
+    """A tmux server of its own with one window."""
+
+    def __init__(self, folder: Path, width: int = 80, height: int = 24, **environment: str) -> None:
+        self._socket = str(folder / "tmux")
+        settings = {"RAGROUNDS_HOME": str(folder / "home"), "TERM": "tmux-256color", **environment}
+        given = [f"{name}={value}" for name, value in settings.items()]
+        # The shell's marks say where a command began and ended.
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height),
+                  "env", *given, "PS1=ready> ", "sh", "-i")  # fmt: skip
+        self.prompt()
+
+    def tmux(self, *arguments: str) -> str:
+        environment = {name: value for name, value in os.environ.items() if name not in ("TMUX", "NO_COLOR")}
+        done = subprocess.run(
+            ["tmux", "-S", self._socket, *arguments], capture_output=True, text=True, timeout=30, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def type(self, *keys: str) -> None:
+        self.tmux("send-keys", *keys)
+
+    def command(self, *arguments: str) -> None:
+        self.tmux("send-keys", "-l", shlex.join([sys.executable, "-m", "ragrounds", *arguments]))
+        self.type("Enter")
+
+    def screen(self, codes: bool = False) -> str:
+        return self.tmux("capture-pane", "-p", *(["-e"] if codes else []))
+
+    def see(self, *wanted: str) -> str:
+        """Wait until every text is on the screen."""
+        return self._wait(lambda shown: all(text in shown for text in wanted), wanted)
+
+    def prompt(self) -> str:
+        """Wait until the shell asks for the next command."""
+        return self._wait(lambda shown: shown.rstrip().endswith("ready>"), "the prompt")
+
+    def _wait(self, there: Callable[[str], bool], what: object) -> str:
+        end = time.monotonic() + _PATIENCE
+        while not there(shown := self.screen()):
+            assert time.monotonic() < end, f"{what} did not appear:\n{shown}"
+            time.sleep(0.1)
+        return shown
+
+    def close(self) -> None:
+        self.tmux("kill-server")
+
+
+@pytest.fixture
+def terminal(quiz: Path, tmp_path: Path) -> Iterator[Terminal]:
+    shutil.copytree(quiz, tmp_path / "home")
+    made = Terminal(tmp_path)
+    yield made
+    made.close()
+
+
+def test_keys_sizes_and_a_clean_end(terminal: Terminal) -> None:
+    terminal.command("trace")
+    terminal.see("1 of 12", "quiz/000, plain", "Find")
+    terminal.type("w")
+    terminal.see("2 of 12", "quiz/001, plain")
+    terminal.type("?")
+    terminal.see("type to filter")
+    terminal.tmux("send-keys", "-l", "zoom")
+    terminal.see("Enlarge the pane")
+    terminal.type("Escape")
+    terminal.see("2 of 12")
+    terminal.tmux("resize-window", "-x", "200", "-y", "50")
+    assert "│" in terminal.see("q Quit", "cost_uncached")
+    terminal.type("c")
+    terminal.see("steps side by side", "they differ on")
+    terminal.type("Escape")
+    terminal.see("2 of 12")
+    terminal.type("q")
+    shown = terminal.prompt()
+    assert "quiz/001, plain" not in shown  # the screen from before is back
+
+
+def test_the_editor_opens_and_comes_back(terminal: Terminal, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\necho "EDITING $(head -n 1 "$1")"\nread answer\n')
+    editor.chmod(0o755)
+    terminal.tmux("send-keys", "-l", f"export EDITOR={editor}")
+    terminal.type("Enter")
+    terminal.command("trace", "--attempt", "seeker/quiz/001")
+    terminal.see("8 of 12", "quiz/001, seeker")
+    terminal.type("o")
+    terminal.see("EDITING quiz/001, seeker[rounds=3]")
+    terminal.type("Enter")
+    terminal.see("8 of 12")
+    terminal.type("q")
+    terminal.prompt()
+
+
+def test_no_color_sends_no_colours(quiz: Path, tmp_path: Path) -> None:
+    shutil.copytree(quiz, tmp_path / "home")
+    plain = Terminal(tmp_path, NO_COLOR="1")
+    try:
+        plain.command("trace")
+        plain.see("1 of 12", "quiz/000, plain")
+        # Colours that are grey: the three parts of each are the same.
+        shown = plain.screen(codes=True)
+        colours = re.findall(r"[34]8;2;(\d+);(\d+);(\d+)", shown)
+        assert all(len(set(parts)) == 1 for parts in colours)
+        assert re.search(r"\x1b\[[\d;]*\b7[;m]", shown), "the cursor cannot be seen"
+        plain.type("q")
+        plain.prompt()
+    finally:
+        plain.close()
+
+
+def test_it_follows_a_run_of_another_process(terminal: Terminal, tmp_path: Path) -> None:
+    with Store(tmp_path / "home") as store:
+        run = make_run(store, "later", 5)
+        terminal.command("trace", "later")
+        terminal.see("1 of 5", "Not run yet.")
+        store.add_attempts(run, [attempt(run, 0, step(0, "thinking"))], [score(0, True)])
+        terminal.see("1 of 5", "thinking", "strict: right")
+    terminal.type("q")
+    terminal.prompt()
+
+
+def test_a_run_opens_the_viewer_and_goes_on_behind_it(terminal: Terminal, server: Running) -> None:
+    options = ["--agent", "direct", "--model", "openai:fault-500", "--base-url", server.url, "--limit", "8"]
+    terminal.command("run", *options, "--concurrency", "1", "--display", "viewer")
+    terminal.see("1 of 8")
+    terminal.see("completed")  # an attempt has ended while the viewer is open
+    terminal.type("q")
+    terminal.see("attempts", "ready>")

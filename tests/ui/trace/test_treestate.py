@@ -1,0 +1,93 @@
+"""The tree pane without a terminal: folding, searching, moving."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragrounds.evals.store.pages import Pages
+from ragrounds.ui.trace.tree import LoadedAttempt
+from ragrounds.ui.trace.tree_view import TreeState
+
+
+@pytest.fixture
+def state(pages: Pages) -> TreeState:
+    return TreeState(LoadedAttempt(pages, pages.read([6])[0]))
+
+
+def lines(state: TreeState) -> list[str]:
+    return ["  " * branch.depth + branch.node.label for branch in state.branches()]
+
+
+def test_folding_one_and_all(state: TreeState) -> None:
+    assert lines(state)[:4] == ["quiz/000", "  search + read ×3", "    round 1", "      search"]
+    whole = len(lines(state))
+    state.move(1)
+    state.toggle()
+    assert lines(state) == ["quiz/000", "  search + read ×3", "  answer", "    model: answering"]
+    state.toggle(False)
+    assert len(lines(state)) == whole
+    state.move(4)
+    assert state.node.kind == "call"
+    state.fold_all(True)
+    assert lines(state) == ["quiz/000", "  search + read ×3", "  answer"]
+    assert state.node.kind == "group"  # the cursor is where it can be seen
+    state.fold_all(False)
+    assert len(lines(state)) == whole
+
+
+def test_folding_what_is_folded_goes_up(state: TreeState) -> None:
+    state.move(3)
+    for expected in ("step 0", "round step 0", "round step 0", "group step 0", "group step 0", "attempt"):
+        state.toggle(True)
+        assert state.cursor == expected
+
+
+def test_a_search_keeps_what_holds_it_and_the_way_there(state: TreeState) -> None:
+    state.fold_all(True)
+    assert state.search("query 1") == 1
+    assert lines(state) == [
+        "quiz/000",
+        "  search + read ×3",
+        "    round 2",
+        "      search",
+        "        search -> 2 passages",
+    ]
+    assert state.next_match(1)
+    assert state.node.call is not None
+    state.search("")
+    assert len(lines(state)) > 5
+
+
+def test_a_search_looks_into_prompts_replies_passages_and_errors(pages: Pages, state: TreeState) -> None:
+    assert state.search("YOU ARE CAREFUL") == 4
+    assert state.search("kept in round 2") == 2  # the reply itself, and at the search whose passages it read
+    assert state.search("slow down") == 1
+    assert state.search("nowhere to be found") == 0
+    failed = TreeState(LoadedAttempt(pages, pages.read([3])[0]))
+    assert failed.search("Traceback: it broke") == 1
+
+
+def test_matches_go_round_both_ways(state: TreeState) -> None:
+    state.search("You are careful")
+    seen = []
+    for _ in range(5):
+        state.next_match(1)
+        seen.append(state.cursor)
+    assert seen[0] == seen[4]
+    assert len(set(seen)) == 4
+    state.next_match(-1)
+    assert state.cursor == seen[3]
+
+
+def test_what_was_not_run_is_a_tree_of_one_node(pages: Pages) -> None:
+    state = TreeState(LoadedAttempt(pages, pages.read([5])[0]))
+    assert lines(state) == ["quiz/005"]
+    assert "Not run yet" in state.pieces()[-1].text
+
+
+def test_another_opening_takes_over_folds_cursor_and_search(pages: Pages, state: TreeState) -> None:
+    state.search("query 1")
+    state.next_match(1)
+    again = TreeState(LoadedAttempt(pages, pages.read([6])[0]))
+    again.adopt(state)
+    assert (again.cursor, again.pattern, lines(again)) == (state.cursor, "query 1", lines(state))

@@ -1,0 +1,51 @@
+"""Wrapping: no line is too wide, nothing is lost, whatever the text."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from ragrounds.ui.trace.layout import TextBlock, TextLayout, shown, wrap
+
+
+@given(st.text(max_size=300), st.integers(2, 40))
+def test_no_line_is_wider_than_asked_and_only_spaces_and_line_ends_are_left_out(text: str, width: int) -> None:
+    text = shown(text)
+    spans = list(wrap(text, width))
+    assert all(cell_len(text[begin:end]) <= width for begin, end in spans)
+    gaps = [text[end:begin] for (_, end), (begin, _) in itertools.pairwise(spans)]
+    assert set(gaps) <= {"", " ", "\n"}
+    assert spans[0][0] == 0
+    assert spans[-1][1] == len(text)
+
+
+@pytest.mark.parametrize("letter", ["x", "医", "é", "́", "\U0001f600"])
+def test_a_line_of_a_megabyte_is_cut(letter: str) -> None:
+    text = "a" + letter * 1_000_000
+    spans = list(wrap(text, 80))
+    assert max(end - begin for begin, end in spans) <= 320
+    assert sum(end - begin for begin, end in spans) == len(text)
+
+
+def test_a_search_finds_what_a_line_end_divides() -> None:
+    page = TextLayout([TextBlock("one two three four five six")], 10)
+    assert [line.text for line in page.lines] == ["one two", "three four", "five six"]
+    assert page.find("FOUR FIVE") == [1]
+    assert page.find("two three") == [0]
+    assert page.find("seven") == []
+    assert page.find("") == []
+
+
+def test_markdown_is_laid_out_and_searched() -> None:
+    pieces = [TextBlock("# Head\n\n- **bold** item\n\n[link](http://x.example)", markdown=True)]
+    laid = TextLayout(pieces, 40, markdown=True)
+    text = "\n".join(line.text for line in laid.lines)
+    assert "**" not in text
+    assert "bold item" in text
+    assert "\x1b" not in text
+    assert laid.find("bold item")
+    assert "**bold**" in "\n".join(line.text for line in TextLayout(pieces, 40).lines)
