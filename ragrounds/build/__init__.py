@@ -16,5 +16,5 @@ pipeline's graph, so journal, trace, ledger, caps, budget, retries and resuming 
 4. **A finish**: from :class:`~ragrounds.build.running.Result` (every item's outcome, in order) to the files of a
    benchmark, written by :func:`ragrounds.build.writing.write_built` with a card of how it was made. Stages after the
    graph (experts) add a :class:`~ragrounds.build.counting.StageCount` each.
-5. **A command** in ``cli/build_NAME.py``: options, then :func:`ragrounds.cli.building.carried_out`.
+5. **A command** in ``cli/build_NAME.py``: options, then :func:`ragrounds.cli.build.carried_out`.
 """

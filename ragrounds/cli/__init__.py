@@ -7,27 +7,24 @@ import sys
 import typer
 
 from ragrounds import __version__
+from ragrounds.cli.agents import agents_command, graph_app
 from ragrounds.cli.analyse import analyse_command
 from ragrounds.cli.arena import arena_app
 from ragrounds.cli.build import build_app
-from ragrounds.cli.comparing import compare_command
+from ragrounds.cli.compare import compare_command
 from ragrounds.cli.data import data_app
 from ragrounds.cli.doctor import doctor_command
-from ragrounds.cli.export import export_app
-from ragrounds.cli.graph import graph_app
-from ragrounds.cli.importing import import_app
+from ragrounds.cli.exchange import export_app, import_app
 from ragrounds.cli.index import index_app
 from ragrounds.cli.judge import judge_app
 from ragrounds.cli.ledger import ledger_command
-from ragrounds.cli.listing import agents_command
 from ragrounds.cli.report import report_command
 from ragrounds.cli.retrieve import retrieve
 from ragrounds.cli.retrievers import retrievers_command
 from ragrounds.cli.run import run_command
 from ragrounds.cli.runs import runs_app
-from ragrounds.cli.scoring import score_command
-from ragrounds.cli.showing import show_command
-from ragrounds.cli.trace import trace_command
+from ragrounds.cli.score import score_command
+from ragrounds.cli.trace import show_command, trace_command
 from ragrounds.cli.train import train_app
 from ragrounds.errors import UserError
 

@@ -1,13 +1,28 @@
-"""`ragrounds arena`: which long answer is better, by judges and by people."""
+"""`ragrounds arena`: which long answer is better, by judges and by people.
+
+Voting in the terminal: two answers side by side, blind.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from ragrounds.cli.common import one_of
+from ragrounds.errors import unknown
+from ragrounds.evals.arena.arena import Arena
+from ragrounds.evals.arena.field import Field
+from ragrounds.evals.arena.keeping import ArenaKeeper
+from ragrounds.evals.arena.outcomes import combine
+from ragrounds.evals.arena.votes import Ballot, ballots
+from ragrounds.ui.text import safe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +32,7 @@ if TYPE_CHECKING:
     from ragrounds.evals.arena.field import Field
     from ragrounds.evals.arena.keeping import ArenaKeeper
     from ragrounds.evals.store.store import Store
+
 
 arena_app = typer.Typer(
     help="Which long answer is better: stored runs against each other, by judges and by people.",
@@ -65,7 +81,6 @@ def play_command(
     """
     import asyncio
 
-    from ragrounds.cli.arena_live import LiveArena
     from ragrounds.cli.common import open_store, say, settings
     from ragrounds.evals.arena.arena import Arena
     from ragrounds.evals.arena.axes import load_axes
@@ -76,6 +91,7 @@ def play_command(
     from ragrounds.evals.judges.pairs import PROMPT
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.prompts.loader import PromptFolder
+    from ragrounds.ui.arena_tables import LiveArena
 
     chosen = settings()
     words: dict[str, Any] = {
@@ -198,7 +214,6 @@ def vote_command(
     limit: int = typer.Option(None, min=1, help="Stop after so many pairs."),
 ) -> None:
     """Vote in the terminal: two answers side by side, blind. Keys: 1, 2, t (tie), s (skip), q (stop)."""
-    from ragrounds.cli.arena_voting import vote
     from ragrounds.cli.common import open_store, say, settings
 
     with open_store(settings()) as store:
@@ -240,9 +255,9 @@ def _stored(store: Store, reference: str) -> tuple[ArenaKeeper, Arena, Field]:
 
 
 def _show(store: Store, keeper: ArenaKeeper, arena: Arena, field: Field, replicates: int, as_json: bool) -> None:
-    from ragrounds.cli.arena_tables import print_report
     from ragrounds.cli.common import print_json
     from ragrounds.evals.arena.report import report
+    from ragrounds.ui.arena_tables import print_report
     from ragrounds.ui.tables import results_console
 
     found = report(keeper, arena, field, replicates=replicates)
@@ -267,3 +282,75 @@ def _plan(arena: Arena, field: Field, judges: Sequence[Model], as_json: bool) ->
             f"--calls {one.calls}: {most}{one.matches:,} matches, {one.judge_calls:,} judge calls, about "
             f"{tokens(one.input)} tokens in, {dollars(one.cost_uncached)} with an empty journal"
         )
+
+
+KEYS = {"1": "first", "2": "second", "t": "tie", "s": "skip"}
+STOP = ("q", "\x03", "\x04", "\x1b", "")
+
+
+def vote(
+    keeper: ArenaKeeper,
+    arena: Arena,
+    field: Field,
+    voter: str,
+    axes: Sequence[str] = (),
+    limit: int | None = None,
+    *,
+    key: Callable[[], str] | None = None,
+    console: Console | None = None,
+) -> int:
+    """Show pairs until the voter stops; says how many votes were kept. Each is on the disk before the next is shown.
+
+    Raises:
+        UserError: an axis that the arena does not have.
+    """
+    names = [axis.name for axis in arena.axes]
+    for axis in axes:
+        if axis not in names:
+            raise unknown("axis", axis, names, f"ragrounds arena show {arena.id}")
+    number = keeper.add(arena)
+    played = combine(arena, keeper.judgements(number))
+    console = console or Console(stderr=True)
+    read = key or _key
+    count = 0
+    for shown, ballot in enumerate(ballots(arena, field, played, keeper.votes(number), voter)):
+        if limit is not None and shown >= limit:
+            break
+        _show_arena_voting(console, ballot)
+        for axis in axes or names:
+            outcome = _ask(console, axis, read)
+            if outcome is None:
+                return count
+            keeper.add_votes(number, [ballot.vote(voter, axis, outcome)])
+            count += 1
+    return count
+
+
+def _show_arena_voting(console: Console, ballot: Ballot) -> None:
+    console.rule()
+    console.print(Text(safe(ballot.question), style="bold"))
+    table = Table(expand=True)
+    for name in ("1", "2"):
+        table.add_column(name, ratio=1, overflow="fold")
+    # Rich's Text, never its markup: answers are somebody else's words.
+    table.add_row(Text(safe(ballot.left)), Text(safe(ballot.right)))
+    console.print(table)
+
+
+def _ask(console: Console, axis: str, read: Callable[[], str]) -> str | None:
+    while True:
+        console.print(Text(f"{axis}: 1 left, 2 right, t tie, s skip, q stop? "), end="")
+        pressed = read().casefold()
+        console.print(Text(pressed if pressed.isprintable() else ""))
+        if pressed in STOP:
+            return None
+        if pressed in KEYS:
+            return KEYS[pressed]
+
+
+def _key() -> str:
+    if sys.stdin.isatty():
+        import click
+
+        return click.getchar()
+    return sys.stdin.readline().strip()[:1]

@@ -84,7 +84,7 @@ def fetch_benchmark(
     Example: ragrounds data fetch mirage
     """
     from ragrounds.cli.common import say, settings
-    from ragrounds.cli.downloading import downloading
+    from ragrounds.cli.progress import downloading
     from ragrounds.evals.benchmarks import card
     from ragrounds.evals.benchmarks.fetching import fetch
 

@@ -41,7 +41,7 @@ def build(
     A build that was interrupted goes on where it stood when the same command is given again.
     """
     from ragrounds.cli.common import print_json, say
-    from ragrounds.cli.counting import counting
+    from ragrounds.cli.progress import counting
     from ragrounds.errors import UserError
     from ragrounds.settings import read_settings
     from ragrounds.tools.chunking import chunker as make_chunker
@@ -167,7 +167,7 @@ def serve(
 ) -> None:
     """Serve an index: Search-R1's /retrieve over HTTP, or an MCP server."""
     from ragrounds.cli.common import say
-    from ragrounds.cli.counting import counting
+    from ragrounds.cli.progress import counting
     from ragrounds.settings import read_settings
     from ragrounds.tools.opening import open_searcher
     from ragrounds.tools.serving import application, mcp_server

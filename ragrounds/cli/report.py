@@ -28,9 +28,9 @@ def report_command(
 
     Example: ragrounds report direct_cot 'vanilla_rag[top_k=8]' --out report.html
     """
+    from ragrounds.api.files import replaced
     from ragrounds.cli.common import open_store, say, settings
-    from ragrounds.cli.counting import counting
-    from ragrounds.cli.writing import replaced
+    from ragrounds.cli.progress import counting
     from ragrounds.evals.compare.comparison import compare
     from ragrounds.evals.compare.frontier import measure_named
     from ragrounds.evals.judges.labels import read_labels

@@ -1,4 +1,7 @@
-"""`ragrounds retrieve`: scores retrieval alone."""
+"""`ragrounds retrieve`: scores retrieval alone.
+
+The model's part of `ragrounds retrieve --query-generation`.
+"""
 
 from __future__ import annotations
 
@@ -71,8 +74,6 @@ def retrieve(
     """
     from itertools import product
 
-    from ragrounds.cli.generating import generated_queries
-    from ragrounds.cli.retrieval_report import show
     from ragrounds.errors import UserError
     from ragrounds.evals.retrieval.comparing import compare
     from ragrounds.evals.retrieval.guarding import guarding
@@ -80,9 +81,10 @@ def retrieve(
     from ragrounds.evals.retrieval.measures import measure as measured
     from ragrounds.evals.retrieval.pools import MEASURES as POOLED
     from ragrounds.evals.retrieval.trec import Judgements, read_judgements, read_run
+    from ragrounds.ui.retrieval_tables import show
 
     if benchmark and benchmark.startswith("sts:"):
-        from ragrounds.cli.similarity import show_similarity
+        from ragrounds.ui.retrieval_tables import show_similarity
 
         show_similarity(Path(benchmark[4:]).expanduser(), retriever or [], resamples=resamples, seed=seed, as_json=json)
         return
@@ -150,7 +152,7 @@ def _search(spec: str, asked: QuerySet, depth: int, keep: Keep | None, generated
     import asyncio
     from dataclasses import replace
 
-    from ragrounds.cli.counting import counting
+    from ragrounds.cli.progress import counting
     from ragrounds.evals.retrieval.pools import completed, rerank_pools
     from ragrounds.evals.retrieval.running import retrieve as run_queries
     from ragrounds.evals.retrieval.sets import unknown_documents
@@ -219,3 +221,48 @@ def _unused(label: str, taken: dict[str, Any]) -> str:
     while candidate in taken:
         candidate, number = f"{label} ({number})", number + 1
     return candidate
+
+
+def generated_queries(way: str, retriever: str, asked: QuerySet, model: str | None, base_url: str | None) -> Generated:
+    """Let a model write the queries, journaled in the user's store; LameR reads what the retriever itself finds first.
+
+    Raises:
+        UserError: no model was named, or no such way.
+    """
+    import asyncio
+
+    from ragrounds.cli.common import open_store, say, settings
+    from ragrounds.cli.progress import counting
+    from ragrounds.errors import UserError
+    from ragrounds.evals.retrieval.generating import generate
+    from ragrounds.evals.retrieval.rewriting import Rewriter
+    from ragrounds.evals.store.journal import StoreJournal
+    from ragrounds.models.opening import open_model, with_defaults
+    from ragrounds.models.prices import read_prices
+    from ragrounds.tools.opening import open_searcher
+
+    chosen = settings()
+    named = model or chosen.model
+    if named is None:
+        raise UserError("--query-generation needs a model. Name one with --model, such as openai:gpt-4o-mini.")
+    text = with_defaults(named, {"base_url": base_url or chosen.base_url})
+    with open_store(chosen) as store, counting() as told:
+        opened = open_model(text, read_prices(chosen.home / "prices.toml"))
+        journal = StoreJournal(store)
+        searcher = open_searcher(retriever, asked.corpus, chosen.home, progress=told)
+        rewriter = Rewriter(way, {"model": opened}, searcher, journal)
+
+        async def go() -> Generated:
+            try:
+                return await generate(
+                    rewriter, asked.queries, concurrency=chosen.concurrency, progress=partial(told, f"writing, {way}")
+                )
+            finally:
+                await opened.close()
+                journal.close()
+
+        made = asyncio.run(go())
+    say(
+        f"{way}: {journal.made:,} calls made, {journal.reused:,} from the journal, {len(made.failed):,} queries failed."
+    )
+    return made

@@ -1,13 +1,20 @@
-"""`ragrounds run`: replay a benchmark through agents, score it, compare them."""
+"""`ragrounds run`: replay a benchmark through agents, score it, compare them.
+
+`ragrounds run --display viewer`: the trace viewer in front, the run going on behind it.
+"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ragrounds.cli.common import one_of
+from ragrounds.errors import UserError
+from ragrounds.ui.progress import LineProgress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,8 +22,10 @@ if TYPE_CHECKING:
     from ragrounds.evals.benchmarks import Benchmark
     from ragrounds.evals.compare.comparison import Comparison
     from ragrounds.evals.engine.strands import Finished, Strand
+    from ragrounds.evals.engine.tally import Tally
     from ragrounds.evals.store.store import Store
     from ragrounds.records import Question, Run
+
 
 SAMPLE_AGENTS = ["direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"]
 """What `ragrounds run` compares where nothing is named."""
@@ -94,13 +103,9 @@ def run_command(
 
     from msgspec.structs import asdict
 
+    from ragrounds.api.run import Piloting, chosen_order, follow, in_order, replayer, settle
     from ragrounds.cli.common import open_store, print_json, say, settings
-    from ragrounds.cli.ordering import chosen_order, in_order
-    from ragrounds.cli.piloting import Piloting
-    from ragrounds.cli.resuming import asked_again
-    from ragrounds.cli.spreading import replayer
-    from ragrounds.cli.stopping import follow, settle
-    from ragrounds.cli.watching import ViewerProgress
+    from ragrounds.cli.runs import asked_again
     from ragrounds.errors import UserError
     from ragrounds.evals.benchmarks import load, select
     from ragrounds.evals.compare.comparison import compare
@@ -278,3 +283,31 @@ def _after(loaded: Benchmark, comparison: Comparison) -> None:
         say("  ragrounds run --model openai:gpt-4o-mini               # a language model (needs OPENAI_API_KEY)")
         say("  ragrounds run --model openai:NAME --base-url http://127.0.0.1:8000/v1   # a server of your own")
         say("  ragrounds run --benchmark mirage:benchmark.json --agent direct_cot --model …   # a real benchmark")
+
+
+class ViewerProgress(LineProgress):
+    """Opens `ragrounds trace` on the runs in a process of its own, which has the terminal until the user closes it.
+    Closed before the run's end, plain lines follow; still open at the run's end, the results wait for it."""
+
+    def __init__(self, tally: Tally) -> None:
+        super().__init__(tally, sys.stderr, as_json=False)
+        if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
+            raise UserError("--display viewer needs a terminal. Use --display plain, json or none.")
+        self._runs = list(tally.runs)
+        self._viewer: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> ViewerProgress:
+        command = [sys.executable, "-m", "ragrounds", "trace", *self._runs]
+        self._viewer = subprocess.Popen(command)  # noqa: S603 - our own program, and ids of our own making
+        return self
+
+    def hear(self, finished: Finished) -> None:
+        if self._viewer is not None and self._viewer.poll() is None:
+            self._tally.hear(finished)  # the terminal is the viewer's: nothing is written
+        else:
+            super().hear(finished)
+
+    def __exit__(self, *_: object) -> None:
+        if self._viewer is not None:
+            self._viewer.wait()
+        super().__exit__()

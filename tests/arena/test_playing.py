@@ -233,7 +233,7 @@ async def test_a_judge_that_never_says_anything_is_not_asked_for_ever(store):
 
 
 def test_the_live_line_counts_what_was_played(store, capsys):
-    from ragrounds.cli.arena_live import Counting, LiveArena
+    from ragrounds.ui.arena_tables import Counting, LiveArena
 
     judge = Scripted(by_strength)
     staged = Stage(store, [judge])

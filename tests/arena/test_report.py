@@ -4,13 +4,13 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from ragrounds.cli.arena_tables import print_report
 from ragrounds.evals.arena.keeping import Vote
 from ragrounds.evals.arena.outcomes import combine
 from ragrounds.evals.arena.report import report
 from ragrounds.evals.arena.votes import ballots
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Score
+from ragrounds.ui.arena_tables import print_report
 from tests.arena.staging import Stage, add_run, by_strength, shown, stage
 from tests.judges.doubles import Scripted
 

@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from ragrounds.cli.arena_voting import vote
+from ragrounds.cli.arena import vote
 from ragrounds.errors import UserError
 from ragrounds.evals.arena.outcomes import combine, matches_of_votes
 from ragrounds.evals.arena.votes import ballots, read_votes
