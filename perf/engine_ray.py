@@ -51,7 +51,7 @@ def measured(nodes: int, given: argparse.Namespace, folder: Path, programs: Path
         whole = time.perf_counter() - begun
         asked = server.stats()["asked"]
         with Store(home, url) as store:
-            attempts = store.outlines(store.runs()[0])
+            attempts = store.summaries(store.runs()[0])
     assert asked == len(attempts) == given.questions
     assert all(attempt.status == "completed" for attempt in attempts)
     replay = max(one.at + one.seconds for one in attempts) - min(one.at for one in attempts)

@@ -130,7 +130,7 @@ def _against(store: Store, run: Run, imported: Run) -> dict[str, Any]:
     """The run's figures beside the imported ones, and how many questions differ."""
     questions, _ = store.questions(run)
     copies = {question.id for question in questions if question.cluster and question.cluster != question.id}
-    statuses = store.outlines(run)
+    statuses = store.summaries(run)
     assert len(statuses) == len(questions)
     failed = Counter(attempt.reason for attempt in statuses if attempt.status == "failed")
     result: dict[str, Any] = {"statuses": Counter(attempt.status for attempt in statuses), "failed": failed}

@@ -20,10 +20,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import sqlalchemy as sa
+from ragrounds.evals.store.summaries import Filter
 
 from ragrounds.contracts import Request
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.outlines import Filter
 from ragrounds.evals.store.packing import pack
 from ragrounds.evals.store.pages import Pages
 from ragrounds.evals.store.rows import blob_rows

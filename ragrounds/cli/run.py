@@ -243,7 +243,7 @@ def run_command(
 
 def _failures(store: Store, runs: Sequence[Run]) -> list[tuple[str, int]]:
     """Why attempts failed, most frequent first: the first three reasons, and how many others there are."""
-    reasons = Counter(one.reason for run in runs for one in store.outlines(run) if one.status == "failed")
+    reasons = Counter(one.reason for run in runs for one in store.summaries(run) if one.status == "failed")
     rest = sum(reasons.values()) - sum(count for _, count in reasons.most_common(3))
     return [*reasons.most_common(3), *([("for other reasons", rest)] if rest else [])]
 

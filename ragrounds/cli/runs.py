@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from ragrounds.evals.store.sweeping import Heap, Swept
+    from ragrounds.evals.store.sweeping import Garbage, RowVolume
     from ragrounds.records import Asked, Run
 
 
@@ -148,7 +148,7 @@ def gc_command(
         print_json(found)
 
 
-def _tell(found: Swept) -> None:
+def _tell(found: Garbage) -> None:
     from ragrounds.cli.common import say
 
     heaps = ((found.calls, "recorded calls"), (found.texts, "texts"), (found.questions, "questions"))
@@ -160,7 +160,7 @@ def _tell(found: Swept) -> None:
         say(f"Left, as no run made them: {_said(found.outside, 'recorded calls')} (--outside removes them too).")
 
 
-def _said(heap: Heap, what: str) -> str:
+def _said(heap: RowVolume, what: str) -> str:
     return f"{heap.count:,} {what} ({heap.bytes:,} bytes)"
 
 

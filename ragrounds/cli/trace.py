@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ragrounds.evals.store.outlines import Filter
     from ragrounds.evals.store.pages import Pages
     from ragrounds.evals.store.store import Store
+    from ragrounds.evals.store.summaries import Filter
     from ragrounds.records import Run
 
 
@@ -108,7 +108,7 @@ def _attempt_of(store: Store, text: str) -> tuple[Run, str]:
 
 
 def _filter(find: str, outcome: list[str], mark: list[str], subject: list[str]) -> Filter:
-    from ragrounds.evals.store.outlines import MARKS, OUTCOMES, Filter
+    from ragrounds.evals.store.summaries import MARKS, OUTCOMES, Filter
 
     for name in outcome:
         one_of("--outcome", name, OUTCOMES)
@@ -118,7 +118,7 @@ def _filter(find: str, outcome: list[str], mark: list[str], subject: list[str]) 
 
 
 def _sort(text: str) -> Any:
-    from ragrounds.evals.store.outlines import SORTS
+    from ragrounds.evals.store.summaries import SORTS
 
     return one_of("--sort", text, SORTS)
 

@@ -11,17 +11,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from ragrounds.models.faults import Transient
-from ragrounds.models.metering import Charge, Meter
+from ragrounds.models.metering import BusyCharge, BusyMeter
 from ragrounds.models.transport import Transport, Unreachable
 
 FIRST, LONGEST = 1.0, 60.0
 """Seconds that a server is left out after its first failure, and at most."""
 
 
-class Server:
+class BalancedServer:
     """One server as calls see it."""
 
-    def __init__(self, transport: Transport, meter: Meter | None = None) -> None:
+    def __init__(self, transport: Transport, meter: BusyMeter | None = None) -> None:
         self.transport = transport
         self.flying = 0
         self.picked = 0
@@ -38,23 +38,23 @@ class Server:
         return self.transport.place
 
     @contextlib.contextmanager
-    def metered(self, charge: Charge) -> Iterator[None]:
+    def metered(self, charge: BusyCharge) -> Iterator[None]:
         """While a request is with the server: its busy time is added to `charge`."""
         with self._meter.call(charge) if self._meter else contextlib.nullcontext():
             yield
 
 
-class Servers:
+class ServerPool:
     """The servers of one model."""
 
-    def __init__(self, servers: Sequence[Server], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, servers: Sequence[BalancedServer], clock: Callable[[], float] = time.monotonic) -> None:
         self._all = tuple(servers)
         self._clock = clock
         self._calls = 0
         self._answered = False
 
     @contextlib.contextmanager
-    def least_busy(self) -> Iterator[Server]:
+    def least_busy(self) -> Iterator[BalancedServer]:
         """The server for one try of a call, for as long as it takes.
 
         Raises:
@@ -83,7 +83,7 @@ class Servers:
         finally:
             server.flying -= 1
 
-    def _pick(self) -> Server:
+    def _pick(self) -> BalancedServer:
         if len(self._all) == 1:
             return self._all[0]
         now = self._clock()
@@ -93,13 +93,13 @@ class Servers:
             return min(self._all, key=lambda one: one.back)
         return min(there, key=lambda one: (one.flying, one.picked))
 
-    def _leave_out(self, server: Server) -> None:
+    def _leave_out(self, server: BalancedServer) -> None:
         now = self._clock()
         if server.back <= now:  # else one of many that were in flight when it failed
             server.back = now + min(LONGEST, FIRST * 2 ** min(server.failures, 10))
             server.failures += 1
 
-    def _let_in(self, server: Server) -> None:
+    def _let_in(self, server: BalancedServer) -> None:
         server.failures = 0
         self._answered = True
 

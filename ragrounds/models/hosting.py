@@ -19,7 +19,7 @@ from ragrounds.errors import UserError
 from ragrounds.models.processes import Process
 
 
-class Record(Struct, frozen=True):
+class ServerRecord(Struct, frozen=True):
     """A server that runs, as it is written down."""
 
     model: str
@@ -28,12 +28,12 @@ class Record(Struct, frozen=True):
     server: Process
 
 
-def sweep(home: Path) -> int:
+def stop_orphans(home: Path) -> int:
     """Stop servers whose run is gone; how many there were. Each is known by process id and start time."""
     stopped = 0
     for path in sorted((home / "servers").glob("*.json")):
         try:
-            record = msgspec.json.decode(path.read_bytes(), type=Record)
+            record = msgspec.json.decode(path.read_bytes(), type=ServerRecord)
         except (OSError, msgspec.DecodeError):
             continue
         if record.owner.alive:

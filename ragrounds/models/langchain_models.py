@@ -17,8 +17,8 @@ from ragrounds.models.openai_answers import retry_after
 from ragrounds.models.openai_requests import tool_of
 from ragrounds.models.options import ModelOptions
 from ragrounds.models.prices import Price
-from ragrounds.models.provided import Provided
-from ragrounds.models.retrying import patiently
+from ragrounds.models.provided import ProviderModel
+from ragrounds.models.retrying import with_retries
 from ragrounds.models.traffic import traffic_of
 from ragrounds.records import Fault, Reply
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _PASSING = ("RateLimit", "Overloaded", "InternalServer", "ServiceUnavailable", "Timeout", "Connect", "ServerError")
 
 
-class LangChainModel(Provided):
+class LangChainModel(ProviderModel):
     """A LangChain chat model (contract: :class:`ragrounds.contracts.Model`)."""
 
     def __init__(self, chat: BaseChatModel, options: ModelOptions, price: Price | None = None) -> None:
@@ -38,7 +38,7 @@ class LangChainModel(Provided):
         self._chat = chat
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
-        return await patiently(lambda: self._try(request), self._options.serving.retries, faults)
+        return await with_retries(lambda: self._try(request), self._options.serving.retries, faults)
 
     async def close(self) -> None:
         """LangChain's models hold their clients themselves."""

@@ -34,7 +34,7 @@ _LOOK = 1.0
 """Seconds between looks for processes that are gone."""
 
 
-class Charge:
+class BusyCharge:
     """What a call is charged with, all its tries together; known when it has ended."""
 
     __slots__ = ("seconds",)
@@ -43,7 +43,7 @@ class Charge:
         self.seconds = 0.0
 
 
-class Meter:
+class BusyMeter:
     """Busy time of one server. Without a `path`, of this process's calls alone."""
 
     def __init__(self, path: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,7 +55,7 @@ class Meter:
         self._looked = 0.0
 
     @contextlib.contextmanager
-    def call(self, charge: Charge) -> Iterator[None]:
+    def call(self, charge: BusyCharge) -> Iterator[None]:
         """A call while it is in flight; what it costs is added to `charge` when the block ends."""
         begun = self._change(+1)
         try:
@@ -130,15 +130,15 @@ class Meter:
 
 
 @functools.lru_cache(maxsize=64)
-def meter_here(url: str) -> Meter:
+def meter_here(url: str) -> BusyMeter:
     """As :func:`meter_of`, by what this process asks alone."""
-    return Meter()
+    return BusyMeter()
 
 
 @functools.lru_cache(maxsize=64)
-def meter_of(url: str) -> Meter:
+def meter_of(url: str) -> BusyMeter:
     """The meter of the server at this address: one for all models that are asked there."""
-    return Meter(_place(url))
+    return BusyMeter(_place(url))
 
 
 def forget(url: str) -> None:

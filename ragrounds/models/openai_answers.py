@@ -9,12 +9,11 @@ from collections.abc import Mapping
 import msgspec
 
 from ragrounds.errors import StopRun
-from ragrounds.models import openai_forms as forms
 from ragrounds.models.context_lengths import TooLong, too_long
 from ragrounds.models.faults import CallFailed, Transient, redacted
-from ragrounds.models.openai_forms import Completion, Message, decoded
+from ragrounds.models.openai_forms import Completion, WireMessage, WireUsage, decoded
 from ragrounds.models.openai_streams import put_together
-from ragrounds.models.transport import Answered
+from ragrounds.models.transport import HttpAnswer
 from ragrounds.records import Reply, ToolCall, Usage
 
 
@@ -46,7 +45,7 @@ def _reply(completion: Completion, body: bytes) -> Reply:
     if not completion.choices:
         return Reply(text="", finish="none", usage=usage, model=model)
     choice = completion.choices[0]
-    message = Message(content=choice.text) if choice.message is None else choice.message
+    message = WireMessage(content=choice.text) if choice.message is None else choice.message
     if choice.message is None and choice.text is None:
         raise Transient("malformed", f"not a chat completion (a choice without a message): {_start(body)}", 200)
     finish = choice.finish_reason or "stop"
@@ -68,7 +67,7 @@ def _reply(completion: Completion, body: bytes) -> Reply:
     )
 
 
-def read_error(answered: Answered, model: str, base_url: str | None, key: str) -> Reply:
+def read_error(answered: HttpAnswer, model: str, base_url: str | None, key: str) -> Reply:
     """Decide what an HTTP error means. Returns a reply only for a provider's content filter.
 
     Raises:
@@ -113,7 +112,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _said(answered: Answered, key: str) -> tuple[str, str, dict[str, object]]:
+def _said(answered: HttpAnswer, key: str) -> tuple[str, str, dict[str, object]]:
     """Code, message and all fields of an error."""
     try:
         body = msgspec.json.decode(answered.body)
@@ -128,7 +127,7 @@ def _said(answered: Answered, key: str) -> tuple[str, str, dict[str, object]]:
     return code, redacted(" ".join(message.split()), key)[:500], fields
 
 
-def _usage(usage: forms.Usage | None) -> Usage | None:
+def _usage(usage: WireUsage | None) -> Usage | None:
     if usage is None:
         return None
     prompt, output = usage.prompt_tokens_details, usage.completion_tokens_details

@@ -12,14 +12,14 @@ import msgspec
 
 from ragrounds.contracts import Continuation, Request
 from ragrounds.errors import UserError
-from ragrounds.models.balancing import Server, Servers
-from ragrounds.models.metering import Charge, Meter, meter_here, meter_of
+from ragrounds.models.balancing import BalancedServer, ServerPool
+from ragrounds.models.metering import BusyCharge, BusyMeter, meter_here, meter_of
 from ragrounds.models.openai_answers import read_error, read_reply
 from ragrounds.models.openai_requests import body_of
 from ragrounds.models.options import VLLM, ModelOptions
 from ragrounds.models.prices import Price
-from ragrounds.models.provided import Provided
-from ragrounds.models.retrying import patiently
+from ragrounds.models.provided import ProviderModel
+from ragrounds.models.retrying import with_retries
 from ragrounds.models.traffic import traffic_of
 from ragrounds.models.transport import Transport
 from ragrounds.records import Fault, Reply
@@ -27,7 +27,7 @@ from ragrounds.records import Fault, Reply
 OPENAI = "https://api.openai.com/v1"
 
 
-class OpenAICompatible(Provided):
+class OpenAICompatible(ProviderModel):
     """A chat model behind an OpenAI-compatible server (contract: :class:`ragrounds.contracts.Model`)."""
 
     def __init__(self, options: ModelOptions, price: Price | None = None) -> None:
@@ -36,9 +36,9 @@ class OpenAICompatible(Provided):
         super().__init__(options, price, listed=None if urls else "openai")
         self._own = bool(urls)
         self._key = _key(options)
-        self._servers = Servers(
+        self._servers = ServerPool(
             [
-                Server(Transport(url, self._key, options.serving.timeout), self._meter(url) if urls else None)
+                BalancedServer(Transport(url, self._key, options.serving.timeout), self._meter(url) if urls else None)
                 for url in urls or (OPENAI,)
             ]
         )
@@ -48,20 +48,20 @@ class OpenAICompatible(Provided):
         """How the model goes on with a text of its own."""
         return self._options.continues
 
-    def _meter(self, url: str) -> Meter:
+    def _meter(self, url: str) -> BusyMeter:
         # What other processes ask of the server matters where time is money; to share it costs system calls.
         priced = self._price is not None and self._price.gpu_hour is not None
         return meter_of(url) if priced else meter_here(url)
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
-        charge = Charge()
-        reply = await patiently(lambda: self._try(request, charge), self._options.serving.retries, faults)
+        charge = BusyCharge()
+        reply = await with_retries(lambda: self._try(request, charge), self._options.serving.retries, faults)
         return msgspec.structs.replace(reply, busy=round(charge.seconds, 6)) if self._own else reply
 
     async def close(self) -> None:
         await self._servers.close()
 
-    async def _try(self, request: Request, charge: Charge) -> Reply:
+    async def _try(self, request: Request, charge: BusyCharge) -> Reply:
         path, body = body_of(self._options, request)
         with self._servers.least_busy() as server:
             async with traffic_of(server.place).call(self._rates, self._size(request)):

@@ -11,30 +11,30 @@ from msgspec import Struct
 from ragrounds.texts import wellformed_all
 
 
-class Function(Struct):
+class WireFunction(Struct):
     name: str | None = None
     arguments: str | None = None
 
 
-class ToolCall(Struct):
+class WireToolCall(Struct):
     index: int | None = None
     """Which call of the message, where it comes in pieces."""
     id: str | None = None
-    function: Function | None = None
+    function: WireFunction | None = None
 
 
-class Message(Struct):
+class WireMessage(Struct):
     content: str | None = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: list[WireToolCall] | None = None
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
 
 
-class Choice(Struct):
+class WireChoice(Struct):
     index: int = 0
-    message: Message | None = None
-    delta: Message | None = None
+    message: WireMessage | None = None
+    delta: WireMessage | None = None
     """In place of `message`, what a streamed answer goes on with."""
     text: str | None = None
     """In place of `message`, from the completions API."""
@@ -50,7 +50,7 @@ class OutputDetails(Struct):
     reasoning_tokens: int | None = None
 
 
-class Usage(Struct):
+class WireUsage(Struct):
     prompt_tokens: int = 0
     completion_tokens: int | None = 0
     prompt_tokens_details: PromptDetails | None = None
@@ -58,8 +58,8 @@ class Usage(Struct):
 
 
 class Completion(Struct):
-    choices: list[Choice] | None = None
-    usage: Usage | None = None
+    choices: list[WireChoice] | None = None
+    usage: WireUsage | None = None
     model: str | None = None
     error: Any = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ragrounds.models.faults import Transient, redacted
-from ragrounds.models.openai_forms import Choice, Completion, Function, Message, ToolCall, decoded
+from ragrounds.models.openai_forms import Completion, WireChoice, WireFunction, WireMessage, WireToolCall, decoded
 from ragrounds.texts import wellformed
 
 _END = "[DONE]"
@@ -17,7 +17,7 @@ def put_together(body: bytes) -> Completion:
     Raises:
         Transient: the stream ended before its end, or holds an error or something else than chunks of a completion.
     """
-    model, usage, parts, over = "", None, list[Choice](), False
+    model, usage, parts, over = "", None, list[WireChoice](), False
     for data in _events(body):
         if data == _END:
             over = True
@@ -33,16 +33,16 @@ def put_together(body: bytes) -> Completion:
     return Completion(choices=[_joined(parts)] if parts else [], usage=usage, model=model)
 
 
-def _joined(parts: list[Choice]) -> Choice:
+def _joined(parts: list[WireChoice]) -> WireChoice:
     said = [part.delta or part.message for part in parts]
     deltas = [delta for delta in said if delta is not None]
     finish = [part.finish_reason for part in parts if part.finish_reason]
     stops = [part.stop_reason for part in parts if part.stop_reason is not None]
-    whole = Choice(finish_reason=finish[-1] if finish else None, stop_reason=stops[-1] if stops else None)
+    whole = WireChoice(finish_reason=finish[-1] if finish else None, stop_reason=stops[-1] if stops else None)
     if not deltas:
         whole.text = _text(part.text for part in parts)
         return whole
-    whole.message = Message(
+    whole.message = WireMessage(
         content=_text(delta.content for delta in deltas),
         refusal=_text(delta.refusal for delta in deltas),
         reasoning_content=_text(delta.reasoning_content for delta in deltas),
@@ -52,11 +52,13 @@ def _joined(parts: list[Choice]) -> Choice:
     return whole
 
 
-def _calls(pieces: Iterable[ToolCall]) -> list[ToolCall] | None:
-    calls: dict[int, ToolCall] = {}
+def _calls(pieces: Iterable[WireToolCall]) -> list[WireToolCall] | None:
+    calls: dict[int, WireToolCall] = {}
     for piece in pieces:
         # A server that does not number them gives each call whole.
-        call = calls.setdefault(len(calls) if piece.index is None else piece.index, ToolCall(function=Function()))
+        call = calls.setdefault(
+            len(calls) if piece.index is None else piece.index, WireToolCall(function=WireFunction())
+        )
         call.id = call.id or piece.id
         if piece.function is not None and call.function is not None:
             call.function.name = (call.function.name or "") + (piece.function.name or "")

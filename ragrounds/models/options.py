@@ -12,7 +12,7 @@ from ragrounds.contracts import Continuation
 from ragrounds.errors import UserError, nearest
 from ragrounds.models.cards import card_name
 from ragrounds.models.prices import Price
-from ragrounds.models.retrying import Patience
+from ragrounds.models.retrying import RetryPolicy
 from ragrounds.specs import Spec, Value
 
 
@@ -71,8 +71,8 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(dict.fromkeys(url for url in given if url))
 
     @property
-    def retries(self) -> Patience:
-        return Patience(tries=self.tries, seconds=self.patience)
+    def retries(self) -> RetryPolicy:
+        return RetryPolicy(tries=self.tries, seconds=self.patience)
 
     @property
     def price(self) -> Price | None:
@@ -83,7 +83,7 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Price(input=self.price_input, output=self.price_output)
 
 
-class Form(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ChatFormat(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the model is spoken to. This changes what it is sent, so it is a part of its identity."""
 
     card: str | None = None
@@ -103,7 +103,7 @@ class Weights(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Further arguments of ``vllm serve``, as one would type them. They may change replies."""
 
 
-class Engine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class VllmServerOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a ``vllm:`` model's server is started. Nothing here changes replies."""
 
     tensor_parallel: int | None = None
@@ -125,9 +125,9 @@ class ModelOptions(Struct, frozen=True):
     model: str
     sampling: Sampling
     serving: Serving
-    form: Form = Form()
+    form: ChatFormat = ChatFormat()
     weights: Weights = Weights()
-    engine: Engine = Engine()
+    engine: VllmServerOptions = VllmServerOptions()
 
     @property
     def window(self) -> int | None:
@@ -176,9 +176,9 @@ SEVERAL = "several"
 
 _SAMPLING = {field.name for field in msgspec.structs.fields(Sampling)}
 _SERVING = {field.name for field in msgspec.structs.fields(Serving)}
-_FORM = {field.name for field in msgspec.structs.fields(Form)}
+_FORM = {field.name for field in msgspec.structs.fields(ChatFormat)}
 _WEIGHTS = {field.name for field in msgspec.structs.fields(Weights)}
-_ENGINE = {field.name for field in msgspec.structs.fields(Engine)}
+_ENGINE = {field.name for field in msgspec.structs.fields(VllmServerOptions)}
 
 
 def read_options(spec: Spec) -> ModelOptions:
@@ -204,9 +204,9 @@ def read_options(spec: Spec) -> ModelOptions:
         model,
         _read(Sampling, {k: v for k, v in spec.parameters.items() if k in _SAMPLING}, spec),
         _read(Serving, {k: v for k, v in spec.parameters.items() if k in _SERVING}, spec),
-        _read(Form, {k: v for k, v in spec.parameters.items() if k in _FORM}, spec),
+        _read(ChatFormat, {k: v for k, v in spec.parameters.items() if k in _FORM}, spec),
         _read(Weights, {k: v for k, v in spec.parameters.items() if k in _WEIGHTS}, spec),
-        _read(Engine, {k: v for k, v in spec.parameters.items() if k in _ENGINE}, spec),
+        _read(VllmServerOptions, {k: v for k, v in spec.parameters.items() if k in _ENGINE}, spec),
     )
     try:
         options.serving.price  # noqa: B018

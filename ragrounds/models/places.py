@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 
 
-class Places:
+class ResizableSemaphore:
     """Their number may change at any time; nobody who has one loses it by that."""
 
     def __init__(self, count: int) -> None:

@@ -16,7 +16,7 @@ _BEGUN, _NEXT, _STOP = "one two three four", "five", "seven"
 _TOOL = Tool.taking("word", "The word.", name="look_up", description="Looks up a word. Use it for every question.")
 
 
-class Probed(Struct, frozen=True, kw_only=True):
+class ServerCapabilities(Struct, frozen=True, kw_only=True):
     """What was found. ``None``: the server gave no answer from which it could be told."""
 
     spec: str
@@ -33,7 +33,7 @@ class Probed(Struct, frozen=True, kw_only=True):
     """The server takes tools."""
 
 
-async def probe(text: str | Spec) -> Probed:
+async def probe(text: str | Spec) -> ServerCapabilities:
     """Ask a model's server a few short questions, each at most some twenty tokens long.
 
     Raises:
@@ -50,7 +50,7 @@ async def probe(text: str | Spec) -> Probed:
         way, why = await _continuation(spec)
     finally:
         await model.close()
-    return Probed(
+    return ServerCapabilities(
         spec=str(spec),
         continues=way,
         why=why,

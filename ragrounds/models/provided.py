@@ -13,7 +13,7 @@ from ragrounds.models.traffic import Rates
 from ragrounds.records import Reply
 
 
-class Provided:
+class ProviderModel:
     """The part of :class:`ragrounds.contracts.Model` that sends nothing.
 
     `price` is the user's own price list's; the spec's own stands above it, genai-prices' list below it. `listed`: the

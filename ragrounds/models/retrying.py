@@ -17,7 +17,7 @@ from ragrounds.records import Fault
 T = TypeVar("T")
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class RetryPolicy(Struct, frozen=True, kw_only=True):
     """How long a call is tried: at most `tries` times, and no new try after `seconds`."""
 
     tries: int = 6
@@ -26,7 +26,7 @@ class Patience(Struct, frozen=True, kw_only=True):
     longest_wait: float = 60.0
 
 
-async def patiently(call: Callable[[], Awaitable[T]], patience: Patience, faults: list[Fault]) -> T:
+async def with_retries(call: Callable[[], Awaitable[T]], patience: RetryPolicy, faults: list[Fault]) -> T:
     """Await `call()`, again after each :class:`Transient` fault, with exponential waits and full jitter.
 
     ``Retry-After`` is obeyed: the wait is never shorter than the server asked for. A wish beyond the patience ends
@@ -69,7 +69,7 @@ def _fault(state: tenacity.RetryCallState) -> Transient | None:
     return error if isinstance(error, Transient) else None
 
 
-def _wait(state: tenacity.RetryCallState, patience: Patience) -> float:
+def _wait(state: tenacity.RetryCallState, patience: RetryPolicy) -> float:
     fault = _fault(state)
     ceiling = min(patience.longest_wait, patience.first_wait * 2 ** (state.attempt_number - 1))
     wait = random.uniform(ceiling / 2, ceiling)
@@ -79,7 +79,7 @@ def _wait(state: tenacity.RetryCallState, patience: Patience) -> float:
     return wait
 
 
-def _over(state: tenacity.RetryCallState, patience: Patience, elapsed: float) -> bool:
+def _over(state: tenacity.RetryCallState, patience: RetryPolicy, elapsed: float) -> bool:
     fault = _fault(state)
     wish = fault.retry_after if fault and fault.retry_after is not None else 0.0
     return state.attempt_number >= patience.tries or elapsed + wish > patience.seconds

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.models.faults import Transient
-from ragrounds.models.places import Places
+from ragrounds.models.places import ResizableSemaphore
 
 if TYPE_CHECKING:
     import aiolimiter
@@ -33,7 +33,7 @@ _BURST = 5.0
 """Seconds of a minute's limit that may go out at once."""
 
 
-class Flow(Struct, frozen=True):
+class ServerTraffic(Struct, frozen=True):
     """What the calls to one server are doing."""
 
     place: str
@@ -44,8 +44,8 @@ class Flow(Struct, frozen=True):
     limited: int
     """429s so far."""
 
-    def __add__(self, other: Flow) -> Flow:
-        return Flow(
+    def __add__(self, other: ServerTraffic) -> ServerTraffic:
+        return ServerTraffic(
             self.place,
             self.flying + other.flying,
             self.allowed + other.allowed,
@@ -75,7 +75,7 @@ class Traffic:
         self._place = place
         self._allowed = float(START)
         self._starting = True
-        self._places = Places(START)
+        self._places = ResizableSemaphore(START)
         self._limited = 0
         self._left = itertools.count(1)
         self._cut_at = 0
@@ -100,10 +100,10 @@ class Traffic:
             self._places.release()
 
     @property
-    def flow(self) -> Flow:
+    def flow(self) -> ServerTraffic:
         """The figures now."""
         places = self._places
-        return Flow(self._place, places.taken, places.count, places.wanted, self._limited)
+        return ServerTraffic(self._place, places.taken, places.count, places.wanted, self._limited)
 
     def _grow(self, number: int) -> None:
         # A window that is not filled says nothing of what the server could bear.
@@ -139,7 +139,7 @@ class Traffic:
 
 
 _traffic: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Traffic]] = WeakKeyDictionary()
-_elsewhere: dict[str, tuple[Flow, ...]] = {}
+_elsewhere: dict[str, tuple[ServerTraffic, ...]] = {}
 _share = [1.0]
 
 
@@ -151,9 +151,9 @@ def traffic_of(place: str) -> Traffic:
     return here[place]
 
 
-def flows() -> list[Flow]:
+def flows() -> list[ServerTraffic]:
     """Figures of every server that this process has asked, or another that told it so: one a server."""
-    together: dict[str, Flow] = {}
+    together: dict[str, ServerTraffic] = {}
     # A loop that is closed asks nobody any more, whenever it is collected.
     here = [
         traffic.flow
@@ -167,7 +167,7 @@ def flows() -> list[Flow]:
     return list(together.values())
 
 
-def told(process: str, flows: tuple[Flow, ...]) -> None:
+def told(process: str, flows: tuple[ServerTraffic, ...]) -> None:
     """What another process that works for this one says of its calls; nothing, when it has ended."""
     _elsewhere[process] = flows
 
@@ -177,6 +177,6 @@ def share() -> float:
     return _share[0]
 
 
-def take_share(part: float) -> None:
+def set_share(part: float) -> None:
     """Keep to this part of every limit a minute from now on: several processes ask the same servers."""
     _share[0] = part

@@ -21,7 +21,7 @@ from ragrounds.errors import StopRun
 from ragrounds.models.faults import Transient, redacted
 
 
-class Answered(Struct, frozen=True):
+class HttpAnswer(Struct, frozen=True):
     """What a server sent back, whole. The names in `headers` are in lower case."""
 
     status: int
@@ -43,7 +43,7 @@ class Transport:
         self._session: aiohttp.ClientSession | None = None
         self._answered = False
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Answered:
+    async def post(self, path: str, body: Mapping[str, Any]) -> HttpAnswer:
         """Send `body` as JSON and read the whole answer, whatever its status.
 
         Raises:
@@ -59,7 +59,9 @@ class Transport:
             ):
                 content = await answer.read()
                 self._answered = True
-                return Answered(answer.status, {name.lower(): value for name, value in answer.headers.items()}, content)
+                return HttpAnswer(
+                    answer.status, {name.lower(): value for name, value in answer.headers.items()}, content
+                )
         except TimeoutError as error:
             raise Transient("timeout", f"no complete answer within {self._timeout:g} s") from error
         except aiohttp.InvalidURL as error:

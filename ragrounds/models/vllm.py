@@ -22,8 +22,8 @@ from ragrounds.models.openai_compatible import OpenAICompatible
 from ragrounds.models.opening import starts_server
 from ragrounds.models.options import ModelOptions, read_options
 from ragrounds.models.prices import Price
-from ragrounds.models.provided import Provided
-from ragrounds.models.vllm_server import Command, Tell, VllmServer, arguments_of
+from ragrounds.models.provided import ProviderModel
+from ragrounds.models.vllm_server import ServeCommand, Tell, VllmServer, arguments_of
 from ragrounds.records import Fault, Reply
 from ragrounds.specs import parse
 
@@ -36,7 +36,7 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
-class VllmModel(Provided):
+class VllmModel(ProviderModel):
     """A chat model on a server of our own (contract: :class:`ragrounds.contracts.Model`)."""
 
     def __init__(self, options: ModelOptions, price: Price | None = None, tell: Tell = say) -> None:
@@ -124,9 +124,9 @@ class _Servers:
     """The servers of this process: equal commands share one, which ends with its last user."""
 
     def __init__(self) -> None:
-        self._users: dict[Command, tuple[VllmServer, int]] = {}
+        self._users: dict[ServeCommand, tuple[VllmServer, int]] = {}
 
-    def take(self, command: Command, tell: Tell) -> VllmServer:
+    def take(self, command: ServeCommand, tell: Tell) -> VllmServer:
         from ragrounds.settings import read_settings
 
         server, users = self._users.get(command) or (VllmServer(command, read_settings().home, tell), 0)
@@ -194,7 +194,7 @@ def open_vllm(options: ModelOptions, price: Price | None = None) -> VllmModel | 
     return OpenAICompatible(options, price) if options.serving.urls else VllmModel(options, price)
 
 
-def command_of(options: ModelOptions) -> Command:
+def command_of(options: ModelOptions) -> ServeCommand:
     """What to serve. Nothing of it ever passes through a shell.
 
     Raises:
@@ -216,7 +216,7 @@ def command_of(options: ModelOptions) -> Command:
     ]
     # Told how much of a prompt came from its prefix cache, the ledger can price it.
     arguments = (*arguments_of(pairs), "--enable-prompt-tokens-details", *extra)
-    return Command(options.model, arguments, engine.start_timeout)
+    return ServeCommand(options.model, arguments, engine.start_timeout)
 
 
 def _at(options: ModelOptions, url: str) -> ModelOptions:

@@ -24,7 +24,7 @@ from msgspec import Struct
 from ragrounds.errors import StopRun
 from ragrounds.models import supervisor
 from ragrounds.models.faults import redacted
-from ragrounds.models.hosting import Record, answer_of, environment, executable, free_port, sweep
+from ragrounds.models.hosting import ServerRecord, answer_of, environment, executable, free_port, stop_orphans
 from ragrounds.models.metering import forget
 from ragrounds.models.processes import process
 
@@ -37,7 +37,7 @@ _PORTS = 3
 """Ports that are tried: between its choice and its use, another process may take one."""
 
 
-class Command(Struct, frozen=True):
+class ServeCommand(Struct, frozen=True):
     """What is served, and how. Equal commands share one server."""
 
     model: str
@@ -50,7 +50,7 @@ class Command(Struct, frozen=True):
 class VllmServer:
     """One server. Its methods may be called from any thread."""
 
-    def __init__(self, command: Command, home: Path, tell: Tell) -> None:
+    def __init__(self, command: ServeCommand, home: Path, tell: Tell) -> None:
         self.command = command
         self._home = home
         self._tell = tell
@@ -86,7 +86,7 @@ class VllmServer:
             if self._ready:
                 return self.url
             program = executable()
-            sweep(self._home)
+            stop_orphans(self._home)
             for left in reversed(range(_PORTS)):
                 self._spawn(program)
                 try:
@@ -146,7 +146,7 @@ class VllmServer:
             folder = self._home / "servers"
             folder.mkdir(parents=True, exist_ok=True)
             self._record = folder / f"{server.pid}.json"
-            self._record.write_bytes(msgspec.json.encode(Record(self.command.model, owner, kept, server)))
+            self._record.write_bytes(msgspec.json.encode(ServerRecord(self.command.model, owner, kept, server)))
 
     def _wait(self) -> None:
         begun = told = time.monotonic()

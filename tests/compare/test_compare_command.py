@@ -26,7 +26,7 @@ def test_the_figures_are_those_of_the_stored_scores(ran, home):
         for line in table["lines"]:
             run = store.run(line["run"])
             right[run.id] = {score.question_id: score.value for score in store.scores(run, "strict")}
-            attempts = [one for one in store.outlines(run) if one.question_id in right[run.id]]
+            attempts = [one for one in store.summaries(run) if one.question_id in right[run.id]]
             used = sum(one.usage.input + one.usage.output for one in attempts)
             share = sum(right[run.id].values()) / len(right[run.id])
             assert line["overall"]["value"] == pytest.approx(share)

@@ -21,7 +21,7 @@ from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.opening import BASELINE
-from ragrounds.models.traffic import share, take_share
+from ragrounds.models.traffic import set_share, share
 
 RECIPE = Recipe(agents=("direct", "vanilla_rag[top_k=1]"), model=BASELINE, corpus="sample")
 
@@ -30,7 +30,7 @@ RECIPE = Recipe(agents=("direct", "vanilla_rag[top_k=1]"), model=BASELINE, corpu
 def own_share() -> Iterator[None]:
     """Workers set what part of the limits is this process's."""
     yield
-    take_share(1.0)
+    set_share(1.0)
 
 
 class LoopLine:

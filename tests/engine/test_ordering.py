@@ -88,7 +88,7 @@ async def test_a_prefix_cache_finds_more_and_results_are_the_same(tmp_path: Path
             found, looked = server.stats()["prefix"]
             shares[order] = found / looked
             texts[order] = {attempt.question_id: attempt.text for attempt in store.attempts(made.run)}
-            cached = sum(outline.usage.cached for outline in store.outlines(made.run) if outline.usage)
+            cached = sum(outline.usage.cached for outline in store.summaries(made.run) if outline.usage)
             assert (cached > 0) == (found > 0)
     assert texts["given"] == texts["shared"]
     assert len(texts["shared"]) == 160

@@ -1,4 +1,4 @@
-"""Places for attempts: given up while waiting, taken again first."""
+"""ResizableSemaphore for attempts: given up while waiting, taken again first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ragrounds.contracts import Request
 from ragrounds.evals.engine.slots import Slots
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import Transient
-from ragrounds.models.retrying import Patience, patiently
+from ragrounds.models.retrying import RetryPolicy, with_retries
 from ragrounds.records import Fault, Reply
 from tests.engine.conftest import attempts, replayed, strand
 from tests.engine.doubles import ScriptedModel, always, questions
@@ -26,7 +26,7 @@ class Limited(ScriptedModel):
                 raise Transient("rate_limit", "later", 429, 0.3)
             return self.say(request)  # type: ignore[return-value]
 
-        return await patiently(once, Patience(), faults)
+        return await with_retries(once, RetryPolicy(), faults)
 
 
 async def test_who_waits_for_retry_after_gives_its_place_to_another(store: Store) -> None:

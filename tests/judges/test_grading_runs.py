@@ -6,7 +6,7 @@ from ragrounds.evals.engine.strands import FINAL
 from ragrounds.evals.judges import Equivalence, grade_runs
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.sweeping import sweep
+from ragrounds.evals.store.sweeping import collect_garbage
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Attempt, Gold, Question, Run
 from tests.judges.doubles import Scripted
@@ -64,7 +64,7 @@ async def test_what_a_broken_off_judging_paid_is_on_the_bill_of_the_one_that_end
     with pytest.raises(StopRun, match="the judge is gone"):
         await grade_runs(store, [run], Equivalence(), [Scripted(breaks)], journal, PromptFolder(), at_once=1)
     assert journal.made == 4
-    swept = sweep(store.engine, FINAL, hours=0, remove=True)
+    swept = collect_garbage(store.engine, FINAL, hours=0, remove=True)
     assert (swept.calls.count, swept.outside.count) == (0, 0)  # nothing refers to them, but they were paid for
     judge = Scripted(lambda prompt, occurrence: '{"grade": "equivalent"}')
     (graded,) = (await grade_runs(store, [run], Equivalence(), [judge], journal, PromptFolder())).runs

@@ -11,7 +11,7 @@ import pytest
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun
 from ragrounds.models import balancing
-from ragrounds.models.balancing import Server, Servers
+from ragrounds.models.balancing import BalancedServer, ServerPool
 from ragrounds.models.faults import Transient
 from ragrounds.models.opening import open_model
 from ragrounds.models.transport import Transport, Unreachable
@@ -38,13 +38,13 @@ class Clock:
         return self.now
 
 
-def servers(count: int) -> tuple[Servers, list[Server], Clock]:
+def servers(count: int) -> tuple[ServerPool, list[BalancedServer], Clock]:
     clock = Clock()
-    made = [Server(Transport(f"http://127.0.0.1:{i + 1}/v1", "none", 5)) for i in range(count)]
-    return Servers(made, clock), made, clock
+    made = [BalancedServer(Transport(f"http://127.0.0.1:{i + 1}/v1", "none", 5)) for i in range(count)]
+    return ServerPool(made, clock), made, clock
 
 
-def fail(those: Servers, error: Exception) -> Server:
+def fail(those: ServerPool, error: Exception) -> BalancedServer:
     """One call whose connection fails; the server that it went to."""
     with pytest.raises((Transient, StopRun)), those.least_busy() as server:
         raise error

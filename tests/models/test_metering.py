@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.contracts import Request
-from ragrounds.models.metering import Charge, Meter
+from ragrounds.models.metering import BusyCharge, BusyMeter
 from ragrounds.models.opening import open_model
 from ragrounds.records import Message
 from tests.servers.process import Running
@@ -27,9 +27,9 @@ class Clock:
         return self.now
 
 
-def charges(intervals: list[tuple[float, float]], meter: Meter, clock: Clock) -> list[float]:
+def charges(intervals: list[tuple[float, float]], meter: BusyMeter, clock: Clock) -> list[float]:
     """What calls over these intervals are charged with."""
-    made = [Charge() for _ in intervals]
+    made = [BusyCharge() for _ in intervals]
     held: dict[int, Any] = {}
     marks = sorted(
         [(end, 0, i) for i, (_, end) in enumerate(intervals)] + [(b, 1, i) for i, (b, _) in enumerate(intervals)]
@@ -61,23 +61,23 @@ spans = st.tuples(st.floats(0, 1000), st.floats(0, 100)).map(lambda span: (span[
 @given(st.lists(spans, max_size=40))
 def test_charges_add_up_to_the_time_in_which_any_call_was_in_flight(intervals: list[tuple[float, float]]) -> None:
     clock = Clock()
-    found = charges(intervals, Meter(clock=clock), clock)
+    found = charges(intervals, BusyMeter(clock=clock), clock)
     assert sum(found) == pytest.approx(covered(intervals), abs=1e-6)
     assert all(-1e-9 <= charge <= end - begin + 1e-9 for charge, (begin, end) in zip(found, intervals, strict=True))
 
 
 def test_one_call_bears_all_and_two_bear_half_each_where_they_overlap() -> None:
     clock = Clock()
-    assert charges([(0, 4)], Meter(clock=clock), clock) == [4]
+    assert charges([(0, 4)], BusyMeter(clock=clock), clock) == [4]
     clock = Clock()
-    assert charges([(0, 4), (2, 6)], Meter(clock=clock), clock) == pytest.approx([3, 3])
+    assert charges([(0, 4), (2, 6)], BusyMeter(clock=clock), clock) == pytest.approx([3, 3])
     clock = Clock()
-    assert charges([(0, 9), (3, 6), (3, 6)], Meter(clock=clock), clock) == pytest.approx([7, 1, 1])
+    assert charges([(0, 9), (3, 6), (3, 6)], BusyMeter(clock=clock), clock) == pytest.approx([7, 1, 1])
 
 
 def use(path: Path, begin: Any, seconds: float, out: Any) -> None:
-    charge = Charge()
-    meter = Meter(path)
+    charge = BusyCharge()
+    meter = BusyMeter(path)
     begin.wait()
     with meter.call(charge):
         time.sleep(seconds)
@@ -101,19 +101,19 @@ def test_processes_share_the_time_of_one_server(tmp_path: Path) -> None:
 def test_what_a_killed_process_left_in_flight_is_taken_out(tmp_path: Path) -> None:
     path, child = tmp_path / "busy", os.fork()
     if child == 0:
-        Meter(path).call(Charge()).__enter__()
+        BusyMeter(path).call(BusyCharge()).__enter__()
         os._exit(0)
     os.waitpid(child, 0)
-    clock, charge = Clock(), Charge()
+    clock, charge = Clock(), BusyCharge()
     clock.now = time.monotonic() + 5
-    with Meter(path, clock).call(charge):
+    with BusyMeter(path, clock).call(charge):
         clock.now += 10
     assert charge.seconds == pytest.approx(10)
 
 
 def test_a_forked_process_has_its_own_place(tmp_path: Path) -> None:
-    meter, charge = Meter(tmp_path / "busy"), Charge()
-    with meter.call(Charge()):
+    meter, charge = BusyMeter(tmp_path / "busy"), BusyCharge()
+    with meter.call(BusyCharge()):
         child = os.fork()
         if child == 0:
             with meter.call(charge):
@@ -125,8 +125,8 @@ def test_a_forked_process_has_its_own_place(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_used_is_done_without(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    charge = Charge()
-    with Meter(tmp_path / "file" / "busy").call(charge):
+    charge = BusyCharge()
+    with BusyMeter(tmp_path / "file" / "busy").call(charge):
         time.sleep(0.01)
     assert charge.seconds >= 0.01
 

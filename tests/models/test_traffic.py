@@ -12,7 +12,7 @@ from ragrounds.contracts import Request
 from ragrounds.errors import UserError
 from ragrounds.models.faults import Transient
 from ragrounds.models.opening import open_model
-from ragrounds.models.traffic import START, Rates, Traffic, flows, take_share, traffic_of
+from ragrounds.models.traffic import START, Rates, Traffic, flows, set_share, traffic_of
 from ragrounds.records import Message
 from tests.servers.process import Running
 
@@ -128,7 +128,7 @@ async def test_no_more_a_minute_than_is_said(rates: Rates) -> None:
 
 async def test_a_process_keeps_to_its_share() -> None:
     traffic = Traffic("here")
-    take_share(0.5)
+    set_share(0.5)
     try:
         begun = time.monotonic()
         for _ in range(30):
@@ -136,7 +136,7 @@ async def test_a_process_keeps_to_its_share() -> None:
                 pass
         assert time.monotonic() - begun >= 0.99
     finally:
-        take_share(1.0)
+        set_share(1.0)
 
 
 async def test_a_call_larger_than_the_limit_is_let_through() -> None:

@@ -19,7 +19,7 @@ import pytest
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store.store import Store
-from ragrounds.models.hosting import sweep
+from ragrounds.models.hosting import stop_orphans
 from ragrounds.models.opening import open_model
 from ragrounds.models.processes import Process, process
 from ragrounds.models.vllm import served
@@ -320,7 +320,7 @@ def test_a_stale_server_is_swept_away_and_nobody_else(home: Path, tmp_path: Path
             record = {"model": "m", "owner": told(owner), "supervisor": told(dead), "server": told(server)}
             (folder / f"{number}.json").write_text(json.dumps(record))
         (folder / "broken.json").write_text("{")
-        assert sweep(home) == 1
+        assert stop_orphans(home) == 1
         assert stale.wait(5) == -signal.SIGKILL
         assert other.poll() is None
         assert sorted(path.name for path in folder.iterdir()) == ["2.json", "broken.json"]

@@ -24,7 +24,7 @@ from ragrounds.evals.engine.strands import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.checking import ARENA_TABLES, runs_in
 from ragrounds.evals.store.elsewhere import source, target
-from ragrounds.evals.store.moving import MOVED, Moved, move
+from ragrounds.evals.store.moving import MOVED, TransferResult, move
 from ragrounds.evals.store.rows import run_body, run_of
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import trace
@@ -83,7 +83,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def moved(one: sa.Engine, other: sa.Engine) -> Moved:
+def moved(one: sa.Engine, other: sa.Engine) -> TransferResult:
     return move(one, other, runs_in(one), FINAL)
 
 
@@ -221,7 +221,7 @@ async def file(store: Store, tmp_path: Path) -> Path:
     return path
 
 
-def brought(file: Path, home: Path) -> Moved:
+def brought(file: Path, home: Path) -> TransferResult:
     """Move a file's runs into a store that holds nothing; where that fails, it must hold nothing afterwards."""
     with Store(home) as other:
         said = ""

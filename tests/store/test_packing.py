@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from ragrounds.contracts import Request
-from ragrounds.evals.store.packing import LONG, Damaged, decompress, loose, pack, unpack
+from ragrounds.evals.store.packing import LONG, DamagedRecord, decompress, loose, pack, unpack
 from ragrounds.records import Message
 
 
@@ -72,5 +72,5 @@ def test_also_where_it_never_stood_alone() -> None:
 
 def test_a_missing_text_is_an_error() -> None:
     body, _ = pack(asked("x" * LONG + "\n" + "y" * LONG))
-    with pytest.raises(Damaged, match="lacks 2 texts"):
+    with pytest.raises(DamagedRecord, match="lacks 2 texts"):
         unpack(body, Request, lambda hashes: {})

@@ -21,7 +21,7 @@ from ragrounds.evals.engine.strands import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.leasing import Lease
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.sweeping import Heap, Swept, shrink, sweep
+from ragrounds.evals.store.sweeping import Garbage, RowVolume, collect_garbage, shrink
 from ragrounds.evals.store.traces import trace
 from ragrounds.records import Call, Reply, Usage
 from tests.conftest import Cli
@@ -39,8 +39,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def swept(store: Store, **options: Any) -> Swept:
-    return sweep(store.engine, FINAL, **{"hours": 0.0, "remove": True, **options})
+def swept(store: Store, **options: Any) -> Garbage:
+    return collect_garbage(store.engine, FINAL, **{"hours": 0.0, "remove": True, **options})
 
 
 def held(store: Store) -> dict[str, int]:
@@ -65,7 +65,9 @@ async def two_runs(store: Store, count: int = 6) -> list[Any]:
 async def test_what_runs_refer_to_stays(store: Store) -> None:
     await two_runs(store)
     before = held(store)
-    assert swept(store) == Swept(calls=Heap(), texts=Heap(), questions=Heap(), recent=Heap(), outside=Heap())
+    assert swept(store) == Garbage(
+        calls=RowVolume(), texts=RowVolume(), questions=RowVolume(), recent=RowVolume(), outside=RowVolume()
+    )
     assert held(store) == before
 
 
@@ -86,8 +88,8 @@ async def test_what_a_removed_run_alone_referred_to_goes(store: Store) -> None:
     replies = {call.reply.text for one in traces for step in one.steps for call in step.calls if call.reply}
     assert replies == {f"{LONG} 6"}
     again = swept(store, outside=True)
-    assert (again.calls.count, again.outside) == (6, Heap())
-    assert swept(store, outside=True).calls == Heap()
+    assert (again.calls.count, again.outside) == (6, RowVolume())
+    assert swept(store, outside=True).calls == RowVolume()
     silent = ScriptedModel(say=lambda request: AssertionError("nothing may be called"))
     asked, golds = questions(12)
     again_run = replace(second, models={"model": silent})
@@ -98,7 +100,7 @@ async def test_the_young_stay(store: Store) -> None:
     first, _ = await two_runs(store)
     store.remove(first.run)
     done = swept(store, hours=1.0)
-    assert (done.calls, done.recent.count) == (Heap(), 12)
+    assert (done.calls, done.recent.count) == (RowVolume(), 12)
 
 
 async def test_what_an_unfinished_attempt_has_paid_stays(store: Store) -> None:
@@ -111,7 +113,7 @@ async def test_what_an_unfinished_attempt_has_paid_stays(store: Store) -> None:
     one = strand(store, "cot_refine", asked, golds, model)
     with pytest.raises(StopRun):
         await replayed(store, [one], asked, golds, concurrency=1)
-    assert swept(store, outside=True).calls == Heap()
+    assert swept(store, outside=True).calls == RowVolume()
     good = ScriptedModel()
     await replayed(store, [replace(one, models={"model": good})], asked, golds)
     assert len(good.asked) == 3
@@ -150,7 +152,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from ragrounds.evals.store.leasing import Lease
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.sweeping import sweep
+from ragrounds.evals.store.sweeping import collect_garbage
 from ragrounds.evals.engine.strands import FINAL
 deletes = 0
 with Store(Path(sys.argv[1])) as store:
@@ -159,7 +161,7 @@ with Store(Path(sys.argv[1])) as store:
         global deletes
         deletes += statement.startswith("DELETE")
         if deletes == int(sys.argv[2]): os.kill(os.getpid(), signal.SIGKILL)
-    sweep(store.engine, FINAL, hours=0.0, remove=True)
+    collect_garbage(store.engine, FINAL, hours=0.0, remove=True)
 """
 
 

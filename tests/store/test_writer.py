@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from ragrounds.evals.engine.strands import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.sweeping import sweep
+from ragrounds.evals.store.sweeping import collect_garbage
 from ragrounds.evals.store.writer import Row
 
 
@@ -36,7 +36,7 @@ async def test_a_text_is_written_once(tmp_path: Path) -> None:
 async def test_a_text_that_gc_removed_is_written_again(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         await store.writer.write(lambda: texts(5) + meta(1))
-        sweep(store.engine, FINAL, hours=0, remove=True)
+        collect_garbage(store.engine, FINAL, hours=0, remove=True)
         assert there(store) == 0
         await store.writer.write(lambda: texts(5) + meta(2))
         assert there(store) == 5

@@ -195,7 +195,7 @@ def _values(
     term: Term, run: Run, asked: Sequence[Question], ground: Ground, scorer: str
 ) -> Mapping[str, float | None] | None:
     """Question id → the term's measure there; ``None``: not known of this run."""
-    attempts = ground.outlines[run.id]
+    attempts = ground.summaries[run.id]
     if term.measure == "accuracy":
         return ground.values(scorer, run, asked)[0]
     if term.measure in _COSTS:

@@ -82,7 +82,7 @@ class Ground(Struct, frozen=True, kw_only=True):
     questions: tuple[Question, ...]
     epochs: int
     scorers: tuple[str, ...]
-    outlines: dict[str, list[Attempt]]
+    summaries: dict[str, list[Attempt]]
     """Run id → its attempts at these questions in these epochs, without texts."""
     scores: dict[str, dict[str, list[Score]]]
     """Run id → scorer → scores of these attempts."""
@@ -107,7 +107,7 @@ class Ground(Struct, frozen=True, kw_only=True):
         read = {(score.question_id, score.epoch) for score in scores}
         unscored = [
             attempt.question_id
-            for attempt in self.outlines[run.id]
+            for attempt in self.summaries[run.id]
             if attempt.status == "completed"
             and attempt.question_id in values
             and (attempt.question_id, attempt.epoch) not in read
@@ -132,13 +132,13 @@ def common_ground(
     questions, notes = common_questions(store, runs, common)
     epochs = _epochs(runs, common, notes)
     ids = {question.id for question in questions}
-    outlines = {
-        run.id: [one for one in store.outlines(run) if one.question_id in ids and one.epoch < epochs] for run in runs
+    summaries = {
+        run.id: [one for one in store.summaries(run) if one.question_id in ids and one.epoch < epochs] for run in runs
     }
     if common or answered:
-        questions = _answered(questions, epochs, outlines, notes)
+        questions = _answered(questions, epochs, summaries, notes)
         ids = {question.id for question in questions}
-        outlines = {id: [one for one in found if one.question_id in ids] for id, found in outlines.items()}
+        summaries = {id: [one for one in found if one.question_id in ids] for id, found in summaries.items()}
     scores: dict[str, dict[str, list[Score]]] = {run.id: {} for run in runs}
     for run in runs:
         for score in store.scores(run):
@@ -147,8 +147,8 @@ def common_ground(
     return Ground(
         questions=tuple(questions),
         epochs=epochs,
-        scorers=tuple(_scorers(runs, wanted, outlines, scores, common, notes)),
-        outlines=outlines,
+        scorers=tuple(_scorers(runs, wanted, summaries, scores, common, notes)),
+        summaries=summaries,
         scores=scores,
         notes=tuple(notes),
     )
@@ -187,10 +187,10 @@ def common_questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[l
 
 
 def _answered(
-    questions: list[Question], epochs: int, outlines: Mapping[str, Sequence[Attempt]], notes: list[str]
+    questions: list[Question], epochs: int, summaries: Mapping[str, Sequence[Attempt]], notes: list[str]
 ) -> list[Question]:
     """The questions that every run has made all its attempts at."""
-    made = [Counter(attempt.question_id for attempt in found) for found in outlines.values()]
+    made = [Counter(attempt.question_id for attempt in found) for found in summaries.values()]
     kept = [question for question in questions if all(counts[question.id] >= epochs for counts in made)]
     if not kept:
         raise UserError("There is no question that all these runs have answered yet.")
@@ -221,7 +221,7 @@ def _epochs(runs: Sequence[Run], common: bool, notes: list[str]) -> int:
 def _scorers(
     runs: Sequence[Run],
     wanted: Sequence[str],
-    outlines: Mapping[str, Sequence[Attempt]],
+    summaries: Mapping[str, Sequence[Attempt]],
     scores: Mapping[str, Mapping[str, Sequence[Score]]],
     common: bool,
     notes: list[str],
@@ -239,7 +239,7 @@ def _scorers(
                 f"No run has scores under {name!r}, only {', '.join(order) or 'none'}. "
                 f"{_command(name, [run.id for run in runs])} makes them, where {name!r} fits the questions."
             )
-        lacking = [run.id for run in runs if _lacks(name, run, outlines, scores)]
+        lacking = [run.id for run in runs if _lacks(name, run, summaries, scores)]
         if lacking and (wanted or not common):
             others = "" if wanted else ", or set --common to compare under the scorers that all runs have"
             raise UserError(
@@ -274,7 +274,7 @@ def _command(scorer: str, runs: Sequence[str]) -> str:
 def _lacks(
     scorer: str,
     run: Run,
-    outlines: Mapping[str, Sequence[Attempt]],
+    summaries: Mapping[str, Sequence[Attempt]],
     scores: Mapping[str, Mapping[str, Sequence[Score]]],
 ) -> bool:
     """Whether a run answered questions that others have scores for under a scorer, and has none itself. A run that
@@ -282,4 +282,4 @@ def _lacks(
     if scorer in scores[run.id]:
         return False
     asked = {score.question_id for by_scorer in scores.values() for score in by_scorer.get(scorer, ())}
-    return any(attempt.status == "completed" and attempt.question_id in asked for attempt in outlines[run.id])
+    return any(attempt.status == "completed" and attempt.question_id in asked for attempt in summaries[run.id])

@@ -141,13 +141,13 @@ def compare(
 
 
 def _row(run: Run, ground: Ground) -> Row:
-    outlines = ground.outlines[run.id]
-    statuses: Counter[str] = Counter(attempt.status for attempt in outlines)
-    missing = len(ground.questions) * ground.epochs - len(outlines)
+    summaries = ground.summaries[run.id]
+    statuses: Counter[str] = Counter(attempt.status for attempt in summaries)
+    missing = len(ground.questions) * ground.epochs - len(summaries)
     if missing:
         statuses["not_run"] += missing
-    usages = [attempt.usage for attempt in outlines if attempt.status != "not_run"]
-    made = [attempt for attempt in outlines if attempt.status != "not_run"]
+    usages = [attempt.usage for attempt in summaries if attempt.status != "not_run"]
+    made = [attempt for attempt in summaries if attempt.status != "not_run"]
     return Row(
         run=run.id,
         agent=run.agent,
@@ -182,7 +182,7 @@ def _table(
     asked = ground.asked(scorer)
     lines, opened, values = [], {}, {}
     for run in runs:
-        status = {(attempt.question_id, attempt.epoch): attempt.status for attempt in ground.outlines[run.id]}
+        status = {(attempt.question_id, attempt.epoch): attempt.status for attempt in ground.summaries[run.id]}
         scores = ground.scores[run.id].get(scorer, [])
         read = {(score.question_id, score.epoch): score.answer_status for score in scores}
         values[run.id], unscored = ground.values(scorer, run, asked)
@@ -235,7 +235,7 @@ def _table(
             runs,
             values,
             {line.run: line.overall for line in lines},
-            ground.outlines,
+            ground.summaries,
             epochs,
             measure=cost,
             seed=seed,

@@ -112,7 +112,7 @@ def frontier(
     runs: Sequence[Run],
     values: Mapping[str, Values],
     figures: Mapping[str, Figure],
-    outlines: Mapping[str, Sequence[Attempt]],
+    summaries: Mapping[str, Sequence[Attempt]],
     epochs: int,
     *,
     measure: Measure | None = None,
@@ -125,7 +125,7 @@ def frontier(
         runs: the runs.
         values: run id → question id → score.
         figures: run id → the accuracy as tables show it, with its interval.
-        outlines: run id → attempts.
+        summaries: run id → attempts.
         epochs: of every run.
         measure: what cost is counted in; by default dollars uncached, else tokens, else seconds: the first that is
             known of all runs, or of most.
@@ -135,7 +135,7 @@ def frontier(
     by_measure: dict[Measure, dict[str, dict[str, float]]] = {name: {} for name in ((measure,) if measure else _TRIED)}
     for name, known in by_measure.items():
         for run in runs:
-            found = costs_of(run, [a for a in outlines[run.id] if a.question_id in asked], name, epochs)
+            found = costs_of(run, [a for a in summaries[run.id] if a.question_id in asked], name, epochs)
             if found is not None and figures[run.id].value is not None:
                 known[run.id] = found
     chosen = measure or _most_known(by_measure, len(runs))

@@ -107,7 +107,7 @@ class Stopped:
         self.by_run = {run.id: known[-1] for run in runs if (known := stoppings(store, run)) and _partial(store, run)}
         # Not only what all have answered: where a question is still out, those behind it do not count.
         self._shared = common_questions(store, runs, True)[0] if self.by_run else []
-        made = {run.id: Counter(one.question_id for one in ground.outlines[run.id]) for run in runs}
+        made = {run.id: Counter(one.question_id for one in ground.summaries[run.id]) for run in runs}
         self._answered = {
             id: {question for question, count in counts.items() if count >= ground.epochs}
             for id, counts in made.items()

@@ -79,7 +79,7 @@ def projection(
     """What the questions still to be asked will take; ``None``: a run has no attempt yet to go by."""
     agents = []
     for strand in strands:
-        seen = [one for one in store.outlines(strand.run) if one.status in FINAL]
+        seen = [one for one in store.summaries(strand.run) if one.status in FINAL]
         if not seen:
             return None
         agents.append(_agent(strand.run, seen, left(store, strand.run, questions)))

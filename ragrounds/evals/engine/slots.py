@@ -1,13 +1,13 @@
-"""Places for attempts in flight."""
+"""ResizableSemaphore for attempts in flight."""
 
 from __future__ import annotations
 
 import asyncio
 
-from ragrounds.models.places import Places
+from ragrounds.models.places import ResizableSemaphore
 
 
-class Slots(Places):
+class Slots(ResizableSemaphore):
     """Attempts have them from their first step to their last, but for long waits."""
 
     def __init__(self, count: int) -> None:

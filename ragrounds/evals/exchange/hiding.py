@@ -16,7 +16,7 @@ _SHORTEST = 12
 HIDDEN = "[key]"
 
 
-class Hider:
+class Redactor:
     """Takes out what looks like a key, a password inside a URL, and the values of this process's own variables that
     are named like keys."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ragrounds import __version__
 from ragrounds.evals.exchange.extras import need
-from ragrounds.evals.exchange.hiding import Hider
+from ragrounds.evals.exchange.hiding import Redactor
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.store.tree import steps as steps_of
@@ -30,7 +30,7 @@ class InspectWriter:
         self._model = need("inspect_ai.model", "Inspect logs", "inspect")
         self._event = need("inspect_ai.event", "Inspect logs", "inspect")
         self._score = need("inspect_ai.scorer", "Inspect logs", "inspect").Score
-        self._hide = Hider()
+        self._hide = Redactor()
 
     def write(self, store: Store, run: Run, path: Path) -> int:
         """Write one run; returns the number of samples. All samples are held in memory while the log is written."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ragrounds.evals.exchange.hiding import Hider
+from ragrounds.evals.exchange.hiding import Redactor
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, every_trace
 from ragrounds.records import Run
@@ -14,7 +14,7 @@ from ragrounds.records import Run
 
 def json_lines(store: Store, runs: Sequence[Run]) -> Iterator[bytes]:
     """The attempts of the runs, one line each."""
-    hide = Hider()
+    hide = Redactor()
     for run in runs:
         for trace in every_trace(store, run):
             line = msgspec.json.encode(_flat(trace))

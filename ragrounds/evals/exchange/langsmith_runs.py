@@ -12,7 +12,7 @@ import msgspec
 
 from ragrounds.errors import UserError
 from ragrounds.evals.exchange.extras import need
-from ragrounds.evals.exchange.hiding import Hider
+from ragrounds.evals.exchange.hiding import Redactor
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.store.tree import steps as steps_of
@@ -41,7 +41,7 @@ def upload(store: Store, runs: Sequence[Run], *, url: str, key: str, project: st
         tracing_sampling_rate=1.0,
         tracing_error_callback=problems.append,
     )
-    hide, sent, waiting = Hider(), 0, list[dict[str, Any]]()
+    hide, sent, waiting = Redactor(), 0, list[dict[str, Any]]()
     for run in runs:
         for trace in every_trace(store, run):
             nodes = [{**node, "session_name": project} for node in _nodes(trace)]

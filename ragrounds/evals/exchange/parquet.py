@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ragrounds.evals.exchange.extras import need
-from ragrounds.evals.exchange.hiding import Hider
+from ragrounds.evals.exchange.hiding import Redactor
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.tree import path as nodes_of
 from ragrounds.records import Run, Score
@@ -56,7 +56,7 @@ def _batches(
     scores: dict[str, dict[tuple[str, int], dict[str, Score]]],
     scorers: Sequence[str],
 ) -> Iterator[list[dict[str, Any]]]:
-    hide, batch = Hider(), list[dict[str, Any]]()
+    hide, batch = Redactor(), list[dict[str, Any]]()
     for run in runs:
         questions, golds = store.questions(run)
         by_id = {question.id: question for question in questions}

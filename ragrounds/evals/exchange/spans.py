@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ragrounds.evals.exchange.extras import need
-from ragrounds.evals.exchange.hiding import Hider
+from ragrounds.evals.exchange.hiding import Redactor
 from ragrounds.evals.store.traces import Trace, TracedCall
 from ragrounds.evals.store.tree import steps as steps_of
 from ragrounds.records import Usage
@@ -26,7 +26,7 @@ class SpanBuilder:
     """Builds spans. Needs the extra ``export``."""
 
     def __init__(self) -> None:
-        self._hide = Hider()
+        self._hide = Redactor()
         self._sdk = need("opentelemetry.sdk.trace", "OpenTelemetry")
         self._api = need("opentelemetry.trace", "OpenTelemetry")
         conventions = need("openinference.semconv.trace", "OpenTelemetry")

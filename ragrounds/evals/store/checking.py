@@ -15,8 +15,8 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import shown
 from ragrounds.evals.store.marking import Marks, stream
-from ragrounds.evals.store.outlines import Item
 from ragrounds.evals.store.packing import checked, hash_of
+from ragrounds.evals.store.summaries import StoredQuestion
 from ragrounds.records import AnswerStatus, Run, Status
 
 ARENA_TABLES: tuple[sa.Table, ...] = (schema.judgements, schema.votes)
@@ -25,7 +25,7 @@ _ID = re.compile(r"[^\W_][\w.-]{0,200}")
 _BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
 
 
-class ChosenArena(Struct, frozen=True):
+class VerifiedArena(Struct, frozen=True):
     """An arena that only chosen runs played in."""
 
     number: int
@@ -34,14 +34,14 @@ class ChosenArena(Struct, frozen=True):
     row: dict[str, Any]
 
 
-class Chosen(Struct, frozen=True):
+class VerifiedSource(Struct, frozen=True):
     """What is to be moved."""
 
     runs: dict[int, Run] = field(default_factory=dict)
     """By their number in the source."""
     sets: tuple[str, ...] = ()
     """Question sets that they answer."""
-    arenas: tuple[ChosenArena, ...] = ()
+    arenas: tuple[VerifiedArena, ...] = ()
 
 
 def runs_in(engine: sa.Engine) -> list[Run]:
@@ -69,7 +69,7 @@ def runs_in(engine: sa.Engine) -> list[Run]:
     return found
 
 
-class Strange:
+class SourceVerifier:
     """One pass over what some runs rest on. Nothing that is read is believed."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Strange:
         self._tell = tell
         self._at = ""
 
-    def read(self, runs: Sequence[Run]) -> Chosen:
+    def read(self, runs: Sequence[Run]) -> VerifiedSource:
         """Check all that these runs refer to, and mark it.
 
         Raises:
@@ -95,7 +95,7 @@ class Strange:
         except _BROKEN as error:
             raise self._broken(str(error) or type(error).__name__) from error
 
-    def _read(self, runs: Sequence[Run]) -> Chosen:
+    def _read(self, runs: Sequence[Run]) -> VerifiedSource:
         chosen: dict[int, Run] = {}
         for run in runs:
             self._at = f"run {run.id}"
@@ -113,7 +113,7 @@ class Strange:
         self._calls()
         self._marks.flush()
         self._texts()
-        return Chosen(chosen, sets, arenas)
+        return VerifiedSource(chosen, sets, arenas)
 
     def _questions(self, name: str, runs: Sequence[Run]) -> None:
         self._at = "questions"
@@ -122,7 +122,7 @@ class Strange:
         distinct = self._reading.execute(named).scalar_one()
         asked = sa.select(table).where(table.c.set == name).order_by(table.c.position)
         for position, row in enumerate(self._rows(table, asked)):
-            item = msgspec.msgpack.decode(checked(row.body), type=Item)
+            item = msgspec.msgpack.decode(checked(row.body), type=StoredQuestion)
             _check_shown(row.question_id, item.question.benchmark)
             if row.position != position or item.question.id != row.question_id:
                 raise ValueError(f"the questions {name[:12]} are not in order")
@@ -161,7 +161,7 @@ class Strange:
             checked(row.body)
         self._marks.unfinished(number, run, self._final)
 
-    def _arenas(self, runs: set[str]) -> Iterator[ChosenArena]:
+    def _arenas(self, runs: set[str]) -> Iterator[VerifiedArena]:
         for row in self._rows(schema.arenas, sa.select(schema.arenas).order_by(schema.arenas.c.number)):
             self._at = f"arena {row.id}"
             arena = msgspec.msgpack.decode(checked(row.body))
@@ -175,7 +175,7 @@ class Strange:
             for _ in self._rows(schema.votes, own(schema.votes, "arena", row.number)):
                 pass  # their types are all there is to check
             kept = {name: value for name, value in row._mapping.items() if name != "number"}
-            yield ChosenArena(row.number, row.id, row.fingerprint, kept)
+            yield VerifiedArena(row.number, row.id, row.fingerprint, kept)
 
     def _calls(self) -> None:
         self._at = "recorded calls"

@@ -15,7 +15,7 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new
 from ragrounds.evals.store.packing import loose
 from ragrounds.evals.store.paying import judging, payer, playing
-from ragrounds.evals.store.rows import Body
+from ragrounds.evals.store.rows import AttemptBody
 from ragrounds.records import Called, Run
 
 BATCH = 500
@@ -73,7 +73,7 @@ class Marks:
     def of_attempt(self, row: Any) -> None:
         """What the row of an attempt refers to."""
         plain, hashes = loose(row.body)
-        body = msgspec.convert(plain, Body, strict=False)
+        body = msgspec.convert(plain, AttemptBody, strict=False)
         self.mark(self.calls, _keys(event.call for event in body.events if isinstance(event, Called)))
         self.mark(self.blobs, hashes)
 

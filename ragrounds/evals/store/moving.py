@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.checking import ARENA_TABLES, Chosen, Strange, digest, own_rows
+from ragrounds.evals.store.checking import ARENA_TABLES, SourceVerifier, VerifiedSource, digest, own_rows
 from ragrounds.evals.store.database import insert_new, shown, writing_failed
 from ragrounds.evals.store.marking import BATCH, Marks, snapshot, stream
 from ragrounds.evals.store.packing import Fetch, decompress, unpack
@@ -30,7 +30,7 @@ Tell = Callable[[str, int], None]
 """Told what is being done and how much of it is done."""
 
 
-class Moved(Struct, frozen=True, kw_only=True):
+class TransferResult(Struct, frozen=True, kw_only=True):
     """What a move has brought."""
 
     runs: tuple[str, ...]
@@ -48,7 +48,7 @@ class Moved(Struct, frozen=True, kw_only=True):
 
 def move(
     source: sa.Engine, target: sa.Engine, runs: Sequence[Run], final: frozenset[str], tell: Tell = lambda what, n: None
-) -> Moved:
+) -> TransferResult:
     """Copy runs from `source` to `target`, and every arena that only they played in.
 
     `final`: statuses of attempts that are not made again; for the others the calls already paid are taken along.
@@ -60,7 +60,7 @@ def move(
     """
     with snapshot(source) as reading:
         marks = Marks(reading)
-        chosen = Strange(reading, shown(source), marks, final, tell).read(runs)
+        chosen = SourceVerifier(reading, shown(source), marks, final, tell).read(runs)
         present = _present(reading, target, chosen)
         writing = _Writing(reading, target, tell)
         for table in (schema.questions,):
@@ -78,7 +78,7 @@ def move(
         for arena in arenas:
             rows = {table: own_rows(reading, table, "arena", arena.number) for table in ARENA_TABLES}
             writing.arena(arena.row, rows)
-    return Moved(
+    return TransferResult(
         runs=tuple(run.id for run in new),
         present=tuple(sorted(present & {run.id for run in chosen.runs.values()})),
         arenas=tuple(arena.id for arena in arenas),
@@ -88,7 +88,7 @@ def move(
     )
 
 
-def _present(reading: sa.Connection, target: sa.Engine, chosen: Chosen) -> set[str]:
+def _present(reading: sa.Connection, target: sa.Engine, chosen: VerifiedSource) -> set[str]:
     """Ids of runs and arenas that the target has already, row for row.
 
     Raises:

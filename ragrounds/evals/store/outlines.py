@@ -17,7 +17,7 @@ OUTCOMES = ("answered", "abstained", "refused", "unreadable", "blocked", "failed
 """As :data:`ragrounds.evals.engine.tally.OUTCOMES`, which stands above the store."""
 
 
-class Outline(Struct, frozen=True, kw_only=True):
+class AttemptSummary(Struct, frozen=True, kw_only=True):
     """One row: a question of a run, and what is known of the attempt at it without its text and events."""
 
     run: Run
@@ -66,7 +66,7 @@ class Filter(Struct, frozen=True):
         return bool(self.runs or self.outcomes or self.subjects or self.marks or self.text)
 
 
-class Item(Struct, frozen=True):
+class StoredQuestion(Struct, frozen=True):
     """A question as the store keeps it."""
 
     question: Question
@@ -78,7 +78,7 @@ def subject(question: Question) -> str:
     return question.group or question.benchmark
 
 
-def holds(item: Item, wanted: Filter) -> bool:
+def holds(item: StoredQuestion, wanted: Filter) -> bool:
     """Whether a question is wanted by its own words: subject and text."""
     question = item.question
     if wanted.subjects and subject(question) not in wanted.subjects:

@@ -26,7 +26,7 @@ _LARGEST = 256 << 20
 """Bytes of a record, or of a text stored apart, beyond which a file is not believed."""
 
 
-class Damaged(UserError):
+class DamagedRecord(UserError):
     """What the store gives is not what was put there."""
 
     def __init__(self, why: object) -> None:
@@ -70,12 +70,12 @@ def unpack(data: bytes, kind: type[T], fetch: Fetch) -> T:
     """The record again; `fetch` gives the long texts of some hashes.
 
     Raises:
-        Damaged: it is not what was packed, or lacks a text.
+        DamagedRecord: it is not what was packed, or lacks a text.
     """
     try:
         return _unpack(decompress(data), kind, fetch)
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError) as error:
-        raise Damaged(error.args[0] if isinstance(error, KeyError) else error) from error
+        raise DamagedRecord(error.args[0] if isinstance(error, KeyError) else error) from error
 
 
 def _unpack(body: bytes, kind: type[T], fetch: Fetch) -> T:
@@ -132,7 +132,7 @@ def checked(data: bytes) -> bytes:
         if zstandard.frame_content_size(data) > _LARGEST:
             raise ValueError(f"a record of more than {_LARGEST >> 20} MiB")
         return decompress(data)
-    except (zstandard.ZstdError, Damaged) as error:
+    except (zstandard.ZstdError, DamagedRecord) as error:
         raise ValueError(f"not a compressed record ({error.__cause__ or error})") from error
 
 
@@ -153,7 +153,7 @@ def decompress(data: bytes) -> bytes:
     """The inverse of :func:`compress`.
 
     Raises:
-        Damaged: not what was compressed.
+        DamagedRecord: not what was compressed.
     """
     decompressor = getattr(_local, "decompressor", None)
     if decompressor is None:
@@ -161,7 +161,7 @@ def decompress(data: bytes) -> bytes:
     try:
         return bytes(decompressor.decompress(data))
     except (zstandard.ZstdError, MemoryError) as error:
-        raise Damaged(error or "its size cannot be") from error
+        raise DamagedRecord(error or "its size cannot be") from error
 
 
 def _without_long(value: Any, apart: dict[bytes, bytes]) -> Any:

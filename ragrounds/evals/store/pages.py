@@ -20,9 +20,9 @@ import msgspec
 import sqlalchemy as sa
 
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.outlines import Filter, Item, Outline, SortBy, holds, subject
 from ragrounds.evals.store.packing import decompress
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import AttemptSummary, Filter, SortBy, StoredQuestion, holds, subject
 from ragrounds.records import Run, Score
 
 PREFERRED = ("strict", "facts", "mirage", "robust")
@@ -45,10 +45,10 @@ class Pages:
     def __len__(self) -> int:
         return self._starts[-1]
 
-    def read(self, indices: Iterable[int]) -> list[Outline]:
+    def read(self, indices: Iterable[int]) -> list[AttemptSummary]:
         """The rows at these places, in this order."""
         wanted = list(indices)
-        found: dict[int, Outline] = {}
+        found: dict[int, AttemptSummary] = {}
         by_run: dict[int, list[tuple[int, int]]] = {}
         for index in {index for index in wanted if 0 <= index < len(self)}:
             number = bisect.bisect_right(self._starts, index) - 1
@@ -80,7 +80,7 @@ class Pages:
                 columns += [view.c.body] if looks else []
                 statement = sa.select(*columns).where(*_conditions(view, wanted))
                 for row in connection.execute(statement.order_by(view.c.position, view.c.epoch)):
-                    if looks and not holds(msgspec.msgpack.decode(decompress(row.body), type=Item), wanted):
+                    if looks and not holds(msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion), wanted):
                         continue
                     index = self._starts[number] + row.position * run.epochs + row.epoch
                     if sort == "asked":
@@ -109,7 +109,7 @@ class Pages:
         with self.connect() as connection:
             for name in dict.fromkeys(run.questions for run in self.runs):
                 for row in connection.execute(sa.select(_Q.c.body).where(_Q.c.set == name)):
-                    group = subject(msgspec.msgpack.decode(decompress(row.body), type=Item).question)
+                    group = subject(msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion).question)
                     counted[group] = counted.get(group, 0) + 1
         return counted
 
@@ -141,7 +141,7 @@ class Pages:
             return None
         return int(self._starts[run] + position * chosen.epochs + epoch)
 
-    def scores(self, outline: Outline) -> tuple[Score, ...]:
+    def scores(self, outline: AttemptSummary) -> tuple[Score, ...]:
         """All scores of an attempt, under every scorer."""
         number = self._numbers[self.runs.index(outline.run)]
         found: list[Score] = []
@@ -217,10 +217,10 @@ class Pages:
             .subquery()
         )
 
-    def _outline(self, number: int, row: Any) -> Outline:
+    def _outline(self, number: int, row: Any) -> AttemptSummary:
         run = self.runs[number]
-        item = msgspec.msgpack.decode(decompress(row.body), type=Item)
-        return Outline(
+        item = msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion)
+        return AttemptSummary(
             run=run,
             index=self._starts[number] + row.position * run.epochs + row.epoch,
             question=item.question,
@@ -260,7 +260,7 @@ def _conditions(view: sa.Subquery, wanted: Filter) -> list[sa.ColumnElement[bool
     return conditions
 
 
-class Watch:
+class ChangeWatch:
     """Tells whether another process has written to the store since it was last asked."""
 
     def __init__(self, pages: Pages) -> None:

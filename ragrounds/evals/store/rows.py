@@ -15,19 +15,19 @@ from ragrounds.records import Attempt, Call, Event, Run, Score, Usage
 from ragrounds.texts import wellformed
 
 
-class Body(Struct, frozen=True):
+class AttemptBody(Struct, frozen=True):
     """The part of an attempt that no table shows."""
 
     text: str
     events: tuple[Event, ...]
 
 
-NOTHING = Body("", ())
+NOTHING = AttemptBody("", ())
 
 
 def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
     """The rows of an attempt of the run `number`, its long texts apart."""
-    body, apart = pack(storable(Body(attempt.text, attempt.events)))
+    body, apart = pack(storable(AttemptBody(attempt.text, attempt.events)))
     usage = attempt.usage
     row = {
         "run": number,
@@ -51,7 +51,7 @@ def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
 
 def attempt_of(run: Run, row: Any, fetch: Fetch | None) -> Attempt:
     """The attempt of a row; without text and events where `fetch` is ``None``."""
-    body = unpack(row.body, Body, fetch) if fetch else NOTHING
+    body = unpack(row.body, AttemptBody, fetch) if fetch else NOTHING
     return Attempt(
         run=run.id,
         question_id=row.question_id,

@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, open_engine, shown, upsert, writing_failed
-from ragrounds.evals.store.outlines import Item
 from ragrounds.evals.store.packing import compress, decompress, unpack
 from ragrounds.evals.store.rows import attempt_of, attempt_rows, grading_rows, run_body, run_of, score_rows
+from ragrounds.evals.store.summaries import StoredQuestion
 from ragrounds.evals.store.writer import Row, Writer, group
 from ragrounds.records import Attempt, Call, Gold, Question, Run, Score
 
@@ -73,7 +73,7 @@ class Store:
                 "set": run.questions,
                 "position": position,
                 "question_id": question.id,
-                "body": compress(msgspec.msgpack.encode(Item(question, golds[question.id]))),
+                "body": compress(msgspec.msgpack.encode(StoredQuestion(question, golds[question.id]))),
             }
             for position, question in enumerate(questions)
         ]
@@ -134,7 +134,7 @@ class Store:
             .where(schema.questions.c.set == run.questions)
             .order_by(schema.questions.c.position)
         )
-        items = [msgspec.msgpack.decode(decompress(row.body), type=Item) for row in self._read(statement)]
+        items = [msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion) for row in self._read(statement)]
         return [item.question for item in items], {item.question.id: item.gold for item in items}
 
     # Attempts
@@ -154,7 +154,7 @@ class Store:
         )
         return {(row.question_id, row.epoch): row.status for row in self._read(statement)}
 
-    def outlines(self, run: Run) -> list[Attempt]:
+    def summaries(self, run: Run) -> list[Attempt]:
         """All attempts of a run without text and events: enough for tables."""
         columns = [column for column in schema.attempts.c if column.name != "body"]
         rows = self._read(sa.select(*columns).where(schema.attempts.c.run == self._number(run)))

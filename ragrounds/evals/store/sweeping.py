@@ -27,28 +27,28 @@ from ragrounds.records import Run
 _WRITTEN = ("runs", "questions", "attempts", "gradings", "arenas", "judgements", "calls", "blobs")
 
 
-class Heap(Struct, frozen=True):
+class RowVolume(Struct, frozen=True):
     """Rows, and the bytes of what they hold."""
 
     count: int = 0
     bytes: int = 0
 
 
-class Swept(Struct, frozen=True, kw_only=True):
+class Garbage(Struct, frozen=True, kw_only=True):
     """What was removed, or would be."""
 
-    calls: Heap
-    texts: Heap
-    questions: Heap
+    calls: RowVolume
+    texts: RowVolume
+    questions: RowVolume
     """Of runs that are gone."""
-    recent: Heap
+    recent: RowVolume
     """Calls that nothing refers to, left because they are too young."""
-    outside: Heap
+    outside: RowVolume
     """Calls that nothing refers to, left because no attempt and no judging of a run made them: queries of `retrieve`,
     `build`, and all that an older version recorded."""
 
 
-def sweep(
+def collect_garbage(
     engine: sa.Engine,
     final: frozenset[str],
     *,
@@ -57,7 +57,7 @@ def sweep(
     remove: bool = False,
     runs: Sequence[str] | None = None,
     tell: Callable[[str, int], None] = lambda what, done: None,
-) -> Swept:
+) -> Garbage:
     """Count what nothing refers to, and `remove` it in one transaction.
 
     Args:
@@ -152,11 +152,11 @@ class _Sweep:
             self.marks.of_call(row)
         self.marks.flush()
 
-    def count(self) -> Swept:
+    def count(self) -> Garbage:
         """What nothing refers to."""
         calls, blobs, questions = schema.calls, schema.blobs, schema.questions
         bulk = sa.func.length(calls.c.request) + sa.func.length(calls.c.response)
-        return Swept(
+        return Garbage(
             calls=self._heap(bulk, self._doomed),
             texts=self._heap(sa.func.length(blobs.c.data), self._unread),
             questions=self._heap(sa.func.length(questions.c.body), questions.c.set.in_(self._sets)),
@@ -181,10 +181,10 @@ class _Sweep:
             self.marks.mark(self.marks.calls, [bytes(row.key)])
         self.marks.unfinished(number, run, self._final)
 
-    def _heap(self, bulk: sa.ColumnElement[int], which: sa.ColumnElement[bool]) -> Heap:
+    def _heap(self, bulk: sa.ColumnElement[int], which: sa.ColumnElement[bool]) -> RowVolume:
         counted = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(bulk), 0)).where(which)
         count, size = self._connection.execute(counted).one()
-        return Heap(int(count), int(size))
+        return RowVolume(int(count), int(size))
 
     def _rows(self, statement: sa.Select[Any], what: str) -> Iterator[Any]:
         count = 0

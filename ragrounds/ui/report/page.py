@@ -13,7 +13,7 @@ from ragrounds import __version__
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison
-from ragrounds.evals.exchange.hiding import Hider
+from ragrounds.evals.exchange.hiding import Redactor
 from ragrounds.evals.exchange.reading import traces_by_question
 from ragrounds.evals.judges.labels import HumanLabels
 from ragrounds.evals.store.store import Store
@@ -55,7 +55,7 @@ def report(
         seed: of the bootstraps of analyses and verdicts.
         told: called with the number of attempts written so far.
     """
-    hide = Hider()
+    hide = Redactor()
     shown = [table.scorer for table, _ in distinct_tables(comparison, scorers)]
     style = _asset("report.css") + picture_style()
     script = "(()=>{'use strict';\n" + "\n".join(_asset(name) for name in _SCRIPTS) + "\nstart();})();"
@@ -115,7 +115,7 @@ def _head(title: str, parts: Sequence[str], style: str, script: str) -> str:
 
 
 def _attempts(
-    store: Store, runs: Sequence[Run], comparison: Comparison, hide: Hider, told: Callable[[int], None] | None
+    store: Store, runs: Sequence[Run], comparison: Comparison, hide: Redactor, told: Callable[[int], None] | None
 ) -> Iterator[str]:
     # Where the comparison is on what all runs share, so is the list: its counts are those of the tables.
     questions, _ = common_questions(store, runs, True)

@@ -14,8 +14,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.evals.store.outlines import Filter, Outline, SortBy
 from ragrounds.evals.store.pages import Pages
+from ragrounds.evals.store.summaries import AttemptSummary, Filter, SortBy
 from ragrounds.ui.trace.tree import LoadedAttempt, Node, walk
 
 _AROUND = 60
@@ -24,12 +24,12 @@ _SEEK = 400
 """Rows passed over at a time when the next wrong one is looked for."""
 
 
-def is_wrong(outline: Outline) -> bool:
+def is_wrong(outline: AttemptSummary) -> bool:
     """Scored below full marks."""
     return outline.wrong
 
 
-def is_troubled(outline: Outline) -> bool:
+def is_troubled(outline: AttemptSummary) -> bool:
     """Ended by an error, a refusal or a cap."""
     return outline.troubled
 
@@ -45,17 +45,17 @@ class AttemptList:
         self.row = 0
         self.order: array[int] | None = None
         """Places of the rows, in the order shown; ``None``: all of them, as they were asked."""
-        self._near: dict[int, Outline] = {}
+        self._near: dict[int, AttemptSummary] = {}
 
     def __len__(self) -> int:
         return len(self.pages) if self.order is None else len(self.order)
 
     @property
-    def current(self) -> Outline | None:
+    def current(self) -> AttemptSummary | None:
         """The row under the cursor."""
         return self.at(self.row)
 
-    def at(self, row: int) -> Outline | None:
+    def at(self, row: int) -> AttemptSummary | None:
         """A row; ``None`` beyond the last."""
         if not 0 <= row < len(self):
             return None
@@ -90,7 +90,7 @@ class AttemptList:
         """The order for :meth:`arrange`: the slow part, for another thread."""
         return self.pages.order(wanted, sort, descending) if wanted or sort != "asked" else None
 
-    def seek(self, step: int, wanted: Callable[[Outline], bool]) -> int | None:
+    def seek(self, step: int, wanted: Callable[[AttemptSummary], bool]) -> int | None:
         """The next row (the one before, for `step` -1) that is wanted, round the end; for another thread."""
         total, order = len(self), self.order
         rows = ((self.row + step * ahead) % total for ahead in range(1, total + 1))

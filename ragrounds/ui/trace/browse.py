@@ -19,8 +19,8 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from ragrounds.evals.store.outlines import SORTS, Filter, SortBy
-from ragrounds.evals.store.pages import Watch
+from ragrounds.evals.store.pages import ChangeWatch
+from ragrounds.evals.store.summaries import SORTS, Filter, SortBy
 from ragrounds.ui.text import safe
 from ragrounds.ui.trace.attempt_list import AttemptList, is_troubled, is_wrong
 from ragrounds.ui.trace.dialogs import FindBar
@@ -204,7 +204,7 @@ class FollowingScreen(PanesScreen):
 
     def __init__(self, browsing: AttemptList) -> None:
         super().__init__(browsing)
-        self._watch = Watch(browsing.pages)
+        self._watch = ChangeWatch(browsing.pages)
 
     def on_mount(self) -> None:
         self.set_interval(_LOOK, self.look)

@@ -13,8 +13,8 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from ragrounds.evals.store.outlines import Filter, Outline
 from ragrounds.evals.store.pages import Pages
+from ragrounds.evals.store.summaries import AttemptSummary, Filter
 from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.trace.attempt_list import (
     WHICH,
@@ -62,7 +62,7 @@ class CompareScreen(DetailActions, Screen[None]):
         *DetailActions.BINDINGS,
     ]
 
-    def __init__(self, pages: Pages, current: Outline) -> None:
+    def __init__(self, pages: Pages, current: AttemptSummary) -> None:
         super().__init__()
         self.pages = pages
         first = pages.runs.index(current.run)
@@ -89,7 +89,7 @@ class CompareScreen(DetailActions, Screen[None]):
         self._show_pair(self._pair_of(self._start))
         self._find()
 
-    def _pair_of(self, outline: Outline) -> tuple[LoadedAttempt, LoadedAttempt] | None:
+    def _pair_of(self, outline: AttemptSummary) -> tuple[LoadedAttempt, LoadedAttempt] | None:
         index = self.pages.row_of(self.chosen[0], outline.question.id, outline.epoch)
         return None if index is None else self.comparing.at_place(index)
 

@@ -12,8 +12,8 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
-from ragrounds.evals.store.outlines import Filter, Outline, SortBy
 from ragrounds.evals.store.pages import Pages
+from ragrounds.evals.store.summaries import AttemptSummary, Filter, SortBy
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
 from ragrounds.ui.text import UNKNOWN, dollars, duration, one_line, percent, safe, tokens
 from ragrounds.ui.trace.attempt_list import ScoreDifference, differences
@@ -90,15 +90,15 @@ def attempt_markdown(opened: LoadedAttempt) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def listed(pages: Pages, wanted: Filter, sort: SortBy, descending: bool, limit: int | None) -> list[Outline]:
+def listed(pages: Pages, wanted: Filter, sort: SortBy, descending: bool, limit: int | None) -> list[AttemptSummary]:
     """The rows of the list."""
     places = pages.order(wanted, sort, descending) if wanted or sort != "asked" else range(len(pages))
     return pages.read(places[:limit] if limit is not None else places)
 
 
-def outline_json(outline: Outline) -> dict[str, Any]:
+def outline_json(outline: AttemptSummary) -> dict[str, Any]:
     """A row as JSON-able values; the run by its id."""
-    names = [name for name in Outline.__struct_fields__ if name not in ("run", "question", "gold", "index")]
+    names = [name for name in AttemptSummary.__struct_fields__ if name not in ("run", "question", "gold", "index")]
     return {
         "run": outline.run.id,
         "agent": outline.run.agent,
@@ -110,10 +110,10 @@ def outline_json(outline: Outline) -> dict[str, Any]:
     }
 
 
-def list_rows(outlines: list[Outline]) -> list[list[str]]:
+def list_rows(summaries: list[AttemptSummary]) -> list[list[str]]:
     """Rows as cells, the names of the columns first."""
     rows = [["", "score", "scorer", "outcome", "calls", "tokens", "cost_uncached", "time", "agent", "question"]]
-    for one in outlines:
+    for one in summaries:
         ran = one.outcome != "not_run"
         rows.append(
             [

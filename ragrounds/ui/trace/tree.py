@@ -15,8 +15,8 @@ from typing import Literal
 from msgspec import Struct
 
 from ragrounds.evals.arena.told import Told, told
-from ragrounds.evals.store.outlines import Outline
 from ragrounds.evals.store.pages import Pages
+from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.evals.store.traces import TracedCall, traced_call
 from ragrounds.evals.store.tree import steps as steps_of
 from ragrounds.records import Attempt, Call, Score, Step
@@ -183,7 +183,7 @@ def _cycle(labels: Sequence[str]) -> tuple[int, int]:
 class LoadedAttempt:
     """An attempt with its tree. One that was not run yet is a tree of one node."""
 
-    def __init__(self, pages: Pages, outline: Outline) -> None:
+    def __init__(self, pages: Pages, outline: AttemptSummary) -> None:
         self.outline = outline
         self.attempt: Attempt | None = pages.store.attempt(outline.run, outline.question.id, outline.epoch)
         self.scores: tuple[Score, ...] = pages.scores(outline) if self.attempt else ()
@@ -208,5 +208,5 @@ class LoadedAttempt:
         return [(step, child.call) for step in steps for child in step.children if child.call is not None]
 
 
-def _nothing(outline: Outline) -> Node:
+def _nothing(outline: AttemptSummary) -> Node:
     return Node(key="attempt", kind="attempt", label=outline.question.id, figures=NodeFigures(None, None, None))

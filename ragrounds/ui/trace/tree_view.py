@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds.evals.store.outlines import Outline
+from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.records import Run
 from ragrounds.ui.text import UNKNOWN, duration, one_line, safe, tokens
 from ragrounds.ui.trace.details import detail
@@ -160,7 +160,7 @@ _TROUBLE = {
 }
 
 
-def mark(outline: Outline) -> tuple[str, str]:
+def mark(outline: AttemptSummary) -> tuple[str, str]:
     """An attempt's outcome in one sign, with its style: ✓ right, ✗ wrong, ½ partly, ! failed, x refused, ^ capped,
     ~ abstained, ? unreadable, · not run. A sign that says why stands before one that says wrong."""
     if outline.outcome == "not_run":
@@ -184,7 +184,7 @@ def short_names(runs: Sequence[Run]) -> dict[str, str]:
     return {run.id: ("…" if cut else "") + safe(run.agent[cut:]) for run in runs}
 
 
-def attempt_cells(outline: Outline | None, width: int, agents: Mapping[str, str]) -> Cells:
+def attempt_cells(outline: AttemptSummary | None, width: int, agents: Mapping[str, str]) -> Cells:
     """A row of the list: mark, score, then what there is room for, agent, question."""
     if outline is None:
         return [("…", "dim")]

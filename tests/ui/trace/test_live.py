@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ragrounds.evals.store.summaries import Filter
 
-from ragrounds.evals.store.outlines import Filter
 from ragrounds.evals.store.pages import Pages
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run

@@ -6,10 +6,10 @@ import itertools
 from pathlib import Path
 
 import pytest
+from ragrounds.evals.store.summaries import Filter
 
 from ragrounds.evals.engine.tally import OUTCOMES, outcome
-from ragrounds.evals.store import outlines
-from ragrounds.evals.store.outlines import Filter
+from ragrounds.evals.store import summaries
 from ragrounds.evals.store.pages import Pages, Watch
 from ragrounds.evals.store.store import Store
 from tests.ui.trace.making import attempt, make_run, score
@@ -35,7 +35,7 @@ def test_rows_come_in_the_order_they_are_asked_for_and_those_beyond_the_end_do_n
 
 
 def test_outcomes_are_those_of_the_tally(tmp_path: Path) -> None:
-    assert outlines.OUTCOMES == OUTCOMES
+    assert summaries.OUTCOMES == OUTCOMES
     statuses = ("completed", "blocked", "failed", "capped", "paused", "not_run")
     readings = ("answered", "abstained", "refused", "unreadable", "empty")
     pairs = list(itertools.product(statuses, readings))

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ragrounds.evals.store.summaries import SORTS, Filter
 
 from ragrounds.evals.arena.told import told
-from ragrounds.evals.store.outlines import SORTS, Filter
 from ragrounds.evals.store.pages import Pages, Watch
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.trace.tree import LoadedAttempt

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ragrounds.evals.engine.planning import Recipe
 from ragrounds.evals.store.journal import Mode
-from ragrounds.models.traffic import Flow
+from ragrounds.models.traffic import ServerTraffic
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
 
@@ -71,7 +71,7 @@ class Told(Struct, frozen=True, tag=True):
     made: int
     reused: int
     """Calls of this worker so far: made, answered from the journal."""
-    flows: tuple[Flow, ...] = ()
+    flows: tuple[ServerTraffic, ...] = ()
     """Its calls to servers now."""
 
 

@@ -37,7 +37,7 @@ from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.packing import storable
 from ragrounds.evals.store.store import Store
-from ragrounds.models.traffic import flows, take_share
+from ragrounds.models.traffic import flows, set_share
 
 Inbox = asyncio.Queue[bytes | None]
 """Frames from the leader; ``None``: the line is cut, nobody waits for this worker any more."""
@@ -102,7 +102,7 @@ class _Desk:
 
 async def _work(hello: Hello, inbox: Inbox, post: Post) -> None:
     no_uploads()
-    take_share(hello.share)
+    set_share(hello.share)
     _stand(hello)
     ends: list[BaseException] = []
     with Store(Path(hello.home), hello.store) as store:
@@ -125,7 +125,7 @@ async def _work(hello: Hello, inbox: Inbox, post: Post) -> None:
                         desk.put(given)
                     case Share() as changed:
                         slots.resize(changed.slots)
-                        take_share(changed.share)
+                        set_share(changed.share)
                     case Enough(now=now):
                         if now:
                             ends.append(Interrupted("The leader ended the run."))
