@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from ragrounds.graphs import catalogue, drawing
+from ragrounds.graphs import catalogue
+from ragrounds.graphs import diagram as drawing
 
 DOCUMENT = Path(__file__).with_name("strategies.md")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from ragrounds.evals.engine.replay import Remaining, replay
+from ragrounds.evals.engine.scheduler import WorkQueue, replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
@@ -44,7 +44,7 @@ def main() -> None:
             with Store(Path(home)) as store:
                 one = strand(store, "direct", items, golds, model)
                 begun = time.process_time()
-                left = Remaining(store, [one], items, golds, [], lambda finished: None).take()
+                left = WorkQueue(store, [one], items, golds, [], lambda finished: None).take()
                 taken.append(time.process_time() - begun)
                 assert left is None
         assert not model.asked

@@ -1,9 +1,14 @@
-"""The protocols (typing) that rooms meet at. See the six contracts in docs/design.md."""
+"""The protocols (typing) that rooms meet at. See the six contracts in docs/design.md.
+
+What happens inside a block, told from deep below to whoever began it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
@@ -283,3 +288,29 @@ class Scorer(Protocol):
     def scorer(self) -> str: ...
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score: ...
+
+
+Event = TypeVar("Event")
+
+
+class EventCollector(Generic[Event]):
+    """One kind of thing that may be listened for."""
+
+    def __init__(self, name: str) -> None:
+        self._heard: ContextVar[list[Event] | None] = ContextVar(name, default=None)
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[list[Event]]:
+        """Everything that is told in here, also in the tasks and threads that are begun in here."""
+        heard: list[Event] = []
+        mark = self._heard.set(heard)
+        try:
+            yield heard
+        finally:
+            self._heard.reset(mark)
+
+    def tell(self, what: Event) -> None:
+        """This happened; nobody may be listening."""
+        heard = self._heard.get()
+        if heard is not None:
+            heard.append(what)

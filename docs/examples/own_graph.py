@@ -6,9 +6,9 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from ragrounds.contracts import Context
-from ragrounds.graphs.answering import answer_prompt
+from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.documents import written
-from ragrounds.graphs.own import agent
+from ragrounds.graphs.user_graph import agent
 from ragrounds.records import Message, Query
 
 

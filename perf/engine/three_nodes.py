@@ -10,9 +10,9 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from ragrounds.contracts import Context
-from ragrounds.graphs.answering import PROMPTS as PROMPTS
-from ragrounds.graphs.answering import answer_prompt
-from ragrounds.graphs.own import agent
+from ragrounds.graphs.answer_prompts import PROMPTS as PROMPTS
+from ragrounds.graphs.answer_prompts import answer_prompt
+from ragrounds.graphs.user_graph import agent
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 

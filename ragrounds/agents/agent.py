@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ragrounds.errors import UserError, nearest, unknown
-from ragrounds.graphs import own
+from ragrounds.graphs import user_graph as own
 from ragrounds.specs import Spec, Value, parse
 
 ROLES = ("model", "reader", "judge", "embedder")
@@ -45,7 +45,7 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """This agent is given the gold documents. No other ever is."""
     parameters: dict[str, bool | int | float | str] = field(default_factory=dict)
     input: dict[str, str] = field(default_factory=dict)
-    """For a user's own graph: key of its state → what it is given (see :mod:`ragrounds.graphs.own`)."""
+    """For a user's own graph: key of its state → what it is given (see :mod:`ragrounds.graphs.user_graph`)."""
     output: str = ""
     """For a user's own graph: the key that holds the answer."""
     nests: bool = True
@@ -155,7 +155,7 @@ def open_agent(text: str | Spec) -> Agent:
     return Agent(spec=str(Spec(spec.name, kept)), card=changed, parameters=parameters)
 
 
-def inner_agent(agent: Agent) -> Agent | None:
+def subagent(agent: Agent) -> Agent | None:
     """The agent whose final answer is this one's query, as ``query_generation=answer[agent=NAME]`` says.
 
     Raises:
@@ -164,10 +164,10 @@ def inner_agent(agent: Agent) -> Agent | None:
     given = parse(str(agent.parameters.get("query_generation", "none")))
     if given.name != "answer" or "agent" not in given.parameters:
         return None
-    return checked_inner(open_agent(str(given.parameters["agent"])))
+    return check_subagent(open_agent(str(given.parameters["agent"])))
 
 
-def checked_inner(agent: Agent) -> Agent:
+def check_subagent(agent: Agent) -> Agent:
     """The agent, if it can run inside another.
 
     Raises:

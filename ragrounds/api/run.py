@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from ragrounds.evals.compare.stopped import Stopping
     from ragrounds.evals.compare.until import Until
     from ragrounds.evals.engine.budget import Budget
-    from ragrounds.evals.engine.ordering import Order
-    from ragrounds.evals.engine.planning import Recipe
-    from ragrounds.evals.engine.projecting import Projection
-    from ragrounds.evals.engine.strands import Finished, Stop, Strand
+    from ragrounds.evals.engine.plan import Finished, PlannedRun, Recipe, Stop
+    from ragrounds.evals.engine.progress import Projection
+    from ragrounds.evals.engine.question_order import Order
     from ragrounds.evals.store.store import Store
     from ragrounds.records import Question, Run
     from ragrounds.settings import Settings
@@ -47,17 +46,17 @@ def chosen_order(order: str | None, until: str | None) -> Order | None:
         return None
     if until is not None:
         raise UserError("--order cannot be set with --until, which asks in an order drawn by --seed.")
-    from ragrounds.evals.engine.ordering import ORDERS
+    from ragrounds.evals.engine.question_order import ORDERS
 
     return cast("Order", one_of("--order", order, ORDERS))
 
 
 def in_order(
-    order: Order | None, loaded: Benchmark, strands: Sequence[Strand]
+    order: Order | None, loaded: Benchmark, strands: Sequence[PlannedRun]
 ) -> tuple[Sequence[Question], Sequence[Stop]]:
     """The questions as they are asked, and what else the replay needs for that. Where nothing is said, questions that
     share something follow each other for models that vLLM serves."""
-    from ragrounds.evals.engine.ordering import Together, ordered
+    from ragrounds.evals.engine.question_order import Together, ordered
     from ragrounds.models.options import VLLM
 
     served = any(model.spec.startswith(f"{VLLM}:") for strand in strands for model in strand.models.values())
@@ -71,18 +70,18 @@ ENGINES = ("local", "ray")
 def replayer(
     engine: str, workers: int | None, concurrency: int, recipe: Recipe, chosen: Settings, held: ExitStack
 ) -> Callable[..., Awaitable[str]]:
-    """What replays: :func:`ragrounds.evals.engine.replay.replay` itself, or something that is called alike.
+    """What replays: :func:`ragrounds.evals.engine.scheduler.replay` itself, or something that is called alike.
     What it needs until the run's end is put into `held`.
 
     Raises:
         UserError: an unknown engine; Ray without PostgreSQL on more than one machine; Ray is not installed.
     """
-    from ragrounds.evals.engine.replay import replay
+    from ragrounds.evals.engine.scheduler import replay
 
     if one_of("--engine", engine, ENGINES) == "local" and (workers or 1) == 1:
         return replay
-    from ragrounds.evals.engine.distributed.leading import spread
-    from ragrounds.evals.engine.serving import needs_servers, with_servers
+    from ragrounds.evals.engine.distributed.leader import spread
+    from ragrounds.evals.engine.plan import needs_servers, with_servers
 
     if workers is not None and workers > concurrency:
         raise UserError(
@@ -91,7 +90,7 @@ def replayer(
         )
     spreading = partial(spread, recipe=recipe, home=chosen.home, url=chosen.store, say=say)
     if engine == "local":
-        from ragrounds.evals.engine.distributed.pipes import open_pipes
+        from ragrounds.evals.engine.distributed.worker import open_pipes
 
         serve = partial(with_servers, tell=say, held=held)
         return partial(spreading, open_lines=partial(open_pipes, workers or 1), serve=serve)
@@ -99,7 +98,7 @@ def replayer(
         raise UserError("--engine ray needs Ray: pip install 'ragrounds[ray]'. Processes on this machine: --workers N.")
     if needs_servers(recipe):
         raise UserError("--engine ray starts no servers: start them yourself, and name them with --base-url.")
-    from ragrounds.evals.engine.distributed.cluster import open_cluster
+    from ragrounds.evals.engine.distributed.ray_cluster import open_cluster
 
     joining = partial(open_cluster, workers, concurrency, chosen.store is not None, held, say)
     return partial(spreading, open_lines=joining)
@@ -172,7 +171,7 @@ class Piloting:
     def __init__(
         self,
         store: Store,
-        strands: Sequence[Strand],
+        strands: Sequence[PlannedRun],
         questions: Sequence[Question],
         chosen: Settings,
         *,
@@ -181,7 +180,7 @@ class Piloting:
         seed: int | None,
         sure: bool,
     ) -> None:
-        from ragrounds.evals.engine.projecting import pilot, priced
+        from ragrounds.evals.engine.progress import pilot, priced
 
         self._store, self._strands, self._all, self._in_flight = store, strands, questions, in_flight
         cost = priced(strands)
@@ -234,7 +233,7 @@ class Piloting:
 
     def _say(self) -> Projection | None:
         from ragrounds.cli.common import say
-        from ragrounds.evals.engine.projecting import projection
+        from ragrounds.evals.engine.progress import projection
         from ragrounds.ui.progress import projected
 
         found = projection(self._store, self._strands, self._all, self._in_flight)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ragrounds.build.outcome import REFUSED
 from ragrounds.build.stages import Rejected
-from ragrounds.evals.engine.trail import AttemptEnded
+from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.models.faults import CallFailed
 
 T = TypeVar("T")

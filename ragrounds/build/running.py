@@ -13,9 +13,8 @@ from ragrounds.build.outcome import KeptScorer, Outcome, read_outcome
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.contracts import Model, Searcher
 from ragrounds.evals.engine.budget import Budget
-from ragrounds.evals.engine.planning import begun_run, open_models
-from ragrounds.evals.engine.replay import replay
-from ragrounds.evals.engine.strands import Listener, Stop, Strand
+from ragrounds.evals.engine.plan import Listener, PlannedRun, Stop, find_or_start_run, open_models
+from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.prices import Price
@@ -47,7 +46,7 @@ def plan_build(
     prices: Mapping[str, Price] = MappingProxyType({}),
     defaults: Mapping[str, Value | None] = MappingProxyType({}),
     new: bool = False,
-) -> Strand:
+) -> PlannedRun:
     """The run of this pipeline on these items, begun or gone on with. `models` are those of named roles, `model` is for
     all others.
 
@@ -56,14 +55,14 @@ def plan_build(
     """
     agent = pipeline.agent(parameters, models)
     opened: dict[str, Model] = open_models(agent, model, {}, prices, defaults)
-    run = begun_run(store, intake.items, agent, opened, searcher, 1, new)
-    return Strand(run, agent, opened, searcher, prices)
+    run = find_or_start_run(store, intake.items, agent, opened, searcher, 1, new)
+    return PlannedRun(run, agent, opened, searcher, prices)
 
 
 async def carry_out(
     store: Store,
     journal: StoreJournal,
-    strand: Strand,
+    planned: PlannedRun,
     intake: Intake,
     *,
     concurrency: int = 16,
@@ -81,7 +80,7 @@ async def carry_out(
     return await replay(
         store,
         journal,
-        [strand],
+        [planned],
         items.questions,
         items.golds,
         lambda question: scorers,

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ragrounds.errors import nearest
 from ragrounds.evals.benchmarks.reading import broken, shown
 from ragrounds.evals.benchmarks.spreadsheets import as_csv, read_sheet
-from ragrounds.texts import safe
+from ragrounds.text import safe
 
 ID = "id"
 RATER = re.compile(r"rating(?:[ _-]?\w+)?", re.IGNORECASE)

@@ -18,7 +18,7 @@ from ragrounds.evals.judges.contract import Contract
 from ragrounds.evals.judges.pairs import neutral
 from ragrounds.evals.judges.parsing import objects, read_verdict, spoken
 from ragrounds.records import Message
-from ragrounds.texts import wellformed_all
+from ragrounds.text import wellformed_all
 
 T = TypeVar("T", bound=Struct)
 Stage = Callable[[Any, Context], Awaitable[Mapping[str, Any]]]

@@ -52,7 +52,8 @@ def show_command(
     from ragrounds.agents.agent import graph_name
     from ragrounds.cli.common import print_json
     from ragrounds.errors import UserError, nearest
-    from ragrounds.graphs import catalogue, drawing
+    from ragrounds.graphs import catalogue
+    from ragrounds.graphs import diagram as drawing
 
     graph = graph_name(name)
     built = catalogue.build(graph)

@@ -127,8 +127,8 @@ def carried_out(
     from ragrounds.cli.common import one_of, open_store, print_json, say, settings
     from ragrounds.errors import UserError
     from ragrounds.evals.engine.budget import Budget
-    from ragrounds.evals.engine.strands import FINAL
-    from ragrounds.evals.engine.tally import Tally
+    from ragrounds.evals.engine.plan import FINAL
+    from ragrounds.evals.engine.progress import ReplayProgress
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.evals.store.leasing import Lease
     from ragrounds.models.prices import read_prices
@@ -140,7 +140,7 @@ def carried_out(
     chosen = settings()
     check_folder(options.out, pipeline.name)
     with open_store(chosen) as store, ExitStack() as held:
-        strand = plan_build(
+        planned = plan_build(
             store,
             pipeline,
             intake,
@@ -152,18 +152,18 @@ def carried_out(
             defaults={"base_url": options.base_url or chosen.base_url},
             new=options.new,
         )
-        named = ", ".join(sorted({model.spec for model in strand.models.values()}))
-        say(f"{strand.run.id}: {len(intake.items):,} items of {safe(intake.items.name)}, {safe(named)}")
-        lease = held.enter_context(Lease(store.engine, [strand.run.id], say))
+        named = ", ".join(sorted({model.spec for model in planned.models.values()}))
+        say(f"{planned.run.id}: {len(intake.items):,} items of {safe(intake.items.name)}, {safe(named)}")
+        lease = held.enter_context(Lease(store.engine, [planned.run.id], say))
         journal = StoreJournal(store, mode)
 
         async def go() -> str:
             try:
-                with open_progress(shown or None, Tally(store, [strand], FINAL)) as progress:
+                with open_progress(shown or None, ReplayProgress(store, [planned], FINAL)) as progress:
                     return await carry_out(
                         store,
                         journal,
-                        strand,
+                        planned,
                         intake,
                         concurrency=options.concurrency or chosen.concurrency,
                         budget=Budget(cost=options.max_cost, tokens=options.max_tokens, seconds=options.max_time),
@@ -171,7 +171,7 @@ def carried_out(
                         listener=progress.hear,
                     )
             finally:
-                for model in {id(each): each for each in strand.models.values()}.values():
+                for model in {id(each): each for each in planned.models.values()}.values():
                     await model.close()
                 journal.close()
 
@@ -179,11 +179,11 @@ def carried_out(
         say(f"{journal.made:,} calls made, {journal.reused:,} answered from the journal.")
         if ended:
             say(f"Ended early: {ended}. The same command goes on.")
-        found = results(store, strand.run, intake, ended)
+        found = results(store, planned.run, intake, ended)
         product = finish(found)
         made = made_by(
             store,
-            strand.run,
+            planned.run,
             pipeline,
             intake,
             [*count(pipeline.stages, intake, found), *product.stages],

@@ -68,7 +68,7 @@ def _move(source: sa.Engine, target: sa.Engine, references: list[str] | None, as
     from ragrounds.cli.common import print_json, say
     from ragrounds.cli.progress import counting
     from ragrounds.errors import UserError
-    from ragrounds.evals.engine.strands import FINAL
+    from ragrounds.evals.engine.plan import FINAL
     from ragrounds.evals.store.checking import runs_in
     from ragrounds.evals.store.database import shown
     from ragrounds.evals.store.moving import move

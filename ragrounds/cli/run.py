@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from ragrounds.evals.benchmarks import Benchmark
     from ragrounds.evals.compare.comparison import Comparison
-    from ragrounds.evals.engine.strands import Finished, Strand
-    from ragrounds.evals.engine.tally import Tally
+    from ragrounds.evals.engine.plan import FinishedAttempt, PlannedRun
+    from ragrounds.evals.engine.progress import ReplayProgress
     from ragrounds.evals.store.store import Store
     from ragrounds.records import Question, Run
 
@@ -109,10 +109,9 @@ def run_command(
     from ragrounds.errors import UserError
     from ragrounds.evals.benchmarks import load, select
     from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.engine.budget import Budget, Spending
-    from ragrounds.evals.engine.planning import Recipe, own_corpus, plan
-    from ragrounds.evals.engine.strands import FINAL
-    from ragrounds.evals.engine.tally import Tally
+    from ragrounds.evals.engine.budget import Budget, BudgetStop
+    from ragrounds.evals.engine.plan import FINAL, Recipe, own_corpus, plan
+    from ragrounds.evals.engine.progress import ReplayProgress
     from ragrounds.evals.scorers import scorers_for
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.evals.store.leasing import Lease
@@ -148,7 +147,7 @@ def run_command(
         in_flight = concurrency or chosen.concurrency
         replay = replayer(engine, workers, in_flight, recipe, chosen, held)
         before = {run.id for run in store.runs()}
-        strands = plan(
+        planned_runs = plan(
             store,
             loaded,
             recipe,
@@ -161,9 +160,9 @@ def run_command(
                 say(f"{corpus}: {what}, {count:,} passages") if count % 100_000 == 0 and count else None
             ),
         )
-        for strand in strands:
-            say(f"{strand.run.id}: {strand.run.count:,} questions of {strand.run.benchmark}, {_models(strand)}")
-        runs = [strand.run for strand in strands]
+        for planned in planned_runs:
+            say(f"{planned.run.id}: {planned.run.count:,} questions of {planned.run.benchmark}, {_models(planned)}")
+        runs = [planned.run for planned in planned_runs]
         lease = held.enter_context(Lease(store.engine, [run.id for run in runs], say))
         try:
             watched = follow(store, runs, loaded.questions, until, seed, max_questions)
@@ -172,8 +171,8 @@ def run_command(
                 if run.id not in before:
                     store.remove(run)
             raise
-        asked, together = in_order(wanted, loaded, strands)
-        tally, recorded = Tally(store, strands, FINAL), StoreJournal(store, mode)
+        asked, together = in_order(wanted, loaded, planned_runs)
+        tally, recorded = ReplayProgress(store, planned_runs, FINAL), StoreJournal(store, mode)
         if watched:
             tally.standing = lambda: standing(watched.now)
 
@@ -181,7 +180,7 @@ def run_command(
         budget = Budget(cost=max_cost, tokens=max_tokens, seconds=max_time)
         piloting = Piloting(
             store,
-            strands,
+            planned_runs,
             questions,
             chosen,
             budget=budget,
@@ -189,19 +188,19 @@ def run_command(
             seed=None if watched else seed,
             sure=yes or mode == "replay",
         )
-        stops = [Spending(budget), lease, *([watched] if watched else together)]
+        stops = [BudgetStop(budget), lease, *([watched] if watched else together)]
 
         async def play(part: Sequence[Question], display: Any) -> str:
             with ViewerProgress(tally) if display == "viewer" else open_progress(display, tally) as progress:
 
-                def hear(finished: Finished) -> None:
+                def hear(finished: FinishedAttempt) -> None:
                     progress.hear(finished)
                     piloting.hear(finished)
 
                 return await replay(
                     store,
                     recorded,
-                    strands,
+                    planned_runs,
                     part,
                     loaded.golds,
                     scorers_for,
@@ -219,7 +218,7 @@ def run_command(
                     piloting.settle()
                 return await play(questions, shown)
             finally:
-                for opened in {id(m): m for strand in strands for m in strand.models.values()}.values():
+                for opened in {id(m): m for planned in planned_runs for m in planned.models.values()}.values():
                     await opened.close()
                 recorded.close()
 
@@ -248,8 +247,8 @@ def _failures(store: Store, runs: Sequence[Run]) -> list[tuple[str, int]]:
     return [*reasons.most_common(3), *([("for other reasons", rest)] if rest else [])]
 
 
-def _models(strand: Strand) -> str:
-    return ", ".join(sorted({model.spec for model in strand.models.values()}))
+def _models(planned: PlannedRun) -> str:
+    return ", ".join(sorted({model.spec for model in planned.models.values()}))
 
 
 def _is_sample(loaded: Benchmark) -> bool:
@@ -289,7 +288,7 @@ class ViewerProgress(LineProgress):
     """Opens `ragrounds trace` on the runs in a process of its own, which has the terminal until the user closes it.
     Closed before the run's end, plain lines follow; still open at the run's end, the results wait for it."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: ReplayProgress) -> None:
         super().__init__(tally, sys.stderr, as_json=False)
         if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
             raise UserError("--display viewer needs a terminal. Use --display plain, json or none.")
@@ -301,7 +300,7 @@ class ViewerProgress(LineProgress):
         self._viewer = subprocess.Popen(command)  # noqa: S603 - our own program, and ids of our own making
         return self
 
-    def hear(self, finished: Finished) -> None:
+    def hear(self, finished: FinishedAttempt) -> None:
         if self._viewer is not None and self._viewer.poll() is None:
             self._tally.hear(finished)  # the terminal is the viewer's: nothing is written
         else:

@@ -125,7 +125,7 @@ def gc_command(
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.cli.progress import counting
     from ragrounds.errors import UserError
-    from ragrounds.evals.engine.strands import FINAL
+    from ragrounds.evals.engine.plan import FINAL
     from ragrounds.evals.store.leasing import Lease
     from ragrounds.evals.store.sweeping import shrink, sweep
 

@@ -13,7 +13,8 @@ from typing import Any
 from langgraph.graph import StateGraph
 
 from ragrounds.errors import unknown
-from ragrounds.graphs import own, sources
+from ragrounds.graphs import user_graph as own
+from ragrounds.graphs.user_graph import source_digest
 from ragrounds.specs import Value
 
 
@@ -67,7 +68,7 @@ def digest(name: str) -> str:
     that an edited graph is another run."""
     if own.is_own(name):
         return own.digest(name)
-    return sources.digest(_module(name), __name__.rpartition(".")[0])
+    return source_digest(_module(name), __name__.rpartition(".")[0])
 
 
 def _module(name: str) -> ModuleType:

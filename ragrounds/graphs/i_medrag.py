@@ -24,11 +24,10 @@ from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context
 from ragrounds.graphs import vanilla_rag
-from ragrounds.graphs.answering import answer_prompt
-from ragrounds.graphs.parameters import whole
-from ragrounds.graphs.queries import folded, written_query
-from ragrounds.graphs.reasoning import ending, without_thought
+from ragrounds.graphs.answer_prompts import answer_prompt
+from ragrounds.graphs.model_text import ending, folded, without_thought, written_query
 from ragrounds.graphs.state import State as Shared
+from ragrounds.graphs.state import whole
 from ragrounds.records import Message
 from ragrounds.specs import Value
 

@@ -23,7 +23,7 @@ from langgraph.runtime import get_runtime
 
 from ragrounds.contracts import Context, Tool
 from ragrounds.graphs.documents import written
-from ragrounds.graphs.queries import written_query
+from ragrounds.graphs.model_text import written_query
 from ragrounds.records import Message, Reply, Speaker, ToolCall
 
 PROVIDER = "ragrounds"

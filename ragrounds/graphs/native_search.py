@@ -11,8 +11,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from ragrounds.contracts import Context
-from ragrounds.graphs.answering import PROMPTS as PROMPTS
-from ragrounds.graphs.answering import answer_prompt
+from ragrounds.graphs.answer_prompts import PROMPTS as PROMPTS
+from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.state import State
 
 

@@ -11,7 +11,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from ragrounds.contracts import Context
-from ragrounds.graphs.answering import PROMPTS as PROMPTS
+from ragrounds.graphs.answer_prompts import PROMPTS as PROMPTS
 from ragrounds.graphs.state import State
 from ragrounds.graphs.vanilla_rag import answer
 

@@ -1,4 +1,8 @@
-"""`query_generation`: write a text first and search with it (R2MED, Tables 3 and 4).
+"""How a generated text and the question become a query, as data (R2MED, Section 4.2 and Appendix E.2).
+
+Lexical retrievers get one string. Dense retrievers get one or several strings, whose vectors' mean is searched for.
+
+`query_generation`: write a text first and search with it (R2MED, Tables 3 and 4).
 
 * ``hyde``: a hypothetical document, zero-shot (Gao et al., 2022).
 * ``query2doc``: the same after two fixed examples (Wang et al., 2023).
@@ -14,20 +18,57 @@ given a question without options.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
+from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError, nearest
-from ragrounds.graphs.combining import RULES, combined
 from ragrounds.graphs.documents import fitted, written
-from ragrounds.graphs.parameters import word
-from ragrounds.graphs.reasoning import without_thought
+from ragrounds.graphs.model_text import without_thought
+from ragrounds.graphs.state import word
 from ragrounds.records import Message, Query
 from ragrounds.specs import Spec, Value, parse
+
+QueryPart = Literal["text", "document"]
+"""The question's own text, or what was generated for it."""
+SEPARATOR = " [SEP] "
+
+
+class CombinationRule(Struct, frozen=True):
+    """One row of the table."""
+
+    lexical: tuple[QueryPart, ...]
+    """Joined by spaces."""
+    dense: tuple[tuple[QueryPart, ...], ...]
+    """Each inner tuple is one string, joined by ``[SEP]``; the mean is taken over the outer one."""
+
+
+_MEAN: tuple[tuple[QueryPart, ...], ...] = (("text",), ("document",))
+RULES: Mapping[str, CombinationRule] = MappingProxyType(
+    {
+        "hyde": CombinationRule(lexical=("document",), dense=_MEAN),
+        "query2doc": CombinationRule(lexical=("text", "text", "document"), dense=(("text", "document"),)),
+        "lamer": CombinationRule(lexical=("text", "document"), dense=_MEAN),
+        "answer": CombinationRule(lexical=("document",), dense=_MEAN),
+    }
+)
+
+
+def combined(way: str, text: str, document: str) -> Query:
+    """The query for a question's `text` and the `document` generated for it."""
+    parts: dict[QueryPart, str] = {"text": text, "document": document}
+    rule = RULES[way]
+    return Query(
+        " ".join(parts[part] for part in rule.lexical),
+        tuple(SEPARATOR.join(parts[part] for part in group) for group in rule.dense),
+    )
+
 
 PROMPTS = ("query_generation/hyde", "query_generation/query2doc", "query_generation/lamer")
 CANDIDATES, WORDS = 10, 512

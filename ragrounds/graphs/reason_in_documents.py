@@ -18,9 +18,8 @@ from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context
 from ragrounds.graphs.documents import beginnings, fitted, written
-from ragrounds.graphs.parameters import whole
-from ragrounds.graphs.queries import written_query
-from ragrounds.graphs.reasoning import ending, without_thought
+from ragrounds.graphs.model_text import ending, without_thought, written_query
+from ragrounds.graphs.state import whole
 from ragrounds.records import Message
 
 PROMPTS = ("reason_in_documents/read", "reason_in_documents/nothing")

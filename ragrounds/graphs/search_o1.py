@@ -21,14 +21,13 @@ from langgraph.runtime import Runtime
 
 from ragrounds.contracts import Context
 from ragrounds.graphs import reason_in_documents
-from ragrounds.graphs.answering import CONCLUDE, answer_prompt, conclude_prompt
-from ragrounds.graphs.answering import PROMPTS as ANSWERING
-from ragrounds.graphs.continuing import Part, asked_within, put_back, resumed, whole_text
+from ragrounds.graphs.answer_prompts import CONCLUDE, answer_prompt, conclude_prompt
+from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
+from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
 from ragrounds.graphs.documents import beginnings, written
-from ragrounds.graphs.parameters import switch, whole
-from ragrounds.graphs.queries import repeated
-from ragrounds.graphs.reasoning import boxed, shortened
+from ragrounds.graphs.model_text import boxed, repeated, shortened
 from ragrounds.graphs.state import State as Shared
+from ragrounds.graphs.state import switch, whole
 from ragrounds.specs import Value
 
 PROMPTS = (

@@ -19,12 +19,12 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from ragrounds.contracts import Context
-from ragrounds.graphs.answering import CONCLUDE, conclude_prompt
-from ragrounds.graphs.continuing import Part, asked_within, put_back, resumed, whole_text
+from ragrounds.graphs.answer_prompts import CONCLUDE, conclude_prompt
+from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
 from ragrounds.graphs.documents import written
-from ragrounds.graphs.parameters import whole
-from ragrounds.graphs.queries import written_query
+from ragrounds.graphs.model_text import written_query
 from ragrounds.graphs.state import State as Shared
+from ragrounds.graphs.state import whole
 
 PROMPTS = (*CONCLUDE, "continuing/go_on", "search_r1/act", "search_r1/correction")
 

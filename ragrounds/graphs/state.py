@@ -1,8 +1,14 @@
-"""The state that the built-in graphs share. It holds ids, not passages: those stay with the context."""
+"""The state that the built-in graphs share. It holds ids, not passages: those stay with the context.
+
+Reading an agent's parameters inside a node.
+"""
 
 from __future__ import annotations
 
 from typing_extensions import TypedDict
+
+from ragrounds.contracts import Context
+from ragrounds.errors import UserError
 
 
 class State(TypedDict, total=False):
@@ -12,3 +18,32 @@ class State(TypedDict, total=False):
     """Ids of passages, best first."""
     answer: str
     """The final text, exactly as the model gave it. Every graph ends with it."""
+
+
+def whole(context: Context, name: str, default: int, least: int = 1) -> int:
+    """A whole number of at least `least`.
+
+    Raises:
+        UserError: it is something else.
+    """
+    value = context.parameters.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UserError(f"{name} must be a whole number of at least {least}, not {str(value)!r}.")
+    return value
+
+
+def switch(context: Context, name: str, default: bool) -> bool:
+    """True or false.
+
+    Raises:
+        UserError: it is something else.
+    """
+    value = context.parameters.get(name, default)
+    if not isinstance(value, bool):
+        raise UserError(f"{name} must be true or false, not {str(value)!r}.")
+    return value
+
+
+def word(context: Context, name: str, default: str) -> str:
+    """A word, or a spec as its text."""
+    return str(context.parameters.get(name, default))

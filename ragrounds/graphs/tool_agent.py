@@ -19,13 +19,13 @@ from langgraph.runtime import Runtime
 from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context, Tool
-from ragrounds.graphs.answering import PROMPTS as ANSWERING
-from ragrounds.graphs.answering import answer_prompt, choose_prompt
-from ragrounds.graphs.continuing import asked_within
+from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
+from ragrounds.graphs.answer_prompts import answer_prompt, choose_prompt
+from ragrounds.graphs.continuation import asked_within
 from ragrounds.graphs.documents import beginnings, written
-from ragrounds.graphs.parameters import whole
-from ragrounds.graphs.queries import written_query
+from ragrounds.graphs.model_text import written_query
 from ragrounds.graphs.state import State as Shared
+from ragrounds.graphs.state import whole
 from ragrounds.records import Message, ToolCall
 
 PROMPTS = (

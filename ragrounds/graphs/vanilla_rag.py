@@ -14,11 +14,11 @@ from langgraph.runtime import Runtime
 
 from ragrounds.contracts import Context
 from ragrounds.graphs import query_generation
-from ragrounds.graphs.answering import PROMPTS as ANSWERING
-from ragrounds.graphs.answering import answer_prompt
+from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
+from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.documents import fitted, ordered, written
-from ragrounds.graphs.parameters import whole, word
 from ragrounds.graphs.state import State as Shared
+from ragrounds.graphs.state import whole, word
 from ragrounds.records import Query
 from ragrounds.specs import Value
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ragrounds.texts import wellformed_all
+from ragrounds.text import wellformed_all
 
 
 class WireFunction(Struct):

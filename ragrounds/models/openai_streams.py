@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from ragrounds.models.faults import Transient, redacted
 from ragrounds.models.openai_forms import Completion, WireChoice, WireFunction, WireMessage, WireToolCall, decoded
-from ragrounds.texts import wellformed
+from ragrounds.text import wellformed
 
 _END = "[DONE]"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ragrounds.contracts import Used
-from ragrounds.listening import Listening
+from ragrounds.contracts import EventCollector, Used
 
-USED = Listening[Used]("ragrounds_used")
+USED = EventCollector[Used]("ragrounds_used")

@@ -13,7 +13,7 @@ from msgspec import Struct
 from ragrounds.evals.compare.comparability import computed, shown, telling
 from ragrounds.evals.compare.comparison import Comparison, Row, ScorerTable
 from ragrounds.evals.compare.figures import Figure, Paired
-from ragrounds.evals.engine.tally import OUTCOMES
+from ragrounds.evals.engine.progress import OUTCOMES
 from ragrounds.ui.text import UNKNOWN, dollars, duration, p_value, percent, points, safe, tokens
 
 _ABOUT = {

@@ -22,13 +22,12 @@ from rich.text import Text
 
 from ragrounds.evals.compare.stopped import Stopping
 from ragrounds.evals.compare.watching import Watched, WatchedCondition
-from ragrounds.evals.engine.projecting import Projected, Projection
-from ragrounds.evals.engine.tally import OUTCOMES, RunTally, Tally
+from ragrounds.evals.engine.progress import OUTCOMES, ProjectedSum, Projection, ReplayProgress, RunProgress
 from ragrounds.models.traffic import flows
 from ragrounds.ui.text import dollars, duration, one_line, p_value, percent, safe, tokens
 
 if TYPE_CHECKING:
-    from ragrounds.evals.engine.strands import Finished
+    from ragrounds.evals.engine.plan import FinishedAttempt
 
 
 Display = Literal["full", "plain", "json", "none"]
@@ -39,7 +38,7 @@ _PLAIN_EVERY = 10.0
 class Progress(Protocol):
     """A display of a tally; a context manager."""
 
-    def hear(self, finished: Finished) -> None:
+    def hear(self, finished: FinishedAttempt) -> None:
         """An attempt ended."""
 
     def __enter__(self) -> Progress: ...
@@ -47,7 +46,7 @@ class Progress(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-def open_progress(display: Display | None, tally: Tally, stream: TextIO | None = None) -> Progress:
+def open_progress(display: Display | None, tally: ReplayProgress, stream: TextIO | None = None) -> Progress:
     """The display that was asked for; by default `full` on a terminal and `plain` elsewhere."""
     stream = stream or sys.stderr
     kind = display or ("full" if stream.isatty() else "plain")
@@ -61,10 +60,10 @@ def open_progress(display: Display | None, tally: Tally, stream: TextIO | None =
 class SilentProgress:
     """Counts and shows nothing."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: ReplayProgress) -> None:
         self._tally = tally
 
-    def hear(self, finished: Finished) -> None:
+    def hear(self, finished: FinishedAttempt) -> None:
         self._tally.hear(finished)
 
     def __enter__(self) -> SilentProgress:
@@ -77,13 +76,13 @@ class SilentProgress:
 class LineProgress:
     """A line every few seconds, and one at the end."""
 
-    def __init__(self, tally: Tally, stream: TextIO, as_json: bool) -> None:
+    def __init__(self, tally: ReplayProgress, stream: TextIO, as_json: bool) -> None:
         self._tally = tally
         self._stream = stream
         self._as_json = as_json
         self._last = time.monotonic()
 
-    def hear(self, finished: Finished) -> None:
+    def hear(self, finished: FinishedAttempt) -> None:
         self._tally.hear(finished)
         if time.monotonic() - self._last >= _PLAIN_EVERY:
             self._write()
@@ -132,11 +131,11 @@ class LineProgress:
 class FullProgress:
     """A live table: a bar, outcomes, accuracy and cost so far of each agent; rate and time left below."""
 
-    def __init__(self, tally: Tally, console: Console) -> None:
+    def __init__(self, tally: ReplayProgress, console: Console) -> None:
         self._tally = tally
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._draw, transient=True)
 
-    def hear(self, finished: Finished) -> None:
+    def hear(self, finished: FinishedAttempt) -> None:
         self._tally.hear(finished)
 
     def __enter__(self) -> FullProgress:
@@ -164,7 +163,7 @@ class FullProgress:
         return Group(table, *said, *([Text(standing)] if standing else []), foot)
 
 
-def _cells(run: RunTally) -> list[Text | ProgressBar]:
+def _cells(run: RunProgress) -> list[Text | ProgressBar]:
     done = run.before + run.done
     shown = [f"{name} {run.outcomes[name]:,}" for name in OUTCOMES if run.outcomes[name]]
     score = f"{percent(run.mean, 1)} ({run.scorer})" if run.mean is not None else "-"
@@ -187,7 +186,7 @@ def _flows() -> list[str]:
     ]
 
 
-def _cost_paid(tally: Tally) -> float | None:
+def _cost_paid(tally: ReplayProgress) -> float | None:
     known = [run.cost_paid for run in tally.runs.values()]
     return None if None in known else sum(value for value in known if value is not None)
 
@@ -195,7 +194,7 @@ def _cost_paid(tally: Tally) -> float | None:
 def projected(found: Projection) -> str:
     """A few lines: every agent, and all together."""
     seen = min(agent.seen for agent in found.agents)
-    lines = [f"Projected from {seen:,} attempts an agent, for those that are left (95 % intervals):"]
+    lines = [f"ProjectedSum from {seen:,} attempts an agent, for those that are left (95 % intervals):"]
     for agent in found.agents:
         took = _took(agent.calls, agent.tokens, agent.cost)
         lines.append(f"  {one_line(agent.agent)}: {agent.attempts:,} attempts, {took}")
@@ -207,24 +206,24 @@ def projected(found: Projection) -> str:
     return "\n".join(lines)
 
 
-def dollars_span(cost: Projected) -> str:
+def dollars_span(cost: ProjectedSum) -> str:
     """Dollars with their interval."""
     return _span(cost, dollars)
 
 
-def duration_span(seconds: Projected) -> str:
+def duration_span(seconds: ProjectedSum) -> str:
     """Time with its interval."""
     return _span(seconds, duration)
 
 
-def _took(calls: Projected, used: Projected | None, cost: Projected | None) -> str:
+def _took(calls: ProjectedSum, used: ProjectedSum | None, cost: ProjectedSum | None) -> str:
     said = [f"{calls.value:,.0f} calls"]
     said.append("tokens not known" if used is None else f"{_span(used, tokens)} tokens")
     said.append("cost not known" if cost is None else _span(cost, dollars))
     return ", ".join(said)
 
 
-def _span(found: Projected, written: Callable[[float], str]) -> str:
+def _span(found: ProjectedSum, written: Callable[[float], str]) -> str:
     if found.low is None or found.high is None:
         return written(found.value)
     low, value, high = written(found.low), written(found.value), written(found.high)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from ragrounds.texts import safe as safe
+from ragrounds.text import safe as safe
 
 
 def one_line(text: str, longest: int = 80) -> str:

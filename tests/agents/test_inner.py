@@ -2,9 +2,9 @@
 
 import pytest
 
-from ragrounds.agents.agent import graph_name, inner_agent, open_agent
+from ragrounds.agents.agent import graph_name, open_agent, subagent
 from ragrounds.errors import UserError
-from ragrounds.evals.engine.planning import _inner
+from ragrounds.evals.engine.plan import _inner
 
 
 def test_an_agent_inside_is_a_part_of_the_identity():
@@ -20,7 +20,7 @@ def test_an_agent_inside_is_a_part_of_the_identity():
 @pytest.mark.parametrize("inner", ["oracle", '"direct[model=openai:gpt-4o]"', "./mine.py:build"])
 def test_who_cannot_run_inside(inner):
     with pytest.raises(UserError):
-        inner_agent(open_agent(f"vanilla_rag[query_generation=answer[agent={inner}]]"))
+        subagent(open_agent(f"vanilla_rag[query_generation=answer[agent={inner}]]"))
 
 
 def test_a_graph_is_found_by_its_own_name_and_by_an_agent_s():

@@ -7,7 +7,7 @@ import pytest
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.arena.outcomes import combine, matches_of
 from ragrounds.evals.arena.rating import rate
-from ragrounds.evals.engine.interrupting import Interrupted
+from ragrounds.evals.engine.scheduler import Interrupted
 from ragrounds.models.faults import CallFailed
 from tests.arena.staging import Stage, add_run, by_strength, shown, stage
 from tests.judges.doubles import Scripted

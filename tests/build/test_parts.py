@@ -14,7 +14,7 @@ from ragrounds.build.outcome import REFUSED
 from ragrounds.build.parts import CALL_FAILED, none_left, of_part, reasons_said
 from ragrounds.build.stages import MALFORMED, Rejected
 from ragrounds.evals.benchmarks import load, select
-from ragrounds.evals.engine.trail import AttemptEnded
+from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Status
 from tests.build.annotating import Committee, Mined, counted

@@ -10,7 +10,7 @@ from ragrounds.build.retrieval.expert import Label, expert_agreement, sample_lin
 from ragrounds.build.sheets import read_ratings, sheet_lines
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.spreadsheets import as_csv, read_sheet
-from ragrounds.texts import safe
+from ragrounds.text import safe
 
 HOSTILE = [
     "=1+1", "+49 30", "-5 °C", "@SUM(A1)", "\t=1", " =1", "'=1", "a;=1", '"=1"', "two\nlines", "plain",

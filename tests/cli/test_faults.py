@@ -19,7 +19,7 @@ import pytest
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt
 from tests.conftest import Cli
-from tests.engine.conftest import attempts, replayed, strand
+from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, questions
 from tests.servers.process import Running, openai_server
 
@@ -99,7 +99,7 @@ async def test_a_clock_that_jumps_changes_neither_durations_nor_order(
     with Store(tmp_path) as store:
         ids = []
         for agent in ("vanilla_rag", "direct", "direct[limits.calls=3]"):
-            one = strand(store, agent, asked, golds, ScriptedModel(delay=0.01))
+            one = planned(store, agent, asked, golds, ScriptedModel(delay=0.01))
             await replayed(store, [one], asked, golds, concurrency=2)
             ids.append(one.run.id)
             found = attempts(store, one.run)
@@ -109,7 +109,7 @@ async def test_a_clock_that_jumps_changes_neither_durations_nor_order(
                 assert all(0 <= getattr(event, "seconds", 0.0) < 60 for event in attempt.events)
         assert [run.id for run in store.runs()] == ids
         assert [run.created for run in store.runs()] != sorted(run.created for run in store.runs())
-        again = strand(store, "vanilla_rag", asked, golds, ScriptedModel())
+        again = planned(store, "vanilla_rag", asked, golds, ScriptedModel())
         assert again.run.id == ids[0]
         assert (await replayed(store, [again], asked, golds)).made == 0
 

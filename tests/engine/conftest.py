@@ -9,8 +9,8 @@ import pytest
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.contracts import Model, Searcher
-from ragrounds.evals.engine.replay import replay
-from ragrounds.evals.engine.strands import Strand
+from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store, now
@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def strand(
+def planned(
     store: Store,
     agent: str,
     questions: Sequence[Question],
@@ -34,8 +34,8 @@ def strand(
     model: Model | None = None,
     searcher: Searcher | None = None,
     epochs: int = 1,
-) -> Strand:
-    """A strand whose run is in the store; the same agent on the same questions gets the same run."""
+) -> PlannedRun:
+    """A planned whose run is in the store; the same agent on the same questions gets the same run."""
     opened = open_agent(agent)
     set_ = hashlib.sha256("".join(question.id + question.text for question in questions).encode()).hexdigest()
     print_ = hashlib.sha256(f"{opened.spec}{set_}{epochs}".encode()).hexdigest()
@@ -53,12 +53,12 @@ def strand(
             created=now(),
         )
         store.add_run(run, questions, golds)
-    return Strand(run, opened, {"model": model or ScriptedModel()}, searcher or ScriptedSearcher())
+    return PlannedRun(run, opened, {"model": model or ScriptedModel()}, searcher or ScriptedSearcher())
 
 
 async def replayed(
     store: Store,
-    strands: Sequence[Strand],
+    planned_runs: Sequence[PlannedRun],
     questions: Sequence[Question],
     golds: Mapping[str, Gold],
     mode: Mode = "reuse",
@@ -67,7 +67,7 @@ async def replayed(
     """Replay and give the journal, for its counts."""
     journal = StoreJournal(store, mode)
     try:
-        await replay(store, journal, strands, questions, golds, scorers_for, **options)
+        await replay(store, journal, planned_runs, questions, golds, scorers_for, **options)
     finally:
         journal.close()
     return journal

@@ -7,12 +7,12 @@ import pytest
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.engine.budget import Budget
-from ragrounds.evals.engine.replay import replay
+from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Reply
-from tests.engine.conftest import strand
+from tests.engine.conftest import planned
 from tests.engine.doubles import ScriptedModel, questions
 
 
@@ -23,7 +23,7 @@ from tests.engine.doubles import ScriptedModel, questions
 async def test_every_agent_has_answered_the_same_questions_at_the_end(store: Store, budget: Budget, said: str) -> None:
     asked, golds = questions(40)
     model = ScriptedModel(delay=0.02)
-    pair = [strand(store, agent, asked, golds, model) for agent in ("direct", "direct_cot")]
+    pair = [planned(store, agent, asked, golds, model) for agent in ("direct", "direct_cot")]
     journal = StoreJournal(store)
     ended = await replay(store, journal, pair, asked, golds, scorers_for, concurrency=3, budget=budget)
     assert said in ended
@@ -41,7 +41,7 @@ async def test_every_agent_has_answered_the_same_questions_at_the_end(store: Sto
 
 async def test_an_unknown_cost_ends_a_run_with_a_budget_of_money(store: Store) -> None:
     asked, golds = questions(10)
-    one = strand(store, "direct", asked, golds, ScriptedModel(say=lambda request: Reply(text="A"), cost=None))
+    one = planned(store, "direct", asked, golds, ScriptedModel(say=lambda request: Reply(text="A"), cost=None))
     journal = StoreJournal(store)
     ended = await replay(store, journal, [one], asked, golds, scorers_for, concurrency=1, budget=Budget(cost=5))
     assert "unknown" in ended
@@ -53,7 +53,7 @@ async def test_what_the_journal_answers_uses_nothing(store: Store) -> None:
     asked, golds = questions(10)
     model = ScriptedModel()
     for agent in ("direct", "direct[limits.calls=7]"):
-        one = strand(store, agent, asked, golds, model)
+        one = planned(store, agent, asked, golds, model)
         budget = Budget(cost=0.0101, tokens=151)
         assert await replay(store, StoreJournal(store), [one], asked, golds, scorers_for, budget=budget) == ""
     assert len(model.asked) == 10
@@ -61,6 +61,6 @@ async def test_what_the_journal_answers_uses_nothing(store: Store) -> None:
 
 async def test_runs_without_a_common_answer_are_refused(store: Store) -> None:
     asked, golds = questions(4)
-    one = strand(store, "direct", asked, golds, ScriptedModel())
+    one = planned(store, "direct", asked, golds, ScriptedModel())
     with pytest.raises(UserError, match="no question that all these runs have answered"):
         compare(store, [one.run], common=True)

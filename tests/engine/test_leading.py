@@ -1,4 +1,4 @@
-"""The leader of a spread replay, with workers in this process whose lines can be cut at any point."""
+"""The leader of a replay_distributed replay, with workers in this process whose lines can be cut at any point."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ from msgspec.structs import replace
 
 from ragrounds.errors import StopRun
 from ragrounds.evals.benchmarks import Benchmark, load, select
-from ragrounds.evals.engine.distributed.leading import spread
-from ragrounds.evals.engine.distributed.messages import Given, Hello, Share, Told, from_worker, to_worker
+from ragrounds.evals.engine.distributed.leader import replay_distributed
+from ragrounds.evals.engine.distributed.protocol import (
+    Assignment,
+    AttemptReport,
+    CapacityShare,
+    WorkerSetup,
+    from_worker,
+    to_worker,
+)
 from ragrounds.evals.engine.distributed.worker import Inbox, serve
-from ragrounds.evals.engine.planning import Recipe, plan
-from ragrounds.evals.engine.strands import Finished, Strand
+from ragrounds.evals.engine.plan import FinishedAttempt, PlannedRun, Recipe, plan
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
@@ -51,14 +57,14 @@ class LoopLine:
 
     def post(self, frame: bytes) -> None:
         message = to_worker(frame)
-        if isinstance(message, Given) and self.other is not None and self.other.held:
+        if isinstance(message, Assignment) and self.other is not None and self.other.held:
             self.meetings.append(message.question.id)
         self.sent.append(message)
         self._inbox.put_nowait(frame)
 
     async def receive(self) -> bytes | None:
         frame = await self._outbox.get()
-        if frame is not None and isinstance(from_worker(frame), Told):
+        if frame is not None and isinstance(from_worker(frame), AttemptReport):
             if self.told == self._after:
                 await self._all_in_flight_written()
                 return None
@@ -78,7 +84,7 @@ class LoopLine:
     @property
     def held(self) -> int:
         """Attempts that are in the worker's hands."""
-        return sum(len(one.strands) for one in self.sent if isinstance(one, Given)) - self.told
+        return sum(len(one.planned_runs) for one in self.sent if isinstance(one, Assignment)) - self.told
 
     def got(self, kind: type) -> list[object]:
         return [message for message in self.sent if isinstance(message, kind)]
@@ -96,9 +102,14 @@ def benchmark_(tmp_path: Path) -> Benchmark:
 
 
 async def led(
-    store: Store, home: Path, loaded: Benchmark, strands: list[Strand], lines: list[LoopLine], concurrency: int = 5
-) -> tuple[list[Finished], list[str]]:
-    heard: list[Finished] = []
+    store: Store,
+    home: Path,
+    loaded: Benchmark,
+    planned_runs: list[PlannedRun],
+    lines: list[LoopLine],
+    concurrency: int = 5,
+) -> tuple[list[FinishedAttempt], list[str]]:
+    heard: list[FinishedAttempt] = []
     said: list[str] = []
     journal = StoreJournal(store)
 
@@ -106,10 +117,10 @@ async def led(
         return lines
 
     try:
-        await spread(
+        await replay_distributed(
             store,
             journal,
-            strands,
+            planned_runs,
             loaded.questions,
             loaded.golds,
             scorers_for,
@@ -129,11 +140,11 @@ async def led(
 async def test_what_a_lost_worker_wrote_and_could_not_tell_is_not_made_again(
     store: Store, tmp_path: Path, benchmark_: Benchmark
 ) -> None:
-    strands = plan(store, benchmark_, RECIPE, home=tmp_path)
+    planned_runs = plan(store, benchmark_, RECIPE, home=tmp_path)
     lines = [LoopLine("first", after=7), LoopLine("second")]
-    heard, said = await led(store, tmp_path, benchmark_, strands, lines)
+    heard, said = await led(store, tmp_path, benchmark_, planned_runs, lines)
     assert Counter((one.run.id, one.attempt.question_id) for one in heard) == Counter(
-        (strand.run.id, question.id) for strand in strands for question in benchmark_.questions
+        (planned.run.id, question.id) for planned in planned_runs for question in benchmark_.questions
     )
     untold = [one for one in heard if one.attempt.events]  # read from the store: others come without their events
     assert untold, "the first worker had written more than it could tell"
@@ -145,12 +156,12 @@ async def test_what_a_lost_worker_wrote_and_could_not_tell_is_not_made_again(
 async def test_the_share_of_a_lost_worker_goes_to_the_others(
     store: Store, tmp_path: Path, benchmark_: Benchmark
 ) -> None:
-    strands = plan(store, benchmark_, RECIPE, home=tmp_path)
+    planned_runs = plan(store, benchmark_, RECIPE, home=tmp_path)
     lines = [LoopLine("first", after=2), LoopLine("second")]
-    await led(store, tmp_path, benchmark_, strands, lines, concurrency=5)
-    begun = [line.got(Hello)[0] for line in lines]
-    assert [(one.slots, one.share) for one in begun if isinstance(one, Hello)] == [(3, 0.5), (2, 0.5)]
-    assert lines[1].got(Share) == [Share(5, 1.0)]
+    await led(store, tmp_path, benchmark_, planned_runs, lines, concurrency=5)
+    begun = [line.got(WorkerSetup)[0] for line in lines]
+    assert [(one.slots, one.share) for one in begun if isinstance(one, WorkerSetup)] == [(3, 0.5), (2, 0.5)]
+    assert lines[1].got(CapacityShare) == [CapacityShare(5, 1.0)]
     assert share() == 1.0, "which the worker keeps to"
 
 
@@ -161,19 +172,19 @@ async def test_equal_questions_are_with_one_worker_at_a_time(
     twins = tuple(replace(one, id=f"{one.id}-{number}") for number in range(20))
     golds = {twin.id: replace(benchmark_.golds[one.id], question_id=twin.id) for twin in twins}
     alike = replace(benchmark_, questions=twins, golds=golds)
-    strands = plan(store, alike, RECIPE, home=tmp_path)
+    planned_runs = plan(store, alike, RECIPE, home=tmp_path)
     lines = [LoopLine("first"), LoopLine("second")]
     lines[0].other, lines[1].other = lines[1], lines[0]
-    heard, _ = await led(store, tmp_path, alike, strands, lines)
+    heard, _ = await led(store, tmp_path, alike, planned_runs, lines)
     assert len(heard) == 40
     assert lines[0].meetings + lines[1].meetings == []
 
 
 async def test_different_questions_are_shared_out(store: Store, tmp_path: Path, benchmark_: Benchmark) -> None:
-    strands = plan(store, benchmark_, RECIPE, home=tmp_path)
+    planned_runs = plan(store, benchmark_, RECIPE, home=tmp_path)
     lines = [LoopLine("first"), LoopLine("second")]
     lines[0].other, lines[1].other = lines[1], lines[0]
-    await led(store, tmp_path, benchmark_, strands, lines)
+    await led(store, tmp_path, benchmark_, planned_runs, lines)
     assert lines[0].told + lines[1].told == 60
     assert min(line.told for line in lines) >= 10
     assert lines[0].meetings + lines[1].meetings
@@ -182,18 +193,18 @@ async def test_different_questions_are_shared_out(store: Store, tmp_path: Path, 
 async def test_a_worker_with_other_prompts_ends_the_run_and_names_them(
     store: Store, tmp_path: Path, benchmark_: Benchmark
 ) -> None:
-    strands = plan(store, benchmark_, RECIPE, home=tmp_path)
-    other = replace(strands[0].run, identity={**strands[0].run.identity, "prompts": "of another version"})
-    changed = [replace(strands[0], run=other), strands[1]]
+    planned_runs = plan(store, benchmark_, RECIPE, home=tmp_path)
+    other = replace(planned_runs[0].run, identity={**planned_runs[0].run.identity, "prompts": "of another version"})
+    changed = [replace(planned_runs[0], run=other), planned_runs[1]]
     with pytest.raises(StopRun, match=r"The agent 'direct' differs .* in: prompts\. Every machine needs"):
         await led(store, tmp_path, benchmark_, changed, [LoopLine("only")])
 
 
 async def test_no_worker_is_started_where_nothing_is_left(store: Store, tmp_path: Path, benchmark_: Benchmark) -> None:
-    strands = plan(store, benchmark_, RECIPE, home=tmp_path)
-    await led(store, tmp_path, benchmark_, strands, [LoopLine("only")])
+    planned_runs = plan(store, benchmark_, RECIPE, home=tmp_path)
+    await led(store, tmp_path, benchmark_, planned_runs, [LoopLine("only")])
     line = LoopLine("idle")
-    heard, _ = await led(store, tmp_path, benchmark_, strands, [line])
+    heard, _ = await led(store, tmp_path, benchmark_, planned_runs, [line])
     assert heard == []
     assert line.sent == []
     await line.end()

@@ -24,7 +24,7 @@ from ragrounds.models.opening import open_model
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Reply, Run, Usage
 from tests.conftest import Cli
-from tests.engine.conftest import replayed, strand
+from tests.engine.conftest import planned, replayed
 from tests.engine.doubles import ScriptedModel, always, questions
 from tests.judges.doubles import Scripted
 from tests.servers.process import Running
@@ -35,7 +35,7 @@ async def filled(store: Store, model: ScriptedModel | None = None, count: int = 
     asked, golds = questions(count)
     model = model or ScriptedModel()
     made = [
-        strand(store, name, asked, golds, model)
+        planned(store, name, asked, golds, model)
         for name in ("direct", "direct[limits.calls=9]", "vanilla_rag[top_k=2]")
     ]
     await replayed(store, made, asked, golds)
@@ -63,8 +63,8 @@ async def test_sums_are_those_of_the_attempts_and_every_split_has_the_same_total
 
 async def test_an_unknown_price_makes_its_sums_unknown_and_no_others(store: Store) -> None:
     asked, golds = questions(3)
-    priced = strand(store, "direct", asked, golds, ScriptedModel())
-    free = strand(store, "direct_cot", asked, golds, ScriptedModel(spec="test:unpriced", cost=None))
+    priced = planned(store, "direct", asked, golds, ScriptedModel())
+    free = planned(store, "direct_cot", asked, golds, ScriptedModel(spec="test:unpriced", cost=None))
     await replayed(store, [priced, free], asked, golds)
     found = ledger(store, [priced.run, free.run], ["model"])
     lines = {line.model: line for line in found.lines}
@@ -144,7 +144,7 @@ async def test_a_served_models_run_costs_its_busy_hours_and_the_journal_keeps_th
 ) -> None:
     asked, golds = questions(40)
     text = f'openai:plain[base_url="{server.url}",price_gpu_hour=36,gpus=2]'
-    run = strand(store, "direct", asked, golds, open_model(text))
+    run = planned(store, "direct", asked, golds, open_model(text))
     await replayed(store, [run], asked, golds)
     keys = [call.key for attempt in store.attempts(run.run) for call in calls(attempt.events)]
     replies = [store.call(key, Request, Reply) for key in keys]
@@ -152,7 +152,7 @@ async def test_a_served_models_run_costs_its_busy_hours_and_the_journal_keeps_th
     assert busy > 0
     found = ledger(store, [run.run]).total
     assert found.cost_paid == found.cost_uncached == pytest.approx(busy / 3600 * 36 * 2)
-    again = strand(store, "direct[limits.calls=9]", asked, golds, open_model(text))
+    again = planned(store, "direct[limits.calls=9]", asked, golds, open_model(text))
     await replayed(store, [again], asked, golds)
     hit = ledger(store, [again.run]).total
     assert (hit.cost_paid, hit.cost_uncached, hit.reused) == (0.0, pytest.approx(found.cost_uncached), 40)
@@ -186,7 +186,7 @@ def test_the_command(command: Cli, home: Path) -> None:
 
 async def test_what_broken_off_attempts_have_paid_is_told_beside_the_sums(store: Store, tmp_path: Path) -> None:
     asked, golds = questions(4)
-    one = strand(store, "vanilla_rag[top_k=2]", asked, golds, ScriptedModel())
+    one = planned(store, "vanilla_rag[top_k=2]", asked, golds, ScriptedModel())
     await replayed(store, [one], asked, golds)
     whole = ledger(store, [one.run]).total
     assert unfinished(store, [one.run]).calls == 0

@@ -8,12 +8,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.evals.engine.ordering import Together, ordered
+from ragrounds.evals.engine.question_order import Together, ordered
 from ragrounds.evals.store.store import Store
 from ragrounds.models.opening import open_model
 from ragrounds.records import Gold, Question
 from tests.conftest import Cli
-from tests.engine.conftest import replayed, strand
+from tests.engine.conftest import planned, replayed
 from tests.engine.doubles import ScriptedSearcher
 from tests.servers.process import openai_server
 
@@ -82,7 +82,7 @@ async def test_a_prefix_cache_finds_more_and_results_are_the_same(tmp_path: Path
         # As much memory as some ten of the forty reports' prompts take.
         with openai_server("--cache-blocks", "400") as server, Store(tmp_path / order) as store:
             model = open_model(f'openai:m[base_url="{server.url}"]')
-            made = strand(store, "vanilla_rag[top_k=1]", asked, golds, model, SourceSearcher())
+            made = planned(store, "vanilla_rag[top_k=1]", asked, golds, model, SourceSearcher())
             await replayed(store, [made], ordered(asked, golds, order), golds, concurrency=4)  # type: ignore[arg-type]
             await model.close()
             found, looked = server.stats()["prefix"]
@@ -111,7 +111,7 @@ async def test_all_epochs_of_a_question_follow_each_other(tmp_path: Path) -> Non
     asked, golds = [made for made, _ in pairs], {gold.question_id: gold for _, gold in pairs}
     seen: list[tuple[str, int]] = []
     with Store(tmp_path / "store") as store:
-        made = strand(store, "direct", asked, golds, epochs=2)
+        made = planned(store, "direct", asked, golds, epochs=2)
         listen = lambda finished: seen.append((finished.attempt.question_id, finished.attempt.epoch))  # noqa: E731
         await replayed(store, [made], asked, golds, concurrency=1, stops=[Together()], listener=listen)
     assert seen == [(f"t/{i}", epoch) for i in range(4) for epoch in range(2)]

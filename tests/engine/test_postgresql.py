@@ -15,7 +15,7 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.rows import blob_rows
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.writer import Writer
-from tests.engine.conftest import attempts, replayed, strand
+from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
 
 
@@ -31,7 +31,7 @@ async def test_runs_attempts_scores_and_traces_are_the_same(store: Store, tmp_pa
     kept = []
     with Store(tmp_path / "sqlite") as other:
         for place in (store, other):
-            one = strand(place, "vanilla_rag", asked, golds, ScriptedModel(say=always(text)), ScriptedSearcher())
+            one = planned(place, "vanilla_rag", asked, golds, ScriptedModel(say=always(text)), ScriptedSearcher())
             await replayed(place, [one], asked, golds)
             found = attempts(place, one.run)
             scores = sorted((s.question_id, s.scorer, s.value, s.answer_status) for s in place.scores(one.run))
@@ -44,18 +44,18 @@ async def test_a_run_goes_on_and_shares_its_journal(store: Store) -> None:
     asked, golds = questions(6)
     model = ScriptedModel()
     for _ in range(2):
-        await replayed(store, [strand(store, "direct", asked, golds, model)], asked, golds)
-    journal = await replayed(store, [strand(store, "direct[limits.calls=3]", asked, golds, model)], asked, golds)
+        await replayed(store, [planned(store, "direct", asked, golds, model)], asked, golds)
+    journal = await replayed(store, [planned(store, "direct[limits.calls=3]", asked, golds, model)], asked, golds)
     assert (len(model.asked), journal.made, journal.reused) == (6, 0, 6)
 
 
 async def test_failed_attempts_are_replaced_and_a_reason_may_hold_anything(store: Store) -> None:
     asked, golds = questions(2)
     bad = ScriptedModel(say=lambda request: ZeroDivisionError("a \x00 and a \ud800"))
-    one = strand(store, "direct", asked, golds, bad)
+    one = planned(store, "direct", asked, golds, bad)
     await replayed(store, [one], asked, golds)
     assert set(store.done(one.run).values()) == {"failed"}
-    await replayed(store, [strand(store, "direct", asked, golds, ScriptedModel())], asked, golds)
+    await replayed(store, [planned(store, "direct", asked, golds, ScriptedModel())], asked, golds)
     assert set(store.done(one.run).values()) == {"completed"}
 
 
@@ -86,7 +86,7 @@ async def test_writers_that_meet_at_equal_texts_do_not_wait_for_each_other_in_a_
 
 async def test_the_ledger_reads_it(store: Store) -> None:
     asked, golds = questions(5)
-    one = strand(store, "vanilla_rag[top_k=2]", asked, golds, ScriptedModel())
+    one = planned(store, "vanilla_rag[top_k=2]", asked, golds, ScriptedModel())
     await replayed(store, [one], asked, golds)
     assert ledger(store, [one.run]).total.calls == 10
     assert unfinished(store, [one.run]).calls == 0

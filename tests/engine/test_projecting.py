@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from ragrounds.evals.engine.projecting import PILOT, left, pilot, priced, project, projection
-from ragrounds.evals.engine.replay import replay
+from ragrounds.evals.engine.progress import PILOT, left, pilot, priced, project, projection
+from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Reply
-from tests.engine.conftest import strand
+from tests.engine.conftest import planned
 from tests.engine.doubles import ScriptedModel, questions
 
 
@@ -43,21 +43,21 @@ def test_the_interval_holds_the_sum_as_often_as_it_says() -> None:
 async def test_what_is_left_of_two_agents(store: Store) -> None:
     asked, golds = questions(40)
     cheap, dear = ScriptedModel(cost=0.01), ScriptedModel(cost=0.03, spec="test:dear")
-    strands = [
-        strand(store, "direct", asked, golds, cheap),
-        strand(store, "direct_cot", asked, golds, dear, epochs=2),
+    planned_runs = [
+        planned(store, "direct", asked, golds, cheap),
+        planned(store, "direct_cot", asked, golds, dear, epochs=2),
     ]
-    assert projection(store, strands, asked, 4) is None
-    first = pilot(store, strands, asked, 0)
+    assert projection(store, planned_runs, asked, 4) is None
+    first = pilot(store, planned_runs, asked, 0)
     assert first is not None
     assert len(first) == PILOT
     assert list(first) != asked[:PILOT]
-    await replay(store, StoreJournal(store), strands, first, golds, scorers_for)
-    assert pilot(store, strands, asked, 0) == ()  # they are a part of the run
-    found = projection(store, strands, asked, 4)
+    await replay(store, StoreJournal(store), planned_runs, first, golds, scorers_for)
+    assert pilot(store, planned_runs, asked, 0) == ()  # they are a part of the run
+    found = projection(store, planned_runs, asked, 4)
     assert found is not None
     assert [(one.attempts, one.seen) for one in found.agents] == [(32, 8), (64, 16)]
-    assert [left(store, one.run, asked) for one in strands] == [32, 64]
+    assert [left(store, one.run, asked) for one in planned_runs] == [32, 64]
     assert found.cost is not None
     assert found.cost.value == pytest.approx(32 * 0.01 + 64 * 0.03)
     assert found.cost.high == pytest.approx(found.cost.value)
@@ -69,9 +69,9 @@ async def test_what_is_left_of_two_agents(store: Store) -> None:
 
 async def test_what_is_not_known_is_not_nothing(store: Store) -> None:
     asked, golds = questions(40)
-    known = strand(store, "direct", asked, golds, ScriptedModel())
+    known = planned(store, "direct", asked, golds, ScriptedModel())
     unknown = ScriptedModel(say=lambda request: Reply(text="A"), cost=None, spec="test:unknown")
-    other = strand(store, "direct_cot", asked, golds, unknown)
+    other = planned(store, "direct_cot", asked, golds, unknown)
     await replay(store, StoreJournal(store), [known, other], asked[:3], golds, scorers_for)
     found = projection(store, [known, other], asked, 4)
     assert found is not None
@@ -82,14 +82,14 @@ async def test_what_is_not_known_is_not_nothing(store: Store) -> None:
 
 def test_a_few_questions_are_not_worth_a_pilot(store: Store) -> None:
     asked, golds = questions(2 * PILOT)
-    assert pilot(store, [strand(store, "direct", asked, golds)], asked, 0) is None
+    assert pilot(store, [planned(store, "direct", asked, golds)], asked, 0) is None
 
 
 def test_which_models_cost_money(store: Store) -> None:
     asked, golds = questions(1)
-    free = strand(store, "direct", asked, golds, ScriptedModel(cost=0.0))
-    paid = strand(store, "direct_cot", asked, golds, ScriptedModel(cost=0.1))
-    unknown = strand(store, "cot_refine", asked, golds, ScriptedModel(cost=None))
+    free = planned(store, "direct", asked, golds, ScriptedModel(cost=0.0))
+    paid = planned(store, "direct_cot", asked, golds, ScriptedModel(cost=0.1))
+    unknown = planned(store, "cot_refine", asked, golds, ScriptedModel(cost=None))
     assert priced([free]) is False
     assert priced([free, unknown]) is None
     assert priced([free, unknown, paid]) is True

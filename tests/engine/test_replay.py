@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.engine.strands import Finished
+from ragrounds.evals.engine.plan import FinishedAttempt
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
@@ -19,14 +19,14 @@ from ragrounds.evals.store.traces import trace
 from ragrounds.evals.store.tree import calls, path, steps
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Fault, Noted, Reply, Usage
-from tests.engine.conftest import attempts, replayed, strand
+from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
 
 
 async def test_every_question_is_answered_once_scored_and_traced(store: Store) -> None:
     asked, golds = questions(20)
     model, searcher = ScriptedModel(), ScriptedSearcher()
-    one = strand(store, "vanilla_rag[top_k=2]", asked, golds, model, searcher)
+    one = planned(store, "vanilla_rag[top_k=2]", asked, golds, model, searcher)
     journal = await replayed(store, [one], asked, golds)
     kept = attempts(store, one.run)
     assert set(kept) == set(golds)
@@ -50,7 +50,7 @@ async def test_every_question_is_answered_once_scored_and_traced(store: Store) -
 async def test_options_are_hidden_from_the_search(store: Store) -> None:
     asked, golds = questions(3)
     searcher = ScriptedSearcher()
-    await replayed(store, [strand(store, "vanilla_rag", asked, golds, None, searcher)], asked, golds)
+    await replayed(store, [planned(store, "vanilla_rag", asked, golds, None, searcher)], asked, golds)
     assert sorted(searcher.asked) == sorted((question.text, 32) for question in asked)
 
 
@@ -58,7 +58,7 @@ async def test_the_same_run_again_does_nothing(store: Store) -> None:
     asked, golds = questions(5)
     model = ScriptedModel()
     for _ in range(2):
-        await replayed(store, [strand(store, "direct", asked, golds, model)], asked, golds)
+        await replayed(store, [planned(store, "direct", asked, golds, model)], asked, golds)
     assert len(model.asked) == 5
     assert len(store.runs()) == 1
 
@@ -66,7 +66,7 @@ async def test_the_same_run_again_does_nothing(store: Store) -> None:
 async def test_equal_calls_of_two_agents_are_made_once_and_priced_twice(store: Store) -> None:
     asked, golds = questions(10)
     model = ScriptedModel(delay=0.01)
-    twins = [strand(store, text, asked, golds, model) for text in ("direct", "direct[limits.calls=5]")]
+    twins = [planned(store, text, asked, golds, model) for text in ("direct", "direct[limits.calls=5]")]
     journal = await replayed(store, twins, asked, golds)
     assert (len(model.asked), journal.made, journal.reused) == (10, 10, 10)
     cost_paid = [sum(attempt.cost_paid or 0 for attempt in attempts(store, twin.run).values()) for twin in twins]
@@ -80,7 +80,7 @@ async def test_equal_calls_of_two_agents_are_made_once_and_priced_twice(store: S
 async def test_epochs_are_calls_of_their_own(store: Store) -> None:
     asked, golds = questions(4)
     model = ScriptedModel()
-    one = strand(store, "direct", asked, golds, model, epochs=3)
+    one = planned(store, "direct", asked, golds, model, epochs=3)
     await replayed(store, [one], asked, golds)
     assert len(model.asked) == 12
     assert len(store.done(one.run)) == 12
@@ -88,13 +88,13 @@ async def test_epochs_are_calls_of_their_own(store: Store) -> None:
 
 async def test_replay_mode_answers_from_the_journal_or_stops(store: Store) -> None:
     asked, golds = questions(4)
-    await replayed(store, [strand(store, "direct", asked[:3], golds, ScriptedModel())], asked[:3], golds)
+    await replayed(store, [planned(store, "direct", asked[:3], golds, ScriptedModel())], asked[:3], golds)
     silent = ScriptedModel(say=lambda request: AssertionError("nothing may be called"))
-    again = strand(store, "direct[limits.calls=9]", asked[:3], golds, silent)
+    again = planned(store, "direct[limits.calls=9]", asked[:3], golds, silent)
     journal = await replayed(store, [again], asked[:3], golds, mode="replay")
     assert (journal.made, journal.reused, silent.asked) == (0, 3, [])
     with pytest.raises(StopRun, match=r"not in the journal.*Question number 3"):
-        await replayed(store, [strand(store, "direct", asked, golds, silent)], asked, golds, mode="replay")
+        await replayed(store, [planned(store, "direct", asked, golds, silent)], asked, golds, mode="replay")
 
 
 async def test_a_failed_attempt_is_kept_scored_as_wrong_and_tried_again(store: Store) -> None:
@@ -106,7 +106,7 @@ async def test_a_failed_attempt_is_kept_scored_as_wrong_and_tried_again(store: S
             return CallFailed("server", "broken (gave up after 1 try)", [fault])
         return Reply(text='{"answer_choice": "A"}', usage=Usage(10, 5))
 
-    one = strand(store, "direct", asked, golds, ScriptedModel(say=flaky))
+    one = planned(store, "direct", asked, golds, ScriptedModel(say=flaky))
     await replayed(store, [one], asked, golds)
     failed = attempts(store, one.run)["t/2"]
     assert (failed.status, failed.reason) == ("failed", "server: broken (gave up after 1 try)")
@@ -127,7 +127,7 @@ async def test_a_failed_attempt_is_kept_scored_as_wrong_and_tried_again(store: S
 async def test_final_replies_without_an_answer_are_paid_once(store: Store, reply: Reply, status: str) -> None:
     asked, golds = questions(2)
     model = ScriptedModel(say=lambda request: reply)
-    one = strand(store, "direct", asked, golds, model)
+    one = planned(store, "direct", asked, golds, model)
     for _ in range(2):
         await replayed(store, [one], asked, golds)
     assert {attempt.status for attempt in attempts(store, one.run).values()} == {status}
@@ -136,7 +136,7 @@ async def test_final_replies_without_an_answer_are_paid_once(store: Store, reply
 
 async def test_a_cap_ends_the_attempt_with_what_it_had(store: Store) -> None:
     asked, golds = questions(1)
-    one = strand(store, "vanilla_rag[limits.calls=1]", asked, golds)
+    one = planned(store, "vanilla_rag[limits.calls=1]", asked, golds)
     await replayed(store, [one], asked, golds)
     capped = attempts(store, one.run)["t/0"]
     assert (capped.status, capped.text) == ("capped", "")
@@ -145,7 +145,7 @@ async def test_a_cap_ends_the_attempt_with_what_it_had(store: Store) -> None:
 
 async def test_a_cap_of_seconds_ends_a_call_in_the_middle(store: Store) -> None:
     asked, golds = questions(1)
-    one = strand(store, "direct[limits.seconds=0.2]", asked, golds, ScriptedModel(delay=30))
+    one = planned(store, "direct[limits.seconds=0.2]", asked, golds, ScriptedModel(delay=30))
     await replayed(store, [one], asked, golds)
     capped = attempts(store, one.run)["t/0"]
     assert (capped.status, capped.reason) == ("capped", "the attempt's cap of 0.2 seconds is reached")
@@ -158,7 +158,7 @@ async def test_what_stops_a_run_keeps_what_was_done(store: Store) -> None:
     def later(request: object) -> Reply | Exception:
         return StopRun("no credit") if "number 5" in str(request) else Reply(text="A", usage=Usage(1, 1))
 
-    one = strand(store, "direct", asked, golds, ScriptedModel(say=later))
+    one = planned(store, "direct", asked, golds, ScriptedModel(say=later))
     with pytest.raises(StopRun, match="no credit"):
         await replayed(store, [one], asked, golds, concurrency=1)
     assert len(store.done(one.run)) == 5
@@ -167,7 +167,7 @@ async def test_what_stops_a_run_keeps_what_was_done(store: Store) -> None:
 async def test_a_graph_with_a_fault_in_it_fails_its_attempt_alone(store: Store) -> None:
     asked, golds = questions(3)
     broken = ScriptedModel(say=lambda request: ZeroDivisionError("a bug") if "1?" in str(request) else Reply(text="A"))
-    one = strand(store, "direct", asked, golds, broken)
+    one = planned(store, "direct", asked, golds, broken)
     await replayed(store, [one], asked, golds)
     failed = attempts(store, one.run)["t/1"]
     assert (failed.status, failed.reason) == ("failed", "ZeroDivisionError: a bug")
@@ -177,7 +177,7 @@ async def test_a_graph_with_a_fault_in_it_fails_its_attempt_alone(store: Store) 
 
 async def test_unknown_usage_and_price_stay_unknown(store: Store) -> None:
     asked, golds = questions(1)
-    one = strand(store, "direct", asked, golds, ScriptedModel(say=lambda request: Reply(text="A"), cost=None))
+    one = planned(store, "direct", asked, golds, ScriptedModel(say=lambda request: Reply(text="A"), cost=None))
     await replayed(store, [one], asked, golds)
     kept = attempts(store, one.run)["t/0"]
     assert (kept.usage, kept.cost_paid, kept.cost_uncached) == (None, None, None)
@@ -187,7 +187,7 @@ async def test_hostile_text_comes_back_as_it_was(store: Store) -> None:
     text = "\x1b[31m[bold]$question ${x} {y} </answer> <|end_search_result|> \u202e \x00" + "long " * 400
     asked, golds = questions(1)
     model = ScriptedModel(say=always(text))
-    one = strand(store, "vanilla_rag", asked, golds, model, ScriptedSearcher(texts=[text]))
+    one = planned(store, "vanilla_rag", asked, golds, model, ScriptedSearcher(texts=[text]))
     await replayed(store, [one], asked, golds)
     assert attempts(store, one.run)["t/0"].text == text
     assert text in model.asked[0].messages[-1].content
@@ -197,7 +197,7 @@ async def test_hostile_text_comes_back_as_it_was(store: Store) -> None:
 async def test_lone_surrogates_are_replaced_before_anything_uses_them(store: Store) -> None:
     asked, golds = questions(1)
     model = ScriptedModel(say=always("an \ud800 answer"))
-    one = strand(store, "vanilla_rag", asked, golds, model, ScriptedSearcher(texts=["a \udfff passage"]))
+    one = planned(store, "vanilla_rag", asked, golds, model, ScriptedSearcher(texts=["a \udfff passage"]))
     await replayed(store, [one], asked, golds)
     assert attempts(store, one.run)["t/0"].text == "an \ufffd answer"
     assert "a \ufffd passage" in model.asked[0].messages[-1].content
@@ -206,7 +206,7 @@ async def test_lone_surrogates_are_replaced_before_anything_uses_them(store: Sto
 async def test_long_texts_are_stored_once(store: Store) -> None:
     asked, golds = questions(30)
     passages = [f"the long passage {i}; " * 60 for i in range(5)]
-    one = strand(store, "vanilla_rag[top_k=5]", asked, golds, None, ScriptedSearcher(texts=passages))
+    one = planned(store, "vanilla_rag[top_k=5]", asked, golds, None, ScriptedSearcher(texts=passages))
     await replayed(store, [one], asked, golds)
     with store.engine.connect() as connection:
         blobs = connection.execute(sa.select(sa.func.count()).select_from(schema.blobs)).scalar()
@@ -215,7 +215,7 @@ async def test_long_texts_are_stored_once(store: Store) -> None:
 
 async def test_a_full_disk_stops_the_run_with_the_place(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, golds = questions(3)
-    one = strand(store, "direct", asked, golds)
+    one = planned(store, "direct", asked, golds)
     with store.engine.begin() as connection:
         pages = connection.execute(sa.text("PRAGMA page_count")).scalar()
     sa.event.listen(store.engine, "connect", lambda c, _: c.execute(f"PRAGMA max_page_count={pages}"))
@@ -259,8 +259,8 @@ async def test_a_cancelled_call_leaves_the_others_their_own(store: Store) -> Non
 
 async def test_the_listener_hears_of_each_attempt_with_its_scores(store: Store) -> None:
     asked, golds = questions(3)
-    heard: list[Finished] = []
-    one = strand(store, "direct", asked, golds)
+    heard: list[FinishedAttempt] = []
+    one = planned(store, "direct", asked, golds)
     await replayed(store, [one], asked, golds, listener=heard.append)
     assert sorted(finished.attempt.question_id for finished in heard) == sorted(golds)
     assert all(finished.scores for finished in heard)
@@ -289,7 +289,7 @@ async def test_no_trace_is_uploaded_whatever_the_environment_says(
     monkeypatch.setenv("LANGSMITH_ENDPOINT", f"http://127.0.0.1:{port}")
     monkeypatch.setenv("LANGSMITH_API_KEY", "lsv2_test_0123456789")
     asked, golds = questions(3)
-    await replayed(store, [strand(store, "direct", asked, golds)], asked, golds)
+    await replayed(store, [planned(store, "direct", asked, golds)], asked, golds)
     await asyncio.sleep(1.5)
     listening.close()
     assert hits == []

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from ragrounds.contracts import Request
-from ragrounds.evals.engine.slots import Slots
+from ragrounds.evals.engine.scheduler import AttemptSemaphore
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import Transient
 from ragrounds.models.retrying import RetryPolicy, with_retries
 from ragrounds.records import Fault, Reply
-from tests.engine.conftest import attempts, replayed, strand
+from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, always, questions
 
 
@@ -32,7 +32,7 @@ class Limited(ScriptedModel):
 async def test_who_waits_for_retry_after_gives_its_place_to_another(store: Store) -> None:
     items, golds = questions(5)
     model = Limited(say=always('{"answer_choice": "A"}'))
-    run = strand(store, "direct", items, golds, model)
+    run = planned(store, "direct", items, golds, model)
     await replayed(store, [run], items, golds, concurrency=1)
     texts = [request.messages[-1].content for request in model.asked]
     assert texts[0] == texts[-1]  # the first question's second try came after all others
@@ -42,7 +42,7 @@ async def test_who_waits_for_retry_after_gives_its_place_to_another(store: Store
 
 
 async def test_who_has_begun_comes_before_who_has_not() -> None:
-    slots, order = Slots(1), []
+    slots, order = AttemptSemaphore(1), []
 
     async def one(name: str, wait: float) -> None:
         await slots.acquire()
@@ -62,7 +62,7 @@ async def test_who_has_begun_comes_before_who_has_not() -> None:
 
 
 async def test_what_waits_does_not_pile_up() -> None:
-    slots, begun = Slots(2), 0
+    slots, begun = AttemptSemaphore(2), 0
 
     async def one() -> None:
         nonlocal begun
@@ -82,7 +82,7 @@ async def test_what_waits_does_not_pile_up() -> None:
 
 @pytest.mark.parametrize("after", [0.0, 0.02])
 async def test_ended_while_it_waits_it_leaves_the_count_right(after: float) -> None:
-    slots = Slots(1)
+    slots = AttemptSemaphore(1)
 
     async def one(wait: float) -> None:
         await slots.acquire()

@@ -15,15 +15,15 @@ from ragrounds.evals.compare.claims import judge_claims
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.stopped import Stopping, decided, keep, stoppings
 from ragrounds.evals.compare.until import Until
-from ragrounds.evals.engine.drawing import draw, within
-from ragrounds.evals.engine.replay import replay
-from ragrounds.evals.engine.strands import Finished, Strand
+from ragrounds.evals.engine.plan import FinishedAttempt, PlannedRun
+from ragrounds.evals.engine.question_order import draw, within
+from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Attempt, Fault, Question, Reply, Score, Usage
-from tests.engine.conftest import strand
+from tests.engine.conftest import planned
 from tests.engine.doubles import ScriptedModel, always, questions
 
 CLAIM = "separated(direct, direct_cot) @ 95%"
@@ -31,38 +31,40 @@ RIGHT, WRONG = '{"answer_choice": "A"}', '{"answer_choice": "B"}'
 
 
 def pair(store: Store, count: int = 200, epochs: int = 1, better: str = RIGHT, worse: str = WRONG) -> tuple[
-    list[Strand], list[Question], dict
+    list[PlannedRun], list[Question], dict
 ]:  # fmt: skip
     asked, golds = questions(count)
-    one = strand(store, "direct", asked, golds, ScriptedModel(always(better)), epochs=epochs)
-    other = strand(store, "direct_cot", asked, golds, ScriptedModel(always(worse), spec="test:worse"), epochs=epochs)
+    one = planned(store, "direct", asked, golds, ScriptedModel(always(better)), epochs=epochs)
+    other = planned(store, "direct_cot", asked, golds, ScriptedModel(always(worse), spec="test:worse"), epochs=epochs)
     return [one, other], list(asked), dict(golds)
 
 
 def watching(
-    strands: Sequence[Strand], asked: Sequence[Question], claim: str = CLAIM, most: int | None = None
+    planned_runs: Sequence[PlannedRun], asked: Sequence[Question], claim: str = CLAIM, most: int | None = None
 ) -> Until:
-    return Until(claim, [one.run for one in strands], asked, seed=3, most=most)
+    return Until(claim, [one.run for one in planned_runs], asked, seed=3, most=most)
 
 
-def finished(one: Strand, question: Question, value: float, epoch: int = 0, status: str = "completed") -> Finished:
+def finished(
+    one: PlannedRun, question: Question, value: float, epoch: int = 0, status: str = "completed"
+) -> FinishedAttempt:
     attempt = Attempt(run=one.run.id, question_id=question.id, epoch=epoch, status=status, text="")
     score = Score(question_id=question.id, epoch=epoch, scorer="mirage", value=value, answer_status="answered")
-    return Finished(one.run, attempt, (score,))
+    return FinishedAttempt(one.run, attempt, (score,))
 
 
-async def played(store: Store, strands: Sequence[Strand], until: Until, golds: dict, **options: object) -> str:
+async def played(store: Store, planned_runs: Sequence[PlannedRun], until: Until, golds: dict, **options: object) -> str:
     journal = StoreJournal(store)
     try:
-        return await replay(store, journal, strands, until.questions, golds, scorers_for, stops=[until], **options)
+        return await replay(store, journal, planned_runs, until.questions, golds, scorers_for, stops=[until], **options)
     finally:
         journal.close()
 
 
 async def test_a_clear_difference_ends_the_run_early_on_the_same_questions(store: Store) -> None:
-    strands, asked, golds = pair(store)
-    until = watching(strands, asked)
-    ended = await played(store, strands, until, golds, concurrency=4)
+    planned_runs, asked, golds = pair(store)
+    until = watching(planned_runs, asked)
+    ended = await played(store, planned_runs, until, golds, concurrency=4)
     assert "holds after" in ended
     now = until.now
     assert now.decision == "holds"
@@ -73,7 +75,7 @@ async def test_a_clear_difference_ends_the_run_early_on_the_same_questions(store
     assert condition.low > 0
     assert condition.p is not None
     assert condition.p <= 0.05
-    done = [set(store.done(one.run)) for one in strands]
+    done = [set(store.done(one.run)) for one in planned_runs]
     assert done[0] == done[1]
     drawn = [question.id for question in until.questions]
     assert {id for id, _ in done[0]} == set(drawn[: len(done[0])])
@@ -81,72 +83,72 @@ async def test_a_clear_difference_ends_the_run_early_on_the_same_questions(store
 
 
 async def test_equal_agents_end_at_the_most_questions_undecided(store: Store) -> None:
-    strands, asked, golds = pair(store, 60, worse=RIGHT)
-    until = watching(strands, asked, most=25)
-    assert await played(store, strands, until, golds) == ""
+    planned_runs, asked, golds = pair(store, 60, worse=RIGHT)
+    until = watching(planned_runs, asked, most=25)
+    assert await played(store, planned_runs, until, golds) == ""
     assert (until.now.decision, until.now.questions) == ("cannot tell", 25)
     assert until.last == "--max-questions is reached"
-    assert watching(strands, asked).last == "all questions are answered"
+    assert watching(planned_runs, asked).last == "all questions are answered"
     assert until.now.conditions[0].p == 1.0
-    assert len(store.done(strands[0].run)) == 25
+    assert len(store.done(planned_runs[0].run)) == 25
 
 
 def test_a_quick_answer_does_not_jump_the_queue(store: Store) -> None:
-    strands, asked, _ = pair(store, 40)
-    until = watching(strands, asked)
+    planned_runs, asked, _ = pair(store, 40)
+    until = watching(planned_runs, asked)
     first, *rest = until.questions
     for question in rest:  # all but the first drawn, as different as can be
-        for one, value in zip(strands, (1.0, 0.0), strict=True):
+        for one, value in zip(planned_runs, (1.0, 0.0), strict=True):
             until.hear(finished(one, question, value))
     assert (until.now.questions, until.reached()) == (0, "")
-    until.hear(finished(strands[0], first, 0.0))
+    until.hear(finished(planned_runs[0], first, 0.0))
     assert until.reached() == ""
-    until.hear(finished(strands[1], first, 1.0))
+    until.hear(finished(planned_runs[1], first, 1.0))
     assert "holds" in until.reached()
     # As if they had come one after the other.
-    orderly = watching(strands, asked)
+    orderly = watching(planned_runs, asked)
     for question in orderly.questions:
-        for one, value in zip(strands, (1.0, 0.0), strict=True):
+        for one, value in zip(planned_runs, (1.0, 0.0), strict=True):
             orderly.hear(finished(one, question, value if question != first else 1.0 - value))
     assert orderly.now == until.now
 
 
 def test_every_epoch_must_be_in_and_a_question_counts_by_its_mean(store: Store) -> None:
-    strands, asked, _ = pair(store, 10, epochs=2)
-    until = watching(strands, asked)
+    planned_runs, asked, _ = pair(store, 10, epochs=2)
+    until = watching(planned_runs, asked)
     question = until.questions[0]
     for epoch, values in enumerate([(1.0, 0.0), (0.0, 0.0)]):
-        for one, value in zip(strands, values, strict=True):
+        for one, value in zip(planned_runs, values, strict=True):
             assert until.now.questions == 0
             until.hear(finished(one, question, value, epoch))
     assert (until.now.questions, until.now.conditions[0].value) == (1, 0.5)
 
 
 async def test_questions_are_asked_with_all_their_epochs_before_the_next(store: Store) -> None:
-    strands, asked, golds = pair(store, 30, epochs=3)
-    until = watching(strands, asked)
-    await played(store, strands, until, golds, concurrency=2)
+    planned_runs, asked, golds = pair(store, 30, epochs=3)
+    until = watching(planned_runs, asked)
+    await played(store, planned_runs, until, golds, concurrency=2)
     assert until.now.decision == "holds"
-    assert len(store.done(strands[0].run)) < 90
-    answered = {id for id, _ in store.done(strands[0].run)}
+    assert len(store.done(planned_runs[0].run)) < 90
+    answered = {id for id, _ in store.done(planned_runs[0].run)}
     assert answered == {question.id for question in until.questions[: len(answered)]}
 
 
 async def test_going_on_takes_what_is_there_and_decides_the_same(store: Store) -> None:
-    strands, asked, golds = pair(store)
-    part = watching(strands, asked, most=4)
-    await played(store, strands, part, golds)
-    until = watching(strands, asked)
+    planned_runs, asked, golds = pair(store)
+    part = watching(planned_runs, asked, most=4)
+    await played(store, planned_runs, part, golds)
+    until = watching(planned_runs, asked)
     until.read(store)
     assert until.now.questions == 4
-    await played(store, strands, until, golds, concurrency=1)
-    again = watching(strands, asked)
+    await played(store, planned_runs, until, golds, concurrency=1)
+    again = watching(planned_runs, asked)
     again.read(store)
     assert again.now == until.now
     assert again.reached() == until.reached() != ""
-    calls = sum(len(one.models["model"].asked) for one in strands)  # type: ignore[attr-defined]
-    await played(store, strands, again, golds)
-    assert sum(len(one.models["model"].asked) for one in strands) == calls  # type: ignore[attr-defined]
+    calls = sum(len(one.models["model"].asked) for one in planned_runs)  # type: ignore[attr-defined]
+    await played(store, planned_runs, again, golds)
+    assert sum(len(one.models["model"].asked) for one in planned_runs) == calls  # type: ignore[attr-defined]
 
 
 async def test_a_failed_attempt_is_not_correct_and_asked_again_first(store: Store) -> None:
@@ -157,15 +159,15 @@ async def test_a_failed_attempt_is_not_correct_and_asked_again_first(store: Stor
             return CallFailed("server", "broken", [Fault(kind="server", message="broken", status=500)])
         return Reply(text=RIGHT, usage=Usage(1, 1))
 
-    strands = [
-        strand(store, "direct", asked, golds, ScriptedModel(flaky)),
-        strand(store, "direct_cot", asked, golds, ScriptedModel(always(RIGHT), spec="test:other")),
+    planned_runs = [
+        planned(store, "direct", asked, golds, ScriptedModel(flaky)),
+        planned(store, "direct_cot", asked, golds, ScriptedModel(always(RIGHT), spec="test:other")),
     ]
-    until = watching(strands, asked)
-    await played(store, strands, until, golds)
+    until = watching(planned_runs, asked)
+    await played(store, planned_runs, until, golds)
     assert until.now.questions == 30
     assert until.now.conditions[0].value == pytest.approx(-2 / 30)
-    mended = [replace(strands[0], models={"model": ScriptedModel(always(RIGHT))}), strands[1]]
+    mended = [replace(planned_runs[0], models={"model": ScriptedModel(always(RIGHT))}), planned_runs[1]]
     again = watching(mended, asked)
     again.read(store)
     assert again.now.questions < 30
@@ -184,31 +186,31 @@ async def test_slow_answers_in_any_order_give_the_decision_of_the_drawn_order(st
     def sometimes(request: Request) -> Reply | Exception:
         return Reply(text=RIGHT if any(f"number {n}?" in str(request) for n in range(0, 80, 5)) else WRONG)
 
-    strands = [
-        strand(store, "direct", asked, golds, Uneven(always(RIGHT))),
-        strand(store, "direct_cot", asked, golds, Uneven(sometimes, spec="test:worse")),
+    planned_runs = [
+        planned(store, "direct", asked, golds, Uneven(always(RIGHT))),
+        planned(store, "direct_cot", asked, golds, Uneven(sometimes, spec="test:worse")),
     ]
-    until = watching(strands, asked)
-    await played(store, strands, until, golds, concurrency=16)
-    alone = watching(strands, asked)
+    until = watching(planned_runs, asked)
+    await played(store, planned_runs, until, golds, concurrency=16)
+    alone = watching(planned_runs, asked)
     by_id = {question.id: float(int(question.id.split("/")[1]) % 5 == 0) for question in asked}
     for question in alone.questions:
-        alone.hear(finished(strands[0], question, 1.0))
-        alone.hear(finished(strands[1], question, by_id[question.id]))
+        alone.hear(finished(planned_runs[0], question, 1.0))
+        alone.hear(finished(planned_runs[1], question, by_id[question.id]))
     assert until.now.decision == "holds"
     assert until.now == alone.now
 
 
 async def test_conditions_joined_by_and(store: Store) -> None:
-    strands, asked, golds = pair(store)
+    planned_runs, asked, golds = pair(store)
     claim = "accuracy(direct) - accuracy(direct_cot) > 0.2 @ 90% and failed(direct) < 50% @ 95%"
-    until = watching(strands, asked, claim)
-    await played(store, strands, until, golds, concurrency=2)
+    until = watching(planned_runs, asked, claim)
+    await played(store, planned_runs, until, golds, concurrency=2)
     now = until.now
     assert [one.decision for one in now.conditions] == ["holds", "holds"]
     assert [one.level for one in now.conditions] == [0.9, 0.95]
     assert now.conditions[0].value == pytest.approx(0.8)  # what is left over 0.2
-    against = watching(strands, asked, "accuracy(direct) < accuracy(direct_cot) @ 95%")
+    against = watching(planned_runs, asked, "accuracy(direct) < accuracy(direct_cot) @ 95%")
     against.read(store)
     assert against.now.decision == "fails"
 
@@ -224,9 +226,9 @@ async def test_conditions_joined_by_and(store: Store) -> None:
     ],
 )
 def test_claims_that_cannot_be_watched_are_refused(store: Store, claim: str, said: str) -> None:
-    strands, asked, _ = pair(store, 5)
+    planned_runs, asked, _ = pair(store, 5)
     with pytest.raises(UserError, match=said):
-        watching(strands, asked, claim)
+        watching(planned_runs, asked, claim)
 
 
 def test_a_round_takes_one_of_every_dataset_and_duplicates_together() -> None:
@@ -247,23 +249,23 @@ def test_a_round_takes_one_of_every_dataset_and_duplicates_together() -> None:
 
 def test_fewer_questions_than_a_round_has_are_refused(store: Store) -> None:
     asked = [replace(one, benchmark=f"x/{n}") for n, one in enumerate(questions(3)[0])]
-    strands, _, _ = pair(store, 3)
+    planned_runs, _, _ = pair(store, 3)
     with pytest.raises(UserError, match="a round has 3 questions"):
-        watching(strands, asked, most=2)
+        watching(planned_runs, asked, most=2)
 
 
 def test_it_says_which_dataset_has_no_more_questions(store: Store) -> None:
     asked = [replace(one, benchmark="x/small" if n < 4 else "x/large") for n, one in enumerate(questions(12)[0])]
-    strands, _, _ = pair(store, 12)
-    until = watching(strands, asked)
+    planned_runs, _, _ = pair(store, 12)
+    until = watching(planned_runs, asked)
     assert len(until.questions) == 8
     assert until.last == "all questions of x/small are answered, and a draw takes one of each dataset"
 
 
 def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
-    strands, asked, _ = pair(store, 40)
-    until = watching(strands, asked)
-    runs = [one.run for one in strands]
+    planned_runs, asked, _ = pair(store, 40)
+    until = watching(planned_runs, asked)
+    runs = [one.run for one in planned_runs]
 
     def stopping() -> Stopping:
         return Stopping(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now)
@@ -271,8 +273,8 @@ def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
     keep(store, stopping())
     assert decided(store, runs, CLAIM, 3) is None
     for question in until.questions:
-        until.hear(finished(strands[0], question, 1.0))
-        until.hear(finished(strands[1], question, 0.0))
+        until.hear(finished(planned_runs[0], question, 1.0))
+        until.hear(finished(planned_runs[1], question, 0.0))
     keep(store, stopping())
     assert stoppings(store, runs[0]) == stoppings(store, runs[1]) == [stopping()]
     assert decided(store, runs, CLAIM, 3) == stopping()
@@ -283,9 +285,9 @@ def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
 
 def test_it_is_kept_in_postgresql_too(url: str, tmp_path: Path) -> None:
     with Store(tmp_path, url) as store:
-        strands, asked, _ = pair(store, 4)
-        until = watching(strands, asked)
-        runs = [one.run for one in strands]
+        planned_runs, asked, _ = pair(store, 4)
+        until = watching(planned_runs, asked)
+        runs = [one.run for one in planned_runs]
         kept = Stopping(runs=tuple(run.id for run in runs), seed=2**60, scorer="mirage", watched=until.now)
         for _ in range(2):
             keep(store, kept)
@@ -295,10 +297,10 @@ def test_it_is_kept_in_postgresql_too(url: str, tmp_path: Path) -> None:
 
 
 async def test_what_is_said_of_a_stopped_run_is_always_valid(store: Store) -> None:
-    strands, asked, golds = pair(store)
-    until = watching(strands, asked)
-    runs = [one.run for one in strands]
-    await played(store, strands, until, golds, concurrency=1)
+    planned_runs, asked, golds = pair(store)
+    until = watching(planned_runs, asked)
+    runs = [one.run for one in planned_runs]
+    await played(store, planned_runs, until, golds, concurrency=1)
     fixed = compare(store, runs, common=True).tables[0].pairs[0].tests
     assert fixed.p_mcnemar is not None
     keep(store, Stopping(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now))
@@ -322,23 +324,23 @@ async def test_what_is_said_of_a_stopped_run_is_always_valid(store: Store) -> No
 
 
 async def test_a_question_that_is_out_hides_those_behind_it(store: Store) -> None:
-    strands, asked, golds = pair(store, 30)
-    until = watching(strands, asked)
-    runs = [one.run for one in strands]
+    planned_runs, asked, golds = pair(store, 30)
+    until = watching(planned_runs, asked)
+    runs = [one.run for one in planned_runs]
     keep(store, Stopping(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now))
     answered = [until.questions[place] for place in (0, 1, 2, 4, 5, 6, 7, 8, 9)]
-    await replay(store, StoreJournal(store), strands, answered, golds, scorers_for)
+    await replay(store, StoreJournal(store), planned_runs, answered, golds, scorers_for)
     tests = compare(store, runs, common=True).tables[0].pairs[0].tests
     assert (tests.n, tests.watched) == (9, 3)
 
 
 async def test_a_run_that_went_on_to_its_end_is_like_any_other(store: Store) -> None:
-    strands, asked, golds = pair(store, 30)
-    until = watching(strands, asked)
-    runs = [one.run for one in strands]
-    await played(store, strands, until, golds, concurrency=1)
+    planned_runs, asked, golds = pair(store, 30)
+    until = watching(planned_runs, asked)
+    runs = [one.run for one in planned_runs]
+    await played(store, planned_runs, until, golds, concurrency=1)
     keep(store, Stopping(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now))
-    await replay(store, StoreJournal(store), strands, asked, golds, scorers_for)
+    await replay(store, StoreJournal(store), planned_runs, asked, golds, scorers_for)
     compared = compare(store, runs)
     assert compared.stopped == {}
     assert compared.tables[0].pairs[0].tests.p_mcnemar is not None

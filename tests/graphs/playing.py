@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.contracts import Request
-from ragrounds.evals.engine.replay import replay
-from ragrounds.evals.engine.strands import Strand
+from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.tree import path
@@ -163,8 +163,8 @@ async def play(
                 created=0.0,
             )
             store.add_run(run, [question], golds)
-            strand = Strand(run, agent, models, shelf if agent.card.searches else None)
-            await replay(store, journal, [strand], [question], golds, lambda question: ())
+            planned = PlannedRun(run, agent, models, shelf if agent.card.searches else None)
+            await replay(store, journal, [planned], [question], golds, lambda question: ())
             found = list(store.attempts(run))
             assert len(found) == 1, "every attempt ends with exactly one status"
         made, reused = journal.made, journal.reused

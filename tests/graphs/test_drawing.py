@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from ragrounds.graphs import catalogue, drawing
+from ragrounds.graphs import catalogue
+from ragrounds.graphs import diagram as drawing
 from tests.servers.process import ROOT
 
 DOCUMENT = ROOT / "docs" / "strategies.md"
@@ -57,7 +58,7 @@ def test_studio_opens_every_graph():
 def test_the_digest_covers_what_a_graph_imports(monkeypatch):
     import inspect
 
-    from ragrounds.graphs import queries
+    from ragrounds.graphs import model_text as queries
 
     before = {name: catalogue.digest(name) for name in ("search_o1", "direct")}
     real = inspect.getsource

@@ -10,14 +10,15 @@ import pytest
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.errors import UserError
-from ragrounds.graphs import catalogue, own
+from ragrounds.graphs import catalogue
+from ragrounds.graphs import user_graph as own
 
 GRAPH = """
 from typing import TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from ragrounds.contracts import Context
-from ragrounds.graphs.own import agent
+from ragrounds.graphs.user_graph import agent
 from {package}.helper import SAID
 
 PROMPTS = ("long/direct",)

@@ -6,7 +6,7 @@ import pytest
 
 from ragrounds.agents.agent import names, open_agent
 from ragrounds.errors import UserError
-from ragrounds.evals.engine.session import Session
+from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.graphs import catalogue
 from ragrounds.records import Message, Query
 from tests.graphs.playing import ANSWER, CHOICE, Scripted, Shelf, play, text_of
@@ -49,7 +49,7 @@ async def test_gold_and_options_stay_where_they_belong(agent):
 
 
 def session(**more):
-    return Session(
+    return AttemptContext(
         item=CHOICE, epoch=0, parameters={}, models={"model": Scripted([])}, searcher=Shelf(), prompts=None,
         journal=None, **more,
     )  # fmt: skip

@@ -6,7 +6,8 @@ import pytest
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.errors import UserError
-from ragrounds.graphs import catalogue, drawing
+from ragrounds.graphs import catalogue
+from ragrounds.graphs import diagram as drawing
 from ragrounds.records import Called, Reply, ToolCall, Usage
 from tests.graphs.playing import ANSWER, play
 from tests.servers.process import ROOT

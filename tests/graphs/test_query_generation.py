@@ -3,7 +3,7 @@
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.graphs.combining import combined
+from ragrounds.graphs.query_generation import combined
 from ragrounds.records import Query
 from tests.graphs.playing import ANSWER, CHOICE, Shelf, passage, play, text_of
 

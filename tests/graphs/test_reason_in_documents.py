@@ -8,7 +8,7 @@ OWN = """
 from langgraph.graph import END, START, StateGraph
 from ragrounds.contracts import Context
 from ragrounds.graphs import reason_in_documents
-from ragrounds.graphs.own import agent
+from ragrounds.graphs.user_graph import agent
 
 class State(reason_in_documents.State, total=False):
     question: str

@@ -2,7 +2,7 @@ import pytest
 
 from ragrounds.errors import StopRun
 from ragrounds.evals.compare.ledger import ledger
-from ragrounds.evals.engine.strands import FINAL
+from ragrounds.evals.engine.plan import FINAL
 from ragrounds.evals.judges import Equivalence, grade_runs
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.arena.keeping import ArenaKeeper
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.engine.strands import FINAL
+from ragrounds.evals.engine.plan import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.checking import ARENA_TABLES, runs_in
 from ragrounds.evals.store.elsewhere import source, target
@@ -30,7 +30,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import trace
 from ragrounds.records import Reply, Usage
 from tests.conftest import Cli
-from tests.engine.conftest import attempts, replayed, strand
+from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
 from tests.servers.process import Running
 from tests.store.old import contents, version_1
@@ -52,9 +52,9 @@ async def filled(store: Store, count: int = 12) -> None:
     searcher = ScriptedSearcher(texts=[f"{i} " + "a passage " * 90 for i in range(3)])
     model = ScriptedModel(say=always(long))
     for agent in ("vanilla_rag", "vanilla_rag[limits.calls=9]"):
-        await replayed(store, [strand(store, agent, asked, golds, model, searcher)], asked, golds)
+        await replayed(store, [planned(store, agent, asked, golds, model, searcher)], asked, golds)
     bad = ScriptedModel(say=lambda request: ZeroDivisionError("a bug"))
-    await replayed(store, [strand(store, "direct", asked[:3], golds, bad)], asked[:3], golds)
+    await replayed(store, [planned(store, "direct", asked[:3], golds, bad)], asked[:3], golds)
 
 
 def everything(engine: sa.Engine) -> dict[str, list[Any]]:
@@ -130,7 +130,7 @@ async def test_a_replay_elsewhere_asks_nobody(store: Store, tmp_path: Path) -> N
         moved(store.engine, other.engine)
         asked, golds = questions(12)
         silent = ScriptedModel(say=lambda request: AssertionError("nothing may be called"))
-        one = strand(other, "vanilla_rag[limits.calls=8]", asked, golds, silent, ScriptedSearcher())
+        one = planned(other, "vanilla_rag[limits.calls=8]", asked, golds, silent, ScriptedSearcher())
         journal = await replayed(other, [one], asked, golds, mode="replay")
         assert (journal.made, silent.asked) == (0, [])
         there = {id: attempt.text for id, attempt in attempts(other, one.run).items()}
@@ -144,7 +144,7 @@ async def test_what_an_unfinished_attempt_paid_goes_along(store: Store, tmp_path
         return StopRun("no credit") if len(model.asked) == 2 else Reply(text="thought", usage=Usage(10, 5))
 
     model = ScriptedModel(say=stops)
-    one = strand(store, "cot_refine", asked, golds, model)
+    one = planned(store, "cot_refine", asked, golds, model)
     with pytest.raises(StopRun):
         await replayed(store, [one], asked, golds)
     with Store(tmp_path / "other") as other:
@@ -158,7 +158,7 @@ async def test_one_run_takes_what_it_rests_on_alone(store: Store, tmp_path: Path
     await filled(store)
     asked, golds = questions(12)
     other_words = ScriptedModel(say=always("B"))
-    apart = strand(store, "direct[limits.calls=2]", asked, golds, other_words)
+    apart = planned(store, "direct[limits.calls=2]", asked, golds, other_words)
     await replayed(store, [apart], asked, golds)
     with Store(tmp_path / "other") as other:
         brought = move(store.engine, other.engine, [apart.run], FINAL)
@@ -203,7 +203,7 @@ async def test_a_call_that_was_answered_otherwise_there_is_told(store: Store, tm
     with Store(tmp_path / "other") as other:
         model = ScriptedModel(say=always("quite another reply"))
         searcher = ScriptedSearcher(texts=[f"{i} " + "a passage " * 90 for i in range(3)])
-        apart = strand(other, "vanilla_rag[limits.calls=7]", asked, golds, model, searcher)
+        apart = planned(other, "vanilla_rag[limits.calls=7]", asked, golds, model, searcher)
         await replayed(other, [apart], asked, golds)
         assert moved(store.engine, other.engine).differing == 12
         assert {attempt.text for attempt in attempts(other, apart.run).values()} == {"quite another reply"}
@@ -326,7 +326,7 @@ from ragrounds.evals.store import moving
 from ragrounds.evals.store.checking import runs_in
 from ragrounds.evals.store.elsewhere import source
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.engine.strands import FINAL
+from ragrounds.evals.engine.plan import FINAL
 moving.BATCH = 5
 left = int(sys.argv[3])
 def tell(what, done):

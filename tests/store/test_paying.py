@@ -14,7 +14,7 @@ from ragrounds.errors import StopRun
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Reply, Run, Usage
-from tests.engine.conftest import attempts, replayed, strand
+from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, questions
 
 
@@ -37,14 +37,14 @@ def lose_attempts(store: Store) -> None:
 
 async def test_calls_of_an_attempt_that_was_killed_are_cost_paid_once(store: Store) -> None:
     asked, golds = questions(3)
-    one = strand(store, "direct", asked, golds)
+    one = planned(store, "direct", asked, golds)
     await replayed(store, [one], asked, golds)
     lose_attempts(store)
     silent = ScriptedModel(say=lambda request: AssertionError("nothing may be called"))
     journal = await replayed(store, [replace(one, models={"model": silent})], asked, golds)
     assert (journal.made, journal.reused) == (0, 3)
     assert cost_paid(store, one.run) == pytest.approx([0.001] * 3)
-    twin = strand(store, "direct[limits.calls=3]", asked, golds)
+    twin = planned(store, "direct[limits.calls=3]", asked, golds)
     await replayed(store, [twin], asked, golds)
     assert cost_paid(store, twin.run) == [0.0] * 3  # shared: paid by the first
     assert cost_paid(store, one.run) == pytest.approx([0.001] * 3)
@@ -57,7 +57,7 @@ async def test_calls_of_an_attempt_that_failed_stay_cost_paid_when_it_is_tried_a
         return ZeroDivisionError("a bug") if len(model.asked) % 2 == 0 else Reply(text="thought", usage=Usage(10, 5))
 
     model = ScriptedModel(say=fails_at_the_second)
-    one = strand(store, "cot_refine", asked, golds, model)
+    one = planned(store, "cot_refine", asked, golds, model)
     await replayed(store, [one], asked, golds, concurrency=1)
     assert {attempt.status for attempt in attempts(store, one.run).values()} == {"failed"}
     assert cost_paid(store, one.run) == pytest.approx([0.001] * 2)
@@ -71,11 +71,11 @@ async def test_calls_of_an_attempt_that_failed_stay_cost_paid_when_it_is_tried_a
 
 async def test_a_run_that_was_removed_and_made_again_has_cost_paid_nothing(store: Store) -> None:
     asked, golds = questions(2)
-    one = strand(store, "direct", asked, golds)
+    one = planned(store, "direct", asked, golds)
     await replayed(store, [one], asked, golds)
     store.remove(one.run)
     await asyncio.sleep(0.002)  # runs made in the same millisecond are told apart by nothing
-    again = strand(store, "direct", asked, golds)
+    again = planned(store, "direct", asked, golds)
     assert again.run.id == one.run.id
     await replayed(store, [again], asked, golds)
     assert cost_paid(store, again.run) == [0.0, 0.0]
@@ -88,7 +88,7 @@ async def test_what_a_stopped_run_paid_is_cost_paid_when_it_goes_on(store: Store
         return StopRun("no credit") if len(model.asked) == 4 else Reply(text="thought", usage=Usage(10, 5))
 
     model = ScriptedModel(say=stops)
-    one = strand(store, "cot_refine", asked, golds, model)
+    one = planned(store, "cot_refine", asked, golds, model)
     with pytest.raises(StopRun):
         await replayed(store, [one], asked, golds, concurrency=1)
     paid = len(model.asked) - 1

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.engine.strands import FINAL
+from ragrounds.evals.engine.plan import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.leasing import Lease
 from ragrounds.evals.store.store import Store
@@ -25,7 +25,7 @@ from ragrounds.evals.store.sweeping import Garbage, RowVolume, collect_garbage, 
 from ragrounds.evals.store.traces import trace
 from ragrounds.records import Call, Reply, Usage
 from tests.conftest import Cli
-from tests.engine.conftest import attempts, replayed, strand
+from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
 from tests.store.old import contents, version_1
 
@@ -57,7 +57,7 @@ async def two_runs(store: Store, count: int = 6) -> list[Any]:
         asked, golds = questions(2 * count)
         asked = asked[start : start + count]
         model = ScriptedModel(say=always(f"{LONG} {start}"))
-        made.append(strand(store, "vanilla_rag", asked, golds, model, searcher))
+        made.append(planned(store, "vanilla_rag", asked, golds, model, searcher))
         await replayed(store, made[-1:], asked, golds)
     return made
 
@@ -110,7 +110,7 @@ async def test_what_an_unfinished_attempt_has_paid_stays(store: Store) -> None:
         return StopRun("no credit") if len(model.asked) == 4 else Reply(text="thought", usage=Usage(10, 5))
 
     model = ScriptedModel(say=stops)
-    one = strand(store, "cot_refine", asked, golds, model)
+    one = planned(store, "cot_refine", asked, golds, model)
     with pytest.raises(StopRun):
         await replayed(store, [one], asked, golds, concurrency=1)
     assert swept(store, outside=True).calls == RowVolume()
@@ -153,7 +153,7 @@ import sqlalchemy as sa
 from ragrounds.evals.store.leasing import Lease
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.sweeping import collect_garbage
-from ragrounds.evals.engine.strands import FINAL
+from ragrounds.evals.engine.plan import FINAL
 deletes = 0
 with Store(Path(sys.argv[1])) as store:
     @sa.event.listens_for(store.engine, "after_cursor_execute")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from ragrounds.evals.engine.strands import FINAL
+from ragrounds.evals.engine.plan import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.sweeping import collect_garbage

@@ -26,7 +26,7 @@ from ragrounds.build.retrieval.candidates import by_frequency, rankings_of
 from ragrounds.build.retrieval.sets import titled
 from ragrounds.build.stages import Rejected, State, ask_for, in_line, kept
 from ragrounds.contracts import Context
-from ragrounds.graphs.parameters import whole
+from ragrounds.graphs.state import whole
 from ragrounds.records import Query, Question
 
 PROMPTS = (PROMPT, "build/synonym_triple")

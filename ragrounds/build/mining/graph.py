@@ -33,8 +33,8 @@ from ragrounds.build.retrieval.sets import titled
 from ragrounds.build.stages import MALFORMED, TRIES, Rejected, State, ask_for, ask_verdict, in_line, kept
 from ragrounds.build.wording import within
 from ragrounds.contracts import Context
-from ragrounds.graphs.answering import options_block
-from ragrounds.graphs.parameters import whole
+from ragrounds.graphs.answer_prompts import options_block
+from ragrounds.graphs.state import whole
 from ragrounds.records import Query, Question
 
 PROMPTS = ("choice/direct", "build/open_question", "build/reasoning_path", "build/two_axes")

@@ -21,7 +21,7 @@ from ragrounds.build.retrieval.sets import titled
 from ragrounds.build.stages import Rejected, in_line, kept
 from ragrounds.build.stages import State as Shared
 from ragrounds.contracts import Context
-from ragrounds.graphs.parameters import whole, word
+from ragrounds.graphs.state import whole, word
 from ragrounds.records import Query
 
 PROMPTS = (PROMPT,)

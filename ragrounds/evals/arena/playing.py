@@ -21,8 +21,8 @@ from ragrounds.evals.arena.keeping import ArenaKeeper, Detail, Judged
 from ragrounds.evals.arena.outcomes import Played, combine
 from ragrounds.evals.arena.pairs import all_pairs, question_orders
 from ragrounds.evals.arena.schedules import Schedule, Standing
-from ragrounds.evals.engine.budget import Budget, Spending
-from ragrounds.evals.engine.interrupting import interruptible
+from ragrounds.evals.engine.budget import Budget, BudgetStop
+from ragrounds.evals.engine.scheduler import interruptible
 from ragrounds.evals.judges.asking import FAILED, ask
 from ragrounds.evals.judges.billing import made
 from ragrounds.evals.judges.pairs import show_pair
@@ -71,7 +71,7 @@ class Player:
         self._journal = Paying(journal, playing(arena.fingerprint))
         self._listener = listener
         self._max_cost = max_cost
-        self._spending = Spending(Budget(tokens=max_tokens, seconds=max_seconds))
+        self._spending = BudgetStop(Budget(tokens=max_tokens, seconds=max_seconds))
         """Of this command; dollars are counted over the whole arena."""
         self._slots = asyncio.Semaphore(max(1, concurrency))
         self._at_once = max(1, concurrency)

@@ -16,15 +16,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ragrounds.contracts import EventCollector
 from ragrounds.errors import UserError
-from ragrounds.listening import Listening
 
 T = TypeVar("T")
 
 LONGEST_TEXT = 200_000
 """Characters of one text field; several times the longest case report of any benchmark here."""
 _LONGEST_SHOWN = 60
-READ = Listening[Path]("ragrounds_read")
+READ = EventCollector[Path]("ragrounds_read")
 """The files that are read."""
 
 

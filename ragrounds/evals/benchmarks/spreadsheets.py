@@ -3,7 +3,7 @@
 A cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end is a formula to spreadsheets (OWASP, CSV
 injection), also behind blanks, quotes or invisible characters, and behind a semicolon or a tab where a program parts
 cells there. It gets an apostrophe before it, which reading takes off again. Control and invisible characters, which
-a terminal carries out and nobody sees, are written out (:func:`ragrounds.texts.safe`). Files begin with a byte order
+a terminal carries out and nobody sees, are written out (:func:`ragrounds.text.safe`). Files begin with a byte order
 mark, without which spreadsheets take UTF-8 for something else.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ragrounds.errors import nearest
 from ragrounds.evals.benchmarks.reading import LONGEST_TEXT, broken, read_text, shown
-from ragrounds.texts import safe
+from ragrounds.text import safe
 
 _BEFORE = r"[ \u00a0'\"\u200b-\u200f\u2060\ufeff]*"
 _FORMULA = re.compile(rf"(^|[;\t])(?={_BEFORE}[=+\-@\t\r\n＝＋－＠])")

@@ -17,8 +17,8 @@ from ragrounds.evals.compare.expressions import Claim, Condition, Decision, Term
 from ragrounds.evals.compare.frontier import Measure, costs_of
 from ragrounds.evals.compare.stopped import Stopped, ended_early
 from ragrounds.evals.compare.watching import Watch
-from ragrounds.evals.engine.drawing import Round
-from ragrounds.evals.engine.tally import outcome
+from ragrounds.evals.engine.progress import outcome
+from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.stats import stratified_mean, wilson
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run
@@ -165,7 +165,7 @@ def _condition(
 
 
 def _watched(
-    condition: Condition, rounds: Sequence[Round], columns: Sequence[tuple[float, Mapping[str, float | None]]]
+    condition: Condition, rounds: Sequence[QuestionRound], columns: Sequence[tuple[float, Mapping[str, float | None]]]
 ) -> JudgedCondition:
     """By an interval that is valid at any number of questions."""
     watch = Watch(Claim("", (condition,)))

@@ -17,7 +17,7 @@ from ragrounds.evals.compare.figures import Figure, Paired, figure, paired
 from ragrounds.evals.compare.frontier import Frontier, Measure, frontier
 from ragrounds.evals.compare.grouping import GroupTable, group_table
 from ragrounds.evals.compare.stopped import Stopped, Stopping, ended_early
-from ragrounds.evals.engine.tally import outcome
+from ragrounds.evals.engine.progress import outcome
 from ragrounds.evals.stats import holm
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run, Usage

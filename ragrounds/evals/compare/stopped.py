@@ -18,7 +18,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparability import Ground, common_questions
 from ragrounds.evals.compare.figures import Paired, Values
 from ragrounds.evals.compare.watching import Watched
-from ragrounds.evals.engine.drawing import Round, draw
+from ragrounds.evals.engine.question_order import QuestionRound, draw
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.stats.sequential import ConfidenceSequence, Tracked
 from ragrounds.evals.store import schema
@@ -137,7 +137,7 @@ class Stopped:
         """Whether one of these runs ended early by its results."""
         return any(run in self.by_run for run in runs)
 
-    def rounds(self, scorer: str, *runs: str) -> list[Round]:
+    def rounds(self, scorer: str, *runs: str) -> list[QuestionRound]:
         """The draws that these runs have all answered, up to the first that is still out. At least one of them ended
         early."""
         seeds = {self.by_run[run].seed for run in runs if run in self.by_run}
@@ -148,7 +148,7 @@ class Stopped:
         usual = [one for one in self._shared if _scores(scorer, one)] or [
             one for one in self._shared if one.id in asked
         ]
-        kept: list[Round] = []
+        kept: list[QuestionRound] = []
         for one in draw(usual, seed):
             if not all(question.id in self._answered[run] for run in runs for question in one.questions):
                 break
@@ -179,7 +179,7 @@ def _scores(scorer: str, question: Question) -> bool:
     return scorer in {made.scorer for made in scorers_for(question)}
 
 
-def _differences(rounds: Sequence[Round], first: Values, second: Values) -> Tracked | None:
+def _differences(rounds: Sequence[QuestionRound], first: Values, second: Values) -> Tracked | None:
     """The confidence sequence of `second` minus `first`, over rounds where both have scores."""
     sequence = ConfidenceSequence(null=0.0)
     for drawn in rounds:

@@ -1,4 +1,4 @@
-"""Ending a run when a claim about it is decided (contract: :class:`ragrounds.evals.engine.strands.Stop`).
+"""Ending a run when a claim about it is decided (contract: :class:`ragrounds.evals.engine.plan.Stop`).
 
 Attempts end in any order; what counts are rounds of questions that all agents have answered in every epoch, in the
 order in which they were drawn. A round whose slowest answer is still out holds back those behind it: were quick ones
@@ -18,9 +18,9 @@ from ragrounds.evals.compare.claims import resolved
 from ragrounds.evals.compare.comparability import in_order
 from ragrounds.evals.compare.expressions import parse_claim
 from ragrounds.evals.compare.watching import Watch, Watched
-from ragrounds.evals.engine.drawing import Round, draw, within
-from ragrounds.evals.engine.strands import FINAL, Finished
-from ragrounds.evals.engine.tally import outcome
+from ragrounds.evals.engine.plan import FINAL, FinishedAttempt
+from ragrounds.evals.engine.progress import outcome
+from ragrounds.evals.engine.question_order import QuestionRound, draw, within
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run, Score
@@ -87,7 +87,7 @@ class Until:
                     self._hold(run.id, *key, status, scores.get(key))
         self._count()
 
-    def hear(self, finished: Finished) -> None:
+    def hear(self, finished: FinishedAttempt) -> None:
         """An attempt ended."""
         attempt = finished.attempt
         score = next((one for one in finished.scores if one.scorer == self.scorer), None)
@@ -116,7 +116,7 @@ class Until:
                 for run in self.runs:
                     del self._held[run.id, question.id]
 
-    def _complete(self, drawn: Round) -> bool:
+    def _complete(self, drawn: QuestionRound) -> bool:
         return all(
             len(self._held.get((run.id, question.id), ())) >= run.epochs
             for question in drawn.questions
@@ -137,7 +137,7 @@ def measured(measure: str, status: str, score: Score | None) -> float | None:
     return float(outcome(status, score.answer_status if score else "answered") == measure)
 
 
-def _used_up(rounds: Sequence[Round], asked: Iterable[Question]) -> str:
+def _used_up(rounds: Sequence[QuestionRound], asked: Iterable[Question]) -> str:
     datasets = Counter(question.benchmark for question in asked)
     if len(datasets) == 1:
         return "all questions are answered"

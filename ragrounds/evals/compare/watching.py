@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.expressions import Claim, Condition, Decision, decide, together
-from ragrounds.evals.engine.drawing import Round
+from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.stats.sequential import ConfidenceSequence
 
 SHARES = ("accuracy", "failed", "blocked", "refused", "abstained", "unreadable")
@@ -57,7 +57,7 @@ class Watch:
         self._conditions = [_Followed(condition, claim.text) for condition in claim.conditions]
         self._questions = 0
 
-    def hear(self, drawn: Round, value: Value) -> None:
+    def hear(self, drawn: QuestionRound, value: Value) -> None:
         """Count the next round."""
         for condition in self._conditions:
             condition.hear(drawn, value)
@@ -92,7 +92,7 @@ class _Followed:
         self._missing = 0
         self.decision: Decision = "cannot tell"
 
-    def hear(self, drawn: Round, value: Value) -> None:
+    def hear(self, drawn: QuestionRound, value: Value) -> None:
         sums = []
         for part in drawn.parts:
             found = [self._sum(question.id, value) for question in part]

@@ -6,7 +6,7 @@ import time
 
 from msgspec import Struct
 
-from ragrounds.evals.engine.strands import Finished
+from ragrounds.evals.engine.plan import FinishedAttempt
 
 
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -23,8 +23,8 @@ class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Wall-clock seconds since the command began."""
 
 
-class Spending:
-    """What was used so far (contract: :class:`ragrounds.evals.engine.strands.Stop`)."""
+class BudgetStop:
+    """What was used so far (contract: :class:`ragrounds.evals.engine.plan.Stop`)."""
 
     whole = False
 
@@ -34,7 +34,7 @@ class Spending:
         self._cost: float | None = 0.0
         self._tokens: int | None = 0
 
-    def hear(self, finished: Finished) -> None:
+    def hear(self, finished: FinishedAttempt) -> None:
         """Count a finished attempt."""
         self.count(finished.attempt.cost_paid, finished.made)
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import Benchmark
-from ragrounds.evals.engine.planning import fingerprint
+from ragrounds.evals.engine.plan import fingerprint
 from ragrounds.evals.store.store import new_run_id, now
 from ragrounds.records import Attempt, Call, Called, Entered, Left, Run
 from ragrounds.specs import Spec

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Entry, Journal, Model, Prompts
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.engine.budget import Budget, Spending
-from ragrounds.evals.engine.interrupting import interruptible
+from ragrounds.evals.engine.budget import Budget, BudgetStop
+from ragrounds.evals.engine.scheduler import interruptible
 from ragrounds.evals.judges.billing import made
 from ragrounds.evals.judges.grade import Grade, Grader, Voting
 from ragrounds.evals.judges.panel import as_panel, by_majority
@@ -93,7 +93,7 @@ async def grade_runs(
     }
     order = sorted(jobs, key=lambda key: (places[jobs[key].question.id], jobs[key].attempt.epoch, key))
     ends: list[BaseException] = []
-    gate = _Gate(Spending(budget), {run.id: paying[number] for number, run in enumerate(runs)}, ends)
+    gate = _Gate(BudgetStop(budget), {run.id: paying[number] for number, run in enumerate(runs)}, ends)
     with interruptible(ends):
         try:
             grades = await _graded(grader, {key: jobs[key] for key in order}, prompts, at_once, gate, done)
@@ -150,7 +150,7 @@ class _Gate:
     """Opens question by question until a limit is reached, or something stands in `ends` (contract:
     :class:`ragrounds.evals.judges.running.Gate`)."""
 
-    def __init__(self, spending: Spending, paying: Mapping[str, Paying], ends: Sequence[BaseException]) -> None:
+    def __init__(self, spending: BudgetStop, paying: Mapping[str, Paying], ends: Sequence[BaseException]) -> None:
         self._spending, self._paying, self._ends = spending, paying, ends
         self._open: dict[str, bool] = {}
         self.ended = ""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from ragrounds.evals.engine.trail import AttemptEnded
+from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.retrieval.rewriting import Rewriter
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Query, Usage

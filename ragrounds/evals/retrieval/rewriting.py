@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ragrounds.agents.agent import Agent, Limits, open_agent
 from ragrounds.contracts import Journal, Model, Searcher
-from ragrounds.evals.engine.session import Session
+from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.graphs import catalogue
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Noted, Query, Question, Usage
@@ -66,9 +66,9 @@ class Rewriter:
 
         Raises:
             ragrounds.models.faults.CallFailed: no reply after all retries.
-            ragrounds.evals.engine.trail.AttemptEnded: the provider refused.
+            ragrounds.evals.engine.attempt_log.AttemptEnded: the provider refused.
         """
-        session = Session(
+        session = AttemptContext(
             item=Question(id="query", benchmark="retrieval", text=text, kind="long", language=self._language),
             epoch=0,
             parameters=self.agent.parameters,

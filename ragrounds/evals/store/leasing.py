@@ -25,7 +25,7 @@ from ragrounds.evals.store.database import insert_new, writing_failed
 from ragrounds.models.processes import Process, process
 
 if TYPE_CHECKING:
-    from ragrounds.evals.engine.strands import Finished
+    from ragrounds.evals.engine.plan import FinishedAttempt
 
 BEAT = 3.0
 """Seconds between two counts of an owner."""
@@ -75,7 +75,7 @@ class Lease:
             if error is None:  # the first reason counts
                 raise
 
-    def hear(self, finished: Finished) -> None:
+    def hear(self, finished: FinishedAttempt) -> None:
         """Attempts say nothing of who holds their run."""
 
     def reached(self) -> str:

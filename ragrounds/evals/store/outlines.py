@@ -14,7 +14,7 @@ SORTS: tuple[SortBy, ...] = ("asked", "cost", "calls", "time", "tokens", "score"
 
 MARKS = ("right", "wrong", "unscored")
 OUTCOMES = ("answered", "abstained", "refused", "unreadable", "blocked", "failed", "capped", "paused", "not_run")
-"""As :data:`ragrounds.evals.engine.tally.OUTCOMES`, which stands above the store."""
+"""As :data:`ragrounds.evals.engine.progress.OUTCOMES`, which stands above the store."""
 
 
 class AttemptSummary(Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
     gold: Gold
     epoch: int
     outcome: str
-    """One of :data:`ragrounds.evals.engine.tally.OUTCOMES`, by the scorer of `scorer`."""
+    """One of :data:`ragrounds.evals.engine.progress.OUTCOMES`, by the scorer of `scorer`."""
     scorer: str
     """What `value` is by; empty: not scored."""
     value: float | None

@@ -17,7 +17,7 @@ import msgspec
 import zstandard
 
 from ragrounds.errors import UserError
-from ragrounds.texts import wellformed_all
+from ragrounds.text import wellformed_all
 
 LONG = 600
 """Characters from which a text is stored apart. Below that a row of its own costs more than it saves."""

@@ -12,7 +12,7 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.packing import Fetch, compress, decompress, pack, storable, unpack
 from ragrounds.evals.store.writer import Row
 from ragrounds.records import Attempt, Call, Event, Run, Score, Usage
-from ragrounds.texts import wellformed
+from ragrounds.text import wellformed
 
 
 class AttemptBody(Struct, frozen=True):

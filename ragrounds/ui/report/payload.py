@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ragrounds.evals.compare.comparability import SHOWN, computed
-from ragrounds.evals.engine.tally import OUTCOMES, outcome
+from ragrounds.evals.engine.progress import OUTCOMES, outcome
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
 from ragrounds.records import Score
 

@@ -16,7 +16,7 @@ import msgspec
 from ragrounds.evals.analyses.naming import Choices, analyse
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.figures import Figure
-from ragrounds.evals.engine.tally import OUTCOMES
+from ragrounds.evals.engine.progress import OUTCOMES
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.chart_svg import frontier_svg

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragrounds.contracts import Entry, Request
-from ragrounds.evals.engine.session import SearchRequest, SearchResult
+from ragrounds.evals.engine.context import SearchRequest, SearchResult
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import (

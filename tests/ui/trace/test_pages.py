@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ragrounds.evals.store.summaries import Filter
 
-from ragrounds.evals.engine.tally import OUTCOMES, outcome
+from ragrounds.evals.engine.progress import OUTCOMES, outcome
 from ragrounds.evals.store import summaries
 from ragrounds.evals.store.pages import Pages, Watch
 from ragrounds.evals.store.store import Store

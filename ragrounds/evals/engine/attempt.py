@@ -14,58 +14,61 @@ from msgspec import Struct
 
 from ragrounds.agents.agent import Agent
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.engine.session import Session
-from ragrounds.evals.engine.strands import FINAL, Ended, Finished, Piece, Scorers, Strand
-from ragrounds.evals.engine.trail import AttemptEnded
+from ragrounds.evals.engine.attempt_log import AttemptEnded
+from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.plan import FINAL, Ended, FinishedAttempt, PlannedRun, Scorers, WorkItem
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.paying import payer
 from ragrounds.evals.store.rows import attempt_rows, score_rows
 from ragrounds.evals.store.store import Store, now
 from ragrounds.evals.store.tree import calls
-from ragrounds.graphs import catalogue, own
+from ragrounds.graphs import catalogue
+from ragrounds.graphs import user_graph as own
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Attempt, Run, Status
 
-LONGEST = 1000
+MAX_STEPS = 1000
 """Steps of one attempt."""
 
 
-class Attempter:
-    """Makes attempts of these strands: their graphs are compiled once."""
+class AttemptRunner:
+    """Makes attempts of these planned_runs: their graphs are compiled once."""
 
-    def __init__(self, store: Store, journal: StoreJournal, strands: Sequence[Strand], scorers: Scorers) -> None:
+    def __init__(
+        self, store: Store, journal: StoreJournal, planned_runs: Sequence[PlannedRun], scorers: Scorers
+    ) -> None:
         self._store = store
         self._journal = journal
         self._scorers = scorers
-        self._numbers = {strand.run.id: store.number(strand.run) for strand in strands}
-        self._compiled = {strand.run.id: _compiled(strand.agent) for strand in strands}
+        self._numbers = {planned.run.id: store.number(planned.run) for planned in planned_runs}
+        self._compiled = {planned.run.id: _compiled(planned.agent) for planned in planned_runs}
 
-    async def __call__(self, strand: Strand, piece: Piece, ended: Ended) -> Finished:
+    async def __call__(self, planned: PlannedRun, item: WorkItem, ended: Ended) -> FinishedAttempt:
         """Make one attempt, tell `ended`, and write it with its scores.
 
         Raises:
             StopRun: the run cannot go on.
         """
-        run = strand.run
-        session = _session(strand, piece, self._journal)
+        run = planned.run
+        session = _session(planned, item, self._journal)
         attempt = await _attempt(self._compiled[run.id], session, run)
-        finished = _finished(attempt, strand, piece, self._scorers)
+        finished = _finished(attempt, planned, item, self._scorers)
         ended(finished)
         store, number = self._store, self._numbers[run.id]
         await store.writer.write(lambda: attempt_rows(attempt, number) + score_rows(finished.scores, number))
         return finished
 
 
-def kept(store: Store, strand: Strand, piece: Piece, scorers: Scorers) -> Finished | None:
+def kept(store: Store, planned: PlannedRun, item: WorkItem, scorers: Scorers) -> FinishedAttempt | None:
     """What the store holds of an attempt that need not be made again; ``None``: nothing such."""
-    attempt = store.attempt(strand.run, piece.question.id, piece.epoch)
-    return _finished(attempt, strand, piece, scorers) if attempt and attempt.status in FINAL else None
+    attempt = store.attempt(planned.run, item.question.id, item.epoch)
+    return _finished(attempt, planned, item, scorers) if attempt and attempt.status in FINAL else None
 
 
-def _finished(attempt: Attempt, strand: Strand, piece: Piece, scorers: Scorers) -> Finished:
-    scores = tuple(scorer.score(attempt, piece.question, piece.gold) for scorer in scorers(piece.question))
-    return Finished(strand.run, attempt, scores, _made(attempt))
+def _finished(attempt: Attempt, planned: PlannedRun, item: WorkItem, scorers: Scorers) -> FinishedAttempt:
+    scores = tuple(scorer.score(attempt, item.question, item.gold) for scorer in scorers(item.question))
+    return FinishedAttempt(planned.run, attempt, scores, _made(attempt))
 
 
 def _made(attempt: Attempt) -> int | None:
@@ -81,20 +84,20 @@ def _made(attempt: Attempt) -> int | None:
     return total
 
 
-def _session(strand: Strand, piece: Piece, journal: StoreJournal) -> Session:
-    return Session(
-        item=piece.question,
-        epoch=piece.epoch,
-        parameters=strand.agent.parameters,
-        models=strand.models,
-        searcher=strand.searcher,
-        prices=strand.prices,
-        prompts=PromptFolder(strand.agent.card.prompts),
+def _session(planned: PlannedRun, item: WorkItem, journal: StoreJournal) -> AttemptContext:
+    return AttemptContext(
+        item=item.question,
+        epoch=item.epoch,
+        parameters=planned.agent.parameters,
+        models=planned.models,
+        searcher=planned.searcher,
+        prices=planned.prices,
+        prompts=PromptFolder(planned.agent.card.prompts),
         journal=journal,
-        limits=strand.agent.card.limits,
-        question_only=strand.agent.card.question_only,
-        payer=payer(strand.run, piece.question.id, piece.epoch),
-        gold=piece.gold.documents if strand.agent.card.oracle else None,
+        limits=planned.agent.card.limits,
+        question_only=planned.agent.card.question_only,
+        payer=payer(planned.run, item.question.id, item.epoch),
+        gold=item.gold.documents if planned.agent.card.oracle else None,
     )
 
 
@@ -113,10 +116,10 @@ def _compiled(agent: Agent) -> _BuiltIn | own.OwnGraph:
     return _BuiltIn(catalogue.build(card.graph).compile(), catalogue.nests(card.graph, agent.parameters))
 
 
-async def _answers(built: _BuiltIn, session: Session) -> AsyncIterator[Any]:
+async def _answers(built: _BuiltIn, session: AttemptContext) -> AsyncIterator[Any]:
     """Run a built-in graph; gives its answer whenever a node has written one."""
     # Every built-in graph ends by its own limits, far below this one.
-    config = {"recursion_limit": LONGEST}
+    config = {"recursion_limit": MAX_STEPS}
     told = built.graph.astream({}, config, context=session, stream_mode="tasks", subgraphs=built.nests)
     async for space, event in told if built.nests else _outermost(told):
         if "result" not in event:
@@ -133,16 +136,16 @@ async def _outermost(told: AsyncIterator[Any]) -> AsyncIterator[tuple[tuple[str,
         yield (), event
 
 
-async def _attempt(graph: _BuiltIn | own.OwnGraph, session: Session, run: Run) -> Attempt:
+async def _attempt(graph: _BuiltIn | own.OwnGraph, session: AttemptContext, run: Run) -> Attempt:
     at, start = now(), time.perf_counter()
     status: Status = "completed"
     reason, answer = "", None
     try:
         async with asyncio.timeout(session.limits.seconds) as cap:
             if isinstance(graph, own.OwnGraph):
-                from ragrounds.evals.engine.observing import run_own
+                from ragrounds.evals.engine.foreign_graph import run_own
 
-                answer = await run_own(graph, session, LONGEST)
+                answer = await run_own(graph, session, MAX_STEPS)
             else:
                 async for given in _answers(graph, session):
                     answer = given
@@ -156,7 +159,7 @@ async def _attempt(graph: _BuiltIn | own.OwnGraph, session: Session, run: Run) -
     except CallFailed as failed:
         status, reason = "failed", f"{failed.kind}: {failed.message}"
     except GraphRecursionError:
-        status, reason = "capped", f"the graph did not end within {LONGEST} steps"
+        status, reason = "capped", f"the graph did not end within {MAX_STEPS} steps"
     except (UserError, StopRun):
         raise
     except Exception as error:

@@ -2,6 +2,8 @@
 
 It keeps the attempt's caps, numbers the occurrences of equal calls, hands every call to the journal, and writes down
 what happened as events.
+
+A graph that runs inside a node of another: its own question and parameters, the attempt's calls, caps and trace.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from ragrounds.contracts import (
     Tool,
 )
 from ragrounds.errors import UserError
-from ragrounds.evals.engine.trail import AttemptEnded, Trail
+from ragrounds.evals.engine.attempt_log import AttemptEnded, AttemptLog
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, embedding_price
 from ragrounds.records import (
@@ -57,7 +59,7 @@ _TURN = 8
 
 
 @dataclass(eq=False, kw_only=True)
-class Session(Trail):
+class AttemptContext(AttemptLog):
     """One question × one agent × one epoch, while it runs."""
 
     item: Question
@@ -214,13 +216,11 @@ class Session(Trail):
 
     def asking(self, stem: Stem, *, role: str = "answering", **parameters: Value) -> Context:
         """The same attempt with another question and other parameters."""
-        from ragrounds.evals.engine.inner import InnerContext
 
-        return InnerContext(self, stem=stem, parameters=parameters, prompts=self.prompts, role=role)
+        return NestedContext(self, stem=stem, parameters=parameters, prompts=self.prompts, role=role)
 
     async def answer_of(self, agent: str) -> str:
         """The final answer of another agent to this question's stem, as a part of this attempt."""
-        from ragrounds.evals.engine.inner import answer_of
 
         return await answer_of(self, agent)
 
@@ -270,3 +270,96 @@ def _digest(*parts: Any) -> bytes:
 
 def _key(bare: bytes, occurrence: int) -> str:
     return (_digest(bare, occurrence) if occurrence else bare).hex()
+
+
+@dataclass(eq=False)
+class NestedContext:
+    """A view of a session (contract: :class:`ragrounds.contracts.Context`) in which the question is `stem`.
+
+    Its question has no options, so nothing that runs here can show them to anything.
+    """
+
+    session: AttemptContext
+    stem: Stem
+    parameters: Mapping[str, Value]
+    prompts: Prompts
+    role: str = "answering"
+    """Stands in for ``answering``."""
+    question: Question = field(init=False)
+
+    def __post_init__(self) -> None:
+        item, stem = self.session.item, self.stem
+        self.question = Question(
+            id=stem.question_id, benchmark=item.benchmark, text=stem.text, kind="long", language=stem.language
+        )
+
+    @property
+    def seed(self) -> str:
+        return self.session.seed
+
+    @property
+    def continues(self) -> Continuation:
+        return self.session.continues
+
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        *,
+        role: str = "answering",
+        prefix: str = "",
+        stop: Sequence[str] = (),
+        max_tokens: int | None = None,
+        tools: Sequence[Tool] = (),
+        web_search: bool = False,
+    ) -> Reply:
+        return await self.session.ask(
+            messages,
+            role=self._role(role),
+            prefix=prefix,
+            stop=stop,
+            max_tokens=max_tokens,
+            tools=tools,
+            web_search=web_search,
+        )
+
+    async def search(self, query: Query, k: int) -> tuple[Passage, ...]:
+        return await self.session.search(query, k)
+
+    def passage(self, id: str) -> Passage:
+        return self.session.passage(id)
+
+    def gold_passages(self) -> tuple[Passage, ...]:
+        raise UserError("A graph inside another one is never given the gold documents.")
+
+    def asking(self, stem: Stem, *, role: str = "answering", **parameters: Value) -> Context:
+        return NestedContext(self.session, stem, parameters, self.prompts, self._role(role))
+
+    async def answer_of(self, agent: str) -> str:
+        raise UserError(f"The agent {agent!r} cannot run here: one agent inside another is as deep as it goes.")
+
+    def room(self, messages: Sequence[Message], *, role: str = "answering") -> int | None:
+        return self.session.room(messages, role=self._role(role))
+
+    def count(self, text: str, *, role: str = "answering") -> int:
+        return self.session.count(text, role=self._role(role))
+
+    def cut(self, text: str, tokens: int, *, role: str = "answering") -> str:
+        return self.session.cut(text, tokens, role=self._role(role))
+
+    def note(self, what: str, text: str) -> None:
+        self.session.note(what, text)
+
+    def _role(self, role: str) -> str:
+        return self.role if role == "answering" else role
+
+
+async def answer_of(session: AttemptContext, text: str) -> str:
+    """Run another agent on the question's stem, inside this attempt: same models, corpus, journal and caps."""
+    from ragrounds.agents.agent import check_subagent, open_agent
+    from ragrounds.graphs import catalogue
+    from ragrounds.prompts.loader import PromptFolder
+
+    agent = check_subagent(open_agent(text))
+    context = NestedContext(session, session.stem, agent.parameters, PromptFolder(agent.card.prompts), role="querying")
+    state = await catalogue.build(agent.card.graph).compile().ainvoke({}, context=context)
+    return str(state.get("answer", ""))

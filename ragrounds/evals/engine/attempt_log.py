@@ -24,7 +24,7 @@ class AttemptEnded(Exception):
 
 
 @dataclass(eq=False, kw_only=True)
-class Trail:
+class AttemptLog:
     """Events as they happen, and what the calls among them add up to."""
 
     limits: Limits = field(default_factory=Limits)

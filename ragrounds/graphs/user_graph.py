@@ -13,13 +13,17 @@ The last two look alike from outside: a graph that does not take the context is 
 ``timed`` in an attempt where none was.
 
 The function says by :func:`agent` what an agent's file says otherwise; without it the keys are found in the state.
+
+The source text behind a graph: a part of a run's fingerprint, so that an edited graph is another run.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,8 +34,7 @@ from msgspec import Struct, field
 
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError, nearest
-from ragrounds.graphs import sources
-from ragrounds.graphs.answering import options_block
+from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.records import Question
 
 F = TypeVar("F", bound=Callable[[], Any])
@@ -129,7 +132,7 @@ def digest(name: str) -> str:
     """Hash of the file that holds the function. What a lone file imports is not covered: a run cannot know how far to
     look. Of a module, what it imports from its own package is (of ``one.two.three.graph``: from ``one.two``)."""
     if is_module(name):
-        return sources.digest(_load(name), ".".join(name.rpartition(":")[0].split(".")[:-1][:2]))
+        return source_digest(_load(name), ".".join(name.rpartition(":")[0].split(".")[:-1][:2]))
     return hashlib.sha256(_path(name).read_bytes()).hexdigest()[:16]
 
 
@@ -270,3 +273,21 @@ def _module(path: Path) -> ModuleType:
         del sys.modules[full]
         raise UserError(f"{path}: loading failed: {type(error).__name__}: {error}") from error
     return module
+
+
+def source_digest(module: ModuleType, package: str) -> str:
+    """Hash of the sources of a module and of the modules of `package` that it imports, directly or not."""
+    sources: dict[str, str] = {}
+    _collect(module, package, sources)
+    return hashlib.sha256("\0".join(sources[key] for key in sorted(sources)).encode()).hexdigest()[:16]
+
+
+def _collect(module: ModuleType, package: str, sources: dict[str, str]) -> None:
+    if module.__name__ in sources:
+        return
+    sources[module.__name__] = source = inspect.getsource(module)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(package):
+            whole = [f"{package}.{alias.name}" for alias in node.names] if node.module == package else [node.module]
+            for full in whole:
+                _collect(importlib.import_module(full), package, sources)

@@ -1,31 +1,111 @@
-"""From what the user chose to runs that are ready to go: what exists goes on, what is new gets a fingerprint."""
+"""The words of a replay: what is run, what is handed out, what is told of it.
+
+From what the user chose to runs that are ready to go: what exists goes on, what is new gets a fingerprint.
+
+Servers for the models of a recipe, where several processes are to share them.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds import __version__
-from ragrounds.agents.agent import Agent, inner_agent, open_agent
-from ragrounds.contracts import Model, Searcher
+from ragrounds.agents.agent import Agent, open_agent, subagent
+from ragrounds.contracts import Model, Scorer, Searcher
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.benchmarks import Benchmark
-from ragrounds.evals.engine.strands import Strand
 from ragrounds.evals.store.store import Store, new_run_id, now
 from ragrounds.graphs import catalogue
-from ragrounds.models.opening import BASELINE, open_model, with_defaults
+from ragrounds.models.opening import BASELINE, open_model, starts_server, with_defaults
 from ragrounds.models.prices import Price
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Asked, Run
+from ragrounds.records import Asked, Attempt, Gold, Question, Run, Score
 from ragrounds.specs import Value
 from ragrounds.tools.opening import Progress, open_searcher
+
+FINAL: frozenset[str] = frozenset({"completed", "blocked", "capped"})
+"""Attempts with another status are tried again when their run goes on. What a provider answered for good (a response
+without choices) is in the journal, so trying again costs nothing."""
+
+
+class PlannedRun(Struct, frozen=True):
+    """One run of the replay: its agent, ready to go."""
+
+    run: Run
+    agent: Agent
+    models: Mapping[str, Model]
+    searcher: Searcher | None
+    prices: Mapping[str, Price] = {}
+    """The user's own, for what the searcher uses; models have theirs."""
+
+
+class WorkItem(Struct, frozen=True):
+    """What is handed out at once: a question in one epoch, with the planned_runs that are still to answer it.
+
+    All of it is done by one worker, so that equal calls of several agents meet there.
+    """
+
+    question: Question
+    gold: Gold
+    epoch: int
+    planned_runs: tuple[PlannedRun, ...]
+
+
+class FinishedAttempt(Struct, frozen=True):
+    """What a source, the stops and the progress display are told of an attempt."""
+
+    run: Run
+    attempt: Attempt
+    """Without its events where another process made it."""
+    scores: tuple[Score, ...]
+    made: int | None = None
+    """Tokens of the calls that were not answered from the journal; ``None``: unknown."""
+
+
+Listener = Callable[[FinishedAttempt], None]
+Scorers = Callable[[Question], Sequence[Scorer]]
+
+
+class Stop(Protocol):
+    """A reason to end a run before its last question: a budget, or a comparison that is decided."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether a question is to be asked in all its epochs before the next; else epoch after epoch."""
+
+    def hear(self, finished: FinishedAttempt) -> None:
+        """An attempt ended. They come in no particular order."""
+
+    def reached(self) -> str:
+        """Why no further question is to be begun; empty: go on. Asked between questions, never inside one."""
+
+
+Ended = Callable[[FinishedAttempt], None]
+"""To be told of an attempt that has ended and is still to be written."""
+
+
+class Source(Protocol):
+    """Where a pool gets its work from."""
+
+    async def next(self) -> WorkItem | None:
+        """The next item; ``None``: there is none left, or none is to be begun any more."""
+
+    def over(self, finished: FinishedAttempt) -> None:
+        """An attempt has ended; it is still to be written."""
+
+    def hear(self, finished: FinishedAttempt) -> None:
+        """An attempt is written."""
 
 
 class Recipe(Struct, frozen=True, kw_only=True):
@@ -42,7 +122,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
     """A model's text → the same with the address of a server that was started for it (`engine.serving`)."""
 
 
-class Opened(Struct, frozen=True):
+class OpenedAgent(Struct, frozen=True):
     """An agent with all that it needs."""
 
     agent: Agent
@@ -50,7 +130,7 @@ class Opened(Struct, frozen=True):
     searcher: Searcher | None
 
 
-def opened(recipe: Recipe, home: Path, *, progress: Progress | None = None) -> list[Opened]:
+def opened(recipe: Recipe, home: Path, *, progress: Progress | None = None) -> list[OpenedAgent]:
     """Open the agents of a recipe, in its order. Nothing is sent to a model.
 
     Raises:
@@ -61,7 +141,7 @@ def opened(recipe: Recipe, home: Path, *, progress: Progress | None = None) -> l
     models: dict[str, Model] = {}
     searchers: dict[tuple[str, str], Searcher] = {}
     return [
-        Opened(
+        OpenedAgent(
             agent,
             open_models(agent, recipe.model, models, recipe.prices, recipe.defaults, recipe.served),
             _searcher(agent, recipe.corpus, home, searchers, progress),
@@ -81,8 +161,8 @@ def plan(
     only: str | None = None,
     asked: Asked | None = None,
     progress: Progress | None = None,
-) -> list[Strand]:
-    """One strand an agent. A run of the same fingerprint is gone on with, unless `new`; `only` names the one run that
+) -> list[PlannedRun]:
+    """One planned an agent. A run of the same fingerprint is gone on with, unless `new`; `only` names the one run that
     is to be gone on with. `asked`: how new runs were asked for, apart from their agents.
 
     Nothing is sent to a model and nothing is written before every agent is found to be in order.
@@ -90,16 +170,16 @@ def plan(
     Raises:
         UserError: as :func:`opened`; or the run named by `only` was made by something else than this.
     """
-    strands: list[Strand] = []
+    planned_runs: list[PlannedRun] = []
     for text, one in zip(recipe.agents, opened(recipe, home, progress=progress), strict=True):
         parts = (one.agent, one.models, one.searcher)
         if only is not None:
-            run = same_run(store.run(only), identity(benchmark, *parts, epochs))
+            run = check_same_run(store.run(only), identity(benchmark, *parts, epochs))
         else:
             again = Asked(asked.folder, (*asked.options, "--agent", text)) if asked else None
-            run = begun_run(store, benchmark, *parts, epochs, new, again)
-        strands.append(Strand(run, *parts, recipe.prices))
-    return strands
+            run = find_or_start_run(store, benchmark, *parts, epochs, new, again)
+        planned_runs.append(PlannedRun(run, *parts, recipe.prices))
+    return planned_runs
 
 
 def own_corpus(benchmark: Benchmark) -> str | None:
@@ -107,7 +187,7 @@ def own_corpus(benchmark: Benchmark) -> str | None:
     return "sample" if benchmark.name.partition("/")[0] == "sample" else None
 
 
-def makeup(agent: Agent, models: Mapping[str, Model], searcher: Searcher | None) -> dict[str, Any]:
+def agent_identity(agent: Agent, models: Mapping[str, Model], searcher: Searcher | None) -> dict[str, Any]:
     """All of an agent that a run's results depend on: the same on every machine that works at the run."""
     card = agent.card
     return {
@@ -134,7 +214,7 @@ def identity(
 ) -> dict[str, Any]:
     """All that a run's results depend on."""
     return {
-        **makeup(agent, models, searcher),
+        **agent_identity(agent, models, searcher),
         "benchmark": benchmark.name,
         "questions": benchmark.version,
         "selection": msgspec.to_builtins(benchmark.selection),
@@ -144,7 +224,7 @@ def identity(
 
 def _inner(agent: Agent) -> dict[str, Any] | None:
     """What the results of an agent inside this one depend on; the rest it shares with this one."""
-    inner = inner_agent(agent)
+    inner = subagent(agent)
     if inner is None:
         return None
     return {
@@ -160,7 +240,7 @@ def fingerprint(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(msgspec.json.encode(identity, order="deterministic")).hexdigest()
 
 
-def begun_run(
+def find_or_start_run(
     store: Store,
     benchmark: Benchmark,
     agent: Agent,
@@ -198,7 +278,7 @@ def begun_run(
     return run
 
 
-def same_run(run: Run, covered: Mapping[str, Any]) -> Run:
+def check_same_run(run: Run, covered: Mapping[str, Any]) -> Run:
     """The run, if this is its identity still.
 
     Raises:
@@ -274,3 +354,37 @@ def _searcher(
     if key not in opened:
         opened[key] = open_searcher(agent.card.retriever, place, home, progress=progress)
     return opened[key]
+
+
+async def with_servers(
+    recipe: Recipe, died: Callable[[StopRun], None], *, tell: Callable[[str], None], held: ExitStack
+) -> Recipe:
+    """The recipe for other processes: servers that its models need are started here, once, and joined there. They are
+    stopped when `held` is closed; `died` is called, in another thread, when one ends by itself before that.
+
+    In this process alone there is no need for it: a model starts its server at its first call.
+
+    Raises:
+        UserError: a model is not in order, or what serves it is not installed.
+        StopRun: a server could not be started.
+    """
+    if not needs_servers(recipe):
+        return recipe
+    from ragrounds.models.vllm import give_up, served
+
+    try:
+        joined = await asyncio.to_thread(held.enter_context, served(sorted(_texts(recipe)), tell, died))
+    except asyncio.CancelledError:
+        give_up()
+        raise
+    return replace(recipe, served=dict(joined))
+
+
+def needs_servers(recipe: Recipe) -> bool:
+    """Whether a model of the recipe would start a server."""
+    return any(starts_server(text) for text in _texts(recipe))
+
+
+def _texts(recipe: Recipe) -> set[str]:
+    agents = [open_agent(text) for text in recipe.agents]
+    return {text for agent in agents for text in model_texts(agent, recipe.model, recipe.defaults).values()}

@@ -1,4 +1,7 @@
-"""A model's reasoning as text: its steps shortened, its conclusion found, its end kept."""
+"""From what a model wrote to what is searched for.
+
+A model's reasoning as text: its steps shortened, its conclusion found, its end kept.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,34 @@ import re
 from collections.abc import Sequence
 
 from ragrounds.contracts import Context
+from ragrounds.records import Query
+from ragrounds.text import wellformed
+
+MAX_QUERY_CHARACTERS = 2000
+"""Characters of a query that a model wrote. One that never ends must not flood a search engine."""
+
+
+def written_query(context: Context, text: str) -> Query:
+    """A query that a model wrote: spaces made plain, cut at :data:`MAX_QUERY_CHARACTERS` characters.
+
+    A JSON escape can hold half a surrogate pair, which is no text.
+    """
+    plain = " ".join(wellformed(text).split())
+    if len(plain) > MAX_QUERY_CHARACTERS:
+        context.note("query_cut", f"a query of {len(plain)} characters was cut to {MAX_QUERY_CHARACTERS}")
+        plain = plain[:MAX_QUERY_CHARACTERS]
+    return Query(plain)
+
+
+def folded(text: str) -> str:
+    """By which two queries are the same."""
+    return " ".join(text.split()).casefold()
+
+
+def repeated(text: str, before: Sequence[str]) -> bool:
+    """Whether a query was asked before."""
+    return folded(text) in {folded(query) for query in before}
+
 
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _STEP = re.compile(r"\n\s*\n")

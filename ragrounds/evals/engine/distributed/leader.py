@@ -1,4 +1,4 @@
-"""The leader of a spread replay: hands out questions as they are wanted, hears what ended, keeps budgets and stops."""
+"""The leader of a distributed replay: it hands out questions, takes reports, and keeps budgets and stops."""
 
 from __future__ import annotations
 
@@ -13,33 +13,31 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.engine.attempting import kept
-from ragrounds.evals.engine.budget import Budget, Spending
-from ragrounds.evals.engine.distributed.lines import Line
-from ragrounds.evals.engine.distributed.messages import (
-    Enough,
-    Failed,
+from ragrounds.evals.engine.attempt import kept
+from ragrounds.evals.engine.budget import Budget, BudgetStop
+from ragrounds.evals.engine.distributed.protocol import (
+    Assignment,
+    AttemptReport,
+    CapacityShare,
+    EndOfWork,
     FromWorker,
-    Given,
-    Hello,
-    Over,
-    Share,
-    Told,
     ToWorker,
-    Wanted,
+    WorkerDone,
+    WorkerFailure,
+    WorkerLink,
+    WorkerSetup,
+    WorkRequest,
     encode,
     from_worker,
 )
-from ragrounds.evals.engine.interrupting import interruptible
-from ragrounds.evals.engine.planning import Recipe
-from ragrounds.evals.engine.replay import Remaining
-from ragrounds.evals.engine.strands import Finished, Listener, Piece, Scorers, Stop, Strand
+from ragrounds.evals.engine.plan import FinishedAttempt, Listener, PlannedRun, Recipe, Scorers, Stop, WorkItem
+from ragrounds.evals.engine.scheduler import WorkQueue, interruptible
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models import traffic
 from ragrounds.records import Gold, Question
 
-Opening = Callable[[], Awaitable[Sequence[Line]]]
+Opening = Callable[[], Awaitable[Sequence[WorkerLink]]]
 """Starts the workers. It is not asked where nothing is left to do."""
 Serving = Callable[[Recipe, Callable[[StopRun], None]], Awaitable[Recipe]]
 """Starts what models are served by, and says where it is. Its second argument hears, in any thread, of its end."""
@@ -47,10 +45,10 @@ Say = Callable[[str], None]
 Text = tuple[str, tuple[tuple[str, str], ...]]
 
 
-async def spread(
+async def replay_distributed(
     store: Store,
     journal: StoreJournal,
-    strands: Sequence[Strand],
+    planned_runs: Sequence[PlannedRun],
     questions: Sequence[Question],
     golds: Mapping[str, Gold],
     scorers: Scorers,
@@ -66,7 +64,7 @@ async def spread(
     say: Say = lambda text: None,
     serve: Serving | None = None,
 ) -> str:
-    """As :func:`ragrounds.evals.engine.replay.replay`, by the workers at the other ends of the lines.
+    """As :func:`ragrounds.evals.engine.scheduler.replay`, by the workers at the other ends of the lines.
 
     The workers open the agents of `recipe` themselves, and write to the store at `url` (``None``: under `home`).
     `concurrency` is for all of them together. A worker that is lost is missed by nobody: what it had begun and not
@@ -76,9 +74,9 @@ async def spread(
     Raises:
         StopRun: the run cannot go on, was interrupted, or all workers are lost.
     """
-    source = Remaining(store, strands, questions, golds, [Spending(budget or Budget()), *stops], listener)
-    leader = _Leader(store, strands, scorers, source, concurrency, say)
-    hello = _hello(recipe, strands, home, url, journal.mode)
+    source = WorkQueue(store, planned_runs, questions, golds, [BudgetStop(budget or Budget()), *stops], listener)
+    leader = _Leader(store, planned_runs, scorers, source, concurrency, say)
+    hello = _hello(recipe, planned_runs, home, url, journal.mode)
     try:
         await leader.lead(open_lines, hello, None if journal.mode == "replay" else serve)
     finally:
@@ -87,10 +85,10 @@ async def spread(
     return source.ended
 
 
-def _hello(recipe: Recipe, strands: Sequence[Strand], home: Path, url: str | None, mode: Mode) -> Hello:
-    return Hello(
+def _hello(recipe: Recipe, planned_runs: Sequence[PlannedRun], home: Path, url: str | None, mode: Mode) -> WorkerSetup:
+    return WorkerSetup(
         recipe=recipe,
-        runs=tuple(strand.run for strand in strands),
+        runs=tuple(planned.run for planned in planned_runs),
         home=str(home.absolute()),
         store=url,
         mode=mode,
@@ -103,18 +101,18 @@ def _hello(recipe: Recipe, strands: Sequence[Strand], home: Path, url: str | Non
 
 @dataclass(eq=False)
 class _Handed:
-    """A piece in some worker's hands."""
+    """A item in some worker's hands."""
 
-    piece: Piece
-    left: list[Strand]
+    item: WorkItem
+    left: list[PlannedRun]
 
 
 @dataclass(eq=False)
 class _Worker:
     """A worker as the leader sees it."""
 
-    line: Line
-    pieces: dict[int, _Handed] = field(default_factory=dict)
+    line: WorkerLink
+    items: dict[int, _Handed] = field(default_factory=dict)
     made: int = 0
     reused: int = 0
     alive: bool = True
@@ -128,24 +126,30 @@ class _Worker:
 
 class _Leader:
     def __init__(
-        self, store: Store, strands: Sequence[Strand], scorers: Scorers, source: Remaining, concurrency: int, say: Say
+        self,
+        store: Store,
+        planned_runs: Sequence[PlannedRun],
+        scorers: Scorers,
+        source: WorkQueue,
+        concurrency: int,
+        say: Say,
     ) -> None:
         self.workers: list[_Worker] = []
-        self._store, self._strands, self._scorers, self._source = store, strands, scorers, source
-        self._places = {strand.run.id: place for place, strand in enumerate(strands)}
+        self._store, self._planned_runs, self._scorers, self._source = store, planned_runs, scorers, source
+        self._places = {planned.run.id: place for place, planned in enumerate(planned_runs)}
         self._concurrency = concurrency
         self._say = say
         self._ends: list[BaseException] = []
         self._leading = False
         self._wanting: deque[_Worker] = deque()
-        self._later: deque[Piece] = deque()
+        self._later: deque[WorkItem] = deque()
         """Pieces that were lost with their worker, or whose text is in another worker's hands."""
         self._texts: dict[Text, list[_Worker]] = {}
-        """Who holds what text, once for each piece of it: all by the same worker, because equal texts make equal calls,
+        """Who holds what text, once for each item of it: all by the same worker, because equal texts make equal calls,
         and those are made once where they meet in one worker."""
         self._given = 0
 
-    async def lead(self, open_lines: Opening, hello: Hello, serve: Serving | None) -> None:
+    async def lead(self, open_lines: Opening, hello: WorkerSetup, serve: Serving | None) -> None:
         """Until nothing is left, or the run ends otherwise."""
         first = self._source.take()
         if first is None:
@@ -203,28 +207,28 @@ class _Leader:
 
     def _heard(self, worker: _Worker, message: FromWorker) -> None:
         match message:
-            case Wanted():
+            case WorkRequest():
                 self._wanting.append(worker)
                 self._hand_out()
-            case Told():
+            case AttemptReport():
                 worker.made, worker.reused = message.made, message.reused
                 traffic.told(worker.line.name, message.flows)
-                strand = self._strands[message.strand]
-                finished = Finished(strand.run, message.attempt, message.scores, message.tokens)
-                self._ended(worker, message.number, strand, finished)
+                planned = self._planned_runs[message.planned]
+                finished = FinishedAttempt(planned.run, message.attempt, message.scores, message.tokens)
+                self._ended(worker, message.number, planned, finished)
                 self._hand_out()
-            case Failed(reason=reason):
+            case WorkerFailure(reason=reason):
                 self._ends.append(StopRun(reason))
                 self._enough()
-            case Over():
+            case WorkerDone():
                 worker.over = True
 
-    def _ended(self, worker: _Worker, number: int, strand: Strand, finished: Finished) -> None:
-        handed = worker.pieces[number]
-        handed.left.remove(strand)
+    def _ended(self, worker: _Worker, number: int, planned: PlannedRun, finished: FinishedAttempt) -> None:
+        handed = worker.items[number]
+        handed.left.remove(planned)
         if not handed.left:
-            del worker.pieces[number]
-            self._let_go(handed.piece)
+            del worker.items[number]
+            self._let_go(handed.item)
         self._source.over(finished)
         self._source.hear(finished)
 
@@ -233,59 +237,59 @@ class _Leader:
             worker = self._wanting[0]
             if not worker.alive:
                 self._wanting.popleft()
-            elif (piece := self._take(worker)) is not None:
+            elif (item := self._take(worker)) is not None:
                 self._wanting.popleft()
-                self._give(worker, piece)
-            elif not self._later and not any(worker.pieces for worker in self.workers):
-                self._tell(Enough())
+                self._give(worker, item)
+            elif not self._later and not any(worker.items for worker in self.workers):
+                self._tell(EndOfWork())
                 return
             else:
                 return  # somebody may yet be lost, with what is in their hands
 
-    def _take(self, worker: _Worker) -> Piece | None:
-        """The next piece whose text no other worker holds."""
-        for place, piece in enumerate(self._later):
-            if self._free(piece, worker):
+    def _take(self, worker: _Worker) -> WorkItem | None:
+        """The next item whose text no other worker holds."""
+        for place, item in enumerate(self._later):
+            if self._free(item, worker):
                 del self._later[place]
-                return piece
+                return item
         while (fresh := self._source.take()) is not None:
             if self._free(fresh, worker):
                 return fresh
             self._later.append(fresh)
         return None
 
-    def _free(self, piece: Piece, worker: _Worker) -> bool:
-        holding = self._texts.get(_text(piece))
+    def _free(self, item: WorkItem, worker: _Worker) -> bool:
+        holding = self._texts.get(_question_text(item))
         return holding is None or holding[0] is worker
 
-    def _give(self, worker: _Worker, piece: Piece) -> None:
+    def _give(self, worker: _Worker, item: WorkItem) -> None:
         self._given += 1
-        worker.pieces[self._given] = _Handed(piece, list(piece.strands))
-        self._texts.setdefault(_text(piece), []).append(worker)
-        places = tuple(self._places[strand.run.id] for strand in piece.strands)
-        worker.post(Given(self._given, piece.question, piece.gold, piece.epoch, places))
+        worker.items[self._given] = _Handed(item, list(item.planned_runs))
+        self._texts.setdefault(_question_text(item), []).append(worker)
+        places = tuple(self._places[planned.run.id] for planned in item.planned_runs)
+        worker.post(Assignment(self._given, item.question, item.gold, item.epoch, places))
 
-    def _let_go(self, piece: Piece) -> None:
-        text = _text(piece)
+    def _let_go(self, item: WorkItem) -> None:
+        text = _question_text(item)
         self._texts[text].pop()
         if not self._texts[text]:
             del self._texts[text]
 
     def _lost(self, worker: _Worker, how: str) -> None:
-        """Its pieces go to others, but for what it had written and could not tell any more."""
+        """Its items go to others, but for what it had written and could not tell any more."""
         if self._ends:
             return
         unfinished = 0
-        for number, handed in list(worker.pieces.items()):
-            for strand in list(handed.left):
-                found = kept(self._store, strand, handed.piece, self._scorers)
+        for number, handed in list(worker.items.items()):
+            for planned in list(handed.left):
+                found = kept(self._store, planned, handed.item, self._scorers)
                 if found is not None:
-                    self._ended(worker, number, strand, found)
+                    self._ended(worker, number, planned, found)
             if handed.left:
                 unfinished += 1
-                self._let_go(handed.piece)
-                self._later.appendleft(replace(handed.piece, strands=tuple(handed.left)))
-        worker.pieces.clear()
+                self._let_go(handed.item)
+                self._later.appendleft(replace(handed.item, planned_runs=tuple(handed.left)))
+        worker.items.clear()
         alive = [other for other in self.workers if other.alive]
         said = f"{worker.line.name} {how or 'ended before its work did'}"
         if not alive:
@@ -299,19 +303,19 @@ class _Leader:
             other.post(share)
         self._hand_out()
 
-    def _shares(self) -> list[Share]:
+    def _shares(self) -> list[CapacityShare]:
         """What is for all workers together, shared out among those that are alive."""
         count = sum(worker.alive for worker in self.workers)
         each, rest = divmod(self._concurrency, max(1, count))
-        return [Share(max(1, each + (place < rest)), 1 / count) for place in range(count)]
+        return [CapacityShare(max(1, each + (place < rest)), 1 / count) for place in range(count)]
 
     def _enough(self) -> None:
-        self._tell(Enough(now=True))
+        self._tell(EndOfWork(now=True))
 
     def _tell(self, message: ToWorker) -> None:
         for worker in self.workers:
             worker.post(message)
 
 
-def _text(piece: Piece) -> Text:
-    return piece.question.text, tuple(piece.question.options.items())
+def _question_text(item: WorkItem) -> Text:
+    return item.question.text, tuple(item.question.options.items())

@@ -1,19 +1,22 @@
-"""What the process that leads a replay and its workers say to each other: msgpack, one message a frame."""
+"""What the process that leads a replay and its workers say to each other: msgpack, one message a frame.
+
+The line between the leader of a replay and one worker, seen from either end. What carries it is another matter.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from ragrounds.evals.engine.planning import Recipe
+from ragrounds.evals.engine.plan import Recipe
 from ragrounds.evals.store.journal import Mode
 from ragrounds.models.traffic import ServerTraffic
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
 
-class Hello(Struct, frozen=True, tag=True):
+class WorkerSetup(Struct, frozen=True, tag=True):
     """To a worker, first: what it is to work at."""
 
     recipe: Recipe
@@ -31,43 +34,43 @@ class Hello(Struct, frozen=True, tag=True):
     """The leader's working folder and import path: an agent's file or a user's own graph may be named by them."""
 
 
-class Share(Struct, frozen=True, tag=True):
+class CapacityShare(Struct, frozen=True, tag=True):
     """To a worker: others have come or gone."""
 
     slots: int
     share: float
 
 
-class Given(Struct, frozen=True, tag=True):
-    """To a worker that wants work: a piece of it."""
+class Assignment(Struct, frozen=True, tag=True):
+    """To a worker that wants work: a item of it."""
 
     number: int
     question: Question
     gold: Gold
     epoch: int
-    strands: tuple[int, ...]
+    planned_runs: tuple[int, ...]
 
 
-class Enough(Struct, frozen=True, tag=True):
+class EndOfWork(Struct, frozen=True, tag=True):
     """To a worker: there is no more work. `now`: begin nothing further, also of what was given."""
 
     now: bool = False
 
 
-class Wanted(Struct, frozen=True, tag=True):
+class WorkRequest(Struct, frozen=True, tag=True):
     """From a worker: a place is free."""
 
 
-class Told(Struct, frozen=True, tag=True):
+class AttemptReport(Struct, frozen=True, tag=True):
     """From a worker: an attempt has ended and is written."""
 
     number: int
-    strand: int
+    planned: int
     attempt: Attempt
     """Without its events."""
     scores: tuple[Score, ...]
     tokens: int | None
-    """As :attr:`ragrounds.evals.engine.strands.Finished.made`."""
+    """As :attr:`ragrounds.evals.engine.plan.FinishedAttempt.made`."""
     made: int
     reused: int
     """Calls of this worker so far: made, answered from the journal."""
@@ -75,18 +78,18 @@ class Told(Struct, frozen=True, tag=True):
     """Its calls to servers now."""
 
 
-class Failed(Struct, frozen=True, tag=True):
+class WorkerFailure(Struct, frozen=True, tag=True):
     """From a worker: the run cannot go on."""
 
     reason: str
 
 
-class Over(Struct, frozen=True, tag=True):
+class WorkerDone(Struct, frozen=True, tag=True):
     """From a worker, last: it ends, as it was told to."""
 
 
-ToWorker = Hello | Share | Given | Enough
-FromWorker = Wanted | Told | Failed | Over
+ToWorker = WorkerSetup | CapacityShare | Assignment | EndOfWork
+FromWorker = WorkRequest | AttemptReport | WorkerFailure | WorkerDone
 _encoder = msgspec.msgpack.Encoder()
 _to_worker: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToWorker)
 _from_worker: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromWorker)
@@ -107,3 +110,26 @@ def from_worker(frame: bytes) -> FromWorker:
     """Read what a worker tells."""
     message: FromWorker = _from_worker.decode(frame)
     return message
+
+
+class WorkerLink(Protocol):
+    """The leader's end."""
+
+    @property
+    def name(self) -> str:
+        """The worker, as a user is told of it."""
+
+    def post(self, frame: bytes) -> None:
+        """Send; to a worker that is gone: nothing happens."""
+
+    async def receive(self) -> bytes | None:
+        """The worker's next frame; ``None``: it has ended, or is lost."""
+
+    async def end(self) -> str:
+        """Make sure that the worker is gone, soon where it still works; gives how it ended, empty: properly."""
+
+
+class SendFrame(Protocol):
+    """The worker's end: frames come to it one by one, and it answers by this."""
+
+    def __call__(self, frame: bytes) -> None: ...

@@ -2,14 +2,20 @@
 
 A server of one's own keeps what it computed for the beginnings of prompts (vLLM's automatic prefix caching) until
 other prompts push it out. Questions whose prompts begin alike are asked one after the other, so that it is still there.
+
+The order in which a sequential comparison asks questions: drawn by a seed before anything is answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from ragrounds.evals.engine.strands import Finished
+from msgspec import Struct
+
+from ragrounds.evals.benchmarks.benchmark import lot
+from ragrounds.evals.engine.plan import FinishedAttempt
 from ragrounds.records import Gold, Question
 
 Order = Literal["given", "shared"]
@@ -51,11 +57,11 @@ def ordered(questions: Sequence[Question], golds: Mapping[str, Gold], order: Ord
 
 class Together:
     """Has every question asked in all its epochs before the next: these share all of their prompts. It never stops a
-    run (contract: :class:`ragrounds.evals.engine.strands.Stop`)."""
+    run (contract: :class:`ragrounds.evals.engine.plan.Stop`)."""
 
     whole = True
 
-    def hear(self, finished: Finished) -> None:
+    def hear(self, finished: FinishedAttempt) -> None:
         """Nothing depends on it."""
 
     def reached(self) -> str:
@@ -71,3 +77,39 @@ def _marks(question: Question, gold: Gold | None) -> Iterator[Hashable]:
         yield "begins", question.text[:_ALIKE]
     for document in gold.documents if gold else ():
         yield "document", document
+
+
+class QuestionRound(Struct, frozen=True):
+    """What counts as one draw: for every dataset of the benchmark one question, or one cluster of duplicates.
+
+    The mean over a round is the unweighted mean over datasets of a question's value, as in the tables; rounds are
+    alike, so their mean can be watched.
+    """
+
+    parts: tuple[tuple[Question, ...], ...]
+    """A part a dataset; its questions are duplicates of each other, or there is one."""
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """All of them, in the order in which they are asked."""
+        return tuple(itertools.chain.from_iterable(self.parts))
+
+
+def draw(questions: Iterable[Question], seed: int) -> list[QuestionRound]:
+    """Rounds in an order that depends on nothing but the seed and the questions' ids. They end where the smallest
+    dataset does. With one dataset and no duplicates a round is a question, and the first N are those that
+    ``--limit N`` draws with the same seed."""
+    datasets: dict[str, dict[str, list[Question]]] = {}
+    for question in questions:
+        datasets.setdefault(question.benchmark, {}).setdefault(question.cluster or question.id, []).append(question)
+    drawn = [
+        [tuple(clusters[name]) for name in sorted(clusters, key=lambda name: lot(seed, name))]
+        for clusters in datasets.values()
+    ]
+    return [QuestionRound(parts) for parts in zip(*drawn, strict=False)]
+
+
+def within(rounds: Sequence[QuestionRound], most: int) -> list[QuestionRound]:
+    """The first rounds that have no more than `most` questions together."""
+    totals = itertools.accumulate(len(one.questions) for one in rounds)
+    return [one for one, total in zip(rounds, totals, strict=True) if total <= most]

@@ -11,16 +11,16 @@ from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 
-from ragrounds.evals.engine.session import Session
-from ragrounds.evals.engine.trail import AttemptEnded
+from ragrounds.evals.engine.attempt_log import AttemptEnded
+from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.graphs.langchain import PROVIDER
-from ragrounds.graphs.own import OwnGraph
+from ragrounds.graphs.user_graph import OwnGraph
 from ragrounds.models.langchain_messages import read_usage
 from ragrounds.models.prices import listed_price
 from ragrounds.records import Usage
 
 
-class Observer(AsyncCallbackHandler):
+class CallbackRecorder(AsyncCallbackHandler):
     """Writes down the model calls of LangChain models that are not ours, with tokens and listed prices.
 
     Usage is read from the messages, where cached and reasoning tokens are told apart. Answers from LangChain's own
@@ -33,7 +33,7 @@ class Observer(AsyncCallbackHandler):
     """No task of its own for every event: there is one for every node."""
     ignore_chain = ignore_retriever = ignore_agent = ignore_custom_event = True
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: AttemptContext) -> None:
         self._session = session
         self._begun: dict[UUID, tuple[str, str, float]] = {}
         self.seen = 0
@@ -86,14 +86,14 @@ class Observer(AsyncCallbackHandler):
             )
 
 
-async def run_own(own: OwnGraph, session: Session, longest: int) -> str:
+async def run_own(own: OwnGraph, session: AttemptContext, longest: int) -> str:
     """Run a user's graph on the session's question and give its answer.
 
     Raises:
         AttemptEnded: a cap is reached.
     """
     seconds = session.limits.seconds
-    observer = Observer(session)
+    observer = CallbackRecorder(session)
     config = {"recursion_limit": longest, "callbacks": [observer]}
     context = session if own.tier == "journaled" else None
     state: Any = {}

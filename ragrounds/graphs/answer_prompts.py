@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError
-from ragrounds.graphs.reasoning import ending
+from ragrounds.graphs.model_text import ending
 from ragrounds.records import Message, Question
 
 CONCLUDE = ("choice/conclude",)

@@ -25,7 +25,7 @@ _START = 120.0
 _KNOCK = 10.0
 
 
-class Seat:
+class RayWorker:
     """The worker's end: an actor, whose inbox is filled by calls and whose outbox is emptied by a call that waits."""
 
     def __init__(self) -> None:
@@ -65,8 +65,8 @@ class Seat:
         self._news.set()
 
 
-class RayLine:
-    """The leader's end (contract: :class:`ragrounds.evals.engine.distributed.lines.Line`)."""
+class RayLink:
+    """The leader's end (contract: :class:`ragrounds.evals.engine.distributed.protocol.WorkerLink`)."""
 
     def __init__(self, seat: Any, name: str) -> None:
         self._seat = seat
@@ -117,7 +117,7 @@ class RayLine:
 
 async def open_cluster(
     workers: int | None, concurrency: int, shared_store: bool, held: ExitStack, say: Callable[[str], None]
-) -> Sequence[RayLine]:
+) -> Sequence[RayLink]:
     """Join the cluster, and start one worker on each of its nodes, or `workers` spread over them.
 
     Args:
@@ -148,8 +148,8 @@ async def open_cluster(
     lines = []
     for number, node in enumerate(chosen, 1):
         strategy = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        seat = ray.remote(Seat).options(num_cpus=1, max_restarts=0, scheduling_strategy=strategy).remote()
-        lines.append(RayLine(seat, f"worker {number} on node {node['NodeManagerAddress']}"))
+        seat = ray.remote(RayWorker).options(num_cpus=1, max_restarts=0, scheduling_strategy=strategy).remote()
+        lines.append(RayLink(seat, f"worker {number} on node {node['NodeManagerAddress']}"))
     started = await asyncio.gather(*(line.begin() for line in lines))
     for line, runs in zip(lines, started, strict=True):
         if not runs:

@@ -1,0 +1,270 @@
+"""What a run has come to so far: counts that any display can draw.
+
+What the rest of a run will take, from the attempts that it has: calls, tokens, dollars, time.
+
+Those to come are taken to be like those that are there; a pilot is drawn at random so that they are. The interval is
+for the *sum* of the attempts to come, not for their mean: it holds both what is not known of the mean and how the
+attempts themselves vary (Student's t). What is not known of one attempt is not known of the sum, and never 0.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ragrounds.evals.benchmarks.benchmark import lot
+from ragrounds.evals.engine.plan import FINAL, PlannedRun
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Attempt, Question, Reply, Run, Usage
+
+if TYPE_CHECKING:
+    from ragrounds.evals.engine.plan import FinishedAttempt, PlannedRun
+    from ragrounds.evals.store.store import Store
+
+
+OUTCOMES = ("answered", "abstained", "refused", "unreadable", "blocked", "failed", "capped", "paused", "not_run")
+"""How an attempt can count, in the order that tables show: a scorer's reading where the attempt was completed, its
+status where it was not."""
+
+
+def outcome(status: str, answer_status: str) -> str:
+    """One word for an attempt: its status where that says more than the reading. ``empty`` in a completed attempt is
+    an error that was recorded in place of a reply."""
+    if status != "completed":
+        return status
+    return "failed" if answer_status == "empty" else answer_status
+
+
+@dataclass
+class RunProgress:
+    """One run's counts."""
+
+    agent: str
+    total: int
+    """Attempts that the run has in all."""
+    before: int = 0
+    """Attempts that were done before this process began."""
+    done: int = 0
+    scorer: str = ""
+    """The scorer that `value` is by: the first of the first question."""
+    value: float = 0.0
+    scored: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    cost_paid: float | None = 0.0
+    tokens: int = 0
+
+    @property
+    def mean(self) -> float | None:
+        """Mean score so far (of what this process did)."""
+        return self.value / self.scored if self.scored else None
+
+
+class ReplayProgress:
+    """All runs of one replay."""
+
+    def __init__(self, store: Store, planned_runs: Sequence[PlannedRun], final: frozenset[str]) -> None:
+        self.started = time.monotonic()
+        self.runs: dict[str, RunProgress] = {}
+        self.standing: Callable[[], str] = str
+        """How a claim that the runs are watched for stands; empty: there is none."""
+        for planned in planned_runs:
+            done = sum(status in final for status in store.done(planned.run).values())
+            run = planned.run
+            self.runs[run.id] = RunProgress(run.agent, run.count * run.epochs, before=done)
+
+    def hear(self, finished: FinishedAttempt) -> None:
+        """Count a finished attempt."""
+        tally, attempt = self.runs[finished.run.id], finished.attempt
+        tally.done += 1
+        tally.cost_paid = (
+            None if tally.cost_paid is None or attempt.cost_paid is None else tally.cost_paid + attempt.cost_paid
+        )
+        tally.tokens += (attempt.usage.input + attempt.usage.output) if attempt.usage else 0
+        strict = next((score for score in finished.scores if score.scorer == "strict"), None)
+        score = strict or next(iter(finished.scores), None)
+        tally.outcomes[outcome(attempt.status, score.answer_status if score else "empty")] += 1
+        if finished.scores:
+            first = finished.scores[0]
+            tally.scorer = tally.scorer or first.scorer
+            if first.scorer == tally.scorer and first.value is not None:
+                tally.value += first.value
+                tally.scored += 1
+
+    @property
+    def done(self) -> int:
+        """Attempts that ended in this process."""
+        return sum(run.done for run in self.runs.values())
+
+    @property
+    def left(self) -> int:
+        """Attempts still to be made."""
+        return sum(run.total - run.before - run.done for run in self.runs.values())
+
+    @property
+    def rate(self) -> float:
+        """Attempts a second since the start."""
+        return self.done / max(time.monotonic() - self.started, 1e-6)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the mean rate so far; ``None`` before the first attempt."""
+        return self.left / self.rate if self.done else None
+
+
+PILOT = 8
+"""Questions that a pilot asks. They are a part of the run: nothing is asked twice."""
+LEVEL = 0.95
+
+
+class ProjectedSum(Struct, frozen=True, kw_only=True):
+    """A sum over what is to come."""
+
+    value: float
+    low: float | None
+    """95 % interval; ``None``: from a single attempt there is none."""
+    high: float | None
+
+
+class AgentProjection(Struct, frozen=True, kw_only=True):
+    """What is left of one run."""
+
+    run: str
+    agent: str
+    attempts: int
+    """Still to be made."""
+    seen: int
+    """Attempts that this is from."""
+    calls: ProjectedSum
+    tokens: ProjectedSum | None
+    """In and out; ``None``: not known."""
+    cost: ProjectedSum | None
+    """Dollars uncached: as if nothing were in the journal. ``None``: some call has no known price."""
+    seconds: ProjectedSum
+    """Of the attempts, one after the other."""
+
+
+class Projection(Struct, frozen=True, kw_only=True):
+    """What is left of all runs together."""
+
+    agents: tuple[AgentProjection, ...]
+    in_flight: int
+    calls: ProjectedSum
+    tokens: ProjectedSum | None
+    cost: ProjectedSum | None
+    seconds: ProjectedSum
+    """Of the clock, with `in_flight` attempts at a time."""
+
+
+def project(seen: Sequence[float], more: int) -> ProjectedSum:
+    """The sum of `more` values like those seen, one or more; none of them is below 0."""
+    n, mean = len(seen), math.fsum(seen) / len(seen)
+    if n < 2:
+        return ProjectedSum(value=more * mean, low=None, high=None)
+    from scipy.special import stdtrit
+
+    variance = math.fsum((value - mean) ** 2 for value in seen) / (n - 1)
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * math.sqrt(variance * (more + more * more / n))
+    return ProjectedSum(value=more * mean, low=max(0.0, more * mean - half), high=more * mean + half)
+
+
+def projection(
+    store: Store, planned_runs: Sequence[PlannedRun], questions: Sequence[Question], in_flight: int
+) -> Projection | None:
+    """What the questions still to be asked will take; ``None``: a run has no attempt yet to go by."""
+    agents = []
+    for planned in planned_runs:
+        seen = [one for one in store.summaries(planned.run) if one.status in FINAL]
+        if not seen:
+            return None
+        agents.append(_agent(planned.run, seen, left(store, planned.run, questions)))
+    clock = _together([agent.seconds for agent in agents])
+    at_once = max(1, min(in_flight, sum(agent.attempts for agent in agents)))
+    return Projection(
+        agents=tuple(agents),
+        in_flight=at_once,
+        calls=_together([agent.calls for agent in agents]),
+        tokens=_known([agent.tokens for agent in agents]),
+        cost=_known([agent.cost for agent in agents]),
+        seconds=ProjectedSum(
+            value=clock.value / at_once,
+            low=None if clock.low is None else clock.low / at_once,
+            high=None if clock.high is None else clock.high / at_once,
+        ),
+    )
+
+
+def pilot(
+    store: Store, planned_runs: Sequence[PlannedRun], questions: Sequence[Question], seed: int | None
+) -> tuple[Question, ...] | None:
+    """The questions to ask first: as many as are missing to `PILOT` that every run has answered. ``None``: there are
+    hardly more to ask than a pilot has, and nothing is worth projecting.
+
+    Args:
+        store: where the runs are.
+        planned_runs: the runs.
+        questions: all that are asked.
+        seed: draws them; ``None``: the first ones, of an order that was drawn already.
+    """
+    done = [store.done(planned.run) for planned in planned_runs]
+    answered = {question.id for question in questions if all(kept.get((question.id, 0)) in FINAL for kept in done)}
+    if len(questions) - len(answered) <= 2 * PILOT:
+        return None
+    drawn = questions if seed is None else sorted(questions, key=lambda question: lot(seed, question.id))
+    return tuple([question for question in drawn if question.id not in answered][: max(0, PILOT - len(answered))])
+
+
+def left(store: Store, run: Run, questions: Sequence[Question]) -> int:
+    """Attempts of a run that are still to be made at these questions."""
+    done = store.done(run)
+    return sum(done.get((question.id, epoch)) not in FINAL for question in questions for epoch in range(run.epochs))
+
+
+def priced(planned_runs: Sequence[PlannedRun]) -> bool | None:
+    """Whether any model costs money; ``None``: no model is known to, and the price of one is not known."""
+    probe = Reply(text="", usage=Usage(1000, 1000), busy=1.0)
+    prices = [model.price(probe) for planned in planned_runs for model in planned.models.values()]
+    if any(price for price in prices):
+        return True
+    own = any(not planned.models for planned in planned_runs)  # graphs that bring models of their own
+    return None if own or None in prices else False
+
+
+def _agent(run: Run, seen: Sequence[Attempt], more: int) -> AgentProjection:
+    def summed(read: Callable[[Attempt], float | None]) -> ProjectedSum | None:
+        known = [value for value in map(read, seen) if value is not None]
+        return project(known, more) if len(known) == len(seen) else None
+
+    return AgentProjection(
+        run=run.id,
+        agent=run.agent,
+        attempts=more,
+        seen=len(seen),
+        calls=project([one.calls for one in seen], more),
+        tokens=summed(lambda one: one.usage.input + one.usage.output if one.usage else None),
+        cost=summed(lambda one: one.cost_uncached),
+        seconds=project([one.seconds for one in seen], more),
+    )
+
+
+def _together(parts: Sequence[ProjectedSum]) -> ProjectedSum:
+    """A sum over agents. They meet the same questions, so what is dear for one tends to be for all: the ends of the
+    intervals are added."""
+    lows = [part.low for part in parts if part.low is not None]
+    highs = [part.high for part in parts if part.high is not None]
+    whole = len(lows) == len(parts)
+    return ProjectedSum(
+        value=math.fsum(part.value for part in parts),
+        low=math.fsum(lows) if whole else None,
+        high=math.fsum(highs) if whole else None,
+    )
+
+
+def _known(parts: Sequence[ProjectedSum | None]) -> ProjectedSum | None:
+    known = [part for part in parts if part is not None]
+    return _together(known) if len(known) == len(parts) else None
