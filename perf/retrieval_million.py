@@ -24,7 +24,7 @@ import numpy as np
 import tantivy
 
 from ragrounds.tools.analysers import analyser
-from ragrounds.tools.opening import open_searcher
+from ragrounds.tools.retriever import open_searcher
 
 K = 32
 

@@ -10,9 +10,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from ragrounds.tools.bm25 import Settings
-from ragrounds.tools.bm25_building import open_bm25
-from ragrounds.tools.opening import open_collection
+from ragrounds.tools.retriever import open_collection
+from ragrounds.tools.retrievers.bm25 import Bm25Parameters, open_bm25
 
 
 def main(data: Path, corpus: Path, home: Path) -> None:
@@ -24,7 +23,7 @@ def main(data: Path, corpus: Path, home: Path) -> None:
     for shard in (len(collection.store), 17_000):
         for old in collection.folder.glob("bm25-*"):
             shutil.rmtree(old)
-        searcher = open_bm25(collection, Settings(), shard=shard)
+        searcher = open_bm25(collection, Bm25Parameters(), shard=shard)
         count = len(searcher._shards)
         results[count] = [searcher.ranked(question, 100) for question in questions[:500]]
         print(f"{len(collection.store):,} passages in {count} shards: {len(results[count])} questions, top 100")

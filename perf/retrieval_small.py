@@ -9,11 +9,11 @@ import sys
 import time
 from pathlib import Path
 
-from ragrounds.evals.retrieval.comparing import compare
+from ragrounds.evals.retrieval.comparison import compare
 from ragrounds.evals.retrieval.measures import means, measure
-from ragrounds.evals.retrieval.running import retrieve
-from ragrounds.evals.retrieval.sets import query_set
-from ragrounds.tools.opening import open_searcher
+from ragrounds.evals.retrieval.query_sets import query_set
+from ragrounds.evals.retrieval.search import retrieve
+from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.toolset import corpus_search
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from ragrounds.evals.analyses import Analysed, Table
+    from ragrounds.evals.analyses import AnalysisResult, AnalysisTable
+    from ragrounds.evals.analyses.pictures import Picture
     from ragrounds.evals.compare.figures import Figure
-    from ragrounds.ui.pictures import Picture
 
 
 def analyse_command(
@@ -36,8 +36,8 @@ def analyse_command(
     """
     from ragrounds.cli.common import open_store, print_json, settings
     from ragrounds.errors import unknown
-    from ragrounds.evals.analyses import ANALYSES, Choices, analyse
-    from ragrounds.ui.pictures import picture
+    from ragrounds.evals.analyses import ANALYSES, AnalysisOptions, analyse
+    from ragrounds.evals.analyses.pictures import picture
 
     if name == "list":
         for known, (about, _) in ANALYSES.items():
@@ -45,7 +45,7 @@ def analyse_command(
         return
     if name not in ANALYSES:  # said before the runs are looked for
         raise unknown("analysis", name, ANALYSES, "ragrounds analyse list")
-    choices = Choices(scorer=scorer, k=k, parameter=parameter, sizes=_sizes(size), seed=seed)
+    choices = AnalysisOptions(scorer=scorer, k=k, parameter=parameter, sizes=_sizes(size), seed=seed)
     with open_store(settings()) as store:
         analysed = analyse(name, store, [store.run(reference) for reference in runs or ()], choices)
     drawn = picture(analysed)
@@ -84,7 +84,7 @@ def _write(drawn: Picture, path: Path) -> None:
     say(f"{path}: {drawn.title}")
 
 
-def _print(analysed: Analysed, drawn: Picture) -> None:
+def _print(analysed: AnalysisResult, drawn: Picture) -> None:
     from rich.text import Text
 
     from ragrounds.ui.chart_text import draw
@@ -107,7 +107,7 @@ def _print(analysed: Analysed, drawn: Picture) -> None:
     console.print(draw(drawn, width=min(console.width, 100)))
 
 
-def _rows(table: Table) -> tuple[tuple[str, ...], ...]:
+def _rows(table: AnalysisTable) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(_cell(cell) for cell in row) for row in table.rows)
 
 

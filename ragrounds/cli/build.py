@@ -590,8 +590,8 @@ def false_negatives(
     from ragrounds.build.retrieval.publishing import Expert
     from ragrounds.cli.common import one_of, say, settings
     from ragrounds.cli.progress import counting
-    from ragrounds.evals.retrieval.sets import query_set
-    from ragrounds.tools.opening import open_searcher
+    from ragrounds.evals.retrieval.query_sets import query_set
+    from ragrounds.tools.retriever import open_searcher
 
     check_relevant(relevant)
     one_of("--language", language, ("en", "zh"))

@@ -136,12 +136,12 @@ def audit_benchmark(
     from ragrounds.cli.common import print_json, settings
     from ragrounds.evals.benchmarks import load
     from ragrounds.evals.benchmarks.audit import audit
-    from ragrounds.tools.corpora import passages, source
+    from ragrounds.tools.corpora import corpus_source, passages
 
     found = load(reference, settings().home)
     documents = None
     if corpus is not None:
-        documents = ((passage.document, passage.text) for passage, _ in passages(source(corpus)))
+        documents = ((passage.document, passage.text) for passage, _ in passages(corpus_source(corpus)))
     audited = audit(found, documents)
     if as_json:
         print_json(audited)

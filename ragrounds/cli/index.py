@@ -44,31 +44,31 @@ def build(
     from ragrounds.cli.progress import counting
     from ragrounds.errors import UserError
     from ragrounds.settings import read_settings
-    from ragrounds.tools.chunking import chunker as make_chunker
-    from ragrounds.tools.chunking import complete
-    from ragrounds.tools.collecting import collect
+    from ragrounds.tools.chunkers import chunker as make_chunker
+    from ragrounds.tools.chunkers import complete
     from ragrounds.tools.collection import folder_of
-    from ragrounds.tools.corpora import Bad, Unreadable, guess
-    from ragrounds.tools.corpora import source as find
-    from ragrounds.tools.opening import open_searcher
+    from ragrounds.tools.collection_builder import build_collection
+    from ragrounds.tools.corpora import BadLine, UnreadableLine, guess_family
+    from ragrounds.tools.corpora import corpus_source as find
+    from ragrounds.tools.retriever import open_searcher
     from ragrounds.ui.text import one_line
 
     home = read_settings().home
     chosen = complete(chunker)
     folder = folder_of(name, home)
-    bad: list[Bad] = []
+    bad: list[BadLine] = []
     with counting() as told:
         try:
-            manifest = collect(
+            manifest = build_collection(
                 folder,
-                find(guess(source)),
+                find(guess_family(source)),
                 name=name,
                 chunker=str(chosen),
                 chunk=make_chunker(chosen),
                 bad=bad if skip_bad else None,
                 progress=lambda count: told("reading", count),
             )
-        except Unreadable as error:
+        except UnreadableLine as error:
             raise UserError(f"{error} Or pass over what cannot be read with --skip-bad.") from None
         searchers = [open_searcher(spec, name, home, progress=told) for spec in retriever or ["bm25"]]
     for wrong in bad[:20]:
@@ -89,10 +89,10 @@ def ls(json: _Json = False) -> None:
     """List all indexes."""
     from ragrounds.cli.common import print_json
     from ragrounds.settings import read_settings
-    from ragrounds.tools.collection import indexes, names
+    from ragrounds.tools.collection import collection_names, indexes
 
     home = read_settings().home
-    found = [_described(indexes(home) / name) for name in names(home)]
+    found = [_described(indexes(home) / name) for name in collection_names(home)]
     if json:
         print_json(found)
         return
@@ -143,13 +143,13 @@ def rm(
 
     from ragrounds.cli.common import say
     from ragrounds.settings import read_settings
-    from ragrounds.tools.collecting import only_here
+    from ragrounds.tools.collection_builder import exclusive_build
     from ragrounds.ui.text import safe
 
     folder = _existing(name, read_settings().home)
     if not yes:
         typer.confirm(f"Remove the index {safe(name)} ({_described(folder)['bytes'] / 1e6:,.1f} MB)?", abort=True)
-    with only_here(folder):
+    with exclusive_build(folder):
         shutil.rmtree(folder)
     say(f"removed {safe(name)}")
 
@@ -169,11 +169,11 @@ def serve(
     from ragrounds.cli.common import say
     from ragrounds.cli.progress import counting
     from ragrounds.settings import read_settings
-    from ragrounds.tools.opening import open_searcher
-    from ragrounds.tools.serving import application, mcp_server
+    from ragrounds.tools.retriever import open_searcher
+    from ragrounds.tools.server import application, mcp_server
 
     if not mcp:  # what is wrong with the address is said before anything is built
-        from ragrounds.tools.serving import check_address
+        from ragrounds.tools.server import check_address
 
         check_address(host, token)
     with counting() as told:
@@ -188,10 +188,10 @@ def serve(
 
 def _existing(name: str, home: Path) -> Path:
     from ragrounds.errors import unknown
-    from ragrounds.tools.collection import indexes, names
+    from ragrounds.tools.collection import collection_names, indexes
 
-    if name not in names(home):
-        raise unknown("index", name, names(home), "ragrounds index ls")
+    if name not in collection_names(home):
+        raise unknown("index", name, collection_names(home), "ragrounds index ls")
     return indexes(home) / name
 
 

@@ -239,7 +239,7 @@ def judge_command(
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.models.prices import read_prices
     from ragrounds.prompts.loader import PromptFolder
-    from ragrounds.tools.naming import named_embedder
+    from ragrounds.tools.cards import named_embedder
     from ragrounds.ui.tables import print_comparison
     from ragrounds.ui.text import safe
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ragrounds.evals.retrieval.comparing import Comparison
-    from ragrounds.evals.retrieval.generating import Generated
-    from ragrounds.evals.retrieval.running import Keep, Retrieved
-    from ragrounds.evals.retrieval.sets import QuerySet
+    from ragrounds.evals.retrieval.comparison import RetrievalComparison
+    from ragrounds.evals.retrieval.query_generation import GeneratedQueries
+    from ragrounds.evals.retrieval.query_sets import QuerySet
+    from ragrounds.evals.retrieval.search import Keep, Retrieved
     from ragrounds.records import Passage
 
 
@@ -75,11 +75,11 @@ def retrieve(
     from itertools import product
 
     from ragrounds.errors import UserError
-    from ragrounds.evals.retrieval.comparing import compare
-    from ragrounds.evals.retrieval.guarding import guarding
+    from ragrounds.evals.retrieval.comparison import compare
     from ragrounds.evals.retrieval.measures import USUAL, canonical, deepest, means
     from ragrounds.evals.retrieval.measures import measure as measured
-    from ragrounds.evals.retrieval.pools import MEASURES as POOLED
+    from ragrounds.evals.retrieval.query_sets import MEASURES as POOLED
+    from ragrounds.evals.retrieval.search import leak_filter
     from ragrounds.evals.retrieval.trec import Judgements, read_judgements, read_run
     from ragrounds.ui.retrieval_tables import show
 
@@ -103,7 +103,7 @@ def retrieve(
     entries: list[dict[str, Any]] = []
     values: dict[str, dict[str, dict[str, float]]] = {}
     if asked is not None and (retriever or not run):
-        keep = guarding(asked.queries, guard, guard_near)
+        keep = leak_filter(asked.queries, guard, guard_near)
         ways = [None, *(query_generation or [])]
         for spec, way, kept in product(retriever or ["bm25"], ways, [None, keep] if keep else [None]):
             generated = generated_queries(way, spec, asked, model, base_url) if way else None
@@ -132,15 +132,14 @@ def retrieve(
     if not per_query:
         for entry in entries:
             del entry["per_query"]
-    comparisons: list[Comparison] = compare(
+    comparisons: list[RetrievalComparison] = compare(
         {label: each[names[0]] for label, each in values.items()}, names[0], resamples=resamples, seed=seed
     )
     show(entries, comparisons, names, as_json=json)
 
 
 def _asked(benchmark: str, split: str, corpus: str | None) -> QuerySet:
-    from ragrounds.evals.retrieval.pools import pool_set
-    from ragrounds.evals.retrieval.sets import query_set
+    from ragrounds.evals.retrieval.query_sets import pool_set, query_set
     from ragrounds.settings import read_settings
 
     if benchmark.startswith("rerank:"):
@@ -148,18 +147,19 @@ def _asked(benchmark: str, split: str, corpus: str | None) -> QuerySet:
     return query_set(benchmark, split=split, corpus=corpus)
 
 
-def _search(spec: str, asked: QuerySet, depth: int, keep: Keep | None, generated: Generated | None = None) -> Retrieved:
+def _search(
+    spec: str, asked: QuerySet, depth: int, keep: Keep | None, generated: GeneratedQueries | None = None
+) -> Retrieved:
     import asyncio
     from dataclasses import replace
 
     from ragrounds.cli.progress import counting
-    from ragrounds.evals.retrieval.pools import completed, rerank_pools
-    from ragrounds.evals.retrieval.running import retrieve as run_queries
-    from ragrounds.evals.retrieval.sets import unknown_documents
+    from ragrounds.evals.retrieval.query_sets import completed, rerank_pools, unknown_documents
+    from ragrounds.evals.retrieval.search import retrieve as run_queries
     from ragrounds.settings import read_settings
     from ragrounds.specs import parse
-    from ragrounds.tools.opening import open_searcher
-    from ragrounds.tools.reranking import scorer_of
+    from ragrounds.tools.retriever import open_searcher
+    from ragrounds.tools.retrievers.rerank import scorer_of
 
     chosen = parse(spec)
     if asked.pools and chosen.name == "rerank" and "of" not in chosen.parameters:
@@ -223,7 +223,9 @@ def _unused(label: str, taken: dict[str, Any]) -> str:
     return candidate
 
 
-def generated_queries(way: str, retriever: str, asked: QuerySet, model: str | None, base_url: str | None) -> Generated:
+def generated_queries(
+    way: str, retriever: str, asked: QuerySet, model: str | None, base_url: str | None
+) -> GeneratedQueries:
     """Let a model write the queries, journaled in the user's store; LameR reads what the retriever itself finds first.
 
     Raises:
@@ -234,12 +236,11 @@ def generated_queries(way: str, retriever: str, asked: QuerySet, model: str | No
     from ragrounds.cli.common import open_store, say, settings
     from ragrounds.cli.progress import counting
     from ragrounds.errors import UserError
-    from ragrounds.evals.retrieval.generating import generate
-    from ragrounds.evals.retrieval.rewriting import Rewriter
+    from ragrounds.evals.retrieval.query_generation import QueryGenerator, generate
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.models.opening import open_model, with_defaults
     from ragrounds.models.prices import read_prices
-    from ragrounds.tools.opening import open_searcher
+    from ragrounds.tools.retriever import open_searcher
 
     chosen = settings()
     named = model or chosen.model
@@ -250,9 +251,9 @@ def generated_queries(way: str, retriever: str, asked: QuerySet, model: str | No
         opened = open_model(text, read_prices(chosen.home / "prices.toml"))
         journal = StoreJournal(store)
         searcher = open_searcher(retriever, asked.corpus, chosen.home, progress=told)
-        rewriter = Rewriter(way, {"model": opened}, searcher, journal)
+        rewriter = QueryGenerator(way, {"model": opened}, searcher, journal)
 
-        async def go() -> Generated:
+        async def go() -> GeneratedQueries:
             try:
                 return await generate(
                     rewriter, asked.queries, concurrency=chosen.concurrency, progress=partial(told, f"writing, {way}")

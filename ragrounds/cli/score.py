@@ -65,6 +65,6 @@ def score_command(
 
 def _matching(embedder: str) -> Scorer:
     from ragrounds.evals.scorers.matching import GreedyMatch
-    from ragrounds.tools.naming import named_embedder
+    from ragrounds.tools.cards import named_embedder
 
     return GreedyMatch(named_embedder(embedder))

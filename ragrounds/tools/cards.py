@@ -1,4 +1,7 @@
-"""Cards of the retrievers and rerankers that the papers use: ``retrievers.toml``."""
+"""Cards of the retrievers and rerankers that the papers use: ``retrievers.toml``.
+
+From a retriever's text to the embedder in it: for what needs vectors, and searches nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.specs import Spec
-from ragrounds.tools.embedding import Encoding
+from ragrounds.specs import Spec, parse
+from ragrounds.tools.embedders import Embedder, Encoding, open_embedder
+from ragrounds.tools.retrievers.dense import encoding_of
 
 
-class Card(msgspec.Struct, frozen=True, kw_only=True):
+class RetrieverCard(msgspec.Struct, frozen=True, kw_only=True):
     """One retriever."""
 
     name: str
@@ -32,19 +37,19 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def cards() -> dict[str, Card]:
+def cards() -> dict[str, RetrieverCard]:
     """All cards by name."""
     text = (resources.files("ragrounds.tools") / "retrievers.toml").read_text(encoding="utf-8")
-    own = set(Card.__struct_fields__) - {"encoding"}
-    found: dict[str, Card] = {}
+    own = set(RetrieverCard.__struct_fields__) - {"encoding"}
+    found: dict[str, RetrieverCard] = {}
     for row in tomllib.loads(text)["retriever"]:
         encoding = {key: value for key, value in row.items() if key not in own}
         rest: dict[str, Any] = {key: value for key, value in row.items() if key in own}
-        found[row["name"]] = msgspec.convert({**rest, "encoding": encoding}, Card)
+        found[row["name"]] = msgspec.convert({**rest, "encoding": encoding}, RetrieverCard)
     return found
 
 
-def missing(card: Card) -> str:
+def missing(card: RetrieverCard) -> str:
     """What is missing to use a card now; empty: nothing."""
     if card.kind == "foreign":
         return card.note
@@ -75,3 +80,29 @@ def card_encoding(spec: Spec) -> Encoding:
     if card.kind == "foreign":
         raise UserError(f"{spec.name!r} cannot be used by its card alone. {card.note}")
     return card.encoding
+
+
+class NamedEmbedder(Struct, frozen=True):
+    """An embedder with its canonical text, which is its identity."""
+
+    spec: str
+    encoding: Encoding
+    embedder: Embedder
+
+    @property
+    def remote(self) -> str:
+        """The provider's name of a model that is asked over the network; empty: it runs in this process."""
+        return self.encoding.model if self.encoding.model.startswith("openai:") else ""
+
+
+def named_embedder(text: str) -> NamedEmbedder:
+    """Open the embedder of ``dense[model=…]`` or of a card.
+
+    Raises:
+        UserError: it names no embedder, or one that cannot be had.
+    """
+    spec = parse(text)
+    if spec.name != "dense" and spec.name not in cards():
+        raise UserError(f"{text!r} has no vectors: expected dense[model=…] or a card of `ragrounds retrievers`.")
+    encoding, _ = encoding_of(spec, card_encoding(spec) if spec.name in cards() else None)
+    return NamedEmbedder(str(spec), encoding, open_embedder(encoding))

@@ -25,14 +25,14 @@ import msgspec
 
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.records import Passage
-from ragrounds.tools.lines import ENDINGS, read_lines
+from ragrounds.tools.jsonlines import ENDINGS, read_lines
 
 FAMILIES = ("beir", "r2med", "medrag", "jsonl", "files")
 SAMPLE = "sample"
 
 
 @dataclass(frozen=True)
-class Source:
+class CorpusSource:
     """Where a corpus is read from: a short name and its files, in the order in which they are read."""
 
     name: str
@@ -46,7 +46,7 @@ class Source:
         return msgspec.json.encode(facts).decode()
 
 
-class Bad(msgspec.Struct, frozen=True):
+class BadLine(msgspec.Struct, frozen=True):
     """A line that could not be read, and why."""
 
     file: str
@@ -59,7 +59,7 @@ class Bad(msgspec.Struct, frozen=True):
         return f"{place}: {self.reason}"
 
 
-class Unreadable(UserError):
+class UnreadableLine(UserError):
     """A line or a file that cannot be read, where nobody asked for such to be passed over."""
 
 
@@ -80,14 +80,14 @@ def is_source(corpus: str) -> bool:
     return corpus == SAMPLE or corpus.partition(":")[0] in FAMILIES
 
 
-def source(corpus: str) -> Source:
+def corpus_source(corpus: str) -> CorpusSource:
     """Find the files of ``sample`` or ``family:PATH``.
 
     Raises:
         UserError: no such family, no such path, or nothing of that family's layout there.
     """
     if corpus == SAMPLE:
-        return Source(SAMPLE, (Path(str(resources.files("ragrounds"))) / "sample" / "corpus.jsonl",))
+        return CorpusSource(SAMPLE, (Path(str(resources.files("ragrounds"))) / "sample" / "corpus.jsonl",))
     family, colon, rest = corpus.partition(":")
     if not colon or family not in FAMILIES:
         raise unknown("corpus", corpus, [SAMPLE, *(f"{name}:PATH" for name in FAMILIES)], "ragrounds index ls")
@@ -100,10 +100,10 @@ def source(corpus: str) -> Source:
         wanted = _WANTED.get(family, "*.jsonl (or .gz, .zst)")
         raise UserError(f"The folder {str(path)!r} holds no {wanted}: expected a {family} corpus.")
     stem = path if path.is_dir() else Path(path.name.split(".jsonl")[0])
-    return Source(stem.resolve().name, files, path if family == "files" else None)
+    return CorpusSource(stem.resolve().name, files, path if family == "files" else None)
 
 
-def guess(path: str) -> str:
+def guess_family(path: str) -> str:
     """``family:PATH`` for a path that was given without its family, by what is there."""
     if is_source(path) or ":" in path:
         return path
@@ -123,7 +123,7 @@ _WANTED = dict.fromkeys(("beir", "r2med"), "corpus.jsonl (or .gz, .zst)") | {
 
 
 def passages(
-    origin: Source, *, bad: list[Bad] | None = None, start: tuple[int, int] = (0, 0)
+    origin: CorpusSource, *, bad: list[BadLine] | None = None, start: tuple[int, int] = (0, 0)
 ) -> Iterator[tuple[Passage, tuple[int, int]]]:
     """Read passages in order, each with the place after it (file number, lines read), to go on from later.
 
@@ -150,16 +150,16 @@ def passages(
             try:
                 passage = _passage(decode(line))
             except (msgspec.MsgspecError, UnicodeError, ValueError) as problem:
-                wrong = Bad(str(file), count, str(problem))
+                wrong = BadLine(str(file), count, str(problem))
                 if bad is None:
-                    raise Unreadable(f"Cannot read {wrong}. Mend it.") from None
+                    raise UnreadableLine(f"Cannot read {wrong}. Mend it.") from None
                 bad.append(wrong)
                 continue
             yield passage, (number, count)
 
 
 def _documents(
-    origin: Source, root: Path, bad: list[Bad] | None, start: int
+    origin: CorpusSource, root: Path, bad: list[BadLine] | None, start: int
 ) -> Iterator[tuple[Passage, tuple[int, int]]]:
     """One passage a file; the place after it is the number of the next file."""
     from ragrounds.tools.documents import read_document
@@ -168,9 +168,9 @@ def _documents(
         try:
             passage = read_document(file, root)
         except (ValueError, OSError, EOFError, zlib.error) as problem:
-            wrong = Bad(str(file), 0, str(problem))
+            wrong = BadLine(str(file), 0, str(problem))
             if bad is None:
-                raise Unreadable(f"Cannot read {wrong}. Mend it, or take it away.") from None
+                raise UnreadableLine(f"Cannot read {wrong}. Mend it, or take it away.") from None
             bad.append(wrong)
             continue
         yield passage, (number + 1, 0)

@@ -1,4 +1,9 @@
-"""Documents in: text, Markdown, HTML, PDF, and the JATS XML of PubMed Central and StatPearls (``.nxml``).
+"""JATS XML, as PubMed Central and StatPearls give it (``.nxml``): an article's text, and what it says of itself.
+
+References, figures and tables are left out of the text, as MedRAG leaves them out. Parsed by defusedxml (extra
+``files``): entities that expand or fetch are errors.
+
+Documents in: text, Markdown, HTML, PDF, and the JATS XML of PubMed Central and StatPearls (``.nxml``).
 
 Each file is one document, given as a :class:`~ragrounds.records.Passage` whose id is the file's path inside the folder.
 Headings of HTML and NXML become Markdown headings, so that the chunker ``headings`` finds them; nothing else is
@@ -10,10 +15,111 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from ragrounds.records import Passage
-from ragrounds.tools.jats import paragraph, read_article
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+
+class JatsArticle(Struct, frozen=True, kw_only=True):
+    """An article. What it does not say is empty, or ``None``."""
+
+    title: str
+    text: str
+    """Abstract and body; headings as Markdown headings."""
+    pmc: str = ""
+    """Its PMC id, as ``PMC10641966``."""
+    year: int | None = None
+    """Of its first publication."""
+    type: str = ""
+    """JATS's ``article-type``: ``case-report``, ``research-article``, …"""
+    subject: str = ""
+    """The first of its subjects."""
+
+
+def read_article(data: bytes) -> JatsArticle:
+    """Read an article.
+
+    Raises:
+        ValueError: it is not XML that can be read, or has neither abstract nor body.
+    """
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import ParseError, fromstring
+
+    try:
+        root: Element = fromstring(data, forbid_dtd=False)
+    except (ParseError, DefusedXmlException) as problem:
+        raise ValueError(f"it is not XML that can be read ({problem})") from None
+    blocks: list[str] = []
+    for part in (*root.iterfind(".//abstract"), *root.iterfind(".//body")):
+        _section(part, 0, blocks)
+    if not blocks:
+        raise ValueError("it has neither an abstract nor a body: expected JATS (PMC, StatPearls)")
+    article = root if root.tag == "article" else root.find(".//article")
+    return JatsArticle(
+        title=plain_text(root.find(".//title-group/article-title"))
+        or plain_text(root.find(".//book-part-meta//title")),
+        text="\n\n".join(blocks),
+        pmc=_pmc(root),
+        year=_year(root),
+        type=(article.get("article-type") or "") if article is not None else "",
+        subject=plain_text(root.find(".//article-meta/article-categories//subject")),
+    )
+
+
+def _pmc(root: Element) -> str:
+    for identity in root.iterfind(".//article-meta/article-id"):
+        if identity.get("pub-id-type") in ("pmc", "pmcid") and (number := plain_text(identity)):
+            return number if number.upper().startswith("PMC") else f"PMC{number}"
+    return ""
+
+
+def _year(root: Element) -> int | None:
+    years = [plain_text(year) for year in root.iterfind(".//article-meta/pub-date/year")]
+    return min((int(year) for year in years if year.isascii() and year.isdigit()), default=None)
+
+
+def _section(element: Element, level: int, blocks: list[str]) -> None:
+    for child in element:
+        if child.tag == "title":
+            if heading := plain_text(child):
+                blocks.append(f"{'#' * min(max(level, 1), 6)} {heading}")
+        elif child.tag == "sec":
+            _section(child, level + 1, blocks)
+        elif child.tag in ("p", "list"):
+            for item in child.iter("list-item") if child.tag == "list" else (child,):
+                if text := plain_text(item):
+                    blocks.append(paragraph(text))
+
+
+_SKIPPED = {"table-wrap", "fig", "xref", "disp-formula", "graphic", "media"}
+
+
+def plain_text(element: Element | None) -> str:
+    """All text inside, blanks collapsed."""
+    if element is None:
+        return ""
+    parts: list[str] = []
+
+    def walk(node: Element) -> None:
+        parts.append(node.text or "")
+        for child in node:
+            if child.tag not in _SKIPPED:
+                walk(child)
+            parts.append(child.tail or "")
+
+    walk(element)
+    return " ".join("".join(parts).split())
+
+
+def paragraph(text: str) -> str:
+    """A paragraph that begins like a heading is not one: it is marked as Markdown marks it."""
+    return f"\\{text}" if text.startswith("#") else text
+
 
 _LONGEST = 256 * 2**20
 """Bytes of a document that is taken into memory; larger ones are errors, a corpus of them belongs into JSON Lines."""

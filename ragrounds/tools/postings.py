@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.tools.storing import mapped
+from ragrounds.tools.collection import map_array
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -50,9 +50,9 @@ class Shard:
     def __init__(self, folder: Path, first: int, count: int) -> None:
         self.first = first
         self.count = count
-        self._weights: Any = mapped(folder / "weights.f32", np.float32)
-        self._passages: Any = mapped(folder / "passages.i32", np.int32)
-        self._starts: Any = mapped(folder / "starts.i64", np.int64)
+        self._weights: Any = map_array(folder / "weights.f32", np.float32)
+        self._passages: Any = map_array(folder / "passages.i32", np.int32)
+        self._starts: Any = map_array(folder / "starts.i64", np.int64)
 
     def column(self, term: int) -> tuple[Ints, Floats]:
         """Passages (positions inside the shard, ascending) that hold a term, and its weight in each."""
@@ -67,7 +67,7 @@ class Shard:
         Raises:
             ImportError: numba is not installed.
         """
-        from ragrounds.tools.postings_fast import search
+        from ragrounds.tools.postings_numba import search
 
         # Terms behind the end of the shard's vocabulary have no postings in it.
         terms = np.minimum(np.array([term.term for term in query], dtype=np.int64), len(self._starts) - 1)

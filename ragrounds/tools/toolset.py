@@ -1,28 +1,69 @@
-"""Tools for agents, as LangChain tools: usable in any LangGraph agent, journaled where a journal is given.
+"""Tool calls through the journal, so that a run with web searches can be replayed with the network off.
+
+Tools for agents, as LangChain tools: usable in any LangGraph agent, journaled where a journal is given.
 
 A tool answers with JSON: titles and texts of documents and pages stand inside strings, so that nothing in them — an end
 marker, a tag, a template — can be taken for a part of the answer's form.
+
+Tools of any MCP server, journaled like the rest (langchain-mcp-adapters, extra ``mcp``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 from pydantic import BaseModel, Field
 
-from ragrounds.contracts import Journal, Library, Searcher
+from ragrounds.contracts import Entry, Journal, Library, Searcher
+from ragrounds.errors import UserError
 from ragrounds.records import Passage
-from ragrounds.tools.recording import ToolRequest, recorded
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
-    from ragrounds.tools.web.fetching import Fetcher
-    from ragrounds.tools.web.literature import Article, PubMed
-    from ragrounds.tools.web.providers import Hit, Provider
+    from ragrounds.tools.web.pages import Fetcher
+    from ragrounds.tools.web.providers import SearchProvider, WebHit
+    from ragrounds.tools.web.pubmed import PubMed, PubMedArticle
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool was asked, as the journal keeps it."""
+
+    tool: str
+    query: str
+    """The query, the address, or the arguments as JSON."""
+    k: int = 0
+
+
+async def recorded(
+    journal: Journal | None, actor: str, request: ToolRequest, make: Callable[[], Awaitable[T]], kind: type[T]
+) -> T:
+    """The recorded response of a tool, or the response of `make`, recorded before it is given.
+
+    Args:
+        journal: Where calls are recorded; ``None``: nowhere, every call is made.
+        actor: Canonical text of what answers: a provider, a searcher with its corpus, the fetcher with its limits.
+        request: What is asked. With `actor`, all that the response depends on.
+        make: Makes the call.
+        kind: What the response is.
+
+    Raises:
+        ragrounds.errors.StopRun: the journal only replays and does not hold the call; the message has the query.
+    """
+    if journal is None:
+        return await make()
+    digest = hashlib.blake2b(msgspec.msgpack.encode(["tool", actor, request]), digest_size=20).hexdigest()
+    entry = Entry(key=digest, kind="tool", actor=actor, request=request)
+    response, _ = await journal.once(entry, make, kind)
+    return response
+
 
 H = TypeVar("H")
 MOST = 100
@@ -51,7 +92,7 @@ class PageArguments(BaseModel):
     ] = ""
 
 
-class Found(msgspec.Struct, frozen=True):
+class ToolAnswer(msgspec.Struct, frozen=True):
     """A tool's answer, as the journal keeps it."""
 
     text: str
@@ -62,9 +103,9 @@ def corpus_search(searcher: Searcher, journal: Journal | None = None) -> BaseToo
     """The tool ``corpus_search``: the best passages of a corpus."""
 
     async def search(query: str, k: int = 5) -> tuple[str, list[Passage]]:
-        async def make() -> Found:
+        async def make() -> ToolAnswer:
             hits = tuple(await searcher.search(query, k))
-            return Found(_shown([_row(hit) for hit in hits]), hits)
+            return ToolAnswer(_shown([_row(hit) for hit in hits]), hits)
 
         actor = f"{searcher.spec} over {searcher.corpus}"
         return await _answer(journal, actor, ToolRequest(tool="corpus_search", query=query, k=k), make)
@@ -76,11 +117,11 @@ def corpus_read(library: Library, journal: Journal | None = None) -> BaseTool:
     """The tool ``corpus_read``: a passage's neighbours in its document, or the whole document."""
 
     async def read(passage: str, around: int = 1, whole: bool = False) -> tuple[str, list[Passage]]:
-        async def make() -> Found:
+        async def make() -> ToolAnswer:
             found = _neighbours(library, passage, around, whole)
             if not found:
-                return Found(_shown({"error": f"There is no passage {passage!r} in the corpus."}))
-            return Found(_shown(_fitting(found)), tuple(found))
+                return ToolAnswer(_shown({"error": f"There is no passage {passage!r} in the corpus."}))
+            return ToolAnswer(_shown(_fitting(found)), tuple(found))
 
         asked = msgspec.json.encode([passage, around, whole]).decode()
         actor = f"{library.spec} over {library.corpus}"
@@ -89,15 +130,15 @@ def corpus_read(library: Library, journal: Journal | None = None) -> BaseTool:
     return _tool("corpus_read", "Read more of the document around a passage.", ReadArguments, read)
 
 
-def web_search(provider: Provider, journal: Journal | None = None) -> BaseTool:
+def web_search(provider: SearchProvider, journal: Journal | None = None) -> BaseTool:
     """The tool ``web_search``: titles, addresses and snippets."""
 
-    def passage(hit: Hit) -> Passage:
+    def passage(hit: WebHit) -> Passage:
         return Passage(
             id=hit.url, document=hit.url, title=hit.title, text=hit.snippet, corpus="web", retriever=provider.spec
         )
 
-    def row(hit: Hit) -> dict[str, Any]:
+    def row(hit: WebHit) -> dict[str, Any]:
         return {"url": hit.url, "title": hit.title, "snippet": hit.snippet}
 
     return _searching("web_search", "Search the web.", provider.spec, provider.search, passage, row, journal)
@@ -107,8 +148,7 @@ def fetch_page(fetcher: Fetcher, journal: Journal | None = None) -> BaseTool:
     """The tool ``fetch_page``: a page's text, or the part of it around a snippet."""
 
     async def fetch(url: str, looking_for: str = "") -> tuple[str, list[Passage]]:
-        from ragrounds.tools.web.extracting import Page, excerpt, extract
-        from ragrounds.tools.web.fetching import Fetched, FetchFailed
+        from ragrounds.tools.web.pages import Fetched, FetchFailed, WebPage, excerpt, extract
 
         async def get() -> Fetched:
             try:
@@ -121,7 +161,7 @@ def fetch_page(fetcher: Fetcher, journal: Journal | None = None) -> BaseTool:
         try:
             if got.type == "error":
                 raise FetchFailed(got.content.decode())
-            page: Page = extract(got)
+            page: WebPage = extract(got)
         except FetchFailed as problem:
             return _shown({"error": str(problem)}), []
         text = excerpt(page.text, looking_for) if looking_for else page.text
@@ -135,7 +175,7 @@ def fetch_page(fetcher: Fetcher, journal: Journal | None = None) -> BaseTool:
 def literature_search(pubmed: PubMed, journal: Journal | None = None) -> BaseTool:
     """The tool ``literature_search``: titles and abstracts of PubMed."""
 
-    def passage(one: Article) -> Passage:
+    def passage(one: PubMedArticle) -> Passage:
         return Passage(
             id=one.pmid, document=one.pmid, title=one.title, text=one.abstract, corpus="pubmed", retriever=pubmed.spec
         )
@@ -163,13 +203,13 @@ def _searching(
     async def search(query: str, k: int = 5) -> tuple[str, list[Passage]]:
         from ragrounds.tools.web.providers import SearchFailed
 
-        async def make() -> Found:
+        async def make() -> ToolAnswer:
             try:
                 hits = await find(query, k)
             except SearchFailed as problem:
-                return Found(_shown({"error": str(problem)}))
+                return ToolAnswer(_shown({"error": str(problem)}))
             ranked = [replace(passage(hit), score=1 / rank, rank=rank) for rank, hit in enumerate(hits, 1)]
-            return Found(_shown([row(hit) for hit in hits]), tuple(ranked))
+            return ToolAnswer(_shown([row(hit) for hit in hits]), tuple(ranked))
 
         return await _answer(journal, actor, ToolRequest(tool=name, query=query, k=k), make)
 
@@ -185,9 +225,9 @@ def _tool(name: str, about: str, arguments: type[BaseModel], run: Callable[..., 
 
 
 async def _answer(
-    journal: Journal | None, actor: str, request: ToolRequest, make: Callable[[], Awaitable[Found]]
+    journal: Journal | None, actor: str, request: ToolRequest, make: Callable[[], Awaitable[ToolAnswer]]
 ) -> tuple[str, list[Passage]]:
-    found = await recorded(journal, actor, request, make, Found)
+    found = await recorded(journal, actor, request, make, ToolAnswer)
     return found.text, list(found.passages)
 
 
@@ -223,3 +263,66 @@ def _row(passage: Passage) -> dict[str, Any]:
 
 def _shown(value: Any) -> str:
     return msgspec.json.encode(value).decode()
+
+
+class _McpAnswer(msgspec.Struct, frozen=True):
+    text: str
+
+
+async def mcp_tools(servers: Mapping[str, Mapping[str, Any]], journal: Journal | None = None) -> list[BaseTool]:
+    """The tools of some MCP servers.
+
+    Args:
+        servers: Name → connection, as langchain-mcp-adapters takes it: ``{"transport": "stdio", "command": …, "args":
+            […]}`` or ``{"transport": "streamable_http", "url": …}``.
+        journal: Where their calls are recorded.
+
+    Raises:
+        UserError: the library is not installed, or a server does not answer.
+    """
+    try:
+        from langchain_mcp_adapters.client import MultiServerMCPClient
+    except ImportError:
+        raise UserError("MCP servers' tools need langchain-mcp-adapters: install ragrounds[mcp].") from None
+    found: list[BaseTool] = []
+    for name, connection in servers.items():
+        client = MultiServerMCPClient({name: dict(connection)})  # type: ignore[dict-item]
+        try:
+            tools = await client.get_tools()
+        except Exception as problem:  # processes, pipes, HTTP, and groups of their errors
+            raise UserError(f"The MCP server {name!r} does not answer: {_reason(problem)}.") from None
+        found += [_journaled(name, tool, journal) for tool in tools]
+    return found
+
+
+def _journaled(server: str, tool: BaseTool, journal: Journal | None) -> BaseTool:
+    from langchain_core.tools import StructuredTool
+
+    async def run(**arguments: Any) -> str:
+        async def make() -> _McpAnswer:
+            return _McpAnswer(_text(await tool.ainvoke(arguments)))
+
+        asked = ToolRequest(tool=tool.name, query=msgspec.json.encode(arguments, order="deterministic").decode())
+        return (await recorded(journal, f"mcp {server}", asked, make, _McpAnswer)).text
+
+    return StructuredTool.from_function(
+        coroutine=run, name=tool.name, description=tool.description, args_schema=tool.args_schema
+    )
+
+
+def _text(answer: Any) -> str:
+    """The text of an answer: its text blocks one after another, other blocks by their kind."""
+    if isinstance(answer, str):
+        return answer
+    if isinstance(answer, list):
+        return "\n".join(
+            str(block.get("text", f"[{block.get('type')}]")) if isinstance(block, dict) else str(block)
+            for block in answer
+        )
+    return str(answer)
+
+
+def _reason(problem: BaseException) -> str:
+    while isinstance(problem, BaseExceptionGroup) and problem.exceptions:
+        problem = problem.exceptions[0]
+    return f"{type(problem).__name__}: {problem}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragrounds.errors import UserError
-from ragrounds.tools.collecting import disk
+from ragrounds.tools.collection_builder import disk_error
 
 NAME = "checkpoint.pt"
 
@@ -37,7 +37,7 @@ def save(folder: Path, state: dict[str, Any]) -> None:
             os.fsync(file.fileno())
         beside.replace(folder / NAME)
     except OSError as problem:
-        raise disk(folder, problem) from None
+        raise disk_error(folder, problem) from None
 
 
 def load(folder: Path) -> dict[str, Any] | None:

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.tools.corpora import Source, passages, source
-from ragrounds.tools.embedding import joined
-from ragrounds.tools.lines import read_rows
+from ragrounds.tools.corpora import CorpusSource, corpus_source, passages
+from ragrounds.tools.embedders import joined
+from ragrounds.tools.jsonlines import read_rows
 from ragrounds.train.spec import Pairs, Texts
 
 _END = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9\u4e00-\u9fff])|(?<=[。！？])")
@@ -92,7 +92,7 @@ def _pairs(entry: Pairs) -> Iterator[Example]:
     if entry.file:
         yield from _of_file(entry)
     elif entry.source:
-        for passage, _ in passages(source(entry.source)):
+        for passage, _ in passages(corpus_source(entry.source)):
             if passage.title and passage.text:
                 yield Example(passage.title, passage.text)
     else:
@@ -115,13 +115,13 @@ def _of_file(entry: Pairs) -> Iterator[Example]:
 
 
 def _of_judgements(entry: Pairs) -> Iterator[Example]:
-    from ragrounds.evals.retrieval.sets import query_set
+    from ragrounds.evals.retrieval.query_sets import query_set
 
     asked = query_set(entry.benchmark, split=entry.split)
     wanted = {document for judged in asked.judgements.values() for document, grade in judged.items() if grade > 0}
     texts = {
         passage.document: joined(passage.title, passage.text, "sentence")
-        for passage, _ in passages(source(asked.corpus))
+        for passage, _ in passages(corpus_source(asked.corpus))
         if passage.document in wanted
     }
     for query, judged in asked.judgements.items():
@@ -131,7 +131,7 @@ def _of_judgements(entry: Pairs) -> Iterator[Example]:
 
 
 def _of_source(corpus: str) -> Iterator[str]:
-    for passage, _ in passages(source(corpus)):
+    for passage, _ in passages(corpus_source(corpus)):
         yield passage.title
         yield passage.text
 
@@ -164,6 +164,6 @@ def _drawn(values: Iterable[Any], limit: int, seed: int) -> list[Any]:
     return drawn[:limit] if limit else drawn
 
 
-def corpus_texts(origin: Source) -> list[str]:
+def corpus_texts(origin: CorpusSource) -> list[str]:
     """Documents of a corpus as one text each, as they are embedded."""
     return [joined(passage.title, passage.text, "sentence") for passage, _ in passages(origin)]

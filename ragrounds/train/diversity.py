@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.tools.embedding import Vectors
+from ragrounds.tools.embedders import Vectors
 
 _BLOCK = 512
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragrounds.errors import UserError
-from ragrounds.tools.embedding_local import weights_missing
+from ragrounds.tools.embedders import weights_missing
 from ragrounds.train.spec import Encoder, Lora
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.evals.retrieval.comparing import Comparison, compare
+from ragrounds.evals.retrieval.comparison import RetrievalComparison, compare
 from ragrounds.evals.retrieval.measures import means, measure
-from ragrounds.evals.retrieval.running import retrieve
-from ragrounds.evals.retrieval.sets import query_set
+from ragrounds.evals.retrieval.query_sets import query_set
+from ragrounds.evals.retrieval.search import retrieve
 from ragrounds.specs import Spec, Value
-from ragrounds.tools.corpora import source
-from ragrounds.tools.opening import open_searcher
+from ragrounds.tools.corpora import corpus_source
+from ragrounds.tools.retriever import open_searcher
 from ragrounds.train.data import corpus_texts, sentences
 from ragrounds.train.loop import casting
 from ragrounds.train.pipeline import Run, State
@@ -49,7 +49,7 @@ class Quality(Struct, frozen=True, kw_only=True):
     """So many of its queries were training texts, word for word."""
     values: dict[str, float]
     """Row → mean nDCG@10."""
-    comparisons: list[Comparison]
+    comparisons: list[RetrievalComparison]
 
 
 class Speed(Struct, frozen=True, kw_only=True):
@@ -205,7 +205,7 @@ def _trained(run: Run) -> set[str]:
 
 def _documents_trained(trained: set[str], corpus: str) -> bool:
     """Whether a document of the corpus, or a sentence of one, is among the training texts."""
-    for text in corpus_texts(source(corpus)):
+    for text in corpus_texts(corpus_source(corpus)):
         whole = " ".join(text.split())
         if whole in trained or any(" ".join(part.split()) in trained for part in sentences([text], (5, 1000))):
             return True

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.tools.collection import write_whole
-from ragrounds.tools.embedding import Vectors
+from ragrounds.tools.embedders import Vectors
 from ragrounds.train.data import Example, fingerprint, read_pairs, read_texts
 from ragrounds.train.diversity import diverse
 from ragrounds.train.mining import mine

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from ragrounds.tools.embedding import Vectors
+from ragrounds.tools.embedders import Vectors
 from ragrounds.train.data import Example
 from ragrounds.train.spec import Mining
 

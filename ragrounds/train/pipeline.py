@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from ragrounds.tools.collecting import disk, only_here
 from ragrounds.tools.collection import write_whole
-from ragrounds.tools.embedding import Vectors
+from ragrounds.tools.collection_builder import disk_error, exclusive_build
+from ragrounds.tools.embedders import Vectors
 from ragrounds.train import checkpoint
 from ragrounds.train.data import fingerprint
 from ragrounds.train.encoders import (
@@ -97,7 +97,7 @@ class Run:
             UserError: another process works in the same folder; data that cannot be used.
             StopRun: the disk is full. What is done is kept.
         """
-        with only_here(self.out):
+        with exclusive_build(self.out):
             state = self.start
             for stage in self.training.recipe[name]:
                 state = self._stage(state, stage)
@@ -202,7 +202,7 @@ class Run:
             try:
                 self._train(state, stage, name, folder)
             except OSError as problem:
-                raise disk(folder, problem) from None
+                raise disk_error(folder, problem) from None
         return made
 
     def _train(self, state: State, stage: Stage, name: str, folder: Path) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragrounds.errors import UserError
-from ragrounds.tools.embedding import Vectors
+from ragrounds.tools.embedders import Vectors
 from ragrounds.train.data import Example
 from ragrounds.train.loop import Loss
 from ragrounds.train.losses import Contrastive, ScoreKl, representation_kl, squared_distance

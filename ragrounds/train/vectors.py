@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.tools.embedding import Vectors
-from ragrounds.tools.storing import hashed, sync
+from ragrounds.tools.collection import id_hash, sync
+from ragrounds.tools.embedders import Vectors
 from ragrounds.train.data import fingerprint
 
 _CHUNK = 1024
@@ -40,7 +40,7 @@ class KeptVectors:
         """Vectors of `texts`, float32, one row a text. `encode` makes those that are not there; `told` hears how many
         of them are done."""
         known = self._known()
-        wanted = np.fromiter((hashed(text) for text in texts), dtype=np.uint64, count=len(texts))
+        wanted = np.fromiter((id_hash(text) for text in texts), dtype=np.uint64, count=len(texts))
         fresh = {int(each): text for each, text in zip(wanted, texts, strict=True) if int(each) not in known}
         self._add(known, list(fresh.items()), encode, told)
         rows: Vectors = np.fromfile(self._rows, dtype=np.float32).reshape(-1, self._dimensions)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ragrounds.errors import UserError, unknown
 from ragrounds.specs import Spec, parse
-from ragrounds.tools.reranking import PairScorer, scorer_of
+from ragrounds.tools.retrievers.rerank import PairScorer, scorer_of
 from ragrounds.train.mining import Asked, Verifier
 
 

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from html import escape
 
+from ragrounds.evals.analyses.pictures import Bar, Bars, Picture, PictureAxis, Points, number, point_axes
 from ragrounds.evals.compare.frontier import Frontier, Spot
-from ragrounds.ui.axes import Axis
 from ragrounds.ui.frontier import UNITS, amount
 from ragrounds.ui.frontier_axes import axes
-from ragrounds.ui.pictures import Bar, Bars, Picture, Points
-from ragrounds.ui.pictures_axes import number, point_axes
 from ragrounds.ui.text import UNKNOWN, one_line, percent, safe
 
 WIDTH, HEIGHT = 720.0, 420.0
@@ -41,17 +39,17 @@ def document(parts: list[str], height: float, about: str, kind: str, *, standalo
     )
 
 
-def x_at(axis: Axis, value: float, left: float = LEFT) -> float:
+def x_at(axis: PictureAxis, value: float, left: float = LEFT) -> float:
     """Where a value stands across."""
     return round(left + axis.place(value) * (WIDTH - left - RIGHT), 1)
 
 
-def y_at(axis: Axis, value: float) -> float:
+def y_at(axis: PictureAxis, value: float) -> float:
     """Where a value stands upwards."""
     return round(HEIGHT - BOTTOM - axis.place(value) * (HEIGHT - TOP - BOTTOM), 1)
 
 
-def frame(across: Axis, up: Axis, label: Callable[[float], str], caption: str) -> list[str]:
+def frame(across: PictureAxis, up: PictureAxis, label: Callable[[float], str], caption: str) -> list[str]:
     """Axes with their grid: `label` writes a tick of the axis across, percent stand upwards."""
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     parts = []
@@ -122,7 +120,7 @@ def _points(points: Points) -> str:
 
 
 def _bars(bars: Bars) -> str:
-    across = Axis(low=0.0, high=1.0, ticks=(0.0, 0.25, 0.5, 0.75, 1.0))
+    across = PictureAxis(low=0.0, high=1.0, ticks=(0.0, 0.25, 0.5, 0.75, 1.0))
     parts: list[str] = []
     y = 24.0
     parts.append(f'<text x="16" y="{y:g}" style="font-weight:600">{escape(safe(bars.title))}</text>')
@@ -147,7 +145,7 @@ def _bars(bars: Bars) -> str:
     return document([*grid, *parts], bottom + 28, about, "analysis")
 
 
-def _bar(bar: Bar, across: Axis, y: float, colour: str) -> str:
+def _bar(bar: Bar, across: PictureAxis, y: float, colour: str) -> str:
     name = f'<text x="{_NAMES - 8:g}" y="{y + 4:g}" text-anchor="end">{escape(one_line(bar.name, 38))}</text>'
     left, end = _across(across, 0.0), _across(across, bar.value or 0.0)
     note = f" ({safe(bar.note)})" if bar.note else ""
@@ -159,7 +157,7 @@ def _bar(bar: Bar, across: Axis, y: float, colour: str) -> str:
     return f'<g>{name}{shape}{whisker}<text x="{WIDTH - _NOTES + 12:g}" y="{y + 4:g}">{escape(said)}</text></g>'
 
 
-def _across(axis: Axis, value: float) -> float:
+def _across(axis: PictureAxis, value: float) -> float:
     return round(_NAMES + axis.place(value) * (WIDTH - _NAMES - _NOTES - RIGHT / 2), 1)
 
 
@@ -201,7 +199,7 @@ def style() -> str:
     return "".join(f".frontier {rule}}}" for rule in STYLE.split("}") if rule)
 
 
-def _steps(frontier: Frontier, cost: Axis, accuracy: Axis) -> str:
+def _steps(frontier: Frontier, cost: PictureAxis, accuracy: PictureAxis) -> str:
     path = ""
     for spot in frontier.spots:
         if spot.on_frontier and spot.cost.value is not None and spot.accuracy.value is not None:
@@ -210,7 +208,7 @@ def _steps(frontier: Frontier, cost: Axis, accuracy: Axis) -> str:
     return f'<path class="step" d="{path}H{WIDTH - RIGHT:g}"/>' if path else ""
 
 
-def _intervals(spot: Spot, cost: Axis, accuracy: Axis) -> str:
+def _intervals(spot: Spot, cost: PictureAxis, accuracy: PictureAxis) -> str:
     if spot.cost.value is None or spot.accuracy.value is None:
         return ""
     x, y = x_at(cost, spot.cost.value), y_at(accuracy, spot.accuracy.value)
@@ -224,7 +222,7 @@ def _intervals(spot: Spot, cost: Axis, accuracy: Axis) -> str:
     return parts
 
 
-def _dot(spot: Spot, cost: Axis, accuracy: Axis, number: str, agent: str) -> str:
+def _dot(spot: Spot, cost: PictureAxis, accuracy: PictureAxis, number: str, agent: str) -> str:
     if spot.cost.value is None or spot.accuracy.value is None:
         return ""
     x, y = x_at(cost, spot.cost.value), y_at(accuracy, spot.accuracy.value)

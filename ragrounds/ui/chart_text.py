@@ -11,12 +11,10 @@ from collections.abc import Callable, Mapping
 
 from rich.text import Text
 
+from ragrounds.evals.analyses.pictures import Bar, Bars, Picture, PictureAxis, Points, number, point_axes
 from ragrounds.evals.compare.frontier import Frontier
-from ragrounds.ui.axes import Axis
 from ragrounds.ui.frontier import UNITS, amount
 from ragrounds.ui.frontier_axes import axes
-from ragrounds.ui.pictures import Bar, Bars, Picture, Points
-from ragrounds.ui.pictures_axes import number, point_axes
 from ragrounds.ui.text import UNKNOWN, one_line, percent, safe
 
 ROWS = 15
@@ -30,18 +28,23 @@ def blank(columns: int) -> Cells:
     return [[(" ", "")] * columns for _ in range(ROWS)]
 
 
-def column_at(axis: Axis, value: float, columns: int) -> int:
+def column_at(axis: PictureAxis, value: float, columns: int) -> int:
     """Where a value stands across."""
     return round(axis.place(value) * (columns - 1))
 
 
-def row_at(axis: Axis, value: float) -> int:
+def row_at(axis: PictureAxis, value: float) -> int:
     """Where a value stands upwards."""
     return round((1 - axis.place(value)) * (ROWS - 1))
 
 
 def framed(
-    cells: Cells, across: Axis, up: Axis, label: Callable[[float], str], caption: str, title: str = "percent right"
+    cells: Cells,
+    across: PictureAxis,
+    up: PictureAxis,
+    label: Callable[[float], str],
+    caption: str,
+    title: str = "percent right",
 ) -> Text:
     """A picture with its axes: `label` writes a tick of the axis across, percent stand upwards."""
     columns = len(cells[0])

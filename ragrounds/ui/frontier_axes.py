@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ragrounds.evals.analyses.pictures import PictureAxis, linear, scale
 from ragrounds.evals.compare.frontier import Frontier
-from ragrounds.ui.axes import Axis, linear, scale
 
 
-def axes(frontier: Frontier) -> tuple[Axis, Axis]:
+def axes(frontier: Frontier) -> tuple[PictureAxis, PictureAxis]:
     """The axes of cost and of accuracy that hold every point with its intervals."""
     costs = [
         end for spot in frontier.spots for end in (spot.cost.value, spot.cost.low, spot.cost.high) if end is not None

@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragrounds.evals.retrieval.comparing import Comparison
+    from ragrounds.evals.retrieval.comparison import RetrievalComparison
 
 
 def show(
-    entries: Sequence[dict[str, Any]], comparisons: Sequence[Comparison], names: Sequence[str], *, as_json: bool
+    entries: Sequence[dict[str, Any]],
+    comparisons: Sequence[RetrievalComparison],
+    names: Sequence[str],
+    *,
+    as_json: bool,
 ) -> None:
     """Print the results. With `as_json`, one retriever's figures stand at the top level, several stand under ``runs``,
     with their ``comparisons``."""
@@ -78,7 +82,7 @@ _ROWS = (
 )
 
 
-def _pairs(comparisons: Sequence[Comparison], letters: dict[str, str]) -> Any:
+def _pairs(comparisons: Sequence[RetrievalComparison], letters: dict[str, str]) -> Any:
     first = comparisons[0]
     headings = ("difference", f"{first.level:.0%} interval", "p", "Holm", "won", "tied", "lost")
     table = _table(
@@ -127,8 +131,7 @@ def show_similarity(path: Path, specs: list[str], *, resamples: int, seed: int, 
 
     from ragrounds.cli.common import print_json
     from ragrounds.errors import UserError
-    from ragrounds.evals.retrieval.correlating import MEASURES
-    from ragrounds.evals.retrieval.similarity import score_similarity
+    from ragrounds.evals.retrieval.similarity import MEASURES, score_similarity
     from ragrounds.ui.comparison_tables import Column, TextTable
     from ragrounds.ui.tables import print_table, results_console
     from ragrounds.ui.text import one_line

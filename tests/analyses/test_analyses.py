@@ -11,22 +11,22 @@ from ragrounds.contracts import Entry, SearchRequest, SearchResult
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses import (
     ANALYSES,
-    Choices,
-    Found,
+    AnalysisOptions,
+    FoundPassages,
     against_ndcg,
     against_parameter,
     against_size,
     analyse,
-    answered,
     by_position,
     by_success,
     first_found,
     grid,
-    naming,
     over_epochs,
+    scored_run,
     searches,
     sources,
 )
+from ragrounds.evals.analyses import analysis as naming
 from ragrounds.evals.analyses.curves import size_of
 from ragrounds.evals.analyses.retrieved import _newcombe, ndcg
 from ragrounds.evals.store.journal import StoreJournal
@@ -86,13 +86,13 @@ def add(store, agent, right, *, epochs=1, calls=None, created=1.0, **identity):
                 )
             )
     store.add_attempts(run, attempts, scores)
-    return answered(store, run, "strict")
+    return scored_run(store, run, "strict")
 
 
 def test_a_run_without_the_scorer_says_what_it_has(store):
     run = add(store, "direct", lambda i, e: True).run
     with pytest.raises(UserError, match=r"'strikt'. Did you mean 'strict'\? It has strict"):
-        answered(store, run, "strikt")
+        scored_run(store, run, "strikt")
 
 
 def test_accuracy_against_k(store):
@@ -178,7 +178,7 @@ def placed(ranks):
         documents = [f"n{i}-{place}" for place in range(1, 40)]
         if rank:
             documents[rank - 1] = f"d{i}"
-        found[f"x/{i}"] = Found("q", tuple(passage(document) for document in documents))
+        found[f"x/{i}"] = FoundPassages("q", tuple(passage(document) for document in documents))
     return found
 
 
@@ -249,7 +249,9 @@ def test_accuracy_against_ndcg(store):
 
 def test_sources(store):
     run = add(store, "rag", lambda i, e: True)
-    found = {f"x/{i}": Found("q", (passage("a"), passage("b", "textbooks@2"), passage("c"))) for i in range(COUNT)}
+    found = {
+        f"x/{i}": FoundPassages("q", (passage("a"), passage("b", "textbooks@2"), passage("c"))) for i in range(COUNT)
+    }
     made = sources(run, found, k=2, sizes={"pubmed": 9, "textbooks": 1})
     assert made.shares["b/0"] == {"pubmed": 0.5, "textbooks": 0.5}
     assert made.corpus == {"pubmed": 0.9, "textbooks": 0.1}
@@ -285,11 +287,11 @@ def test_every_analysis_by_name_gives_a_table(store, monkeypatch):
     second = add(store, "rag[top_k=8]", lambda i, e: i < 9, created=2.0, parameters={"top_k": 8}, models=models)
     monkeypatch.setattr(naming, "_first", lambda store, run: placed([1] * COUNT))
     for name in ANALYSES:
-        made = analyse(name, store, [first.run, second.run], Choices())
+        made = analyse(name, store, [first.run, second.run], AnalysisOptions())
         assert made.table.rows, name
         assert {len(row) for row in made.table.rows} == {len(made.table.columns)}
         assert msgspec.json.encode(made)
     with pytest.raises(UserError, match="Did you mean 'position'"):
-        analyse("positon", store, [first.run], Choices())
+        analyse("positon", store, [first.run], AnalysisOptions())
     with pytest.raises(UserError, match="needs a run"):
-        analyse("grid", store, [], Choices())
+        analyse("grid", store, [], AnalysisOptions())

@@ -6,11 +6,11 @@ import pytest
 
 from ragrounds.contracts import Entry, SearchRequest, SearchResult
 from ragrounds.errors import UserError
-from ragrounds.evals.analyses import Choices, analyse
+from ragrounds.evals.analyses import AnalysisOptions, analyse
+from ragrounds.evals.analyses.pictures import picture
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Call, Called, Entered, Gold, Left, Passage, Question, Run
-from ragrounds.ui.pictures import picture
 
 TEXTS = {
     "d1": "Scurvy follows from a lack of vitamin C, which collagen needs.",
@@ -102,7 +102,7 @@ def searching(store):
 
 def test_searches_by_their_order(store):
     run = searching(store)
-    made = analyse("searches", store, [run], Choices())
+    made = analyse("searches", store, [run], AnalysisOptions())
     (record,) = made.record
     assert (record.attempts, record.searching, record.without_gold) == (5, 4, 1)
     assert [(use.which, use.searches) for use in record.uses] == [("1", 4), ("2", 1), ("3", 1), ("all", 6)]
@@ -122,7 +122,7 @@ def test_searches_by_their_order(store):
 
 def test_a_run_that_never_searched_has_no_shares(store):
     run = make_run(store, {}, {"q/0": GOOD})
-    ((use,),) = (record.uses for record in analyse("searches", store, [run], Choices()).record)
+    ((use,),) = (record.uses for record in analyse("searches", store, [run], AnalysisOptions()).record)
     assert (use.which, use.searches, use.found) == ("all", 0, None)
 
 
@@ -139,7 +139,7 @@ def test_flips_with_the_interval_of_the_net_gain(store):
     }
     texts = {f"q/{n + 10}": turned[other] for n, (_, other) in enumerate(ways)}
     run = make_run(store, events, texts, kind="choice")
-    made = analyse("flips", store, [run], Choices(scorer="strict"))
+    made = analyse("flips", store, [run], AnalysisOptions(scorer="strict"))
     (record,) = made.record
     flips = record.flips
     assert (flips.wrong_right, flips.right_wrong, flips.right_right, flips.wrong_wrong) == (12, 2, 10, 0)
@@ -150,4 +150,4 @@ def test_flips_with_the_interval_of_the_net_gain(store):
     assert made.table.rows[0][1:7] == (10, 2, 12, 0, 14, 1)
     assert [bar.value for bar in picture(made).groups[0][1]] == [record.gained.value, record.lost.value]
     with pytest.raises(UserError, match="equivalent"):  # a judge would be needed
-        analyse("flips", store, [run], Choices(scorer="equivalent"))
+        analyse("flips", store, [run], AnalysisOptions(scorer="equivalent"))

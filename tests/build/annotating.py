@@ -11,7 +11,7 @@ from typing import Any
 
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.records import Passage, Question
-from ragrounds.tools.opening import open_searcher
+from ragrounds.tools.retriever import open_searcher
 from tests.servers.annotator import grades, label, opened, option, reasoning, refused, spoilt
 
 Fates = dict[str, list[str]]

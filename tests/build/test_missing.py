@@ -17,7 +17,7 @@ from ragrounds.build.missing.graph import candidates
 from ragrounds.errors import UserError
 from ragrounds.evals.stats import ratio_of_sums, stratified_mean
 from ragrounds.records import Passage, Query, Stem
-from ragrounds.tools.opening import open_searcher
+from ragrounds.tools.retriever import open_searcher
 from tests.build.casing import counted
 from tests.conftest import Cli
 from tests.servers.builder_server import start

@@ -22,9 +22,8 @@ from ragrounds.build.retrieval.sets import (
 from ragrounds.build.writing import Lines, json_lines
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load, register
-from ragrounds.evals.retrieval.guarding import read_guard
-from ragrounds.evals.retrieval.pools import pool_set
-from ragrounds.evals.retrieval.sets import query_set
+from ragrounds.evals.retrieval.query_sets import pool_set, query_set
+from ragrounds.evals.retrieval.search import read_guard
 from ragrounds.evals.retrieval.similarity import read_pairs
 from ragrounds.records import Passage
 

@@ -5,17 +5,17 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from ragrounds.errors import UserError
+from ragrounds.evals.analyses.pictures import Bar, Bars, Mark, Points, Series
 from ragrounds.ui.chart_svg import svg
 from ragrounds.ui.chart_text import draw
-from ragrounds.ui.pictures import Bar, Bars, Line, Mark, Points
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e & \"'"
 
 
 def pictures():
     marks = (Mark(x=1, value=0.4, low=0.3, high=0.5), Mark(x=100, value=0.6))
-    yield Points(title=HOSTILE, x=HOSTILE, lines=(Line(name=HOSTILE, marks=marks), Line(name="b", marks=())))
-    yield Points(title="one", x="k", lines=(Line(name="a", marks=(Mark(x=0, value=1.0, low=1.0, high=1.0),)),))
+    yield Points(title=HOSTILE, x=HOSTILE, lines=(Series(name=HOSTILE, marks=marks), Series(name="b", marks=())))
+    yield Points(title="one", x="k", lines=(Series(name="a", marks=(Mark(x=0, value=1.0, low=1.0, high=1.0),)),))
     bars = (Bar(name=HOSTILE, value=0.5, low=0.25, high=0.75, note=HOSTILE), Bar(name="none", value=None))
     yield Bars(title=HOSTILE, groups=((HOSTILE, bars), ("", bars)))
 
@@ -41,7 +41,7 @@ def test_a_bar_ends_at_its_value_and_shades_its_interval():
 
 def test_points_stand_by_their_numbers():
     drawn = draw(
-        Points(title="t", x="k", lines=(Line(name="a", marks=(Mark(x=1, value=0.2), Mark(x=8, value=0.9))),)), 80
+        Points(title="t", x="k", lines=(Series(name="a", marks=(Mark(x=1, value=0.2), Mark(x=8, value=0.9))),)), 80
     )
     rows = drawn.plain.split("\n")
     places = [(number, row.index("1", 7)) for number, row in enumerate(rows[1:16]) if "1" in row[7:]]

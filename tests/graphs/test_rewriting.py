@@ -3,7 +3,7 @@
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.retrieval.rewriting import Rewriter
+from ragrounds.evals.retrieval.query_generation import QueryGenerator
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Query
@@ -20,7 +20,7 @@ def journal(tmp_path):
 
 async def test_a_text_becomes_a_query_once(journal):
     model = Scripted(["A made-up passage."])
-    rewriter = Rewriter("hyde", {"model": model}, None, journal)
+    rewriter = QueryGenerator("hyde", {"model": model}, None, journal)
     assert (await rewriter.query("What helps?")).query.text == "A made-up passage."
     again = await rewriter.query("What helps?")
     assert again.query == Query("A made-up passage.", ("What helps?", "A made-up passage."))
@@ -31,18 +31,18 @@ async def test_a_text_becomes_a_query_once(journal):
 async def test_lamer_and_agents_search(journal):
     shelf = Shelf()
     model = Scripted(["By passages.", "<search>x</search>", "<answer>Heparin</answer>"])
-    assert (await Rewriter("lamer", {"model": model}, shelf, journal).query("Q?")).query.text == "Q? By passages."
+    assert (await QueryGenerator("lamer", {"model": model}, shelf, journal).query("Q?")).query.text == "Q? By passages."
     assert (
-        await Rewriter("answer[agent=search_r1]", {"model": model}, shelf, journal).query("Q?")
+        await QueryGenerator("answer[agent=search_r1]", {"model": model}, shelf, journal).query("Q?")
     ).query.text == "Heparin"
     assert shelf.queries == ["Q?", "x"]
 
 
 async def test_without_a_corpus_lamer_says_what_it_needs(journal):
     with pytest.raises(UserError, match="corpus"):
-        await Rewriter("lamer", {"model": Scripted([])}, None, journal).query("Q?")
+        await QueryGenerator("lamer", {"model": Scripted([])}, None, journal).query("Q?")
 
 
 async def test_an_unknown_way_is_told(journal):
     with pytest.raises(UserError, match="hyde"):
-        await Rewriter("hide", {"model": Scripted([])}, None, journal).query("Q?")
+        await QueryGenerator("hide", {"model": Scripted([])}, None, journal).query("Q?")

@@ -180,7 +180,7 @@ def _bill(home, server):
     from ragrounds.models.opening import open_model
     from ragrounds.models.prices import read_prices
     from ragrounds.prompts.loader import PromptFolder
-    from ragrounds.tools.naming import named_embedder
+    from ragrounds.tools.cards import named_embedder
 
     prices = read_prices(home / "prices.toml")
     seen = []

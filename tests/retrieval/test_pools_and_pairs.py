@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ragrounds.cli.retrieve import retrieve
 from ragrounds.errors import UserError
-from ragrounds.evals.retrieval.pools import completed, pool_set, rerank_pools
+from ragrounds.evals.retrieval.query_sets import completed, pool_set, rerank_pools
 from ragrounds.evals.retrieval.similarity import read_pairs, score_similarity
 
 _app = typer.Typer()

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from ragrounds.cli.retrieve import retrieve
 from ragrounds.errors import UserError
-from ragrounds.evals.retrieval.running import retrieve as run_queries
-from ragrounds.evals.retrieval.sets import query_set
+from ragrounds.evals.retrieval.query_sets import query_set
+from ragrounds.evals.retrieval.search import retrieve as run_queries
 from ragrounds.records import Passage, Query
 
 _app = typer.Typer()

@@ -9,8 +9,8 @@ import pytest
 
 from ragrounds.evals.scorers.matching import GreedyMatch, greedy_f1, windows
 from ragrounds.evals.store.store import Store
-from ragrounds.tools.embedding import Encoding
-from ragrounds.tools.naming import NamedEmbedder, named_embedder
+from ragrounds.tools.cards import NamedEmbedder, named_embedder
+from ragrounds.tools.embedders import Encoding
 from tests.cli_grading.test_judge_command import ANSWERS, stage
 from tests.scorers.making import attempt, gold, question
 

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
 from ragrounds.specs import parse
-from ragrounds.tools import bm25 as module
-from ragrounds.tools import bm25_building, postings
+from ragrounds.tools import postings
 from ragrounds.tools.analysers import analyser, words
-from ragrounds.tools.bm25_building import open_bm25
-from ragrounds.tools.opening import open_collection, open_searcher
+from ragrounds.tools.retriever import open_collection, open_searcher
+from ragrounds.tools.retrievers import bm25 as bm25_building
+from ragrounds.tools.retrievers import bm25 as module
+from ragrounds.tools.retrievers.bm25 import open_bm25
 
 _ROWS = [
     ("a", "Asthma", "Inhaled corticosteroids control asthma in children."),
@@ -116,7 +117,9 @@ def test_scores_are_the_formulas_and_no_cut_changes_them(
     (folder / "corpus.jsonl").write_text(
         "".join(json.dumps({"_id": str(n), "text": text}) + "\n" for n, text in enumerate(documents))
     )
-    chosen = module.settings(parse(f"bm25[analyser=plain,k1={k1},b={b},query_weighted={str(query_weighted).lower()}]"))
+    chosen = module.bm25_parameters(
+        parse(f"bm25[analyser=plain,k1={k1},b={b},query_weighted={str(query_weighted).lower()}]")
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bm25_building, "_BATCH", 3)
         patch.setattr(postings, "_LONG", common)  # so that the short-cuts are taken in small collections too
@@ -141,7 +144,7 @@ def test_scores_are_the_formulas_and_no_cut_changes_them(
 
 def test_an_interrupted_index_goes_on(beir, tmp_path, monkeypatch):
     collection = open_collection(beir([(f"d{n}", "", f"w{n % 7} w{n % 3} common") for n in range(50)]), tmp_path)
-    chosen = module.settings(parse("bm25[analyser=plain]"))
+    chosen = module.bm25_parameters(parse("bm25[analyser=plain]"))
     monkeypatch.setattr(bm25_building, "_BATCH", 5)
 
     class Killed(BaseException):
@@ -162,11 +165,11 @@ def test_an_interrupted_index_goes_on(beir, tmp_path, monkeypatch):
 
 def test_a_foreign_index_is_refused(beir, tmp_path):
     collection = open_collection(beir(_ROWS), tmp_path)
-    open_bm25(collection, module.Settings())
+    open_bm25(collection, module.Bm25Parameters())
     path = next(collection.folder.glob("bm25-*")) / "engine.json"
     path.write_text(path.read_text().replace(collection.manifest.version, "0" * 12))
     with pytest.raises(UserError, match="does not fit"):
-        open_bm25(collection, module.Settings())
+        open_bm25(collection, module.Bm25Parameters())
 
 
 @pytest.mark.data

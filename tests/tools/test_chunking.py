@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
-from ragrounds.tools.chunking import chunker, complete, paragraphs, splitter
-from ragrounds.tools.tokenising import tokens_of
+from ragrounds.tools.chunkers import chunker, complete, paragraphs, splitter, tokens_of
 
 
 def _document(text, title="T"):

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from ragrounds.errors import StopRun, UserError
-from ragrounds.tools import collecting
-from ragrounds.tools.collecting import collect
-from ragrounds.tools.collection import Collection, named
-from ragrounds.tools.corpora import source
-from ragrounds.tools.opening import open_collection
+from ragrounds.tools import collection_builder as collecting
+from ragrounds.tools.collection import Collection, open_named
+from ragrounds.tools.collection_builder import build_collection
+from ragrounds.tools.corpora import corpus_source
+from ragrounds.tools.retriever import open_collection
 
 
 def _rows(count):
@@ -17,9 +17,9 @@ def _rows(count):
 
 
 def test_the_version_is_of_the_content_alone(beir, tmp_path):
-    first = collect(tmp_path / "one", source(beir(_rows(5), "a")), name="x")
-    second = collect(tmp_path / "two", source(beir(_rows(5), "b")), name="y")
-    third = collect(tmp_path / "three", source(beir(_rows(5)[::-1], "c")), name="x")
+    first = build_collection(tmp_path / "one", corpus_source(beir(_rows(5), "a")), name="x")
+    second = build_collection(tmp_path / "two", corpus_source(beir(_rows(5), "b")), name="y")
+    third = build_collection(tmp_path / "three", corpus_source(beir(_rows(5)[::-1], "c")), name="x")
     assert first.version == second.version
     assert first.version != third.version
     store = Collection(tmp_path / "one").store
@@ -31,7 +31,7 @@ def test_the_version_is_of_the_content_alone(beir, tmp_path):
 def test_an_interrupted_build_goes_on_and_gives_the_same(beir, tmp_path, monkeypatch):
     monkeypatch.setattr(collecting, "STRIDE", 4)
     text = beir(_rows(30))
-    whole = collect(tmp_path / "whole", source(text), name="x")
+    whole = build_collection(tmp_path / "whole", corpus_source(text), name="x")
 
     class Killed(BaseException):
         pass
@@ -42,13 +42,13 @@ def test_an_interrupted_build_goes_on_and_gives_the_same(beir, tmp_path, monkeyp
 
     folder = tmp_path / "indexes" / "cut"
     with pytest.raises(Killed):
-        collect(folder, source(text), name="x", progress=kill)
+        build_collection(folder, corpus_source(text), name="x", progress=kill)
     with pytest.raises(UserError, match="half-built"):
-        named("cut", tmp_path)
+        open_named("cut", tmp_path)
     with (folder / "passages.bin").open("ab") as file:  # what a kill in the middle of a write leaves behind
         file.write(b"rubbish" * 10_000)
     told = []
-    resumed = collect(folder, source(text), name="x", progress=told.append)
+    resumed = build_collection(folder, corpus_source(text), name="x", progress=told.append)
     assert told[0] == 16
     assert (resumed.version, resumed.passages) == (whole.version, 30)
     assert [row[0] for row in Collection(folder).store.each()] == [row[0] for row in _rows(30)]
@@ -59,32 +59,32 @@ def test_an_id_given_twice_is_found_also_across_an_interruption(beir, tmp_path, 
     monkeypatch.setattr(collecting, "STRIDE", 2)
     text = beir([*_rows(7), ("d1", "", "again")])
     with pytest.raises(UserError, match=r"line 8 .*'d1' was given before"):
-        collect(tmp_path / "x", source(text), name="x")
+        build_collection(tmp_path / "x", corpus_source(text), name="x")
     with pytest.raises(UserError, match="line 8"):
-        collect(tmp_path / "x", source(text), name="x")
+        build_collection(tmp_path / "x", corpus_source(text), name="x")
     bad = []
-    assert collect(tmp_path / "x", source(text), name="x", bad=bad).skipped == 1
+    assert build_collection(tmp_path / "x", corpus_source(text), name="x", bad=bad).skipped == 1
     assert len(bad) == 1
 
 
 def test_an_id_given_twice_in_a_row(beir, tmp_path):
     with pytest.raises(UserError, match=r"line 3 .*'d1' was given before"):
-        collect(tmp_path / "x", source(beir([*_rows(2), ("d1", "", "again")])), name="x")
+        build_collection(tmp_path / "x", corpus_source(beir([*_rows(2), ("d1", "", "again")])), name="x")
 
 
 def test_a_changed_source_is_not_continued(beir, tmp_path, monkeypatch):
     monkeypatch.setattr(collecting, "STRIDE", 2)
     text = beir([*_rows(5), ("d1", "", "again")])
     with pytest.raises(UserError):
-        collect(tmp_path / "x", source(text), name="x")
+        build_collection(tmp_path / "x", corpus_source(text), name="x")
     beir(_rows(40))
-    manifest = collect(tmp_path / "x", source(text), name="x")
-    assert manifest.version == collect(tmp_path / "y", source(text), name="x").version
+    manifest = build_collection(tmp_path / "x", corpus_source(text), name="x")
+    assert manifest.version == build_collection(tmp_path / "y", corpus_source(text), name="x").version
 
 
 def test_an_empty_corpus_is_an_error(beir, tmp_path):
     with pytest.raises(UserError, match="is empty"):
-        collect(tmp_path / "x", source(beir([])), name="x")
+        build_collection(tmp_path / "x", corpus_source(beir([])), name="x")
 
 
 def test_a_full_disk_is_told_and_kept(beir, tmp_path, monkeypatch):
@@ -93,11 +93,11 @@ def test_a_full_disk_is_told_and_kept(beir, tmp_path, monkeypatch):
 
     monkeypatch.setattr(collecting.PassageWriter, "flush", full)
     with pytest.raises(StopRun, match="No space left"):
-        collect(tmp_path / "x", source(beir(_rows(3))), name="x")
+        build_collection(tmp_path / "x", corpus_source(beir(_rows(3))), name="x")
 
 
 def test_a_store_that_is_cut_short_is_never_read(beir, tmp_path):
-    collect(tmp_path / "x", source(beir(_rows(3))), name="x")
+    build_collection(tmp_path / "x", corpus_source(beir(_rows(3))), name="x")
     path = tmp_path / "x" / "passages.bin"
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(UserError, match="not whole"):
@@ -116,7 +116,7 @@ def test_a_source_is_stored_once_and_again_when_it_changes(beir, tmp_path):
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "a b", "x" * 200])
 def test_hostile_index_names_are_refused(name, tmp_path):
     with pytest.raises(UserError):
-        named(name, tmp_path)
+        open_named(name, tmp_path)
 
 
 def test_hostile_text_stays_as_it_is(tmp_path):

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from ragrounds.contracts import Library
 from ragrounds.errors import UserError
+from ragrounds.evals.retrieval.search import GuardedSearcher, LeakGuard, overlap
 from ragrounds.records import Passage
 from ragrounds.specs import parse
-from ragrounds.tools.fusing import Fused, reciprocal, weighted
-from ragrounds.tools.guarding import Guard, Guarded, overlap
-from ragrounds.tools.maxp import MaxP
-from ragrounds.tools.opening import corpora_of, open_searcher
+from ragrounds.tools.retriever import corpora_of, open_searcher
+from ragrounds.tools.retrievers.fusion import FusedSearcher, reciprocal_rank_fusion, weighted_fusion
+from ragrounds.tools.retrievers.maxp import MaxPSearcher
 
 _keys = st.sampled_from([("c", letter) for letter in "abcdefgh"])
 _ranking = st.lists(_keys, unique=True, max_size=8)
@@ -21,7 +21,7 @@ _ranking = st.lists(_keys, unique=True, max_size=8)
 
 @given(rankings=st.lists(_ranking, min_size=1, max_size=4), constant=st.sampled_from([1.0, 60.0, 100.0]))
 def test_reciprocal_ranks(rankings, constant):
-    fused = reciprocal(rankings, [1.0] * len(rankings), constant)
+    fused = reciprocal_rank_fusion(rankings, [1.0] * len(rankings), constant)
     expected = {
         key: sum(1 / (constant + ranking.index(key) + 1) for ranking in rankings if key in ranking)
         for ranking in rankings
@@ -34,13 +34,13 @@ def test_reciprocal_ranks(rankings, constant):
 
 @given(_ranking)
 def test_fusing_a_ranking_with_itself_changes_nothing(ranking):
-    assert [key for key, _ in reciprocal([ranking, ranking], [1.0, 1.0])] == ranking
+    assert [key for key, _ in reciprocal_rank_fusion([ranking, ranking], [1.0, 1.0])] == ranking
 
 
 def test_weighted_scores_are_scaled():
-    fused = weighted([{("c", "a"): 10.0, ("c", "b"): 20.0}, {("c", "a"): -1.0}], [1.0, 0.5])
+    fused = weighted_fusion([{("c", "a"): 10.0, ("c", "b"): 20.0}, {("c", "a"): -1.0}], [1.0, 0.5])
     assert fused == [(("c", "b"), 1.0), (("c", "a"), 0.5)]
-    assert weighted([{}, {}], [1.0, 1.0]) == []
+    assert weighted_fusion([{}, {}], [1.0, 1.0]) == []
 
 
 class _Fixed:
@@ -64,13 +64,13 @@ class _Fixed:
 async def test_fused_searchers():
     one = _Fixed("one", [("a", 9.0), ("b", 8.0)])
     two = _Fixed("two[x=1]", [("b", 0.5), ("d", 0.4)])
-    fused = Fused(parse("rrf[p=one,q=two]"), {"p": one, "q": two})
+    fused = FusedSearcher(parse("rrf[p=one,q=two]"), {"p": one, "q": two})
     found = await fused.search("why", 2)
     assert [(p.id, p.rank, p.score) for p in found] == [("b", 1, pytest.approx(1 / 62 + 1 / 61)), ("a", 2, 1 / 61)]
     assert fused.spec == "rrf[p=one,q=two[x=1]]"
     assert {p.retriever for p in found} == {fused.spec}
     assert one.asked == [("why", 100)]
-    doubled = Fused(parse("rrf[p=one,q=two,double=true,constant=100]"), {"p": one, "q": two})
+    doubled = FusedSearcher(parse("rrf[p=one,q=two,double=true,constant=100]"), {"p": one, "q": two})
     await doubled.search("why", 80)
     assert one.asked[-1] == ("why", 160)
 
@@ -123,7 +123,7 @@ async def test_maxp_is_the_best_chunk_for_the_best_piece(table, k):
         return sorted(((i, float(score)) for i, score in table[query.strip()].items()), key=lambda hit: -hit[1])
 
     inner = _Fixed("inner", hits)
-    searcher = MaxP(parse("maxp[of=inner,query=tokens[size=2,stride=2]]"), inner)
+    searcher = MaxPSearcher(parse("maxp[of=inner,query=tokens[size=2,stride=2]]"), inner)
     found = await searcher.search("p0 p1 p2", k)
     best = {}
     for scores in table.values():
@@ -144,11 +144,11 @@ def test_overlap_of_wording():
 
 async def test_the_guard_leaves_out_and_fills_up():
     inner = _Fixed("inner", [(f"d{n}", 10.0 - n) for n in range(9)])
-    searcher = Guarded(inner, Guard(documents=frozenset({"d0", "d2"})))
+    searcher = GuardedSearcher(inner, LeakGuard(documents=frozenset({"d0", "d2"})))
     found = await searcher.search("q", 3)
     assert [(p.id, p.rank) for p in found] == [("d1", 1), ("d3", 2), ("d4", 3)]
     assert [p.id for p in await searcher.search("q", 99)] == ["d1", "d3", "d4", "d5", "d6", "d7", "d8"]
-    near = Guarded(inner, Guard(question="text d1", share=1.0))
+    near = GuardedSearcher(inner, LeakGuard(question="text d1", share=1.0))
     assert "d1" not in [p.id for p in await near.search("q", 9)]
 
 
@@ -166,7 +166,7 @@ def test_documents_are_given_by_id(spec, tmp_path):
     assert isinstance(searcher, Library)
     assert [p.id for p in searcher.document("x")] == ["x0", "x1"]  # also where they do not stand together
     assert searcher.document("z") == []
-    guarded = Guarded(searcher, Guard(documents=frozenset({"x1"})))
+    guarded = GuardedSearcher(searcher, LeakGuard(documents=frozenset({"x1"})))
     assert [p.id for p in guarded.document("x")] == ["x0"]
 
 

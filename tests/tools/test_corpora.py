@@ -6,13 +6,13 @@ import pytest
 import zstandard
 
 from ragrounds.errors import UserError
-from ragrounds.tools.corpora import is_source, passages, source
+from ragrounds.tools.corpora import corpus_source, is_source, passages
 
 _BEIR = b'{"_id": "1", "title": "T", "text": "one"}\n\n{"_id": 2, "title": "", "text": "two", "metadata": {}}\n'
 
 
 def _read(text, **options):
-    return [passage for passage, _ in passages(source(text), **options)]
+    return [passage for passage, _ in passages(corpus_source(text), **options)]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_bad_line_is_named_or_passed_over(tmp_path, line, reason):
 def test_reading_goes_on_from_any_place(tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.jsonl").write_text("".join(f'{{"id": "{name}{n}", "text": "x"}}\n' for n in range(3)))
-    origin = source(f"jsonl:{tmp_path}")
+    origin = corpus_source(f"jsonl:{tmp_path}")
     whole = [(p.id, place) for p, place in passages(origin)]
     assert len(whole) == 6
     for number, (_, place) in enumerate(whole):
@@ -80,9 +80,9 @@ def test_a_cut_or_foreign_archive_is_an_error(tmp_path, ending, head):
 
 def test_what_is_not_there_is_told(tmp_path):
     with pytest.raises(UserError, match=r"no .*nowhere"):
-        source(f"beir:{tmp_path}/nowhere")
+        corpus_source(f"beir:{tmp_path}/nowhere")
     with pytest.raises(UserError, match=r"holds no corpus\.jsonl"):
-        source(f"beir:{tmp_path}")
+        corpus_source(f"beir:{tmp_path}")
     assert is_source("sample")
     assert is_source("beir:x")
     assert not is_source("pubmed")

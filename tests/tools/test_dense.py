@@ -19,10 +19,9 @@ from ragrounds.contracts import MeanSearcher
 from ragrounds.errors import UserError
 from ragrounds.specs import parse
 from ragrounds.tools.cards import cards, missing
-from ragrounds.tools.dense import encoding_of
-from ragrounds.tools.embedding import Encoding, finished, joined
-from ragrounds.tools.opening import open_collection, open_searcher
-from ragrounds.tools.vector_stores import Flat
+from ragrounds.tools.embedders import Encoding, finished, joined
+from ragrounds.tools.retriever import open_collection, open_searcher
+from ragrounds.tools.retrievers.dense import FlatStore, encoding_of
 
 _ROWS = [
     ("a", "Asthma", "inhaled steroids help"),
@@ -54,7 +53,7 @@ def test_ranks_scores_and_ties(beir, tmp_path, store, metric):
 
 
 def test_vectors_are_made_once_and_a_build_goes_on(beir, tmp_path, monkeypatch):
-    from ragrounds.tools import dense
+    from ragrounds.tools.retrievers import dense
 
     monkeypatch.setattr(dense, "_BATCH", 2)
     corpus = beir([(f"d{n}", "", f"word{n} text") for n in range(9)])
@@ -83,8 +82,8 @@ def test_dimensions_are_cut_and_normalised_anew():
 def test_flat_search_is_exact_and_breaks_ties_by_position():
     vectors = np.array([[1, 0], [0, 1], [1, 0], [2, 0]], dtype=np.float32)
     query = np.array([1, 0], dtype=np.float32)
-    assert Flat(vectors, "ip").nearest(query, 3) == [(3, 2.0), (0, 1.0), (2, 1.0)]
-    assert Flat(vectors, "l2").nearest(query, 9) == [(0, 0.0), (2, 0.0), (3, -1.0), (1, -2.0)]
+    assert FlatStore(vectors, "ip").nearest(query, 3) == [(3, 2.0), (0, 1.0), (2, 1.0)]
+    assert FlatStore(vectors, "l2").nearest(query, 9) == [(0, 0.0), (2, 0.0), (3, -1.0), (1, -2.0)]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +177,7 @@ def test_real_weights(beir, tmp_path, minilm):
 
 @pytest.mark.slow
 def test_pairs_prefixes_and_two_encoders(minilm):
-    from ragrounds.tools.embedding import open_embedder
+    from ragrounds.tools.embedders import open_embedder
 
     base = {"model": str(minilm), "document_model": str(minilm), "document_length": 64, "metric": "ip"}
     pair = open_embedder(Encoding(join="pair", pooling="cls", **base))

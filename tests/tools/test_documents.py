@@ -5,8 +5,8 @@ import gzip
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.tools.chunking import chunker
-from ragrounds.tools.corpora import guess, passages, source
+from ragrounds.tools.chunkers import chunker
+from ragrounds.tools.corpora import corpus_source, guess_family, passages
 
 _NXML = """<?xml version="1.0"?>
 <!DOCTYPE article PUBLIC "-//NLM//DTD JATS//EN" "JATS-archivearticle1.dtd">
@@ -19,7 +19,7 @@ _NXML = """<?xml version="1.0"?>
 
 
 def _read(folder, **options):
-    return [passage for passage, _ in passages(source(f"files:{folder}"), **options)]
+    return [passage for passage, _ in passages(corpus_source(f"files:{folder}"), **options)]
 
 
 def test_text_markdown_and_packed_files(tmp_path):
@@ -112,8 +112,8 @@ def test_families_are_guessed(tmp_path):
     (tmp_path / "beir/corpus.jsonl").write_text("")
     (tmp_path / "docs/a.md").write_text("")
     (tmp_path / "chunks/a.jsonl").write_text("")
-    assert guess(str(tmp_path / "beir")).startswith("beir:")
-    assert guess(str(tmp_path / "docs")).startswith("files:")
-    assert guess(str(tmp_path / "chunks")).startswith("jsonl:")
-    assert guess(str(tmp_path / "chunks/a.jsonl")).startswith("jsonl:")
-    assert guess("medrag:x") == "medrag:x"
+    assert guess_family(str(tmp_path / "beir")).startswith("beir:")
+    assert guess_family(str(tmp_path / "docs")).startswith("files:")
+    assert guess_family(str(tmp_path / "chunks")).startswith("jsonl:")
+    assert guess_family(str(tmp_path / "chunks/a.jsonl")).startswith("jsonl:")
+    assert guess_family("medrag:x") == "medrag:x"

@@ -1,7 +1,7 @@
 """A document's passages by its id, as the oracle asks for them."""
 
 from ragrounds.contracts import Library
-from ragrounds.tools.opening import open_searcher
+from ragrounds.tools.retriever import open_searcher
 
 
 def test_the_document_and_nothing_else(beir, tmp_path):

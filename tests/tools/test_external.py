@@ -5,8 +5,8 @@ import pytest
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import parse
-from ragrounds.tools.opening import open_searcher
-from ragrounds.tools.reranking import Reranked
+from ragrounds.tools.retriever import open_searcher
+from ragrounds.tools.retrievers.rerank import RerankedSearcher
 
 
 async def test_a_langchain_retriever(tmp_path):
@@ -72,7 +72,7 @@ async def test_reranking_moves_the_first_and_keeps_the_rest():
     def scorer(query, texts):
         return [float(text) if text != "2" else -1.0 for text in texts]
 
-    searcher = Reranked(parse("rerank[of=numbers,model=m,top=3]"), _Numbers(), scorer)
+    searcher = RerankedSearcher(parse("rerank[of=numbers,model=m,top=3]"), _Numbers(), scorer)
     found = await searcher.search("q", 5)
     assert [p.id for p in found] == ["p1", "p0", "p2", "p3", "p4"]
     assert [p.rank for p in found] == [1, 2, 3, 4, 5]

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from ragrounds.specs import parse
-from ragrounds.tools import bm25, postings
-from ragrounds.tools.bm25_building import open_bm25
-from ragrounds.tools.opening import open_collection
+from ragrounds.tools import postings
+from ragrounds.tools.retriever import open_collection
+from ragrounds.tools.retrievers import bm25
+from ragrounds.tools.retrievers.bm25 import open_bm25
 
 K = 3
 
@@ -27,7 +28,7 @@ def searched(tmp_path_factory):
     home = tmp_path_factory.mktemp("pruning")
     (home / "corpus.jsonl").write_text("".join(lines))
     collection = open_collection(f"beir:{home}", home)
-    searcher = open_bm25(collection, bm25.settings(parse("bm25[analyser=plain]")), shard=150)
+    searcher = open_bm25(collection, bm25.bm25_parameters(parse("bm25[analyser=plain]")), shard=150)
     return searcher, [" ".join(draw.choices(words, k=8)) for _ in range(120)]
 
 

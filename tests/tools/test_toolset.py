@@ -8,8 +8,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from ragrounds.errors import StopRun, UserError
 from ragrounds.records import Passage
-from ragrounds.tools.opening import open_searcher
-from ragrounds.tools.serving import application, check_address, is_loopback, mcp_server
+from ragrounds.tools.retriever import open_searcher
+from ragrounds.tools.server import application, check_address, is_loopback, mcp_server
 from ragrounds.tools.toolset import corpus_read, corpus_search, fetch_page, literature_search, web_search
 
 HOSTILE = [
@@ -109,12 +109,12 @@ class _Provider:
         self.asked = 0
 
     async def search(self, query, k):
-        from ragrounds.tools.web.providers import Hit, SearchFailed
+        from ragrounds.tools.web.providers import SearchFailed, WebHit
 
         self.asked += 1
         if query == "fails":
             raise SearchFailed("fake answered 500")
-        return [Hit(title="T", url="http://a", snippet=HOSTILE[0])]
+        return [WebHit(title="T", url="http://a", snippet=HOSTILE[0])]
 
 
 async def test_web_runs_are_replayed_with_the_network_off():
@@ -134,7 +134,7 @@ async def test_web_runs_are_replayed_with_the_network_off():
 
 async def test_pages_are_recorded_as_they_came():
     pytest.importorskip("trafilatura")
-    from ragrounds.tools.web.fetching import Fetched, FetchFailed
+    from ragrounds.tools.web.pages import Fetched, FetchFailed
 
     class Fetcher:
         spec = "web"
@@ -160,13 +160,13 @@ async def test_pages_are_recorded_as_they_came():
 
 async def test_literature_search():
     pytest.importorskip("httpx")
-    from ragrounds.tools.web.literature import Article
+    from ragrounds.tools.web.pubmed import PubMedArticle
 
     class Library:
         spec = "pubmed"
 
         async def search(self, query, k):
-            return [Article(pmid="7", title="T", abstract="A", journal="J", year="2020")]
+            return [PubMedArticle(pmid="7", title="T", abstract="A", journal="J", year="2020")]
 
     message = await literature_search(Library()).ainvoke(_call("literature_search", query="x"))
     assert json.loads(message.content) == [{"pmid": "7", "title": "T", "abstract": "A", "journal": "J", "year": "2020"}]
@@ -237,7 +237,7 @@ async def test_the_mcp_server_lists_and_answers(chunked):
 
 async def test_an_mcp_servers_tools_join_and_are_journaled(tmp_path):
     pytest.importorskip("langchain_mcp_adapters")
-    from ragrounds.tools.mcp import mcp_tools
+    from ragrounds.tools.toolset import mcp_tools
 
     script = tmp_path / "server.py"
     script.write_text(

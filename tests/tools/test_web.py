@@ -9,12 +9,11 @@ from aiohttp import web
 
 from ragrounds.errors import StopRun, UserError
 from ragrounds.specs import parse
-from ragrounds.tools.opening import open_searcher
-from ragrounds.tools.web import searching
-from ragrounds.tools.web.extracting import excerpt, extract
-from ragrounds.tools.web.fetching import Fetched, Fetcher, FetchFailed, Limits, is_public
-from ragrounds.tools.web.literature import PubMed, parsed
-from ragrounds.tools.web.providers import Hit, SearchFailed, provider
+from ragrounds.tools.retriever import open_searcher
+from ragrounds.tools.retrievers import web as searching
+from ragrounds.tools.web.pages import Fetched, Fetcher, FetchFailed, FetchLimits, excerpt, extract, is_public
+from ragrounds.tools.web.providers import SearchFailed, WebHit, provider
+from ragrounds.tools.web.pubmed import PubMed, parsed
 
 pytest.importorskip("trafilatura")
 
@@ -70,7 +69,7 @@ async def site():
 
 @pytest.fixture
 async def fetcher():
-    made = Fetcher(Limits(private=True, pause=0.0, size=100_000, seconds=2.0))
+    made = Fetcher(FetchLimits(private=True, pause=0.0, size=100_000, seconds=2.0))
     yield made
     await made.close()
 
@@ -116,7 +115,7 @@ async def test_other_schemes_are_refused(fetcher, url):
     "host", ["127.0.0.1", "localhost", "[::1]", "10.0.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "2130706433"]
 )
 async def test_addresses_that_are_not_public_are_refused(host, site):
-    fetcher = Fetcher(Limits(pause=0.0, seconds=3.0))
+    fetcher = Fetcher(FetchLimits(pause=0.0, seconds=3.0))
     with pytest.raises(FetchFailed, match=r"not public|no address"):
         await fetcher.fetch(f"http://{host}:{site.url.rpartition(':')[2]}/page")
     await fetcher.close()
@@ -125,7 +124,7 @@ async def test_addresses_that_are_not_public_are_refused(host, site):
 
 async def test_a_redirect_to_an_inner_address_is_refused(site, monkeypatch):
     """The first host passes for public; where it sends us does not."""
-    from ragrounds.tools.web import fetching
+    from ragrounds.tools.web import pages as fetching
 
     real = fetching.public_address
 
@@ -133,7 +132,7 @@ async def test_a_redirect_to_an_inner_address_is_refused(site, monkeypatch):
         return "127.0.0.1" if host == "public.test" else await real(host, port)
 
     monkeypatch.setattr(fetching, "public_address", address)
-    fetcher = Fetcher(Limits(pause=0.0))
+    fetcher = Fetcher(FetchLimits(pause=0.0))
     port = site.url.rpartition(":")[2]
     page = await fetcher.fetch(f"http://public.test:{port}/page")
     assert page.url == f"http://public.test:{port}/page"
@@ -291,8 +290,8 @@ class _Fixed:
             self.fails -= 1
             raise SearchFailed("fixed answered 503")
         return [
-            Hit(title="T", url=f"{query}/page", snippet="single dose is enough"),
-            Hit(title="", url="x", snippet="s"),
+            WebHit(title="T", url=f"{query}/page", snippet="single dose is enough"),
+            WebHit(title="", url="x", snippet="s"),
         ][:k]
 
 

@@ -36,7 +36,7 @@ def test_it_loads_in_three_ways(pair):
 
 
 def test_it_is_a_retriever(pair, world, tmp_path):
-    from ragrounds.tools.opening import open_searcher
+    from ragrounds.tools.retriever import open_searcher
     from ragrounds.train.evaluation import pair_spec
 
     run, state, folder = pair
@@ -50,7 +50,7 @@ def test_it_is_a_retriever(pair, world, tmp_path):
 
 def test_another_query_encoder_searches_the_same_vectors(pair, world, tmp_path):
     """A pair's query encoder can be replaced, and nothing is encoded anew."""
-    from ragrounds.tools.opening import open_searcher
+    from ragrounds.tools.retriever import open_searcher
 
     run, _, folder = pair
     spec = 'dense[model="{}",document_model="{}",store=faiss]'

@@ -122,8 +122,8 @@ def test_a_broken_checkpoint_is_said(opened, tmp_path):
 
 
 def test_two_processes_do_not_train_in_one_folder(opened):
-    from ragrounds.tools.collecting import only_here
+    from ragrounds.tools.collection_builder import exclusive_build
 
     run = opened()
-    with only_here(run.out), pytest.raises(UserError, match="Another process"):
+    with exclusive_build(run.out), pytest.raises(UserError, match="Another process"):
         run.recipe("stage-1")

@@ -23,10 +23,9 @@ from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.reading import broken, shown
 from ragrounds.evals.benchmarks.spreadsheets import read_sheet
 from ragrounds.records import Gold, Passage, Question
-from ragrounds.tools.corpora import Bad, Source, guess, passages, source
-from ragrounds.tools.documents import read_document, read_whole
-from ragrounds.tools.jats import read_article
-from ragrounds.tools.lines import read_lines
+from ragrounds.tools.corpora import BadLine, CorpusSource, corpus_source, guess_family, passages
+from ragrounds.tools.documents import read_article, read_document, read_whole
+from ragrounds.tools.jsonlines import read_lines
 
 TOO_SHORT = "fewer than {least} words"
 
@@ -83,14 +82,14 @@ class Filters(Struct, frozen=True, kw_only=True):
 class Reports(Struct, frozen=True, kw_only=True):
     """Reports to be read, as often as needed."""
 
-    origin: Source
+    origin: CorpusSource
     table: Mapping[str, Facts]
 
     @property
     def name(self) -> str:
         return self.origin.name
 
-    def read(self, bad: list[Bad] | None = None) -> Iterator[tuple[Passage, Facts]]:
+    def read(self, bad: list[BadLine] | None = None) -> Iterator[tuple[Passage, Facts]]:
         """Every report with its facts; what stands in the table goes before what the report says.
 
         Raises:
@@ -106,7 +105,7 @@ class Reports(Struct, frozen=True, kw_only=True):
             try:
                 passage, facts = _of_file(file, self.origin.root)
             except (ValueError, OSError, EOFError, zlib.error) as problem:
-                wrong = Bad(str(file), 0, str(problem))
+                wrong = BadLine(str(file), 0, str(problem))
                 if bad is None:
                     raise UserError(f"Cannot read {wrong}.") from None
                 bad.append(wrong)
@@ -128,7 +127,7 @@ def open_reports(corpus: str, table: Path | None) -> Reports:
     Raises:
         UserError: no such corpus; a broken table, one with an unknown column or with the same id twice.
     """
-    return Reports(origin=source(guess(corpus)), table=_table(table) if table else {})
+    return Reports(origin=corpus_source(guess_family(corpus)), table=_table(table) if table else {})
 
 
 def report_items(
@@ -151,7 +150,7 @@ def report_items(
     dropped: list[Dropped] = []
     passing: list[str] = []
     seen: set[str] = set()
-    bad: list[Bad] = []
+    bad: list[BadLine] = []
     for number, (passage, facts) in enumerate(reports.read(bad), 1):
         progress(number)
         if passage.id in seen:
@@ -210,7 +209,7 @@ def _unbroken(id: str) -> str:
     return "_".join(id.split())
 
 
-def _rows(origin: Source) -> Iterator[Facts]:
+def _rows(origin: CorpusSource) -> Iterator[Facts]:
     """The facts of every row of JSON Lines."""
     for file in origin.files:
         for number, line in enumerate(read_lines(file), 1):

@@ -12,7 +12,7 @@ from ragrounds.build.labels.synonyms import Synonym, synonym_in
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.catalogue import load
 from ragrounds.records import Gold, Question
-from ragrounds.tools.corpora import Source, passages
+from ragrounds.tools.corpora import CorpusSource, passages
 
 
 def open_queries(text: str, home: Path, language: str) -> list[Question]:
@@ -25,7 +25,7 @@ def open_queries(text: str, home: Path, language: str) -> list[Question]:
     path = Path(text).expanduser()
     if path.is_file():
         name = path.name.partition(".")[0]
-        found = (passage for passage, _ in passages(Source(name, (path,))))
+        found = (passage for passage, _ in passages(CorpusSource(name, (path,))))
         return [_question(f"{name}/{each.id}", each.text, language) for each in found]
     return [_question(each.id, each.text, each.language, each.group) for each in load(text, home).questions]
 

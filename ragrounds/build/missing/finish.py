@@ -26,10 +26,10 @@ from ragrounds.build.sheets import free_name
 from ragrounds.build.stages import MALFORMED
 from ragrounds.build.writing import Lines, beir_files, json_lines, qrels_lines
 from ragrounds.errors import UserError
-from ragrounds.evals.retrieval.sets import QuerySet
+from ragrounds.evals.retrieval.query_sets import QuerySet
 from ragrounds.evals.stats import Estimate
 from ragrounds.records import Passage
-from ragrounds.tools.corpora import passages, source
+from ragrounds.tools.corpora import corpus_source, passages
 
 GRADE = "grade"
 
@@ -121,7 +121,7 @@ class MissingFinish(Struct, frozen=True, kw_only=True):
                     }
 
     def _documents(self) -> Iterator[Passage]:
-        return (passage for passage, _ in passages(source(self.benchmark)))
+        return (passage for passage, _ in passages(corpus_source(self.benchmark)))
 
     def _experts(self, labels: Sequence[Label]) -> tuple[list[str], dict[str, Any], dict[str, Lines]]:
         """A sample of the false negatives for experts (the paper: 500, of which they confirmed 92 %)."""
@@ -144,7 +144,7 @@ def check_documents(asked: QuerySet, benchmark: str) -> None:
         UserError: the judged documents are not in the benchmark's folder.
     """
     wanted = {document for judged in asked.judgements.values() for document in judged}
-    if wanted and not any(passage.document in wanted for passage, _ in passages(source(benchmark))):
+    if wanted and not any(passage.document in wanted for passage, _ in passages(corpus_source(benchmark))):
         raise UserError(f"{benchmark} holds none of the documents that its judgements name.")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragrounds.build.intake import INTAKE, Dropped, Intake, take_in
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.retrieval.sets import QuerySet
+from ragrounds.evals.retrieval.query_sets import QuerySet
 from ragrounds.records import Gold, Question
 
 

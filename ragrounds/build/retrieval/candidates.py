@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.records import Passage
-from ragrounds.tools.fusing import reciprocal
+from ragrounds.tools.retrievers.fusion import reciprocal_rank_fusion
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ def by_frequency(
             found.setdefault(id, []).append(name)
     keys = [[("", id) for id in ids] for ids in lists.values()]
     # Rounded: the order in which the same fractions are added must not part what is equal.
-    scores = {id: round(score, 12) for (_, id), score in reciprocal(keys, [1.0] * len(keys))}
+    scores = {id: round(score, 12) for (_, id), score in reciprocal_rank_fusion(keys, [1.0] * len(keys))}
     ranked = sorted(found, key=lambda id: (-len(found[id]), -scores[id], id))
     first = list(dict.fromkeys(known))
     mined = [id for id in ranked if id not in first][:most]

@@ -16,8 +16,7 @@ from ragrounds.contracts import Searcher
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, parse
-from ragrounds.tools.libraries import passages_of
-from ragrounds.tools.opening import Progress, open_searcher
+from ragrounds.tools.retriever import Progress, open_searcher, passages_of
 
 
 class Committee:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
-from ragrounds.tools.opening import Progress, corpora_of, open_collection
+from ragrounds.tools.retriever import Progress, corpora_of, open_collection
 
 
 class Corpus:

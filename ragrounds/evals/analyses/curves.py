@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.evals.analyses.material import Answered
+from ragrounds.evals.analyses.run_data import ScoredRun
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.records import Run
 from ragrounds.specs import parse
@@ -42,7 +42,7 @@ class Curves(Struct, frozen=True, kw_only=True):
     """Runs that have no x and stand on no curve (no retrieval at all, a size that is not known)."""
 
 
-def against_parameter(runs: Sequence[Answered], parameter: str = "top_k", seed: int = 0) -> Curves:
+def against_parameter(runs: Sequence[ScoredRun], parameter: str = "top_k", seed: int = 0) -> Curves:
     """One curve for each agent, model, retriever and corpus; x is a parameter of the agent."""
 
     def x(run: Run) -> float | None:
@@ -57,7 +57,7 @@ def against_parameter(runs: Sequence[Answered], parameter: str = "top_k", seed: 
     return _curves(runs, parameter, x, name, seed)
 
 
-def against_size(runs: Sequence[Answered], sizes: Mapping[str, float] | None = None, seed: int = 0) -> Curves:
+def against_size(runs: Sequence[ScoredRun], sizes: Mapping[str, float] | None = None, seed: int = 0) -> Curves:
     """One curve for each agent, retriever and corpus; x is the answering model's size in billions of parameters.
 
     Args:
@@ -88,7 +88,7 @@ def size_of(model: str) -> float | None:
 
 
 def _curves(
-    runs: Sequence[Answered],
+    runs: Sequence[ScoredRun],
     label: str,
     x: Callable[[Run], float | None],
     name: Callable[[Run], str],

@@ -20,7 +20,7 @@ LAST = 4
 EVERY = "all"
 
 
-class Use(Struct, frozen=True, kw_only=True):
+class SearchUseShares(Struct, frozen=True, kw_only=True):
     """What some searches were good for, as shares with intervals by a bootstrap over questions. ``None``: of none of
     them it can be told."""
 
@@ -41,7 +41,7 @@ class Use(Struct, frozen=True, kw_only=True):
     """The answer rests on a gold document of this search; where it can be told."""
 
 
-class Uses(Struct, frozen=True, kw_only=True):
+class SearchUses(Struct, frozen=True, kw_only=True):
     """The searches of a run."""
 
     run: str
@@ -50,10 +50,10 @@ class Uses(Struct, frozen=True, kw_only=True):
     """Attempts that searched."""
     without_gold: int
     """Attempts at questions that name no gold document."""
-    uses: tuple[Use, ...]
+    uses: tuple[SearchUseShares, ...]
 
 
-class Refined(Struct, frozen=True, kw_only=True):
+class Refinement(Struct, frozen=True, kw_only=True):
     """What a refinement did to a run's answers."""
 
     run: str
@@ -74,7 +74,7 @@ class _Row(Struct, frozen=True):
     gold: bool
 
 
-def uses_of_searches(store: Store, run: Run, seed: int = 0) -> Uses:
+def uses_of_searches(store: Store, run: Run, seed: int = 0) -> SearchUses:
     """Follow the gold documents through the searches of every attempt."""
     rows: list[_Row] = []
     attempts = searching = without = 0
@@ -88,7 +88,7 @@ def uses_of_searches(store: Store, run: Run, seed: int = 0) -> Uses:
     parts = [(str(place), [row for row in rows if row.place == place]) for place in range(1, min(most, LAST) + 1)]
     if most > LAST:
         parts.append((f"{LAST + 1} and later", [row for row in rows if row.place > LAST]))
-    return Uses(
+    return SearchUses(
         run=run.id,
         attempts=attempts,
         searching=searching,
@@ -101,9 +101,9 @@ def _uses(trace: Trace) -> Sequence[SearchUse]:
     return use_of_searches(searches_of(trace), trace.gold, trace.attempt.text)
 
 
-def _use(which: str, rows: Sequence[_Row], seed: int) -> Use:
+def _use(which: str, rows: Sequence[_Row], seed: int) -> SearchUseShares:
     golden = [row for row in rows if row.gold]
-    return Use(
+    return SearchUseShares(
         which=which,
         searches=len(rows),
         found=_share([(row.question, float(row.use.found is not None)) for row in golden], seed),
@@ -117,7 +117,7 @@ def _use(which: str, rows: Sequence[_Row], seed: int) -> Use:
 
 def refinement(
     store: Store, run: Run, scorer: Scorer, fits: Mapping[str, Question], key: str = "first", seed: int = 0
-) -> Refined:
+) -> Refinement:
     """Count what became of the first answers to the questions that the scorer fits, and how sure that is."""
     _, golds = store.questions(run)
     attempts = (attempt for attempt in store.attempts(run) if attempt.question_id in fits)
@@ -134,7 +134,7 @@ def refinement(
         if known
         else None
     )
-    return Refined(
+    return Refinement(
         run=run.id,
         flips=count_flips(scorer.scorer, made),
         gained=_share([(question, float(after and not before)) for question, before, after in known], seed),

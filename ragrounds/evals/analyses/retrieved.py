@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.evals.analyses.material import Answered, Found, gold_rank
+from ragrounds.evals.analyses.run_data import FoundPassages, ScoredRun, gold_rank
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.stats.intervals import wilson
 from ragrounds.records import Gold, Passage
@@ -20,7 +20,7 @@ EDGES = (1, 2, 3, 5, 9, 17, 33)
 NOT_FOUND = "not found"
 
 
-class Bin(Struct, frozen=True, kw_only=True):
+class PositionBin(Struct, frozen=True, kw_only=True):
     """Questions whose gold passage stood at these ranks."""
 
     ranks: str
@@ -33,7 +33,7 @@ class Positions(Struct, frozen=True, kw_only=True):
 
     run: str
     scorer: str
-    bins: tuple[Bin, ...]
+    bins: tuple[PositionBin, ...]
     without_gold: int
     """Questions that name no gold document, or were not searched for: in no bin."""
 
@@ -57,7 +57,7 @@ class Success(Struct, frozen=True, kw_only=True):
     without_gold: int
 
 
-class Quality(Struct, frozen=True, kw_only=True):
+class RunQuality(Struct, frozen=True, kw_only=True):
     """One run's retrieval quality and its accuracy."""
 
     run: str
@@ -72,7 +72,7 @@ class Qualities(Struct, frozen=True, kw_only=True):
 
     scorer: str
     k: int
-    runs: tuple[Quality, ...]
+    runs: tuple[RunQuality, ...]
     correlation: float | None
     """Pearson's, over runs; ``None`` for fewer than three or without spread."""
 
@@ -88,7 +88,9 @@ class Sources(Struct, frozen=True, kw_only=True):
     """Source → share of the corpus itself; empty: not given."""
 
 
-def by_position(run: Answered, found: Mapping[str, Found], edges: Sequence[int] = EDGES, seed: int = 0) -> Positions:
+def by_position(
+    run: ScoredRun, found: Mapping[str, FoundPassages], edges: Sequence[int] = EDGES, seed: int = 0
+) -> Positions:
     """Accuracy in bins of the gold passage's rank; `found` is each question's first search."""
     names = [*(_ranks(start, end) for start, end in zip(edges, [*edges[1:], 0], strict=True)), NOT_FOUND]
     members: dict[str, list[str]] = {name: [] for name in names}
@@ -100,13 +102,15 @@ def by_position(run: Answered, found: Mapping[str, Found], edges: Sequence[int] 
         run=run.run.id,
         scorer=run.scorer,
         bins=tuple(
-            Bin(ranks=name, questions=len(ids), figure=run.figure(ids, seed)) for name, ids in members.items() if ids
+            PositionBin(ranks=name, questions=len(ids), figure=run.figure(ids, seed))
+            for name, ids in members.items()
+            if ids
         ),
         without_gold=len(run.questions) - counted,
     )
 
 
-def by_success(run: Answered, found: Mapping[str, Found], k: int) -> Success:
+def by_success(run: ScoredRun, found: Mapping[str, FoundPassages], k: int) -> Success:
     """Right and wrong answers with a gold document among the first k passages, and without. A value of 1 is right."""
     table: Counter[tuple[bool, bool]] = Counter()
     ranks = _ranks_of(run, found)
@@ -133,7 +137,9 @@ def by_success(run: Answered, found: Mapping[str, Found], k: int) -> Success:
     )
 
 
-def against_ndcg(runs: Sequence[tuple[Answered, Mapping[str, Found]]], k: int = 10, seed: int = 0) -> Qualities:
+def against_ndcg(
+    runs: Sequence[tuple[ScoredRun, Mapping[str, FoundPassages]]], k: int = 10, seed: int = 0
+) -> Qualities:
     """Answer accuracy against nDCG@k over runs, on the questions that have gold documents and were searched for."""
     points = []
     for run, found in runs:
@@ -141,7 +147,7 @@ def against_ndcg(runs: Sequence[tuple[Answered, Mapping[str, Found]]], k: int = 
         if not ids:
             raise UserError(f"The run {run.run.id} has no searched question with gold documents.")
         quality = math.fsum(ndcg(found[id].passages, run.golds[id], k) for id in ids) / len(ids)
-        points.append(Quality(run=run.run.id, ndcg=quality, figure=run.figure(ids, seed), questions=len(ids)))
+        points.append(RunQuality(run=run.run.id, ndcg=quality, figure=run.figure(ids, seed), questions=len(ids)))
     pairs = [(point.ndcg, point.figure.value) for point in points if point.figure.value is not None]
     return Qualities(scorer=runs[0][0].scorer, k=k, runs=tuple(points), correlation=_pearson(pairs))
 
@@ -156,8 +162,8 @@ def ndcg(passages: Sequence[Passage], gold: Gold, k: int) -> float:
 
 
 def sources(
-    run: Answered,
-    found: Mapping[str, Found],
+    run: ScoredRun,
+    found: Mapping[str, FoundPassages],
     k: int,
     source: Callable[[Passage], str] = lambda passage: passage.corpus.partition("@")[0],
     sizes: Mapping[str, int] | None = None,
@@ -185,7 +191,7 @@ def sources(
     )
 
 
-def _ranks_of(run: Answered, found: Mapping[str, Found]) -> dict[str, int | None]:
+def _ranks_of(run: ScoredRun, found: Mapping[str, FoundPassages]) -> dict[str, int | None]:
     """The gold rank of every question that names gold documents and was searched for."""
     return {
         question.id: gold_rank(found[question.id].passages, run.golds[question.id])

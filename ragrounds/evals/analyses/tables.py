@@ -8,13 +8,13 @@ from statistics import fmean, stdev
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.evals.analyses.material import Answered
+from ragrounds.evals.analyses.run_data import ScoredRun
 from ragrounds.evals.compare.figures import Figure, figure, scorer_values
 
 NONE = "none"
 
 
-class Cell(Struct, frozen=True, kw_only=True):
+class GridCell(Struct, frozen=True, kw_only=True):
     """One run's place in the grid."""
 
     corpus: str
@@ -30,7 +30,7 @@ class Grid(Struct, frozen=True, kw_only=True):
     scorer: str
     corpora: tuple[str, ...]
     retrievers: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[GridCell, ...]
 
 
 class Epochs(Struct, frozen=True, kw_only=True):
@@ -45,18 +45,18 @@ class Epochs(Struct, frozen=True, kw_only=True):
     """Sample standard deviation; ``None`` for a single epoch."""
 
 
-def grid(runs: Sequence[Answered], seed: int = 0) -> Grid:
+def grid(runs: Sequence[ScoredRun], seed: int = 0) -> Grid:
     """Set runs that differ in corpus and retriever side by side; a run without retrieval stands under ``none``."""
     if not runs:
         raise UserError("There is no run for the grid; name two or more.")
-    cells: dict[tuple[str, str], Cell] = {}
+    cells: dict[tuple[str, str], GridCell] = {}
     for run in sorted(runs, key=lambda run: run.run.created):
         corpus = str(run.run.identity.get("corpus") or NONE)
         retriever = str(run.run.identity.get("retriever") or NONE)
         datasets: dict[str, list[str]] = {}
         for question in run.questions:
             datasets.setdefault(question.benchmark, []).append(question.id)
-        cells[corpus, retriever] = Cell(
+        cells[corpus, retriever] = GridCell(
             corpus=corpus,
             retriever=retriever,
             run=run.run.id,
@@ -73,7 +73,7 @@ def grid(runs: Sequence[Answered], seed: int = 0) -> Grid:
     )
 
 
-def over_epochs(runs: Sequence[Answered]) -> tuple[Epochs, ...]:
+def over_epochs(runs: Sequence[ScoredRun]) -> tuple[Epochs, ...]:
     """Every agent's mean ± sd, over the epochs of its runs: five epochs of one run or five runs of one are the same."""
     values: dict[str, list[float]] = {}
     for run in runs:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from ragrounds.evals.benchmarks.reading import broken, shown
-from ragrounds.tools.corpora import Bad, passages, source
+from ragrounds.tools.corpora import BadLine, corpus_source, passages
 
 Row = tuple[str, str, str, float]
 """Place in the file, query, document, score."""
@@ -78,11 +78,11 @@ def _of(query: str) -> str:
 
 def _documents(folder: Path) -> tuple[Path, set[str]]:
     """The corpus's file and its documents' ids."""
-    origin = source(f"beir:{folder}")
+    origin = corpus_source(f"beir:{folder}")
     (path,) = origin.files
     ids: set[str] = set()
     documents: set[str] = set()
-    bad: list[Bad] = []
+    bad: list[BadLine] = []
     for passage, (_, line) in passages(origin, bad=bad):
         _refuse(bad, path)
         if passage.id in ids:
@@ -96,6 +96,6 @@ def _documents(folder: Path) -> tuple[Path, set[str]]:
     return path, documents
 
 
-def _refuse(bad: list[Bad], path: Path) -> None:
+def _refuse(bad: list[BadLine], path: Path) -> None:
     if bad:
         raise broken(path, bad[0].reason, f"line {bad[0].line}")

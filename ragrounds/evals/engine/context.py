@@ -48,7 +48,7 @@ from ragrounds.records import (
     Usage,
 )
 from ragrounds.specs import Value
-from ragrounds.tools.using import USED
+from ragrounds.tools.embedders import USED
 
 _ANSWER = 1024
 """Tokens left for the answer in a model's window where nothing else is set."""

@@ -32,7 +32,7 @@ from ragrounds.models.prices import Price
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Asked, Attempt, Gold, Question, Run, Score
 from ragrounds.specs import Value
-from ragrounds.tools.opening import Progress, open_searcher
+from ragrounds.tools.retriever import Progress, open_searcher
 
 FINAL: frozenset[str] = frozenset({"completed", "blocked", "capped"})
 """Attempts with another status are tried again when their run goes on. What a provider answered for good (a response

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.analyses.material import Found, found_by
+from ragrounds.evals.analyses.run_data import FoundPassages, found_by
 from ragrounds.evals.benchmarks.families.kqa import STATEMENTS, must_have, nice_to_have
 from ragrounds.evals.judges.equivalence import CONTRACT, Equivalence
 from ragrounds.evals.judges.grade import Grader
@@ -24,7 +24,7 @@ from ragrounds.evals.judges.statements import (
 from ragrounds.evals.store.store import Store
 from ragrounds.models.prices import Price
 from ragrounds.records import Attempt, Gold, Passage, Question, Run, Score
-from ragrounds.tools.naming import NamedEmbedder
+from ragrounds.tools.cards import NamedEmbedder
 
 
 class Means(Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ def _by_ragas(metrics: tuple[Metric, ...]) -> Kind:
                 f"{needy[0]} compares questions by their vectors: name an embedder, --embedder 'dense[model=…]' or a "
                 f"card of `ragrounds retrievers`, or one of {', '.join(sorted(set(PROTOCOLS) - set(needy)))} as --kind."
             )
-        read: dict[str, Found] = {}
+        read: dict[str, FoundPassages] = {}
 
         def passages(attempt: Attempt) -> list[Passage]:
             found = (passage for search in found_by(means.store, attempt, read) for passage in search.passages)

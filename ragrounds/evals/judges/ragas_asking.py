@@ -27,8 +27,8 @@ from ragrounds.evals.judges.parsing import CUT, EMPTY, objects, spoken
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, embedding_price
 from ragrounds.records import Call, Message, Reply, Usage
-from ragrounds.tools.embedding import Metered
-from ragrounds.tools.naming import NamedEmbedder
+from ragrounds.tools.cards import NamedEmbedder
+from ragrounds.tools.embedders import MeteredEmbedder
 
 M = TypeVar("M", bound=BaseModel)
 _FLAGS = ("verdict", "attributed", "noncommittal")
@@ -175,7 +175,7 @@ class AskedEmbedder:
 
     def _embed(self, request: EmbeddingRequest) -> Embedded:
         embedder = self._named.embedder
-        if isinstance(embedder, Metered):
+        if isinstance(embedder, MeteredEmbedder):
             vectors, tokens = embedder.metered(request.texts)
         else:
             with _ONE:

@@ -30,8 +30,8 @@ from ragrounds.evals.scorers.long import read_long
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price
 from ragrounds.records import Attempt, Call, Gold, Passage, Question, Score, Verdict
-from ragrounds.tools.embedding import joined
-from ragrounds.tools.naming import NamedEmbedder
+from ragrounds.tools.cards import NamedEmbedder
+from ragrounds.tools.embedders import joined
 
 
 class Metric(Struct, frozen=True):

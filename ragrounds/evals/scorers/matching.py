@@ -20,8 +20,8 @@ from ragrounds.evals.scorers.overlap import words
 from ragrounds.evals.scorers.registry import GREEDY_MATCH
 from ragrounds.records import Attempt, Gold, Question, Score
 from ragrounds.specs import Spec, parse
-from ragrounds.tools.embedding import Tokenwise, Vectors
-from ragrounds.tools.naming import NamedEmbedder
+from ragrounds.tools.cards import NamedEmbedder
+from ragrounds.tools.embedders import TokenEmbedder, Vectors
 
 _WINDOW = 400
 """Characters that are embedded together: within what the smallest models take, 256 tokens, also in Chinese."""
@@ -35,7 +35,7 @@ class GreedyMatch:
 
     def __init__(self, named: NamedEmbedder) -> None:
         self._embedder = named.embedder
-        tokens = "context" if isinstance(self._embedder, Tokenwise) else "words"
+        tokens = "context" if isinstance(self._embedder, TokenEmbedder) else "words"
         self.scorer = str(Spec(GREEDY_MATCH).having(embedder=parse(named.spec), tokens=tokens))
         self._words: dict[str, Vectors] = {}
 
@@ -54,7 +54,7 @@ class GreedyMatch:
 
     def _vectors(self, text: str) -> Vectors:
         """A row a token, of length 1."""
-        if isinstance(self._embedder, Tokenwise):
+        if isinstance(self._embedder, TokenEmbedder):
             parts = windows(text)
             found = self._embedder.tokens(parts) if parts else []
             return _unit(np.concatenate(found)) if found else np.zeros((0, 1), dtype=np.float32)

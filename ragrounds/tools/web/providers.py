@@ -22,7 +22,7 @@ _MOST = 20
 """Results that the providers give at once."""
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
+class WebHit(msgspec.Struct, frozen=True, kw_only=True):
     """One result."""
 
     title: str
@@ -34,7 +34,7 @@ class SearchFailed(Exception):
     """A search that gave no answer, with the reason; keys never stand in it."""
 
 
-class Provider:
+class SearchProvider:
     """One search provider."""
 
     def __init__(self, spec: Spec, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
@@ -53,7 +53,7 @@ class Provider:
         self.spec = str(spec)
         self._client = httpx.AsyncClient(transport=transport, timeout=SECONDS, follow_redirects=False)
 
-    async def search(self, query: str, k: int) -> list[Hit]:
+    async def search(self, query: str, k: int) -> list[WebHit]:
         """The first `k` results.
 
         Raises:
@@ -77,16 +77,16 @@ class Provider:
         await self._client.aclose()
 
 
-def provider(spec: str, *, transport: httpx.AsyncBaseTransport | None = None) -> Provider:
+def provider(spec: str, *, transport: httpx.AsyncBaseTransport | None = None) -> SearchProvider:
     """The provider that a spec names.
 
     Raises:
         UserError: there is none, or its key or address is missing.
     """
-    return Provider(parse(spec), transport=transport)
+    return SearchProvider(parse(spec), transport=transport)
 
 
-def _hits(found: Any) -> list[Hit]:
+def _hits(found: Any) -> list[WebHit]:
     """Results, wherever a provider keeps them; those without an address are left out."""
     if not isinstance(found, dict):
         return []
@@ -97,7 +97,7 @@ def _hits(found: Any) -> list[Hit]:
         url = row.get("url") or row.get("link") if isinstance(row, dict) else None
         if isinstance(url, str):
             snippet = row.get("content") or row.get("snippet") or row.get("description") or ""
-            hits.append(Hit(title=str(row.get("title") or ""), url=url, snippet=str(snippet)))
+            hits.append(WebHit(title=str(row.get("title") or ""), url=url, snippet=str(snippet)))
     return hits
 
 

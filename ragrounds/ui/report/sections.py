@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ragrounds.evals.analyses.naming import Choices, analyse
+from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.engine.progress import OUTCOMES
@@ -209,7 +209,7 @@ def analysis_parts(
         UserError: an unknown analysis, or runs that lack what it needs.
     """
     for name in names:
-        table = analyse(name, store, runs, Choices(scorer=scorer, seed=seed)).table
+        table = analyse(name, store, runs, AnalysisOptions(scorer=scorer, seed=seed)).table
         numeric = [all(not isinstance(row[place], str) for row in table.rows) for place, _ in enumerate(table.columns)]
         yield TextTable(
             key="analysis",

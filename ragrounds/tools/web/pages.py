@@ -4,21 +4,26 @@ Refused, unless allowed: addresses that are not public (this machine, private ne
 checked for every redirect and for the address that is really connected to; other schemes than http and https; types
 that are not text or PDF; more bytes than the limit, packed or unpacked; what robots.txt forbids; more than
 :data:`REDIRECTS` redirects. One request a host at a time, and not more often than :attr:`Limits.pause`.
+
+From a page to its text: the article without menus and scripts, and the part of it that a search was after.
 """
 
 from __future__ import annotations
 
 import asyncio
+import io
 import ipaddress
+import re
 import socket
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from urllib.robotparser import RobotFileParser
 
 import httpx
 import msgspec
 
 from ragrounds.errors import UserError
+from ragrounds.tools.analysers import words
 
 AGENT = "ragrounds"
 REDIRECTS = 5
@@ -26,7 +31,7 @@ TYPES = ("text/html", "application/xhtml+xml", "text/plain", "text/markdown", "a
 _ROBOTS_BYTES = 512_000
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class FetchLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How far a fetch may go."""
 
     seconds: float = 20.0
@@ -39,6 +44,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Whether addresses that are not public may be fetched."""
     robots: bool = True
     """Whether robots.txt is asked and obeyed."""
+
+
+DEFAULT_LIMITS = FetchLimits()
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +126,9 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 class Fetcher:
     """Fetches pages within limits. Close it when done."""
 
-    def __init__(self, limits: Limits = Limits(), *, transport: httpx.AsyncBaseTransport | None = None) -> None:  # noqa: B008
+    def __init__(
+        self, limits: FetchLimits = DEFAULT_LIMITS, *, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
         self._limits = limits
         self.spec = "web"
         self._client = httpx.AsyncClient(
@@ -213,3 +223,84 @@ def need_web() -> None:
 
     if importlib.util.find_spec("trafilatura") is None:
         raise UserError("Reading web pages needs trafilatura: install ragrounds[web].")
+
+
+AROUND = 3000
+"""Characters before and after the sentence that fits a snippet best (Search-o1)."""
+BEGINNING = 6000
+"""Characters given where no sentence fits."""
+FITS = 0.2
+"""Word-overlap F1 above which a sentence fits."""
+_SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]?")
+
+
+class WebPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page as text."""
+
+    url: str
+    title: str
+    text: str
+
+
+def extract(fetched: Fetched) -> WebPage:
+    """The text of what was fetched.
+
+    Raises:
+        FetchFailed: there is no text in it.
+    """
+    if fetched.type == "application/pdf":
+        title, text = "", _pdf(fetched)
+    elif fetched.type in ("text/plain", "text/markdown"):
+        title, text = "", _decoded(fetched)
+    else:
+        title, text = _html(fetched)
+    if not text.strip():
+        raise FetchFailed(f"{fetched.url!r} has no text")
+    return WebPage(url=fetched.url, title=title, text=text)
+
+
+def excerpt(text: str, snippet: str, around: int = AROUND, beginning: int = BEGINNING) -> str:
+    """The part of a page around the sentence that fits a search result's snippet best, as Search-o1 cuts it; the
+    beginning of the page, where none fits."""
+    wanted = Counter(words(snippet))
+    best, place = FITS, None
+    for sentence in _SENTENCE.finditer(text):
+        fit = _f1(Counter(words(sentence.group())), wanted)
+        if fit > best:
+            best, place = fit, sentence.span()
+    if place is None:
+        return text[:beginning]
+    return text[max(0, place[0] - around) : place[1] + around]
+
+
+def _f1(one: Counter[str], other: Counter[str]) -> float:
+    common = (one & other).total()
+    return 2 * common / (one.total() + other.total()) if common else 0.0
+
+
+def _decoded(fetched: Fetched) -> str:
+    try:
+        return fetched.content.decode(fetched.charset, "replace")
+    except LookupError:  # a charset that nobody knows
+        return fetched.content.decode("utf-8", "replace")
+
+
+def _html(fetched: Fetched) -> tuple[str, str]:
+    need_web()
+    import trafilatura
+
+    source = _decoded(fetched)
+    text = trafilatura.extract(source, include_comments=False, favor_recall=True) or ""
+    metadata = trafilatura.extract_metadata(source)
+    return (metadata.title if metadata else None) or "", text
+
+
+def _pdf(fetched: Fetched) -> str:
+    try:
+        from pypdf import PdfReader
+    except ImportError:
+        raise FetchFailed(f"{fetched.url!r} is a PDF: reading it needs ragrounds[files]") from None
+    try:
+        return "\n\n".join(page.extract_text() for page in PdfReader(io.BytesIO(fetched.content)).pages)
+    except Exception as problem:  # pypdf has dozens of kinds for what a broken file can do
+        raise FetchFailed(f"{fetched.url!r} is not a PDF that can be read ({problem})") from None

@@ -14,15 +14,15 @@ from ragrounds.contracts import Searcher
 from ragrounds.errors import UserError, nearest
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value, parse
-from ragrounds.tools.chunking import complete, splitter
-from ragrounds.tools.libraries import passages_of
+from ragrounds.tools.chunkers import complete, splitter
+from ragrounds.tools.retriever import passages_of
 
 DEPTH = 1000
 """Chunks fetched for each piece of a query."""
 _QUERY = Spec("tokens")
 
 
-class MaxP:
+class MaxPSearcher:
     """Scores documents by their best chunk for the best piece of the query."""
 
     def __init__(self, spec: Spec, inner: Searcher) -> None:

@@ -18,8 +18,8 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.cards import cards
-from ragrounds.tools.embedding import joined
-from ragrounds.tools.libraries import passages_of
+from ragrounds.tools.embedders import joined
+from ragrounds.tools.retriever import passages_of
 
 TOP = 100
 _BATCH = 32
@@ -31,7 +31,7 @@ class PairScorer(Protocol):
     def __call__(self, query: str, texts: list[str]) -> list[float]: ...
 
 
-class Reranked:
+class RerankedSearcher:
     """A searcher whose first passages are put into a cross-encoder's order."""
 
     def __init__(self, spec: Spec, inner: Searcher, scorer: PairScorer) -> None:
@@ -80,7 +80,7 @@ class CrossEncoderScorer:
     """sentence-transformers' cross-encoder. Of a model with two outputs (MonoBERT) the second, relevant, counts."""
 
     def __init__(self, model: str, length: int) -> None:
-        from ragrounds.tools.embedding_local import weights_missing
+        from ragrounds.tools.embedders import weights_missing
 
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
         try:

@@ -17,10 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ragrounds.errors import StopRun, UserError
-from ragrounds.tools.chunking import Chunker
-from ragrounds.tools.collection import Manifest, write_whole
-from ragrounds.tools.corpora import Bad, Source, Unreadable, passages
-from ragrounds.tools.storing import START, PassageStore, PassageWriter, hashed, sync
+from ragrounds.tools.chunkers import Chunker
+from ragrounds.tools.collection import START, Manifest, PassageStore, PassageWriter, id_hash, sync, write_whole
+from ragrounds.tools.corpora import BadLine, CorpusSource, UnreadableLine, passages
 
 STRIDE = 20_000
 
@@ -40,14 +39,14 @@ class _Place(msgspec.Struct, frozen=True):
     skipped: int
 
 
-def collect(
+def build_collection(
     folder: Path,
-    source: Source,
+    source: CorpusSource,
     *,
     name: str,
     chunker: str = "none",
     chunk: Chunker | None = None,
-    bad: list[Bad] | None = None,
+    bad: list[BadLine] | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
     """Build the collection `name` in `folder`, or go on with a build that was interrupted.
@@ -67,20 +66,20 @@ def collect(
         StopRun: the disk is full. What is built is kept.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with only_here(folder):
+    with exclusive_build(folder):
         try:
             return _collect(folder, source, name, chunker, chunk, bad, progress)
         except OSError as problem:
-            raise disk(folder, problem) from None
+            raise disk_error(folder, problem) from None
 
 
 def _collect(
     folder: Path,
-    source: Source,
+    source: CorpusSource,
     name: str,
     chunker: str,
     chunk: Chunker | None,
-    bad: list[Bad] | None,
+    bad: list[BadLine] | None,
     progress: Progress | None,
 ) -> Manifest:
     (folder / "manifest.json").unlink(missing_ok=True)
@@ -93,13 +92,13 @@ def _collect(
     try:
         for passage, after in passages(source, bad=bad, start=place.at):
             if not seen.take(passage.id):
-                wrong = Bad(
+                wrong = BadLine(
                     str(source.files[min(after[0], len(source.files) - 1)]),
                     after[1],
                     f"the id {passage.id!r} was given before",
                 )
                 if bad is None:
-                    raise Unreadable(f"Cannot read {wrong}. Ids must differ.")
+                    raise UnreadableLine(f"Cannot read {wrong}. Ids must differ.")
                 bad.append(wrong)
                 continue
             for piece in chunk(passage) if chunk else (passage,):
@@ -153,7 +152,7 @@ class _Ids:
 
     def take(self, identity: str) -> bool:
         """Remember an id; false: it was given before."""
-        value = hashed(identity)
+        value = id_hash(identity)
         if value in self._new:
             return False
         at = int(np.searchsorted(self._old, np.uint64(value)))
@@ -193,20 +192,20 @@ def _index_ids(folder: Path) -> None:
     count = (folder / "offsets.u64").stat().st_size // 8
     store = PassageStore(folder, count)
     for kind, column in (("ids", 0), ("documents", 1)):
-        values = np.fromiter((hashed(record[column]) for record in store.each()), dtype=np.uint64, count=count)
+        values = np.fromiter((id_hash(record[column]) for record in store.each()), dtype=np.uint64, count=count)
         order = np.argsort(values, kind="stable").astype(np.uint32)
         values[order].tofile(folder / f"{kind}.u64")
         order.tofile(folder / f"{kind}.u32")
     (folder / "seen.u64").unlink(missing_ok=True)
 
 
-def _listed(source: Source) -> str:
+def _listed(source: CorpusSource) -> str:
     shown = ", ".join(str(file) for file in source.files[:3])
     return shown if len(source.files) <= 3 else f"{shown} and {len(source.files) - 3} more"
 
 
 @contextmanager
-def only_here(folder: Path) -> Iterator[None]:
+def exclusive_build(folder: Path) -> Iterator[None]:
     """Hold a folder against other processes that would build in it; the system lets go when this process dies."""
     with (folder / "building.lock").open("w") as lock:
         try:
@@ -218,7 +217,7 @@ def only_here(folder: Path) -> Iterator[None]:
         yield
 
 
-def disk(folder: Path, problem: OSError) -> StopRun:
+def disk_error(folder: Path, problem: OSError) -> StopRun:
     """What to say when the system refuses to write."""
     return StopRun(
         f"Cannot write the index in {str(folder)!r}: {problem.strerror or problem}. What is built is kept; make room "

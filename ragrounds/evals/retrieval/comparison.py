@@ -17,7 +17,7 @@ from ragrounds.errors import UserError
 RESAMPLES = 10_000
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class RetrievalComparison(msgspec.Struct, frozen=True, kw_only=True):
     """`first` minus `second` on one measure."""
 
     first: str
@@ -45,7 +45,7 @@ def compare(
     resamples: int = RESAMPLES,
     level: float = 0.95,
     seed: int = 0,
-) -> list[Comparison]:
+) -> list[RetrievalComparison]:
     """Compare every pair of runs on one measure.
 
     Args:
@@ -66,7 +66,7 @@ def compare(
         differences = [one[query] - other[query] for query in one]
         low, high = bootstrap(differences, resamples=resamples, level=level, seed=seed)
         made.append(
-            Comparison(
+            RetrievalComparison(
                 first=first,
                 second=second,
                 measure=measure,

@@ -10,8 +10,8 @@ from msgspec import Struct
 from ragrounds.errors import UserError, unknown
 from ragrounds.evals.analyses.curves import Curves, against_parameter, against_size
 from ragrounds.evals.analyses.inside import refinement, uses_of_searches
-from ragrounds.evals.analyses.material import Answered, Found, answered, first_found, searches
 from ragrounds.evals.analyses.retrieved import against_ndcg, by_position, by_success, sources
+from ragrounds.evals.analyses.run_data import FoundPassages, ScoredRun, first_found, scored_run, searches
 from ragrounds.evals.analyses.tables import grid, over_epochs
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.scorers import find_scorer, suits
@@ -19,7 +19,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 
 
-class Table(Struct, frozen=True, kw_only=True):
+class AnalysisTable(Struct, frozen=True, kw_only=True):
     """Rows under headings. A cell is a text, a number, a figure with its interval, or ``None`` for not known."""
 
     title: str
@@ -28,15 +28,15 @@ class Table(Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-class Analysed(Struct, frozen=True, kw_only=True):
+class AnalysisResult(Struct, frozen=True, kw_only=True):
     """An analysis: a table for people, a record for programs."""
 
     name: str
-    table: Table
+    table: AnalysisTable
     record: Struct | tuple[Struct, ...]
 
 
-class Choices(Struct, frozen=True, kw_only=True):
+class AnalysisOptions(Struct, frozen=True, kw_only=True):
     """What may be set; each analysis takes what it needs."""
 
     scorer: str = "strict"
@@ -49,7 +49,7 @@ class Choices(Struct, frozen=True, kw_only=True):
     seed: int = 0
 
 
-def analyse(name: str, store: Store, runs: Sequence[Run], choices: Choices) -> Analysed:
+def analyse(name: str, store: Store, runs: Sequence[Run], choices: AnalysisOptions) -> AnalysisResult:
     """Run one analysis over stored runs. No model is asked and nothing is searched again.
 
     Raises:
@@ -62,32 +62,32 @@ def analyse(name: str, store: Store, runs: Sequence[Run], choices: Choices) -> A
     return ANALYSES[name][1](store, runs, choices)
 
 
-def _passages(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+def _passages(store: Store, runs: Sequence[ScoredRun], choices: AnalysisOptions) -> AnalysisResult:
     return _curves("passages", against_parameter(runs, choices.parameter, choices.seed))
 
 
-def _size(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+def _size(store: Store, runs: Sequence[ScoredRun], choices: AnalysisOptions) -> AnalysisResult:
     return _curves("size", against_size(runs, choices.sizes, choices.seed))
 
 
-def _curves(name: str, made: Curves) -> Analysed:
+def _curves(name: str, made: Curves) -> AnalysisResult:
     rows = [(curve.name, point.x, point.figure, point.run) for curve in made.curves for point in curve.points]
     note = f"Without {made.x}: {', '.join(made.without)}." if made.without else ""
     columns = ("agent", made.x, f"accuracy ({made.scorer})", "run")
-    table = Table(title=f"Accuracy against {made.x}", columns=columns, rows=tuple(rows), note=note)
-    return Analysed(name=name, table=table, record=made)
+    table = AnalysisTable(title=f"Accuracy against {made.x}", columns=columns, rows=tuple(rows), note=note)
+    return AnalysisResult(name=name, table=table, record=made)
 
 
-def _position(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+def _position(store: Store, runs: Sequence[ScoredRun], choices: AnalysisOptions) -> AnalysisResult:
     made = tuple(by_position(run, _first(store, run), seed=choices.seed) for run in runs)
     rows = [(one.run, found.ranks, found.questions, found.figure) for one in made for found in one.bins]
     note = "; ".join(f"{one.run}: {one.without_gold:,} questions without a gold document or a search" for one in made)
     columns = ("run", "rank of the gold passage", "questions", f"accuracy ({choices.scorer})")
-    table = Table(title="Accuracy by the gold passage's position", columns=columns, rows=tuple(rows), note=note)
-    return Analysed(name="position", table=table, record=made)
+    table = AnalysisTable(title="Accuracy by the gold passage's position", columns=columns, rows=tuple(rows), note=note)
+    return AnalysisResult(name="position", table=table, record=made)
 
 
-def _success(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+def _success(store: Store, runs: Sequence[ScoredRun], choices: AnalysisOptions) -> AnalysisResult:
     made = tuple(by_success(run, _first(store, run), choices.k) for run in runs)
     rows = []
     for one in made:
@@ -99,19 +99,21 @@ def _success(store: Store, runs: Sequence[Answered], choices: Choices) -> Analys
         *("accuracy if found", "accuracy if missed", "difference", "low", "high"),
     )
     title = f"Gold document among the first {choices.k} passages, and the answer ({choices.scorer})"
-    return Analysed(name="success", table=Table(title=title, columns=columns, rows=tuple(rows)), record=made)
+    return AnalysisResult(
+        name="success", table=AnalysisTable(title=title, columns=columns, rows=tuple(rows)), record=made
+    )
 
 
-def _quality(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+def _quality(store: Store, runs: Sequence[ScoredRun], choices: AnalysisOptions) -> AnalysisResult:
     made = against_ndcg([(run, _first(store, run)) for run in runs], choices.k, choices.seed)
     rows = [(point.run, point.ndcg, point.figure, point.questions) for point in made.runs]
     note = "" if made.correlation is None else f"Pearson's correlation over runs: {made.correlation:.2f}."
     columns = ("run", f"nDCG@{made.k}", f"accuracy ({made.scorer})", "questions")
-    table = Table(title=f"Accuracy against nDCG@{made.k}", columns=columns, rows=tuple(rows), note=note)
-    return Analysed(name="quality", table=table, record=made)
+    table = AnalysisTable(title=f"Accuracy against nDCG@{made.k}", columns=columns, rows=tuple(rows), note=note)
+    return AnalysisResult(name="quality", table=table, record=made)
 
 
-def _sources(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+def _sources(store: Store, runs: Sequence[ScoredRun], choices: AnalysisOptions) -> AnalysisResult:
     made = tuple(sources(run, _first(store, run), choices.k, sizes=choices.corpus) for run in runs)
     rows = [
         (one.run, dataset, source, share, one.corpus.get(source))
@@ -120,12 +122,12 @@ def _sources(store: Store, runs: Sequence[Answered], choices: Choices) -> Analys
         for source, share in shares.items()
     ]
     columns = ("run", "dataset", "source", f"share of the first {choices.k}", "share of the corpus")
-    return Analysed(
-        name="sources", table=Table(title="Sources of passages", columns=columns, rows=tuple(rows)), record=made
+    return AnalysisResult(
+        name="sources", table=AnalysisTable(title="Sources of passages", columns=columns, rows=tuple(rows)), record=made
     )
 
 
-def _grid(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+def _grid(store: Store, runs: Sequence[ScoredRun], choices: AnalysisOptions) -> AnalysisResult:
     made = grid(runs, choices.seed)
     datasets = tuple(dict.fromkeys(name for cell in made.cells for name in cell.datasets))
     rows = [
@@ -134,23 +136,25 @@ def _grid(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
     ]
     columns = ("corpus", "retriever", *datasets, "mean")
     title = f"Accuracy by corpus and retriever ({made.scorer})"
-    return Analysed(name="grid", table=Table(title=title, columns=columns, rows=tuple(rows)), record=made)
+    return AnalysisResult(name="grid", table=AnalysisTable(title=title, columns=columns, rows=tuple(rows)), record=made)
 
 
-def _epochs(store: Store, runs: Sequence[Answered], choices: Choices) -> Analysed:
+def _epochs(store: Store, runs: Sequence[ScoredRun], choices: AnalysisOptions) -> AnalysisResult:
     made = over_epochs(runs)
     rows = [(one.name, len(one.values), one.mean, one.sd) for one in made]
     columns = ("agent", "epochs", f"mean accuracy ({choices.scorer})", "sd")
-    return Analysed(
-        name="epochs", table=Table(title="Mean and spread over epochs", columns=columns, rows=tuple(rows)), record=made
+    return AnalysisResult(
+        name="epochs",
+        table=AnalysisTable(title="Mean and spread over epochs", columns=columns, rows=tuple(rows)),
+        record=made,
     )
 
 
-def _first(store: Store, run: Answered) -> dict[str, Found]:
+def _first(store: Store, run: ScoredRun) -> dict[str, FoundPassages]:
     return first_found(searches(store, run.run), run.questions)
 
 
-def _searches(store: Store, runs: Sequence[Run], choices: Choices) -> Analysed:
+def _searches(store: Store, runs: Sequence[Run], choices: AnalysisOptions) -> AnalysisResult:
     made = tuple(uses_of_searches(store, run, choices.seed) for run in runs)
     rows = [
         (one.run, use.which, use.searches, use.found, use.new_gold, use.new, use.repeated, use.kept, use.used)
@@ -165,11 +169,11 @@ def _searches(store: Store, runs: Sequence[Run], choices: Choices) -> Analysed:
         f"{one.run}: {one.searching:,} of {one.attempts:,} attempts searched; {one.without_gold:,} name no gold"
         for one in made
     )
-    table = Table(title="What searches were good for", columns=columns, rows=tuple(rows), note=note)
-    return Analysed(name="searches", table=table, record=made)
+    table = AnalysisTable(title="What searches were good for", columns=columns, rows=tuple(rows), note=note)
+    return AnalysisResult(name="searches", table=table, record=made)
 
 
-def _flips(store: Store, runs: Sequence[Run], choices: Choices) -> Analysed:
+def _flips(store: Store, runs: Sequence[Run], choices: AnalysisOptions) -> AnalysisResult:
     by = find_scorer(choices.scorer)
     made = []
     for run in runs:
@@ -188,15 +192,17 @@ def _flips(store: Store, runs: Sequence[Run], choices: Choices) -> Analysed:
         *("other answer", "no first answer", "net", "low", "high"),
     )
     title = f"What a refinement turned ({choices.scorer})"
-    return Analysed(name="flips", table=Table(title=title, columns=columns, rows=tuple(rows)), record=tuple(made))
+    return AnalysisResult(
+        name="flips", table=AnalysisTable(title=title, columns=columns, rows=tuple(rows)), record=tuple(made)
+    )
 
 
-_Analysis = Callable[[Store, Sequence[Run], Choices], Analysed]
+_Analysis = Callable[[Store, Sequence[Run], AnalysisOptions], AnalysisResult]
 
 
-def _scored(made: Callable[[Store, Sequence[Answered], Choices], Analysed]) -> _Analysis:
+def _scored(made: Callable[[Store, Sequence[ScoredRun], AnalysisOptions], AnalysisResult]) -> _Analysis:
     """An analysis of scores under the scorer chosen."""
-    return lambda store, runs, choices: made(store, [answered(store, run, choices.scorer) for run in runs], choices)
+    return lambda store, runs, choices: made(store, [scored_run(store, run, choices.scorer) for run in runs], choices)
 
 
 ANALYSES: Mapping[str, tuple[str, _Analysis]] = MappingProxyType(

@@ -23,7 +23,7 @@ from ragrounds.contracts import Searcher
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
-from ragrounds.tools.libraries import passages_of
+from ragrounds.tools.retriever import passages_of
 
 CONSTANT = 60
 DEPTH = 100
@@ -47,7 +47,7 @@ Key = tuple[str, str]
 """What makes a passage the same for two retrievers: its corpus and its id."""
 
 
-def reciprocal(
+def reciprocal_rank_fusion(
     rankings: Sequence[Sequence[Key]], weights: Sequence[float], constant: float = CONSTANT
 ) -> list[tuple[Key, float]]:
     """Fuse rankings by reciprocal ranks; best first, ties to the one that an earlier ranking has earlier."""
@@ -58,7 +58,7 @@ def reciprocal(
     return sorted(scores.items(), key=lambda item: -item[1])
 
 
-def weighted(rankings: Sequence[Mapping[Key, float]], weights: Sequence[float]) -> list[tuple[Key, float]]:
+def weighted_fusion(rankings: Sequence[Mapping[Key, float]], weights: Sequence[float]) -> list[tuple[Key, float]]:
     """Fuse by a weighted sum of scores scaled to 0…1; a ranking whose scores are all equal gives each of them 1."""
     scores: dict[Key, float] = {}
     for ranking, weight in zip(rankings, weights, strict=True):
@@ -69,7 +69,7 @@ def weighted(rankings: Sequence[Mapping[Key, float]], weights: Sequence[float]) 
     return sorted(scores.items(), key=lambda item: -item[1])
 
 
-class Fused:
+class FusedSearcher:
     """Several retrievers over one corpus, or over the same corpora."""
 
     def __init__(self, spec: Spec, members: Mapping[str, Searcher]) -> None:
@@ -103,16 +103,18 @@ class Fused:
         found = await asyncio.gather(*(member.search(query, depth) for member in self._members.values()))
         passages = {_key(passage): passage for hits in reversed(found) for passage in reversed(hits)}
         if self._by_score:
-            fused = weighted([{_key(hit): hit.score for hit in hits} for hits in found], self._weights)
+            fused = weighted_fusion([{_key(hit): hit.score for hit in hits} for hits in found], self._weights)
         else:
-            fused = reciprocal([[_key(hit) for hit in hits] for hits in found], self._weights, self._constant)
+            fused = reciprocal_rank_fusion(
+                [[_key(hit) for hit in hits] for hits in found], self._weights, self._constant
+            )
         return [
             msgspec.structs.replace(passages[key], score=score, rank=rank, retriever=self._spec)
             for rank, (key, score) in enumerate(fused[:k], 1)
         ]
 
 
-class Merged:
+class MergedSearcher:
     """One retriever over several corpora, their hits put together by raw score."""
 
     def __init__(self, members: Sequence[Searcher]) -> None:

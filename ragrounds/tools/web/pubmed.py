@@ -19,7 +19,7 @@ BASE = "https://eutils.ncbi.nlm.nih.gov/entrez/eutils"
 _SIZE = 20_000_000
 
 
-class Article(msgspec.Struct, frozen=True, kw_only=True):
+class PubMedArticle(msgspec.Struct, frozen=True, kw_only=True):
     """One article of PubMed."""
 
     pmid: str
@@ -42,7 +42,7 @@ class PubMed:
         self._one = asyncio.Lock()
         self._last = 0.0
 
-    async def search(self, query: str, k: int) -> list[Article]:
+    async def search(self, query: str, k: int) -> list[PubMedArticle]:
         """The `k` articles that PubMed holds most relevant, in its order.
 
         Raises:
@@ -82,7 +82,7 @@ class PubMed:
         return response.content
 
 
-def parsed(content: bytes) -> list[Article]:
+def parsed(content: bytes) -> list[PubMedArticle]:
     """Articles of PubMed's XML.
 
     Raises:
@@ -98,7 +98,7 @@ def parsed(content: bytes) -> list[Article]:
     return [_article(node) for node in root.iter("PubmedArticle")]
 
 
-def _article(node: Any) -> Article:
+def _article(node: Any) -> PubMedArticle:
     def text(path: str) -> str:
         found = node.find(path)
         return " ".join("".join(found.itertext()).split()) if found is not None else ""
@@ -108,7 +108,7 @@ def _article(node: Any) -> Article:
         body = " ".join("".join(part.itertext()).split())
         label = part.get("Label")
         parts.append(f"{label}: {body}" if label else body)
-    return Article(
+    return PubMedArticle(
         pmid=text(".//PMID"),
         title=text(".//ArticleTitle"),
         abstract=" ".join(parts),

@@ -1,19 +1,33 @@
-"""The one way to a searcher: a retriever's spec, a corpus, and the home where indexes are kept."""
+"""Documents through searchers that are made of others.
+
+The one way to a searcher: a retriever's spec, a corpus, and the home where indexes are kept.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from ragrounds.contracts import Searcher
+from ragrounds.contracts import Library, Searcher
 from ragrounds.errors import UserError, unknown
+from ragrounds.records import Passage
 from ragrounds.specs import Spec, parse
 from ragrounds.tools.cards import card_encoding, cards
-from ragrounds.tools.collection import Collection, indexes, is_current, named, write_whole
-from ragrounds.tools.corpora import Source, is_source, source
+from ragrounds.tools.collection import Collection, indexes, is_current, open_named, write_whole
+from ragrounds.tools.corpora import CorpusSource, corpus_source, is_source
+
+
+def passages_of(document: str, searchers: Iterable[Searcher]) -> list[Passage]:
+    """A document's passages from the first searcher that has them; empty where none has."""
+    for searcher in searchers:
+        found = searcher.document(document) if isinstance(searcher, Library) else []
+        if found:
+            return found
+    return []
+
 
 Progress = Callable[[str, int], None]
 """Told what is being done and how many passages are done."""
@@ -45,9 +59,9 @@ def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: P
     opened = [engine(spec, open_collection(one, home, progress=progress), progress) for one in corpora_of(corpus)]
     if len(opened) == 1:
         return opened[0]
-    from ragrounds.tools.fusing import Merged
+    from ragrounds.tools.retrievers.fusion import MergedSearcher
 
-    return Merged(opened)
+    return MergedSearcher(opened)
 
 
 def corpora_of(corpus: str) -> list[str]:
@@ -63,8 +77,8 @@ def open_collection(corpus: str, home: Path, *, progress: Progress | None = None
     A source whose files have the paths, sizes and times of an earlier reading is taken to be unchanged.
     """
     if not is_source(corpus):
-        return named(corpus, home)
-    origin = source(corpus)
+        return open_named(corpus, home)
+    origin = corpus_source(corpus)
     stamp = hashlib.blake2b(origin.stamp().encode(), digest_size=8).hexdigest()
     known = indexes(home) / ".stamps" / stamp
     folder = indexes(home) / known.read_text() if known.is_file() else None
@@ -75,13 +89,13 @@ def open_collection(corpus: str, home: Path, *, progress: Progress | None = None
     return Collection(folder)
 
 
-def _store(origin: Source, stamp: str, home: Path, progress: Progress | None) -> Path:
+def _store(origin: CorpusSource, stamp: str, home: Path, progress: Progress | None) -> Path:
     """Store a source's passages in a folder that carries their version; equal passages share one."""
-    from ragrounds.tools.collecting import collect
+    from ragrounds.tools.collection_builder import build_collection
 
     building = indexes(home) / f".building-{stamp}"
     told = partial(progress, "reading") if progress else None
-    manifest = collect(building, origin, name=origin.name, progress=told)
+    manifest = build_collection(building, origin, name=origin.name, progress=told)
     folder = indexes(home) / f"{_plain(origin.name)}@{manifest.version}"
     if folder.is_dir() and not is_current(folder):  # written by an older version of this package
         shutil.rmtree(folder)
@@ -98,39 +112,38 @@ def _plain(name: str) -> str:
 
 
 def _bm25(spec: Spec, collection: Collection, progress: Progress | None) -> Searcher:
-    from ragrounds.tools.bm25 import settings
-    from ragrounds.tools.bm25_building import open_bm25
+    from ragrounds.tools.retrievers.bm25 import bm25_parameters, open_bm25
 
-    return open_bm25(collection, settings(spec), progress=partial(progress, "indexing") if progress else None)
+    return open_bm25(collection, bm25_parameters(spec), progress=partial(progress, "indexing") if progress else None)
 
 
 def _dense(spec: Spec, collection: Collection, progress: Progress | None) -> Searcher:
-    from ragrounds.tools.dense import open_dense
+    from ragrounds.tools.retrievers.dense import open_dense
 
     return open_dense(collection, spec, progress=partial(progress, "embedding") if progress else None)
 
 
 def _card(spec: Spec, collection: Collection, progress: Progress | None) -> Searcher:
-    from ragrounds.tools.dense import open_dense
+    from ragrounds.tools.retrievers.dense import open_dense
 
     told = partial(progress, "embedding") if progress else None
     return open_dense(collection, spec, card_encoding(spec), progress=told)
 
 
 def _langchain(spec: Spec, corpus: str) -> Searcher:
-    from ragrounds.tools.external import LangChainSearcher
+    from ragrounds.tools.retrievers.external import LangChainSearcher
 
     return LangChainSearcher(spec, corpus)
 
 
 def _llamaindex(spec: Spec, corpus: str) -> Searcher:
-    from ragrounds.tools.external import LlamaIndexSearcher
+    from ragrounds.tools.retrievers.external import LlamaIndexSearcher
 
     return LlamaIndexSearcher(spec, corpus)
 
 
 def _web(spec: Spec, corpus: str) -> Searcher:
-    from ragrounds.tools.web.searching import WebSearcher
+    from ragrounds.tools.retrievers.web import WebSearcher
 
     return WebSearcher(spec)
 
@@ -140,26 +153,26 @@ Within = Callable[[Spec], Searcher]
 
 
 def _fused(spec: Spec, within: Within) -> Searcher:
-    from ragrounds.tools.fusing import MEDRAG, Fused, members_of
+    from ragrounds.tools.retrievers.fusion import MEDRAG, FusedSearcher, members_of
 
     chosen = MEDRAG[spec.name].having(**spec.parameters) if spec.name in MEDRAG else spec
-    return Fused(chosen, {name: within(member) for name, member in members_of(chosen).items()})
+    return FusedSearcher(chosen, {name: within(member) for name, member in members_of(chosen).items()})
 
 
 def _maxp(spec: Spec, within: Within) -> Searcher:
-    from ragrounds.tools.maxp import MaxP, inner_of
+    from ragrounds.tools.retrievers.maxp import MaxPSearcher, inner_of
 
-    return MaxP(spec, within(inner_of(spec)))
+    return MaxPSearcher(spec, within(inner_of(spec)))
 
 
 def _reranked(spec: Spec, within: Within) -> Searcher:
-    from ragrounds.tools.reranking import Reranked, scorer_of, top_of
+    from ragrounds.tools.retrievers.rerank import RerankedSearcher, scorer_of, top_of
 
     top_of(spec)  # what is wrong with the spec is said before anything is built or loaded
     inner = spec.parameters.get("of", "bm25")
     if isinstance(inner, bool | int | float):
         raise UserError(f"rerank needs a retriever: rerank[of=bm25,…], not of={inner!r}.")
-    return Reranked(spec, within(inner if isinstance(inner, Spec) else Spec(inner)), scorer_of(spec))
+    return RerankedSearcher(spec, within(inner if isinstance(inner, Spec) else Spec(inner)), scorer_of(spec))
 
 
 _ENGINES: dict[str, Callable[[Spec, Collection, Progress | None], Searcher]] = {

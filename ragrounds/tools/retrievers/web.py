@@ -12,9 +12,8 @@ import asyncio
 from ragrounds.errors import StopRun, UserError, nearest
 from ragrounds.records import Passage
 from ragrounds.specs import Spec
-from ragrounds.tools.web.extracting import excerpt, extract
-from ragrounds.tools.web.fetching import Fetcher, FetchFailed
-from ragrounds.tools.web.providers import Hit, Provider, SearchFailed
+from ragrounds.tools.web.pages import Fetcher, FetchFailed, excerpt, extract
+from ragrounds.tools.web.providers import SearchFailed, SearchProvider, WebHit
 
 TRIES = 3
 PAUSE = 1.0
@@ -24,7 +23,7 @@ PAUSE = 1.0
 class WebSearcher:
     """Searches the web; see :class:`ragrounds.contracts.Searcher`."""
 
-    def __init__(self, spec: Spec, *, provider: Provider | None = None, fetcher: Fetcher | None = None) -> None:
+    def __init__(self, spec: Spec, *, provider: SearchProvider | None = None, fetcher: Fetcher | None = None) -> None:
         known = ("provider", "pages")
         for key in spec.parameters:
             if key not in known:
@@ -35,7 +34,7 @@ class WebSearcher:
         pages = spec.parameters.get("pages", False)
         if not isinstance(pages, bool):
             raise UserError(f"Cannot use pages={pages!r}: expected true or false.")
-        self._provider = provider or Provider(chosen if isinstance(chosen, Spec) else Spec(chosen))
+        self._provider = provider or SearchProvider(chosen if isinstance(chosen, Spec) else Spec(chosen))
         self._fetcher = fetcher or (Fetcher() if pages else None)
         self._spec = str(spec)
 
@@ -71,7 +70,7 @@ class WebSearcher:
             for rank, (hit, text) in enumerate(zip(hits, texts, strict=True), 1)
         ]
 
-    async def _hits(self, query: str, k: int) -> list[Hit]:
+    async def _hits(self, query: str, k: int) -> list[WebHit]:
         for number in range(TRIES):
             try:
                 return await self._provider.search(query, k)
@@ -84,7 +83,7 @@ class WebSearcher:
                 await asyncio.sleep(PAUSE * 2**number)
         return []
 
-    async def _text(self, hit: Hit) -> str:
+    async def _text(self, hit: WebHit) -> str:
         if self._fetcher is None:
             return hit.snippet
         try:

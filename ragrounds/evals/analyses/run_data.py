@@ -13,11 +13,11 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.tree import calls
 from ragrounds.records import Attempt, Gold, Passage, Question, Run, Score
 
-Attempted = tuple[str, int]
+AttemptKey = tuple[str, int]
 """Question id and epoch."""
 
 
-class Answered(Struct, frozen=True, kw_only=True):
+class ScoredRun(Struct, frozen=True, kw_only=True):
     """A run under one scorer."""
 
     run: Run
@@ -36,14 +36,14 @@ class Answered(Struct, frozen=True, kw_only=True):
         return figure(chosen, self.values, {}, seed)
 
 
-class Found(Struct, frozen=True):
+class FoundPassages(Struct, frozen=True):
     """What one search returned."""
 
     query: str
     passages: tuple[Passage, ...]
 
 
-def answered(store: Store, run: Run, scorer: str) -> Answered:
+def scored_run(store: Store, run: Run, scorer: str) -> ScoredRun:
     """Read a run's values under a scorer.
 
     Raises:
@@ -59,7 +59,7 @@ def answered(store: Store, run: Run, scorer: str) -> Answered:
         raise UserError(f"The run {run.id} has no scores under the scorer {scorer!r}.{hint} {known}")
     scored = {score.question_id for score in mine}
     kept = tuple(question for question in questions if question.id in scored)
-    return Answered(
+    return ScoredRun(
         run=run,
         scorer=scorer,
         questions=kept,
@@ -69,29 +69,31 @@ def answered(store: Store, run: Run, scorer: str) -> Answered:
     )
 
 
-def searches(store: Store, run: Run) -> dict[Attempted, tuple[Found, ...]]:
+def searches(store: Store, run: Run) -> dict[AttemptKey, tuple[FoundPassages, ...]]:
     """What every attempt's searches returned, in order; an attempt that did not search has an empty tuple.
 
     Equal searches of several attempts are read once.
     """
-    read: dict[str, Found] = {}
+    read: dict[str, FoundPassages] = {}
     return {(attempt.question_id, attempt.epoch): found_by(store, attempt, read) for attempt in store.attempts(run)}
 
 
-def found_by(store: Store, attempt: Attempt, read: dict[str, Found] | None = None) -> tuple[Found, ...]:
+def found_by(store: Store, attempt: Attempt, read: dict[str, FoundPassages] | None = None) -> tuple[FoundPassages, ...]:
     """What one attempt's searches returned, in order; `read` keeps what was read, by the calls' keys."""
     known = {} if read is None else read
     asked = [call.key for call in calls(attempt.events) if call.kind == "search" and call.key and not call.error]
     for key in asked:
         if key not in known:
             recorded = store.call(key, SearchRequest, SearchResult)
-            known[key] = Found(recorded[0].query, recorded[1].passages) if recorded else Found("", ())
+            known[key] = FoundPassages(recorded[0].query, recorded[1].passages) if recorded else FoundPassages("", ())
     return tuple(known[key] for key in asked)
 
 
-def first_found(found: Mapping[Attempted, tuple[Found, ...]], questions: Iterable[Question]) -> dict[str, Found]:
+def first_found(
+    found: Mapping[AttemptKey, tuple[FoundPassages, ...]], questions: Iterable[Question]
+) -> dict[str, FoundPassages]:
     """The first search of each question's first epoch; questions that were never searched for are left out."""
-    firsts: dict[str, Found] = {}
+    firsts: dict[str, FoundPassages] = {}
     for question in questions:
         made = found.get((question.id, 0), ())
         if made:

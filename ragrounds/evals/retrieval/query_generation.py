@@ -1,22 +1,28 @@
-"""Queries generated for retrieval alone: `ragrounds retrieve --query-generation hyde` (R2MED, Tables 3 and 4)."""
+"""Queries generated for retrieval alone: `ragrounds retrieve --query-generation hyde` (R2MED, Tables 3 and 4).
+
+Queries that a model writes before the search: `ragrounds retrieve --query-generation hyde` (R2MED, Tables 3, 4).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from ragrounds.agents.agent import Agent, Limits, open_agent
 from ragrounds.contracts import Journal, Model, Searcher
+from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.graphs import catalogue
+from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Noted, Query, Question, Usage
 from ragrounds.specs import Spec, parse
 
 
-class Rewritten(Struct, frozen=True, kw_only=True):
+class GeneratedQuery(Struct, frozen=True, kw_only=True):
     """A query and what it took to make it."""
 
     query: Query
@@ -26,7 +32,7 @@ class Rewritten(Struct, frozen=True, kw_only=True):
     notes: tuple[Noted, ...]
 
 
-class Rewriter:
+class QueryGenerator:
     """Makes a query out of a text by the graph `query_generation`. Its calls are journaled.
 
     :meth:`query` gives the lexical query, and the texts whose vectors' mean a dense retriever searches for.
@@ -61,7 +67,7 @@ class Rewriter:
         self._models, self._searcher, self._journal = models, searcher, journal
         self._language, self._prompts = language, PromptFolder(prompts)
 
-    async def query(self, text: str) -> Rewritten:
+    async def query(self, text: str) -> GeneratedQuery:
         """The query for a text.
 
         Raises:
@@ -79,10 +85,73 @@ class Rewriter:
             limits=Limits(),
         )
         state = await self._graph.ainvoke({}, context=session)
-        return Rewritten(
+        return GeneratedQuery(
             query=Query(state["query"], tuple(state["dense"])),
             usage=session.usage,
             cost_paid=session.cost_paid,
             cost_uncached=session.cost_uncached,
             notes=tuple(event for event in session.events if isinstance(event, Noted)),
         )
+
+
+class GeneratedQueries(Struct, frozen=True, kw_only=True):
+    """What was written for a set of queries, and what it took."""
+
+    queries: dict[str, Query]
+    """Query id → what is searched for. Where nothing could be generated: the query itself."""
+    failed: dict[str, str]
+    """Query id → why nothing could be generated."""
+    usage: Usage | None
+    cost_paid: float | None
+    cost_uncached: float | None
+
+
+async def generate(
+    rewriter: QueryGenerator,
+    queries: Mapping[str, str],
+    *,
+    concurrency: int = 16,
+    progress: Callable[[int], None] = lambda done: None,
+) -> GeneratedQueries:
+    """Write a query for each text, many at a time.
+
+    A query that nothing could be generated for is searched as it is and counted: leaving it out, or failing, would
+    change what the mean is over.
+
+    Raises:
+        StopRun: the model cannot be asked at all (wrong key, unknown model, server gone).
+    """
+    made: dict[str, Query] = {}
+    failed: dict[str, str] = {}
+    usages: list[Usage | None] = []
+    cost_paid: list[float | None] = []
+    cost_uncached: list[float | None] = []
+    waiting = iter(queries.items())
+
+    async def work() -> None:
+        for id, text in waiting:
+            try:
+                written = await rewriter.query(text)
+            except (CallFailed, AttemptEnded) as error:
+                made[id], failed[id] = Query(text), str(error)
+            else:
+                made[id] = written.query
+                usages.append(written.usage)
+                cost_paid.append(written.cost_paid)
+                cost_uncached.append(written.cost_uncached)
+            progress(len(made))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(max(1, concurrency)):
+            group.create_task(work())
+    return GeneratedQueries(
+        queries={id: made[id] for id in queries},
+        failed=failed,
+        usage=None if None in usages else sum((usage for usage in usages if usage is not None), Usage()),
+        cost_paid=_sum(cost_paid),
+        cost_uncached=_sum(cost_uncached),
+    )
+
+
+def _sum(values: list[float | None]) -> float | None:
+    return None if None in values else sum(value for value in values if value is not None)

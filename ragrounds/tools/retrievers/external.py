@@ -17,7 +17,7 @@ from typing import Any
 from ragrounds.errors import UserError, nearest
 from ragrounds.records import Passage
 from ragrounds.specs import Spec
-from ragrounds.tools.importing import imported
+from ragrounds.tools.user_objects import imported
 
 _IDS = ("id", "_id", "passage_id", "chunk_id")
 _DOCUMENTS = ("document", "document_id", "doc_id", "source")

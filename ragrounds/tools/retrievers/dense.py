@@ -1,4 +1,8 @@
-"""Dense retrieval over a collection: vectors made once, kept on disk, searched by FAISS or Chroma.
+"""Where vectors are searched: FAISS, exactly, or Chroma, approximately (HNSW), in this process or on a server.
+
+A score is always the greater the better: inner product, cosine, or the squared distance with a minus sign.
+
+Dense retrieval over a collection: vectors made once, kept on disk, searched by FAISS or Chroma.
 
 ``dense[model=PATH_OR_ID,store=chroma]``, with the parameters of :class:`.embedding.Encoding`, or a card's
 name with what is to be different: ``medcpt[store=faiss,model=/copies/MedCPT-Query-Encoder]``. ``store`` is ``chroma``
@@ -9,9 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 import numpy as np
@@ -19,20 +26,135 @@ import numpy as np
 from ragrounds.errors import UserError, nearest
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
-from ragrounds.tools.collecting import disk, only_here
-from ragrounds.tools.collection import Collection, write_whole
-from ragrounds.tools.embedding import Embedder, Encoding, Vectors, open_embedder
-from ragrounds.tools.storing import mapped, sync
-from ragrounds.tools.vector_stores import Chroma, Flat, VectorStore, embedded, served
+from ragrounds.tools.collection import Collection, map_array, sync, write_whole
+from ragrounds.tools.collection_builder import disk_error, exclusive_build
+from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, open_embedder
+
+Progress = Callable[[int], None]
+_ADDED_AT_ONCE = 50_000
+
+
+class VectorStore(Protocol):
+    """Finds the vectors nearest to one."""
+
+    def nearest(self, vector: Vectors, k: int) -> list[tuple[int, float]]:
+        """Positions and scores of the `k` best, best first."""
+
+
+class FlatStore:
+    """FAISS' exhaustive search: exact."""
+
+    def __init__(self, vectors: Vectors, metric: Metric) -> None:
+        try:
+            import faiss
+        except ImportError:
+            raise UserError("store=faiss needs faiss-cpu: install ragrounds[dense].") from None
+        self._sign = -1.0 if metric == "l2" else 1.0
+        dimensions = vectors.shape[1]
+        self._index: Any = faiss.IndexFlatL2(dimensions) if metric == "l2" else faiss.IndexFlatIP(dimensions)
+        for start in range(0, len(vectors), _ADDED_AT_ONCE):
+            self._index.add(np.ascontiguousarray(vectors[start : start + _ADDED_AT_ONCE]))
+
+    def nearest(self, vector: Vectors, k: int) -> list[tuple[int, float]]:
+        scores, positions = self._index.search(vector.reshape(1, -1), min(k, self._index.ntotal))
+        found = [
+            (int(position), self._sign * float(score)) for position, score in zip(positions[0], scores[0], strict=True)
+        ]
+        return sorted(found, key=lambda hit: (-hit[1], hit[0]))
+
+
+class ChromaStore:
+    """A collection of Chroma's, filled where it is not yet."""
+
+    def __init__(self, client: Any, name: str, vectors: Vectors, metric: Metric, progress: Progress | None) -> None:
+        self._metric = metric
+        self._count = len(vectors)
+        try:
+            # Without `embedding_function=None` Chroma downloads a model of its own, here and in get_collection.
+            self._collection = client.get_or_create_collection(
+                name,
+                embedding_function=None,
+                configuration={
+                    "hnsw": {"space": metric, "ef_construction": 200, "ef_search": 200, "max_neighbors": 32}
+                },
+            )
+            held = self._collection.count()
+            if held > self._count:
+                raise UserError(
+                    f"Chroma's collection {name!r} holds {held} vectors, expected {self._count}: remove it."
+                )
+            step = min(client.get_max_batch_size(), 5_000)
+            for start in range(held, self._count, step):  # vectors go in by position: what is there is the beginning
+                end = min(start + step, self._count)
+                self._collection.upsert(
+                    ids=[str(position) for position in range(start, end)], embeddings=np.asarray(vectors[start:end])
+                )
+                if progress:
+                    progress(end)
+        except UserError:
+            raise
+        except Exception as problem:  # the client has many kinds of errors, and the server's come as text
+            raise UserError(f"Chroma's collection {name!r} cannot be used: {problem}.") from None
+
+    def nearest(self, vector: Vectors, k: int) -> list[tuple[int, float]]:
+        found = self._collection.query(
+            query_embeddings=vector.reshape(1, -1), n_results=min(k, self._count), include=["distances"]
+        )
+        one = 0.0 if self._metric == "l2" else 1.0  # Chroma's distances are 1 - product, or squared distances
+        hits = [
+            (int(position), one - float(distance))
+            for position, distance in zip(found["ids"][0], found["distances"][0], strict=True)
+        ]
+        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
+
+
+def embedded(folder: Path) -> Any:
+    """Chroma in this process, kept in a folder."""
+    chromadb = _chromadb()
+    folder.mkdir(exist_ok=True)
+    return chromadb.PersistentClient(str(folder), settings=_quiet())
+
+
+def served(url: str) -> Any:
+    """A Chroma server, as ``chroma run`` starts it.
+
+    Raises:
+        UserError: no server answers there.
+    """
+    chromadb = _chromadb()
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UserError(f"{url!r} is no Chroma server: expected http://HOST:PORT.")
+    secure = parts.scheme == "https"
+    try:
+        return chromadb.HttpClient(
+            host=parts.hostname, port=parts.port or (443 if secure else 8000), ssl=secure, settings=_quiet()
+        )
+    except Exception as problem:  # whatever the client makes of a server that is not there
+        raise UserError(f"No Chroma server answers at {url}: {problem}. Start one with `chroma run`.") from None
+
+
+def _chromadb() -> Any:
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    try:
+        import chromadb
+    except ImportError:
+        raise UserError("store=chroma needs chromadb: install ragrounds[dense], or take store=faiss.") from None
+    return chromadb
+
+
+def _quiet() -> Any:
+    from chromadb.config import Settings
+
+    return Settings(anonymized_telemetry=False)
+
 
 FORMAT = 1
 _BATCH = 256
 _QUERY_ONLY = {"query_prefix": "", "query_length": 0, "base_url": ""}
 
-Progress = Callable[[int], None]
 
-
-class Statistics(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DenseStatistics(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What whole vectors say of themselves: ``engine.json``."""
 
     format: int
@@ -75,7 +197,7 @@ def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, str
 
 def open_dense(
     collection: Collection, spec: Spec, card: Encoding | None = None, *, progress: Progress | None = None
-) -> Dense:
+) -> DenseSearcher:
     """Open dense retrieval over a collection; vectors are made where they are not there, and a build that was
     interrupted goes on.
 
@@ -92,13 +214,13 @@ def open_dense(
     embedder = open_embedder(encoding)
     if not (folder / "engine.json").is_file():
         folder.mkdir(exist_ok=True)
-        with only_here(folder):
+        with exclusive_build(folder):
             try:
                 if not (folder / "engine.json").is_file():  # nobody else made them meanwhile
                     _build(collection, folder, documents, embedder, progress)
             except OSError as problem:
-                raise disk(folder, problem) from None
-    statistics = msgspec.json.decode((folder / "engine.json").read_bytes(), type=Statistics)
+                raise disk_error(folder, problem) from None
+    statistics = msgspec.json.decode((folder / "engine.json").read_bytes(), type=DenseStatistics)
     found = (statistics.format, statistics.index, statistics.version)
     expected = (FORMAT, documents, collection.manifest.version)
     if found != expected:
@@ -106,9 +228,9 @@ def open_dense(
             f"The vectors in {str(folder)!r} do not fit: they are {found}, expected {expected} (format, encoding, "
             "corpus version). Remove that folder, and they are made again."
         )
-    vectors: Vectors = mapped(folder / "vectors.f32", np.float32).reshape(statistics.passages, statistics.dimensions)
+    vectors: Vectors = map_array(folder / "vectors.f32", np.float32).reshape(statistics.passages, statistics.dimensions)
     named = f"ragrounds-{collection.manifest.version}-{key}"
-    return Dense(
+    return DenseSearcher(
         collection,
         folder,
         _canonical(spec, store),
@@ -122,9 +244,9 @@ def _store(
     store: str, folder: Path, name: str, vectors: Vectors, encoding: Encoding, progress: Progress | None
 ) -> VectorStore:
     if store == "faiss":
-        return Flat(vectors, encoding.metric)
+        return FlatStore(vectors, encoding.metric)
     client = embedded(folder / "chroma") if store == "chroma" else served(store)
-    return Chroma(client, name, vectors, encoding.metric, progress)
+    return ChromaStore(client, name, vectors, encoding.metric, progress)
 
 
 def _canonical(spec: Spec, store: str) -> str:
@@ -155,7 +277,7 @@ def _build(collection: Collection, folder: Path, documents: str, embedder: Embed
             done = end
             if progress:
                 progress(done)
-    statistics = Statistics(
+    statistics = DenseStatistics(
         format=FORMAT,
         index=documents,
         version=collection.manifest.version,
@@ -173,7 +295,7 @@ def _vectors(embedder: Embedder, collection: Collection, start: int, end: int) -
     return vectors
 
 
-class Dense:
+class DenseSearcher:
     """Searches one collection by vectors; see :class:`ragrounds.contracts.Searcher`."""
 
     def __init__(

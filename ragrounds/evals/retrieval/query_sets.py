@@ -1,0 +1,225 @@
+"""Sets of queries with judgements: BEIR folders and R2MED folders.
+
+| family | queries | judgements |
+|---|---|---|
+| ``beir:PATH`` | ``queries.jsonl`` {_id, text} | ``qrels/SPLIT.tsv`` |
+| ``r2med:PATH`` | ``query.jsonl`` {id, text} | ``qrels.jsonl`` {q_id, p_id, score} |
+
+``beir/NAME`` and ``r2med/NAME`` are the copies that `ragrounds data add` has put under the home folder, and
+``cmedteb/NAME`` is one of lines {query, positive, negative}, as in :mod:`~ragrounds.evals.retrieval.query_sets`.
+
+The corpus of a set is the one in its folder, unless another is named (an index built from the same documents).
+
+Reranking sets: each query brings its own pool of documents (CMedTEB, CMedQA; MAP@10).
+
+A file of JSON Lines ``{"query": text, "positive": [text, …], "negative": [text, …]}``, as MTEB has them (CARE's ``pos``
+and ``neg`` too). The pools of all queries together are the corpus, so that a lexical retriever has statistics to go by;
+of what it finds, a query's own pool counts. Documents of the pool that it does not find stand last, all with one score:
+their order, which in the file gives the answer away, is never used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from ragrounds.contracts import Library, Searcher
+from ragrounds.errors import UserError, nearest, unknown
+from ragrounds.evals.benchmarks.catalogue import located, parse_reference
+from ragrounds.evals.benchmarks.families import r2med
+from ragrounds.evals.benchmarks.source import Source as Benchmark
+from ragrounds.evals.retrieval.search import Retrieved
+from ragrounds.evals.retrieval.trec import Judgements, read_judgements
+from ragrounds.settings import read_settings
+from ragrounds.tools.corpora import CorpusSource, passages
+from ragrounds.tools.jsonlines import bad_line, read_rows
+from ragrounds.tools.retrievers.rerank import PairScorer
+
+FAMILIES = ("beir", "r2med")
+
+
+@dataclass(frozen=True)
+class QuerySet:
+    """Queries, what is relevant to each, and the corpus they are asked of."""
+
+    name: str
+    queries: dict[str, str]
+    """Id → text, of the judged queries alone, in the file's order."""
+    judgements: Judgements
+    corpus: str
+    """As :func:`ragrounds.tools.retriever.open_searcher` takes it."""
+    pools: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Of a reranking set: the documents that each query is asked about."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Of a reranking set: the documents' texts."""
+
+
+def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None, home: Path | None = None) -> QuerySet:
+    """Read ``beir:PATH`` or ``r2med:PATH``, or the registered copy of ``beir/NAME``, ``r2med/NAME``, ``cmedteb/NAME``.
+
+    Args:
+        benchmark: What is read.
+        split: Which judgements of a BEIR folder.
+        corpus: Another corpus than the folder's.
+        home: Holds registered copies; ``None``: as the settings say.
+
+    Raises:
+        UserError: no such family, folder or copy, or judged queries without a text.
+    """
+    family = re.split(r"[:/\[]", benchmark, maxsplit=1)[0]
+    if family not in FAMILIES and not benchmark.startswith("cmedteb/"):
+        forms = [f"{name}{rest}" for name in FAMILIES for rest in (":PATH", "/NAME")]
+        raise unknown("retrieval benchmark", benchmark, forms, "ragrounds retrieve --help")
+    home = home or read_settings().home
+    wanted = parse_reference(benchmark)
+    folder = located(wanted, home)
+    if family == "cmedteb":
+        return pool_set(folder, home)
+    if not folder.is_dir():
+        raise UserError(f"There is no folder {str(folder)!r}: expected a {family} set of queries.")
+    if family == "r2med" and (wanted.dataset or wanted.path is None):
+        (folder, *others) = [found for found, _ in r2med.folders(Benchmark(folder, wanted.dataset))]
+        if others:
+            raise UserError(f"{benchmark!r} has several sets of queries: name one of them, r2med/NAME.")
+    if family == "beir":
+        texts, judged = _file(folder, "queries.jsonl"), _qrels(folder, str(wanted.parameters.get("split", split)))
+    else:
+        texts, judged = _file(folder, "query.jsonl"), _file(folder, "qrels.jsonl")
+    judgements = read_judgements(judged)
+    known = {row.id: row.text for row, _ in passages(CorpusSource(folder.name, (texts,)))}
+    lost = [query for query in judgements if query not in known]
+    if lost:
+        raise UserError(
+            f"{str(judged)!r} judges {len(lost)} queries that {texts.name} does not have, such as {lost[0]!r}: "
+            "expected the queries and judgements of one set."
+        )
+    queries = {query: text for query, text in known.items() if query in judgements}
+    return QuerySet(wanted.dataset or folder.resolve().name, queries, judgements, corpus or f"{family}:{folder}")
+
+
+def unknown_documents(judgements: Judgements, searcher: Searcher) -> list[str]:
+    """Relevant documents that the corpus does not hold: no retriever can find them. Empty where the searcher cannot
+    say."""
+    if not isinstance(searcher, Library):
+        return []
+    relevant = {document for judged in judgements.values() for document, grade in judged.items() if grade > 0}
+    return sorted(document for document in relevant if not searcher.document(document))
+
+
+def _qrels(folder: Path, split: str) -> Path:
+    found = {path.stem: path for path in sorted((folder / "qrels").glob("*.tsv"))}
+    if split not in found:
+        raise UserError(
+            f"{str(folder)!r} has no judgements qrels/{split}.tsv.{nearest(split, found)} "
+            f"Splits there: {', '.join(found) or 'none'}."
+        )
+    return found[split]
+
+
+def _file(folder: Path, name: str) -> Path:
+    for ending in ("", ".gz", ".zst"):
+        if (folder / (name + ending)).is_file():
+            return folder / (name + ending)
+    raise UserError(f"{str(folder)!r} has no {name}: expected it beside the corpus.")
+
+
+_FORM = "{query, positive, negative}"
+MEASURES = ("MAP@10", "MRR@10", "nDCG@10")
+
+
+class _Row(msgspec.Struct):
+    query: str
+    positive: list[str] | None = None
+    negative: list[str] | None = None
+    pos: list[str] | None = None
+    neg: list[str] | None = None
+
+
+class _Pool(NamedTuple):
+    query: str
+    positive: list[str]
+    negative: list[str]
+
+
+def pool_set(path: Path, home: Path) -> QuerySet:
+    """Read a reranking set; its corpus is written under ``home/pools`` in BEIR's form.
+
+    Raises:
+        UserError: no such file, a line that is not of the form, or a query without positives.
+    """
+    rows = _read(path)
+    texts: dict[str, str] = {}
+    queries: dict[str, str] = {}
+    judgements: dict[str, dict[str, int]] = {}
+    pools: dict[str, frozenset[str]] = {}
+    for number, row in enumerate(rows, 1):
+        query = f"q{number}"
+        positive, negative = _named(row.positive, texts), _named(row.negative, texts)
+        queries[query] = row.query
+        judgements[query] = dict.fromkeys(positive, 1)
+        pools[query] = frozenset(positive + negative)
+    lines = b"".join(msgspec.json.encode({"_id": name, "text": text}) + b"\n" for name, text in texts.items())
+    folder = home / "pools" / hashlib.blake2b(lines, digest_size=8).hexdigest()
+    if not (folder / "corpus.jsonl").is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / "corpus.part"
+        part.write_bytes(lines)
+        part.rename(folder / "corpus.jsonl")
+    return QuerySet(path.stem, queries, judgements, f"beir:{folder}", pools, texts)
+
+
+def completed(
+    run: Mapping[str, Iterable[tuple[str, float]]], pools: Mapping[str, frozenset[str]]
+) -> dict[str, list[tuple[str, float]]]:
+    """A run with the documents of each pool that were not found put last, equally."""
+    whole: dict[str, list[tuple[str, float]]] = {}
+    for query, pool in pools.items():
+        found = [(document, score) for document, score in run.get(query, ()) if document in pool]
+        lowest = min((score for _, score in found), default=0.0) - 1.0
+        held = {document for document, _ in found}
+        whole[query] = found + [(document, lowest) for document in sorted(pool - held)]
+    return whole
+
+
+def rerank_pools(label: str, scorer: PairScorer, asked: QuerySet) -> Retrieved:
+    """Put each query's pool into a cross-encoder's order."""
+    run: dict[str, list[tuple[str, float]]] = {}
+    seconds: dict[str, float] = {}
+    for query, text in asked.queries.items():
+        pool = sorted(asked.pools[query])
+        began = time.perf_counter()
+        scores = scorer(text, [asked.texts[document] for document in pool])
+        seconds[query] = time.perf_counter() - began
+        run[query] = sorted(zip(pool, scores, strict=True), key=lambda hit: (-hit[1], hit[0]))
+    return Retrieved(label, asked.name, run, seconds)
+
+
+def _read(path: Path) -> list[_Pool]:
+    rows: list[_Pool] = []
+    for number, row in read_rows(path, _Row, _FORM):
+        positive, negative = row.positive or row.pos, row.negative if row.negative is not None else row.neg
+        if not positive:
+            raise bad_line(path, number, "its query has no positive document")
+        if negative is None:
+            raise bad_line(path, number, "it has no field `negative`", _FORM)
+        rows.append(_Pool(row.query, positive, negative))
+    if not rows:
+        raise UserError(f"{str(path)!r} is empty: expected lines {{query, positive, negative}}.")
+    return rows
+
+
+def _named(documents: Iterable[str], texts: dict[str, str]) -> list[str]:
+    """Ids by content, so that a text that stands in many pools is one document."""
+    names = []
+    for text in documents:
+        name = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        texts[name] = text
+        names.append(name)
+    return names

@@ -1,0 +1,308 @@
+"""Embedders: texts in, vectors out. Queries and documents may have different encoders, prefixes and lengths.
+
+What a model is given as:
+
+* a card's name (``medcpt``, ``bge-large-en``: `ragrounds retrievers`), which sets everything below;
+* a Hugging Face id or a folder, for sentence-transformers (extra ``dense``);
+* ``openai:MODEL``, any server with OpenAI's API (``base_url=…``; the key is OPENAI_API_KEY);
+* ``import:package.module:name``, a LangChain ``Embeddings`` object or something that makes one when it is called.
+
+What a search uses of models on servers: embedders tell it while they work, whoever began the search listens.
+
+Embedders of sentence-transformers: weights by Hugging Face id or from a folder.
+
+Embedders behind an API, and a user's own LangChain embeddings.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ragrounds.contracts import EventCollector, Used
+from ragrounds.errors import UserError
+from ragrounds.tools.user_objects import imported
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+
+Vectors = npt.NDArray[np.float32]
+Metric = Literal["ip", "cosine", "l2"]
+Pooling = Literal["mean", "cls", "last", "model"]
+
+
+class Encoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How texts become vectors; with the model's revision this is an embedder's identity."""
+
+    model: str
+    document_model: str = ""
+    """Empty: documents go through `model` too."""
+    pooling: Pooling = "model"
+    """``model``: as the weights' own configuration says."""
+    metric: Metric = "cosine"
+    """Inner product, cosine, or squared Euclidean distance, of which the smaller is the better."""
+    normalise: bool = False
+    query_prefix: str = ""
+    document_prefix: str = ""
+    query_length: int = 0
+    """Tokens; 0: the model's own limit."""
+    document_length: int = 0
+    join: Literal["pair", "sentence", "sep", "line"] = "sentence"
+    """A document's title and text: as a pair of inputs, as ``title. text`` (MedRAG), with ``[SEP]`` between, or on two
+    lines."""
+    dimensions: int = 0
+    """Matryoshka: only so many of the first numbers are kept, and normalised anew; 0: all."""
+    base_url: str = ""
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors, one row a text, float32."""
+
+    def queries(self, texts: Sequence[str]) -> Vectors: ...
+
+    def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
+        """Of titles and texts."""
+
+
+@runtime_checkable
+class MeteredEmbedder(Protocol):
+    """An embedder whose provider counts tokens."""
+
+    def metered(self, texts: Sequence[str]) -> tuple[Vectors, int | None]:
+        """The vectors of `texts` as queries, and the provider's count of tokens; ``None``: it gave none."""
+
+
+@runtime_checkable
+class TokenEmbedder(Protocol):
+    """An embedder that also gives the vectors of a text's tokens, each in its context."""
+
+    def tokens(self, texts: Sequence[str]) -> list[Vectors]:
+        """For each text as a query a row a token, without those that mark its beginning and end."""
+
+
+def joined(title: str, text: str, how: str) -> str:
+    """A document as one text."""
+    if not title:
+        return text
+    if how == "sep":
+        return f"{title} [SEP] {text}"
+    if how == "line":
+        return f"{title}\n{text}"
+    return f"{title}{' ' if title.endswith(('.', '?', '!')) else '. '}{text}"
+
+
+def finished(vectors: Any, encoding: Encoding) -> Vectors:
+    """Vectors cut to their first dimensions and normalised, where the encoding says so.
+
+    Raises:
+        UserError: they have fewer dimensions than asked for, or are not numbers.
+    """
+    made: Vectors = np.ascontiguousarray(np.atleast_2d(np.asarray(vectors, dtype=np.float32)))
+    if encoding.dimensions:
+        if made.shape[1] < encoding.dimensions:
+            raise UserError(
+                f"{encoding.model!r} gives {made.shape[1]} dimensions: cannot keep {encoding.dimensions} of them."
+            )
+        made = np.ascontiguousarray(made[:, : encoding.dimensions])
+    if not np.isfinite(made).all():
+        raise UserError(f"{encoding.model!r} gave vectors with values that are not finite numbers.")
+    if encoding.normalise or encoding.metric == "cosine":
+        norms = np.linalg.norm(made, axis=1, keepdims=True)
+        made /= np.where(norms > 0, norms, 1)
+    return made
+
+
+@lru_cache(maxsize=2)
+def open_embedder(encoding: Encoding) -> Embedder:
+    """Load what an encoding names; the last two stay loaded, for retrievers that share a model.
+
+    Raises:
+        UserError: what it needs is not installed, or the weights cannot be had.
+    """
+    if encoding.model.startswith("openai:"):
+        return OpenAIEmbedder(encoding)
+    if encoding.model.startswith("import:"):
+        return ImportedEmbedder(encoding)
+
+    return LocalEmbedder(encoding)
+
+
+USED = EventCollector[Used]("ragrounds_used")
+
+
+_POOLING_MODES = {"mean": "mean", "cls": "cls", "last": "lasttoken"}
+_BATCH = 32
+
+
+class LocalEmbedder:
+    """One encoder, or one for queries and one for documents."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        self._encoding = encoding
+        one = not encoding.document_model or encoding.document_model == encoding.model
+        same = one and encoding.query_length == encoding.document_length
+        self._queries = load_encoder(encoding.model, encoding.pooling, encoding.query_length)
+        self._documents = (
+            self._queries
+            if same
+            else load_encoder(encoding.document_model or encoding.model, encoding.pooling, encoding.document_length)
+        )
+
+    def queries(self, texts: Sequence[str]) -> Vectors:
+        return self._vectors(self._queries, [self._encoding.query_prefix + text for text in texts])
+
+    def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
+        prefix = self._encoding.document_prefix
+        if self._encoding.join == "pair":
+            return self._vectors(self._documents, [[prefix + title, text] for title, text in documents])
+        how = self._encoding.join
+        return self._vectors(self._documents, [prefix + joined(title, text, how) for title, text in documents])
+
+    def tokens(self, texts: Sequence[str]) -> list[Vectors]:
+        model, prefix = self._queries, self._encoding.query_prefix
+        found = model.encode(
+            [prefix + text for text in texts],
+            batch_size=_BATCH,
+            show_progress_bar=False,
+            output_value="token_embeddings",
+            convert_to_numpy=False,
+        )
+        marks: list[list[int]] = model.tokenizer(
+            [prefix + text for text in texts],
+            truncation=True,
+            max_length=model.max_seq_length,
+            return_special_tokens_mask=True,
+        )["special_tokens_mask"]
+        rows: list[Any] = [each.cpu().float().numpy() for each in found]
+        return [row[: len(mark)][[not special for special in mark]] for row, mark in zip(rows, marks, strict=True)]
+
+    def _vectors(self, model: SentenceTransformer, texts: list[Any]) -> Vectors:
+        vectors = model.encode(texts, batch_size=_BATCH, show_progress_bar=False, convert_to_numpy=True)
+        return finished(vectors, self._encoding)
+
+
+def load_encoder(model: str, pooling: str, length: int) -> SentenceTransformer:
+    """Load weights by id or from a folder.
+
+    Raises:
+        UserError: sentence-transformers is not installed, or the weights are neither here nor to be had.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    try:
+        from sentence_transformers import SentenceTransformer
+        from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    except ImportError:
+        raise UserError(f"The model {model!r} needs sentence-transformers: install ragrounds[local].") from None
+    where = str(Path(model).expanduser()) if Path(model).expanduser().exists() else model
+    try:
+        if pooling == "model":
+            made = SentenceTransformer(where)
+            if length:
+                made.max_seq_length = length
+            return made
+        transformer = Transformer(where, max_seq_length=length or None)
+        return SentenceTransformer(
+            modules=[transformer, Pooling(transformer.get_embedding_dimension(), pooling_mode=_POOLING_MODES[pooling])]
+        )
+    except Exception as problem:  # the hub, the network and the file formats each have errors of their own
+        raise weights_missing(model, problem) from None
+
+
+def weights_missing(model: str, problem: Exception) -> UserError:
+    """What to say when weights cannot be loaded."""
+    reason = " ".join(str(problem).split())[:200]
+    return UserError(
+        f"The weights {model!r} cannot be loaded ({type(problem).__name__}: {reason}). Where they cannot be "
+        "downloaded, copy the folder of that Hugging Face id here and give its path in place of the id: "
+        "NAME[model=/path/to/copy], and document_model=… where documents have an encoder of their own."
+    )
+
+
+_TEXTS_AT_ONCE = 128
+
+
+class _Joined:
+    """What has no pairs: titles and texts are joined, prefixes put before them."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        if encoding.join == "pair" or encoding.pooling != "model" or encoding.document_model:
+            raise UserError(
+                f"{encoding.model!r} takes one text at a time and pools by itself: join=pair, pooling and "
+                "document_model are for local weights."
+            )
+        self._encoding = encoding
+
+    def _prefixed(self, documents: Sequence[tuple[str, str]]) -> list[str]:
+        how = self._encoding.join
+        return [self._encoding.document_prefix + joined(title, text, how) for title, text in documents]
+
+    def _asked(self, texts: Sequence[str]) -> list[str]:
+        return [self._encoding.query_prefix + text for text in texts]
+
+
+class OpenAIEmbedder(_Joined):
+    """OpenAI's embeddings API, and servers that speak it."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        super().__init__(encoding)
+        from openai import OpenAI
+
+        if not encoding.base_url and not os.environ.get("OPENAI_API_KEY"):
+            raise UserError(f"{encoding.model!r} needs the environment variable OPENAI_API_KEY, or base_url=….")
+        key = os.environ.get("OPENAI_API_KEY", "none")
+        self._client = OpenAI(base_url=encoding.base_url or None, api_key=key, max_retries=5)
+        self._model = encoding.model.removeprefix("openai:")
+        self._hosted = not encoding.base_url
+
+    def queries(self, texts: Sequence[str]) -> Vectors:
+        vectors, tokens = self.metered(texts)
+        USED.tell(Used(f"openai:{self._model}", tokens, self._hosted))
+        return vectors
+
+    def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
+        return self._vectors(self._prefixed(documents))[0]
+
+    def metered(self, texts: Sequence[str]) -> tuple[Vectors, int | None]:
+        return self._vectors(self._asked(texts))
+
+    def _vectors(self, texts: list[str]) -> tuple[Vectors, int | None]:
+        from openai import OpenAIError
+
+        rows: list[list[float]] = []
+        tokens: int | None = 0
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            # An empty text is refused by the API; a blank has a vector.
+            batch = [text or " " for text in texts[start : start + _TEXTS_AT_ONCE]]
+            try:
+                reply = self._client.embeddings.create(model=self._model, input=batch, encoding_format="float")
+            except OpenAIError as problem:
+                raise UserError(f"The embedding model {self._model!r} gave no vectors: {problem}.") from None
+            rows += [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
+            counted = getattr(reply.usage, "prompt_tokens", None)  # other servers leave it out
+            tokens = None if tokens is None or counted is None else tokens + counted
+        return finished(rows, self._encoding), tokens
+
+
+class ImportedEmbedder(_Joined):
+    """A LangChain ``Embeddings`` named by its import path."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        super().__init__(encoding)
+        from langchain_core.embeddings import Embeddings
+
+        made: Any = imported(encoding.model.removeprefix("import:"), Embeddings, "a LangChain Embeddings")
+        self._embeddings: Embeddings = made
+
+    def queries(self, texts: Sequence[str]) -> Vectors:
+        return finished([self._embeddings.embed_query(text) for text in self._asked(texts)], self._encoding)
+
+    def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
+        return finished(self._embeddings.embed_documents(self._prefixed(documents)), self._encoding)

@@ -1,0 +1,396 @@
+"""BM25 (Robertson and Zaragoza 2009) over the shards of a collection, with the statistics of the whole.
+
+Two variants share one index:
+
+* ``bm25[analyser=lucene-english,b=0.4,k1=0.9]`` — Lucene's, as in Pyserini and MedRAG: a term's weight in a passage is
+  ``ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (tf + k1 * (1 - b + b * length / mean))``, and a term given twice in the
+  query counts twice.
+* ``bm25[query_weighted=true,…]`` — what R2MED and BRIGHT report (gensim's LuceneBM25Model): the logarithm is
+  ``ln((N + 1) / (df + 0.5))``, and the query's terms are weighted by the same formula as the passages'.
+
+Lengths are exact; Lucene itself rounds them to one byte, which moves nDCG@10 in the third decimal.
+
+Builds the BM25 index of a collection: shard by shard, in bounded memory, with the statistics of the whole.
+
+First all passages are read once, and each shard's counts go to the disk; a build that was killed goes on after the
+last whole shard. Then, the mean length being known, each shard's counts become weights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+import math
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ragrounds.errors import UserError, nearest
+from ragrounds.records import Passage
+from ragrounds.specs import Spec, Value
+from ragrounds.tools.analysers import NAMES, Analyser, analyser
+from ragrounds.tools.collection import Collection, map_array, write_whole
+from ragrounds.tools.collection_builder import disk_error, exclusive_build
+from ragrounds.tools.postings import Shard, Weighted
+
+_SMALL = 50_000
+"""Collections up to this many passages are searched on the event loop's own thread: it takes less than handing over."""
+
+
+class Bm25Parameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of BM25; the defaults are Anserini's and MedRAG's."""
+
+    analyser: str = "lucene-english"
+    b: float = 0.4
+    k1: float = 0.9
+    query_weighted: bool = False
+
+    @property
+    def spec(self) -> Spec:
+        """The canonical spec: every parameter is given, but the variant only where it is not Lucene's."""
+        parameters: dict[str, Value] = {"analyser": self.analyser, "b": self.b, "k1": self.k1}
+        return Spec("bm25", parameters | ({"query_weighted": True} if self.query_weighted else {}))
+
+    @property
+    def index(self) -> str:
+        """What the index on disk depends on; the variants of the query share it."""
+        return str(msgspec.structs.replace(self, query_weighted=False).spec)
+
+
+def bm25_parameters(spec: Spec) -> Bm25Parameters:
+    """Read the parameters of a ``bm25[…]`` spec; ``analyzer`` is taken for ``analyser``.
+
+    Raises:
+        UserError: an unknown parameter or a value out of range.
+    """
+    given = dict(spec.parameters)
+    if "analyzer" in given:
+        if "analyser" in given:
+            raise UserError(f"{str(spec)!r} gives both `analyser` and `analyzer`: they are one parameter, give one.")
+        given["analyser"] = given.pop("analyzer")
+    known = Bm25Parameters.__struct_fields__
+    for key in given:
+        if key not in known:
+            raise UserError(f"bm25 has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}.")
+    try:
+        made = msgspec.convert(given, Bm25Parameters)
+    except msgspec.ValidationError as problem:
+        raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
+    if made.analyser not in NAMES:
+        raise UserError(
+            f"Unknown analyser {made.analyser!r}.{nearest(made.analyser, NAMES)} Known: {', '.join(NAMES)}."
+        )
+    if not (math.isfinite(made.k1) and made.k1 >= 0 and 0 <= made.b <= 1):
+        raise UserError(f"Cannot use {str(spec)!r}: expected k1 >= 0 and b from 0 to 1.")
+    return made
+
+
+class Bm25Statistics(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a whole index says of itself: ``engine.json``."""
+
+    format: int
+    index: str
+    version: str
+    """Version of the corpus it was built over."""
+    passages: int
+    tokens: int
+    """Terms of all passages together, repetitions included."""
+    terms: int
+    shards: tuple[tuple[int, int], ...]
+    """First passage and number of passages of each."""
+
+
+class Bm25Searcher:
+    """Searches one collection. Safe for many threads at once; see :class:`ragrounds.contracts.Searcher`."""
+
+    def __init__(
+        self, collection: Collection, folder: Path, parameters: Bm25Parameters, statistics: Bm25Statistics
+    ) -> None:
+        self._collection = collection
+        self._folder = folder
+        self._parameters = parameters
+        self._statistics = statistics
+        self._analyse = analyser(parameters.analyser)
+        self._spec = str(parameters.spec)
+        # Importing numba takes longer than searching a small collection a thousand times.
+        self._compiled = statistics.passages > _SMALL and importlib.util.find_spec("numba") is not None
+        self._corpus = collection.corpus
+        listed = msgspec.msgpack.decode((folder / "terms.msgpack").read_bytes(), type=list[str])
+        self._numbers = {term: number for number, term in enumerate(listed)}
+        self._holders: npt.NDArray[np.generic] = map_array(folder / "holders.u32", np.uint32)
+        self._most: npt.NDArray[np.generic] = map_array(folder / "most.f32", np.float32)
+        self._shards = [
+            Shard(folder / f"shard-{number:05}", first, count)
+            for number, (first, count) in enumerate(statistics.shards)
+        ]
+
+    @property
+    def spec(self) -> str:
+        return self._spec
+
+    @property
+    def corpus(self) -> str:
+        return self._corpus
+
+    @property
+    def size(self) -> int:
+        """Bytes of the index on disk, the passages apart."""
+        return sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
+
+    def document(self, id: str) -> list[Passage]:
+        """The passages of a document, in its own order."""
+        return self._collection.document(id)
+
+    async def search(self, query: str, k: int) -> list[Passage]:
+        """The `k` best passages that share a term with the query, best first, ranks from 1; ties go to the passage
+        that comes first in the corpus. An empty query, or one of stop words, finds nothing."""
+        if self._statistics.passages <= _SMALL:
+            return self.find(query, k)
+        return await asyncio.to_thread(self.find, query, k)
+
+    def find(self, query: str, k: int) -> list[Passage]:
+        """:meth:`search`, in this thread."""
+        found = []
+        for rank, (position, score) in enumerate(self.ranked(query, k), 1):
+            identity, document, title, text = self._collection.store.raw(position)
+            found.append(
+                Passage(
+                    id=identity,
+                    document=document,
+                    title=title,
+                    text=text,
+                    corpus=self._corpus,
+                    score=score,
+                    rank=rank,
+                    retriever=self._spec,
+                )
+            )
+        return found
+
+    def ranked(self, query: str, k: int) -> list[tuple[int, float]]:
+        """Positions in the collection with their scores, best first.
+
+        Raises:
+            UserError: `k` is below 1.
+        """
+        if k < 1:
+            raise UserError(f"Cannot search for {k} passages: expected 1 or more.")
+        terms = self._weighted(query)
+        best: list[tuple[int, float]] = []
+        for shard in self._shards if terms else ():
+            least = best[-1][1] if len(best) >= k else 0.0
+            positions, scores = shard.compiled(terms, k, least) if self._compiled else shard.best(terms, k, least)
+            best += zip((positions + shard.first).tolist(), scores.tolist(), strict=True)
+            best.sort(key=lambda hit: (-hit[1], hit[0]))
+            del best[k:]
+        return best
+
+    def _weighted(self, query: str) -> list[Weighted]:
+        """The query's known terms, those that can add most first."""
+        counts = Counter(self._analyse(query))
+        length = counts.total()
+        known = [(self._numbers[term], count) for term, count in counts.items() if term in self._numbers]
+        weighted = []
+        for term, count in known:
+            weight = self._weight(int(self._holders[term]), count, length)
+            weighted.append(Weighted(term, weight, weight * float(self._most[term])))
+        return sorted(weighted, key=lambda term: (-term.most, term.term))
+
+    def _weight(self, holders: int, count: int, length: int) -> float:
+        """Weight of a term in the query: idf and all that the passages' weights leave out."""
+        total = self._statistics.passages
+        if not self._parameters.query_weighted:
+            return count * math.log(1 + (total - holders + 0.5) / (holders + 0.5))
+        idf = math.log((total + 1) / (holders + 0.5))
+        mean = self._statistics.tokens / total
+        k1, b = self._parameters.k1, self._parameters.b
+        return idf * idf * count / (count + k1 * (1 - b + b * length / mean))
+
+
+FORMAT = 1
+SHARD_POSTINGS = 20_000_000
+"""A shard ends when it has this many postings (or :data:`SHARD_PASSAGES` passages): building one takes about 1 GB."""
+SHARD_PASSAGES = 200_000
+_BATCH = 2_000
+
+Progress = Callable[[int], None]
+
+
+def open_bm25(
+    collection: Collection, parameters: Bm25Parameters, *, progress: Progress | None = None, shard: int = SHARD_PASSAGES
+) -> Bm25Searcher:
+    """Open the BM25 index over a collection, after building it where it is not there.
+
+    Args:
+        collection: What is searched.
+        parameters: The analyser, k1 and b that the index is for.
+        progress: Told now and then how many passages are done.
+        shard: The most passages in one shard, where the index has to be built.
+
+    Raises:
+        UserError: an index that does not fit the collection; another process is building the same.
+        StopRun: the disk is full.
+    """
+    key = hashlib.blake2b(parameters.index.encode(), digest_size=6).hexdigest()
+    folder = collection.folder / f"bm25-{key}"
+    if not (folder / "engine.json").is_file():
+        folder.mkdir(exist_ok=True)
+        with exclusive_build(folder):
+            try:
+                if not (folder / "engine.json").is_file():  # nobody else built it meanwhile
+                    _build(collection, folder, parameters, progress, shard)
+            except OSError as problem:
+                raise disk_error(folder, problem) from None
+    statistics = msgspec.json.decode((folder / "engine.json").read_bytes(), type=Bm25Statistics)
+    found = (statistics.format, statistics.index, statistics.version)
+    expected = (FORMAT, parameters.index, collection.manifest.version)
+    if found != expected:
+        raise UserError(
+            f"The index in {str(folder)!r} does not fit: it is {found}, expected {expected} (format, retriever, corpus "
+            f"version). Remove that folder, and it is built again."
+        )
+    return Bm25Searcher(collection, folder, parameters, statistics)
+
+
+class _Counted(msgspec.Struct):
+    """Progress of a build, written down after each shard."""
+
+    index: str
+    version: str
+    shards: list[tuple[int, int]]
+    tokens: int
+    terms: int
+
+
+def _build(
+    collection: Collection, folder: Path, parameters: Bm25Parameters, progress: Progress | None, shard: int
+) -> None:
+    state = _Counted(parameters.index, collection.manifest.version, [], 0, 0)
+    noted = folder / "counting.json"
+    if noted.is_file():
+        before = msgspec.json.decode(noted.read_bytes(), type=_Counted)
+        if (before.index, before.version) == (state.index, state.version):
+            state = before
+    numbers = _vocabulary(folder, state.terms)
+    analyse = analyser(parameters.analyser)
+    total = len(collection.store)
+    at = sum(count for _, count in state.shards)
+    while at < total:
+        part = folder / f"shard-{len(state.shards):05}"
+        part.mkdir(exist_ok=True)
+        known = len(numbers)
+        count, tokens = _count(collection, at, part, analyse, numbers, shard, progress)
+        _append_terms(folder, list(numbers)[known:], len(state.shards))
+        state.shards.append((at, count))
+        state.tokens += tokens
+        state.terms = len(numbers)
+        write_whole(noted, msgspec.json.encode(state))
+        at += count
+    write_whole(folder / "terms.msgpack", msgspec.msgpack.encode(list(numbers)))
+    mean = state.tokens / total if state.tokens else 1.0
+    most = np.zeros(len(numbers), dtype=np.float32)
+    holders = np.zeros(len(numbers), dtype=np.uint32)
+    for number in range(len(state.shards)):
+        _weigh(folder / f"shard-{number:05}", parameters, mean, most, holders)
+    most.tofile(folder / "most.f32")
+    holders.tofile(folder / "holders.u32")
+    statistics = Bm25Statistics(
+        format=FORMAT,
+        index=parameters.index,
+        version=collection.manifest.version,
+        passages=total,
+        tokens=state.tokens,
+        terms=len(numbers),
+        shards=tuple(state.shards),
+    )
+    write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(statistics), indent=2))
+    noted.unlink(missing_ok=True)
+    for leftover in [
+        *folder.glob("terms-*.msgpack"),
+        *folder.glob("shard-*/counts.i32"),
+        *folder.glob("shard-*/lengths.i32"),
+    ]:
+        leftover.unlink()
+
+
+def _vocabulary(folder: Path, terms: int) -> dict[str, int]:
+    """The terms of the shards that are done, in the order of their numbers."""
+    numbers: dict[str, int] = {}
+    for path in sorted(folder.glob("terms-*.msgpack")):
+        for term in msgspec.msgpack.decode(path.read_bytes(), type=list[str]):
+            if len(numbers) < terms:
+                numbers[term] = len(numbers)
+    return numbers
+
+
+def _append_terms(folder: Path, fresh: list[str], shard: int) -> None:
+    write_whole(folder / f"terms-{shard:05}.msgpack", msgspec.msgpack.encode(fresh))
+
+
+def _count(
+    collection: Collection,
+    start: int,
+    part: Path,
+    analyse: Analyser,
+    numbers: dict[str, int],
+    shard: int,
+    progress: Progress | None,
+) -> tuple[int, int]:
+    """Count the terms of one shard's passages; gives back how many passages and how many terms, repeated ones too."""
+    keys: list[npt.NDArray[np.int64]] = []
+    counts: list[npt.NDArray[np.int32]] = []
+    lengths: list[int] = []
+    postings = 0
+    end = min(start + shard, len(collection.store))
+    at = start
+    while at < end and postings < SHARD_POSTINGS:
+        batch_end = min(at + _BATCH, end)
+        terms: list[int] = []
+        sizes: list[int] = []
+        for position in range(at, batch_end):
+            _, _, title, text = collection.store.raw(position)
+            before = len(terms)
+            terms += [numbers.setdefault(term, len(numbers)) for term in analyse(f"{title}\n{text}")]
+            sizes.append(len(terms) - before)
+        # One number for each occurrence, term in the upper half, passage in the lower: sorted, these are columns.
+        places = np.repeat(np.arange(at - start, batch_end - start, dtype=np.int64), sizes)
+        found, times = np.unique((np.array(terms, dtype=np.int64) << 32) | places, return_counts=True)
+        keys.append(found)
+        counts.append(times.astype(np.int32))
+        lengths += sizes
+        postings += len(found)
+        at = batch_end
+        if progress:
+            progress(at)
+    joined = np.concatenate(keys)
+    order = np.argsort(joined, kind="stable")
+    joined = joined[order]
+    (joined & 0xFFFFFFFF).astype(np.int32).tofile(part / "passages.i32")
+    np.concatenate(counts)[order].tofile(part / "counts.i32")
+    columns = np.bincount(joined >> 32, minlength=len(numbers)) if len(joined) else np.zeros(len(numbers), np.int64)
+    np.concatenate([[0], np.cumsum(columns)]).astype(np.int64).tofile(part / "starts.i64")
+    np.array(lengths, dtype=np.int32).tofile(part / "lengths.i32")
+    return at - start, sum(lengths)
+
+
+def _weigh(
+    part: Path, parameters: Bm25Parameters, mean: float, most: npt.NDArray[np.float32], holders: npt.NDArray[np.uint32]
+) -> None:
+    """Turn a shard's counts into weights, and note the greatest weight and the number of holders of each term."""
+    passages = np.asarray(map_array(part / "passages.i32", np.int32))
+    counts = np.asarray(map_array(part / "counts.i32", np.int32)).astype(np.float64)
+    lengths = np.asarray(map_array(part / "lengths.i32", np.int32)).astype(np.float64)
+    starts = np.asarray(map_array(part / "starts.i64", np.int64))
+    norms = parameters.k1 * (1 - parameters.b + parameters.b * lengths / mean)
+    weights = (counts / (counts + norms[passages])).astype(np.float32)
+    weights.tofile(part / "weights.f32")
+    sizes = np.diff(starts)
+    holders[: len(sizes)] += sizes.astype(np.uint32)
+    held = np.flatnonzero(sizes)
+    if len(held):
+        most[held] = np.maximum(most[held], np.maximum.reduceat(weights, starts[:-1][held]))
