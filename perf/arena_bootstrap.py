@@ -14,19 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ragrounds.evals.arena import elo
-from ragrounds.evals.arena.arena import Arena, System
-from ragrounds.evals.arena.axes import Axis
-from ragrounds.evals.arena.keeping import ArenaKeeper, Detail, Judged
-from ragrounds.evals.arena.outcomes import combine, matches_of
-from ragrounds.evals.arena.pairs import all_pairs
-from ragrounds.evals.arena.rating import rate
+from ragrounds.evals.arena.matches import all_pairs
+from ragrounds.evals.arena.ratings import rate, shuffled_elo
+from ragrounds.evals.arena.verdicts import combine_judgements, matches_of
+from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Axis, Contestant, JudgementDetail
 from ragrounds.evals.store.store import Store
 
 MATCHES, SYSTEMS = 100_000, 12
 
 
-def stored(keeper: ArenaKeeper, arena: Arena, questions: int) -> int:
+def stored(keeper: ArenaStore, arena: Arena, questions: int) -> int:
     """Write the judgements of both orders of every match."""
     draw = np.random.default_rng(0)
     strengths = draw.normal(0, 0.6, SYSTEMS)
@@ -40,7 +37,7 @@ def stored(keeper: ArenaKeeper, arena: Arena, questions: int) -> int:
         for a, b in ((one, other), (other, one)):
             won = draw.random() < 1 / (1 + np.exp(strengths[b] - strengths[a] - 0.3))
             letter = "=" if draw.random() < 0.2 else "1" if won else "2"
-            judged = Judged(
+            judged = ArenaJudgement(
                 judge=0,
                 question_id=f"q{cell // pairs}",
                 first=a,
@@ -50,14 +47,14 @@ def stored(keeper: ArenaKeeper, arena: Arena, questions: int) -> int:
                 outcomes=letter,
                 calls=1,
             )
-            rows.append((judged, Detail({}, ())))
+            rows.append((judged, JudgementDetail({}, ())))
     keeper.add_judgements(number, rows)
     return number
 
 
 def main(questions: int) -> None:
     arena = Arena(
-        systems=tuple(System(name=f"system {n}") for n in range(SYSTEMS)),
+        systems=tuple(Contestant(name=f"system {n}") for n in range(SYSTEMS)),
         benchmark="made up",
         questions="0",
         count=questions,
@@ -66,14 +63,14 @@ def main(questions: int) -> None:
         prompts={},
     )
     with tempfile.TemporaryDirectory() as folder, Store(Path(folder)) as store:
-        keeper = ArenaKeeper(store)
+        keeper = ArenaStore(store)
         number = stored(keeper, arena, questions)
         start = time.process_time()
-        matches = matches_of(arena, combine(arena, keeper.judgements(number)), 0)
+        matches = matches_of(arena, combine_judgements(arena, keeper.judgements(number)), 0)
         read = time.process_time()
         rated = rate(matches, replicates=1000)
         fitted = time.process_time()
-        elo.shuffled(matches, shuffles=100)
+        shuffled_elo(matches, shuffles=100)
         ended = time.process_time()
     print(f"{len(matches):,} matches of {SYSTEMS} systems on {matches.clusters:,} questions, both orders stored")
     print(f"reading and combining   {read - start:5.2f} s")

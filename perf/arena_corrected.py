@@ -12,10 +12,9 @@ import sys
 
 import numpy as np
 
-from ragrounds.evals.arena.bradley_terry import expected, fit
-from ragrounds.evals.arena.corrected import correct
+from ragrounds.evals.arena.corrections import correct_by_votes
 from ragrounds.evals.arena.matches import Matches
-from ragrounds.evals.arena.rating import rate
+from ragrounds.evals.arena.ratings import expected, fit, rate
 
 TRUE = np.array([0.4, 0.0, -0.4])
 NAMES = ("a", "b", "c")
@@ -46,7 +45,7 @@ def main(simulations: int) -> None:
             covered, alone, gains, weights = [], [], [], []
             for number in range(simulations):
                 votes, same, rest = play(np.random.default_rng([8, number]), bias, quality)
-                found = correct(votes, same, rest)
+                found = correct_by_votes(votes, same, rest)
                 if found is None:
                     continue
                 covered += [low <= value <= high for low, value, high in zip(found.low, true, found.high, strict=True)]

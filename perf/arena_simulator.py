@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragrounds.evals.arena.adaptive import choose
-from ragrounds.evals.arena.bradley_terry import fit
-from ragrounds.evals.arena.pairs import all_pairs
+from ragrounds.evals.arena.matches import all_pairs
+from ragrounds.evals.arena.ratings import fit
+from ragrounds.evals.arena.schedules import choose_pairs
 
 
 class Judge:
@@ -58,7 +58,7 @@ class Arenas:
     def adaptive(self, count: int, open_pairs: np.ndarray | None = None) -> None:
         """`count` matches, chosen together."""
         open_pairs = np.ones((self.copies, len(self.first)), dtype=bool) if open_pairs is None else open_pairs
-        chosen = choose(self.points()[:, None], open_pairs, count)
+        chosen = choose_pairs(self.points()[:, None], open_pairs, count)
         times = np.zeros((self.copies, len(self.first)), dtype=np.int64)
         rows, columns = np.nonzero(chosen >= 0)
         np.add.at(times, (rows, chosen[rows, columns]), 1)

@@ -14,8 +14,8 @@ import numpy as np
 from arena_schedules import from_gaps
 from arena_simulator import Arenas, Judge
 
-from ragrounds.evals.arena.bradley_terry import fit
-from ragrounds.evals.arena.stopping import separated, settled
+from ragrounds.evals.arena.ratings import fit
+from ragrounds.evals.arena.schedules import separated_pairs, settled_axes
 
 GRID = {
     "2 equal systems": ([0.0, 0.0], 2000),
@@ -48,9 +48,9 @@ def simulate(strengths: list[float], most: int, copies: int) -> str:
     for count in range(step, most + 1, step):
         arenas.adaptive(step, np.repeat(running[:, None], pairs, axis=1))
         wins = arenas.wins()
-        wrong |= running & (separated(wins, 0.95) & wrong_way).any(axis=(1, 2))
+        wrong |= running & (separated_pairs(wins, 0.95) & wrong_way).any(axis=(1, 2))
         fooled |= running & (naive(wins) & wrong_way).any(axis=(1, 2))
-        stop = running & settled(wins, fit(arenas.points(), prior=True).strengths, 0.95)
+        stop = running & settled_axes(wins, fit(arenas.points(), prior=True).strengths, 0.95)
         ended[stop], ended_right[stop] = count, arenas.right()[stop]
         running &= ~stop
         if not running.any():

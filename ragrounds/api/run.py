@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ragrounds.evals.benchmarks import Benchmark
-    from ragrounds.evals.compare.stopped import Stopping
-    from ragrounds.evals.compare.until import Until
+    from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord
     from ragrounds.evals.engine.budget import Budget
     from ragrounds.evals.engine.plan import Finished, PlannedRun, Recipe, Stop
     from ragrounds.evals.engine.progress import Projection
@@ -106,11 +105,11 @@ def replayer(
 
 def follow(
     store: Store, runs: Sequence[Run], questions: Sequence[Question], claim: str | None, seed: int, most: int | None
-) -> Until | None:
+) -> ClaimStop | None:
     """What watches these runs; it knows what they have already. ``None``: nothing was asked to be watched.
 
     Raises:
-        UserError: as :class:`ragrounds.evals.compare.until.Until`, or `most` without a claim.
+        UserError: as :class:`ragrounds.evals.compare.sequential_stop.ClaimStop`, or `most` without a claim.
     """
     if claim is None:
         if most is not None:
@@ -118,24 +117,23 @@ def follow(
         return None
     if not -(2**63) <= seed < 2**63:
         raise UserError(f"--seed {seed}: with --until it is kept with the run, and has 64 bits at most.")
-    from ragrounds.evals.compare.stopped import decided, keep
-    from ragrounds.evals.compare.until import Until
+    from ragrounds.evals.compare.sequential_stop import ClaimStop, earlier_decision, save_stop
 
-    until = Until(claim, runs, questions, seed=seed, most=most)
-    earlier = decided(store, runs, claim, seed)
+    until = ClaimStop(claim, runs, questions, seed=seed, most=most)
+    earlier = earlier_decision(store, runs, claim, seed)
     if earlier is not None:
         until.settled = earlier.watched
         return until
     until.read(store)
     # From here on the runs' length may depend on their results, also where this process is killed.
-    keep(store, _stopping(until, ""))
+    save_stop(store, _stopping(until, ""))
     return until
 
 
-def settle(store: Store, until: Until, ended: str) -> Stopping:
+def settle(store: Store, until: ClaimStop, ended: str) -> StopRecord:
     """Keep how the claim stands at the end, and say it on stderr."""
     from ragrounds.cli.common import say
-    from ragrounds.evals.compare.stopped import keep
+    from ragrounds.evals.compare.sequential_stop import save_stop
     from ragrounds.ui.progress import told
 
     reason = ended or until.last
@@ -143,15 +141,15 @@ def settle(store: Store, until: Until, ended: str) -> Stopping:
         reason = ""
     stopping = _stopping(until, reason)
     if until.settled is None:
-        keep(store, stopping)
+        save_stop(store, stopping)
     say(told(stopping))
     return stopping
 
 
-def _stopping(until: Until, reason: str) -> Stopping:
-    from ragrounds.evals.compare.stopped import Stopping
+def _stopping(until: ClaimStop, reason: str) -> StopRecord:
+    from ragrounds.evals.compare.sequential_stop import StopRecord
 
-    return Stopping(
+    return StopRecord(
         runs=tuple(run.id for run in until.runs),
         seed=until.seed,
         scorer=until.scorer,

@@ -17,20 +17,17 @@ from rich.text import Text
 
 from ragrounds.cli.common import one_of
 from ragrounds.errors import unknown
-from ragrounds.evals.arena.arena import Arena
-from ragrounds.evals.arena.field import Field
-from ragrounds.evals.arena.keeping import ArenaKeeper
-from ragrounds.evals.arena.outcomes import combine
-from ragrounds.evals.arena.votes import Ballot, ballots
+from ragrounds.evals.arena.lineup import Lineup
+from ragrounds.evals.arena.verdicts import Ballot, ballots, combine_judgements
+from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.ui.text import safe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ragrounds.contracts import Model
-    from ragrounds.evals.arena.arena import Arena
-    from ragrounds.evals.arena.field import Field
-    from ragrounds.evals.arena.keeping import ArenaKeeper
+    from ragrounds.evals.arena.lineup import Lineup
+    from ragrounds.evals.store.arenas import Arena, ArenaStore
     from ragrounds.evals.store.store import Store
 
 
@@ -82,13 +79,11 @@ def play_command(
     import asyncio
 
     from ragrounds.cli.common import open_store, say, settings
-    from ragrounds.evals.arena.arena import Arena
-    from ragrounds.evals.arena.axes import load_axes
-    from ragrounds.evals.arena.field import gather
-    from ragrounds.evals.arena.keeping import ArenaKeeper
-    from ragrounds.evals.arena.playing import Player
+    from ragrounds.evals.arena.lineup import gather_lineup, load_axes
+    from ragrounds.evals.arena.play import ArenaPlayer
     from ragrounds.evals.arena.schedules import open_schedule
     from ragrounds.evals.judges.pairs import PROMPT
+    from ragrounds.evals.store.arenas import Arena, ArenaStore
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.prompts.loader import PromptFolder
     from ragrounds.ui.arena_tables import LiveArena
@@ -101,7 +96,7 @@ def play_command(
     }
     mode: Any = one_of("--journal", journal, ("reuse", "replay", "fresh"))
     with open_store(chosen) as store:
-        field = gather(store, runs, reference=reference, epoch=epoch, part=words["part"])
+        field = gather_lineup(store, runs, reference=reference, epoch=epoch, part=words["part"])
         judges = _open(judge, base_url or chosen.base_url, chosen.home)
         prompts = PromptFolder()
         arena = Arena(
@@ -127,12 +122,12 @@ def play_command(
             _plan(arena, field, judges, as_json)
             return
         say(f"{arena.id}: {', '.join(arena.names)}; {arena.count:,} questions; judged by {', '.join(arena.judges)}")
-        keeper, recorded = ArenaKeeper(store), StoreJournal(store, mode)
+        keeper, recorded = ArenaStore(store), StoreJournal(store, mode)
 
         async def go() -> str:
             try:
                 with LiveArena(arena) as live:
-                    player = Player(
+                    player = ArenaPlayer(
                         arena,
                         field,
                         judges,
@@ -174,11 +169,11 @@ def show_command(
 def list_command(as_json: bool = typer.Option(False, "--json", help="As JSON.")) -> None:
     """List the arenas."""
     from ragrounds.cli.common import open_store, print_json, settings
-    from ragrounds.evals.arena.keeping import ArenaKeeper
+    from ragrounds.evals.store.arenas import ArenaStore
     from ragrounds.ui.text import one_line
 
     with open_store(settings()) as store:
-        arenas = ArenaKeeper(store).arenas()
+        arenas = ArenaStore(store).arenas()
     if as_json:
         print_json([{"id": arena.id, "arena": arena} for arena in arenas])
         return
@@ -197,7 +192,7 @@ def votes_command(
 ) -> None:
     """Read human votes from a CSV file into an arena. They stand beside the judges and correct them."""
     from ragrounds.cli.common import open_store, say, settings
-    from ragrounds.evals.arena.votes import read_votes
+    from ragrounds.evals.arena.verdicts import read_votes
 
     with open_store(settings()) as store:
         keeper, found, field = _stored(store, arena)
@@ -235,17 +230,17 @@ def _open(judges: list[str], base_url: str | None, home: Path) -> list[Model]:
     return opened
 
 
-def _stored(store: Store, reference: str) -> tuple[ArenaKeeper, Arena, Field]:
+def _stored(store: Store, reference: str) -> tuple[ArenaStore, Arena, Lineup]:
     """An arena with its field, which must be as it was when the arena was played."""
     from ragrounds.errors import UserError
-    from ragrounds.evals.arena.field import REFERENCE, gather
-    from ragrounds.evals.arena.keeping import ArenaKeeper
+    from ragrounds.evals.arena.lineup import REFERENCE, gather_lineup
+    from ragrounds.evals.store.arenas import ArenaStore
 
-    keeper = ArenaKeeper(store)
+    keeper = ArenaStore(store)
     arena = keeper.arena(reference)
     runs = [system.run for system in arena.systems if system.run]
     has_reference = any(system.name == REFERENCE and not system.run for system in arena.systems)
-    field = gather(store, runs, reference=has_reference, epoch=arena.epoch, part=arena.part)
+    field = gather_lineup(store, runs, reference=has_reference, epoch=arena.epoch, part=arena.part)
     if field.version != arena.questions:
         raise UserError(
             f"The runs of {arena.id} have other answers now than when it was played. Play them again: "
@@ -254,25 +249,25 @@ def _stored(store: Store, reference: str) -> tuple[ArenaKeeper, Arena, Field]:
     return keeper, arena, field
 
 
-def _show(store: Store, keeper: ArenaKeeper, arena: Arena, field: Field, replicates: int, as_json: bool) -> None:
+def _show(store: Store, keeper: ArenaStore, arena: Arena, field: Lineup, replicates: int, as_json: bool) -> None:
     from ragrounds.cli.common import print_json
-    from ragrounds.evals.arena.report import report
+    from ragrounds.evals.arena.report import arena_report
     from ragrounds.ui.arena_tables import print_report
     from ragrounds.ui.tables import results_console
 
-    found = report(keeper, arena, field, replicates=replicates)
+    found = arena_report(keeper, arena, field, replicates=replicates)
     if as_json:
         print_json(found)
     else:
         print_report(found, results_console())
 
 
-def _plan(arena: Arena, field: Field, judges: Sequence[Model], as_json: bool) -> None:
+def _plan(arena: Arena, field: Lineup, judges: Sequence[Model], as_json: bool) -> None:
     from ragrounds.cli.common import print_json
-    from ragrounds.evals.arena.estimating import estimate
+    from ragrounds.evals.arena.play import estimate_play
     from ragrounds.ui.text import dollars, tokens
 
-    found = estimate(arena, field, judges)
+    found = estimate_play(arena, field, judges)
     if as_json:
         print_json(found)
         return
@@ -289,9 +284,9 @@ STOP = ("q", "\x03", "\x04", "\x1b", "")
 
 
 def vote(
-    keeper: ArenaKeeper,
+    keeper: ArenaStore,
     arena: Arena,
-    field: Field,
+    field: Lineup,
     voter: str,
     axes: Sequence[str] = (),
     limit: int | None = None,
@@ -309,7 +304,7 @@ def vote(
         if axis not in names:
             raise unknown("axis", axis, names, f"ragrounds arena show {arena.id}")
     number = keeper.add(arena)
-    played = combine(arena, keeper.judgements(number))
+    played = combine_judgements(arena, keeper.judgements(number))
     console = console or Console(stderr=True)
     read = key or _key
     count = 0

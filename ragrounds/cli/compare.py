@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from ragrounds.evals.compare.claims import Judged
+    from ragrounds.evals.compare.assertions import ClaimVerdict
     from ragrounds.evals.compare.comparison import Comparison
     from ragrounds.ui.comparison_tables import TextTable
 
@@ -46,11 +46,11 @@ def compare_command(
     """
     from ragrounds.cli.common import open_store, settings
     from ragrounds.errors import UserError
-    from ragrounds.evals.compare.claims import judge_claims
+    from ragrounds.evals.compare.assertions import check_claims
     from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.compare.frontier import measure_named
+    from ragrounds.evals.compare.frontier import cost_measure
 
-    measure = measure_named(cost)
+    measure = cost_measure(cost)
     formats = {"--json": as_json, "--csv": as_csv, "--latex": as_latex, "--markdown": as_markdown}
     asked = [name for name, given in formats.items() if given]
     if len(asked) > 1:
@@ -58,7 +58,7 @@ def compare_command(
     with open_store(settings()) as store:
         found = [store.run(reference) for reference in runs]
         comparison = compare(store, found, scorers=scorer, common=common, seed=seed, cost=measure, group_by=group_by)
-        judged = judge_claims(
+        judged = check_claims(
             store, found, claims, scorer=scorer[0] if scorer else None, common=common, seed=seed
         ) if claims else []  # fmt: skip
     if svg:
@@ -67,7 +67,7 @@ def compare_command(
     _settle(judged, quiet=as_json)
 
 
-def _print(comparison: Comparison, scorers: list[str], form: str, judged: list[Judged]) -> None:
+def _print(comparison: Comparison, scorers: list[str], form: str, judged: list[ClaimVerdict]) -> None:
     from ragrounds.cli.common import print_json
     from ragrounds.ui.comparison_csv import as_csv
     from ragrounds.ui.comparison_tables import sheets
@@ -121,10 +121,10 @@ def _draw(comparison: Comparison, scorers: list[str], path: Path) -> None:
     )
 
 
-def _settle(judged: list[Judged], quiet: bool) -> None:
+def _settle(judged: list[ClaimVerdict], quiet: bool) -> None:
     """Say how the claims stand, and exit by it."""
     from ragrounds.cli.common import say
-    from ragrounds.evals.compare.expressions import together
+    from ragrounds.evals.compare.claims import all_hold
     from ragrounds.ui.text import safe
 
     if not judged:
@@ -137,6 +137,6 @@ def _settle(judged: list[Judged], quiet: bool) -> None:
                 say(f"  left - right = {one.value:.6g}, {level} {one.low:.6g} to {one.high:.6g}, n = {one.questions:,}")
             if one.reason:
                 say(f"  {one.reason}")
-    decision = together([claim.decision for claim in judged])
+    decision = all_hold([claim.decision for claim in judged])
     if decision != "holds":
         raise typer.Exit(1 if decision == "fails" else 2)

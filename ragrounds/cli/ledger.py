@@ -9,7 +9,7 @@ import typer
 from ragrounds.cli.common import one_of
 
 if TYPE_CHECKING:
-    from ragrounds.evals.compare.ledger import By
+    from ragrounds.evals.store.ledger import LedgerKey
 
 
 def ledger_command(
@@ -32,11 +32,11 @@ def ledger_command(
       ragrounds ledger --by model --json
     """
     from ragrounds.cli.common import open_store, print_json, say, settings
-    from ragrounds.evals.compare.ledger import KEYS, ledger, unfinished
+    from ragrounds.evals.store.ledger import LEDGER_KEYS, ledger, unfinished
     from ragrounds.ui.run_tables import ledger_table
     from ragrounds.ui.tables import print_table, results_console
 
-    keys = [cast("By", one_of("--by", name.strip(), KEYS)) for name in by.split(",") if name.strip()]
+    keys = [cast("LedgerKey", one_of("--by", name.strip(), LEDGER_KEYS)) for name in by.split(",") if name.strip()]
     with open_store(settings()) as store:
         runs = [store.run(name) for name in run] if run else store.runs()
         runs = list({one.id: one for one in runs}.values())

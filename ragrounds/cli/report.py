@@ -32,11 +32,11 @@ def report_command(
     from ragrounds.cli.common import open_store, say, settings
     from ragrounds.cli.progress import counting
     from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.compare.frontier import measure_named
+    from ragrounds.evals.compare.frontier import cost_measure
     from ragrounds.evals.judges.labels import read_labels
     from ragrounds.ui.report.page import report
 
-    measure = measure_named(cost)
+    measure = cost_measure(cost)
     labels = read_labels(human) if human else None
     with open_store(settings()) as store, replaced(out, force) as file, counting() as told:
         found = [store.run(reference) for reference in runs]

@@ -199,8 +199,8 @@ def show_run(
     """Show what a run is (all that its fingerprint covers), how far it is, what it read, and what it cost."""
     from ragrounds.cli.common import open_store, print_json, settings
     from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.compare.ledger import ledger
     from ragrounds.evals.store.leasing import worker
+    from ragrounds.evals.store.ledger import ledger
     from ragrounds.ui.run_tables import print_run
 
     with open_store(settings()) as store:

@@ -14,16 +14,16 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ragrounds.evals.arena.arena import Arena
-from ragrounds.evals.arena.playing import Finished
-from ragrounds.evals.arena.report import AxisReport, Report
+from ragrounds.evals.arena.play import FinishedMatch
+from ragrounds.evals.arena.report import ArenaReport, AxisReport
+from ragrounds.evals.store.arenas import Arena
 from ragrounds.ui.text import UNKNOWN, dollars, one_line, percent, tokens
 
 _SHOWN = 5
 """Disagreements with exact scores that are listed; --json has all."""
 
 
-def print_report(report: Report, console: Console) -> None:
+def print_report(report: ArenaReport, console: Console) -> None:
     """Each axis, the judges, what it cost, what to know."""
     arena = report.arena
     _say(
@@ -47,7 +47,7 @@ def print_report(report: Report, console: Console) -> None:
         console.print(Text(f"Note: {note}", style="yellow"), soft_wrap=True)
 
 
-def _axis(console: Console, report: Report, axis: AxisReport) -> None:
+def _axis(console: Console, report: ArenaReport, axis: AxisReport) -> None:
     console.print()
     missing = f", {axis.missing:,} without a verdict" if axis.missing else ""
     _say(console, f"{axis.axis}: {axis.matches:,} matches{missing}", bold=True)
@@ -64,7 +64,7 @@ def _axis(console: Console, report: Report, axis: AxisReport) -> None:
     _exact(console, axis)
 
 
-def _ratings(report: Report, axis: AxisReport) -> Table:
+def _ratings(report: ArenaReport, axis: AxisReport) -> Table:
     table = _table(
         "rank", "system", "rating", f"{report.arena.confidence:.0%}", "Elo", "Elo over orders", "style held equal"
     )
@@ -157,7 +157,7 @@ def _exact(console: Console, axis: AxisReport) -> None:
             _say(console, f"- … {len(found.disagreements) - _SHOWN:,} more (--json has all)")
 
 
-def _costs(console: Console, report: Report) -> None:
+def _costs(console: Console, report: ArenaReport) -> None:
     console.print()
     table = _table("judge", "calls", "in", "out", "cost_paid", "cost_uncached")
     for cost in report.costs:
@@ -198,7 +198,7 @@ class Counting:
         self.matches = self.missing = self.calls = 0
         self.cost_paid: float | None = 0.0
 
-    def hear(self, finished: Finished) -> None:
+    def hear(self, finished: FinishedMatch) -> None:
         """A match ended."""
         self.matches += 1
         match = finished.match
@@ -257,7 +257,7 @@ class LiveArena:
         if not self._quiet:
             print(self.counting.line(), file=self._stream)
 
-    def hear(self, finished: Finished) -> None:
+    def hear(self, finished: FinishedMatch) -> None:
         """A match ended."""
         self.counting.hear(finished)
         if self._live is not None:

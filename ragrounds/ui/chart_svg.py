@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 
 from ragrounds.evals.analyses.pictures import Bar, Bars, Picture, PictureAxis, Points, number, point_axes
-from ragrounds.evals.compare.frontier import Frontier, Spot
+from ragrounds.evals.compare.frontier import Frontier, FrontierPoint
 from ragrounds.ui.frontier import UNITS, amount
 from ragrounds.ui.frontier_axes import axes
 from ragrounds.ui.text import UNKNOWN, one_line, percent, safe
@@ -208,7 +208,7 @@ def _steps(frontier: Frontier, cost: PictureAxis, accuracy: PictureAxis) -> str:
     return f'<path class="step" d="{path}H{WIDTH - RIGHT:g}"/>' if path else ""
 
 
-def _intervals(spot: Spot, cost: PictureAxis, accuracy: PictureAxis) -> str:
+def _intervals(spot: FrontierPoint, cost: PictureAxis, accuracy: PictureAxis) -> str:
     if spot.cost.value is None or spot.accuracy.value is None:
         return ""
     x, y = x_at(cost, spot.cost.value), y_at(accuracy, spot.accuracy.value)
@@ -222,7 +222,7 @@ def _intervals(spot: Spot, cost: PictureAxis, accuracy: PictureAxis) -> str:
     return parts
 
 
-def _dot(spot: Spot, cost: PictureAxis, accuracy: PictureAxis, number: str, agent: str) -> str:
+def _dot(spot: FrontierPoint, cost: PictureAxis, accuracy: PictureAxis, number: str, agent: str) -> str:
     if spot.cost.value is None or spot.accuracy.value is None:
         return ""
     x, y = x_at(cost, spot.cost.value), y_at(accuracy, spot.accuracy.value)

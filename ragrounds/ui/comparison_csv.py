@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
-from ragrounds.evals.compare.figures import Figure, Paired
+from ragrounds.evals.compare.figures import Figure, PairedFigure
 from ragrounds.evals.compare.frontier import Frontier, Range
 
 COLUMNS = (
@@ -62,7 +62,7 @@ def _figure(run: str, part: str, figure: Figure) -> Row:
     return {"figure": "accuracy", "run": run, "part": part, **{name: getattr(figure, name) for name in known}}
 
 
-def _difference(run: str, against: str, part: str, tests: Paired, p_holm: float | None) -> Row:
+def _difference(run: str, against: str, part: str, tests: PairedFigure, p_holm: float | None) -> Row:
     known = ("n", "low", "high", "first_only", "second_only", "p_mcnemar", "mde", "p_always")
     return {
         "figure": "difference",

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds.evals.compare.comparability import computed, shown, telling
-from ragrounds.evals.compare.comparison import Comparison, Row, ScorerTable
-from ragrounds.evals.compare.figures import Figure, Paired
+from ragrounds.evals.compare.comparability import computed, outcome_scorers, shown_scorers
+from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
+from ragrounds.evals.compare.figures import Figure, PairedFigure
 from ragrounds.evals.engine.progress import OUTCOMES
 from ragrounds.ui.text import UNKNOWN, dollars, duration, p_value, percent, points, safe, tokens
 
@@ -138,7 +138,7 @@ def outcomes(comparison: Comparison, scorers: Sequence[str] = ()) -> dict[str, C
     tables = _shown(comparison, scorers)
     if not scorers:
         tables += [table for table in comparison.tables if table not in tables]
-    once = telling({table.scorer: list(table.lines[0].datasets) for table in tables})
+    once = outcome_scorers({table.scorer: list(table.lines[0].datasets) for table in tables})
     counted: dict[str, Counter[str]] = {}
     for table in tables:
         if table.scorer in once:
@@ -148,7 +148,7 @@ def outcomes(comparison: Comparison, scorers: Sequence[str] = ()) -> dict[str, C
 
 
 def _shown(comparison: Comparison, scorers: Sequence[str]) -> list[ScorerTable]:
-    wanted = scorers or shown({table.scorer: _scored(table) for table in comparison.tables})
+    wanted = scorers or shown_scorers({table.scorer: _scored(table) for table in comparison.tables})
     return [table for table in comparison.tables if table.scorer in wanted]
 
 
@@ -225,12 +225,12 @@ def interval(figure: Figure) -> str:
     return f"{percent(figure.low, 1)}-{percent(figure.high, 1)}" if figure.low is not None else UNKNOWN
 
 
-def spread(tests: Paired) -> str:
+def spread(tests: PairedFigure) -> str:
     """The interval of a difference, in points."""
     return f"{points(tests.low, 1)} to {points(tests.high, 1)}" if tests.low is not None else UNKNOWN
 
 
-def _took(row: Row) -> tuple[str, ...]:
+def _took(row: RunTotals) -> tuple[str, ...]:
     return (
         f"{row.calls:,}",
         tokens(row.usage.input if row.usage else None),
@@ -264,7 +264,7 @@ def agent_names(comparison: Comparison, longest: int | None = None) -> dict[str,
         comparison: of these runs.
         longest: characters of a name, about; longer ones lose the end of the agent's text, not what tells them apart.
     """
-    alike: dict[str, list[Row]] = {}
+    alike: dict[str, list[RunTotals]] = {}
     for row in comparison.rows:
         alike.setdefault(row.agent, []).append(row)
     return {
@@ -274,7 +274,7 @@ def agent_names(comparison: Comparison, longest: int | None = None) -> dict[str,
     }
 
 
-def _apart(rows: Sequence[Row]) -> list[str]:
+def _apart(rows: Sequence[RunTotals]) -> list[str]:
     if len(rows) == 1:
         return [""]
     short, whole = _models(rows, _short), _models(rows, str)
@@ -288,7 +288,7 @@ def _short(model: str) -> str:
     return model.partition("[")[0]
 
 
-def _models(rows: Sequence[Row], read: Callable[[str], str]) -> list[str]:
+def _models(rows: Sequence[RunTotals], read: Callable[[str], str]) -> list[str]:
     """Of each run the models that not all of them have."""
     roles = list(dict.fromkeys(role for row in rows for role in row.models))
     differing = [role for role in roles if len({read(row.models.get(role, "-")) for row in rows}) > 1]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragrounds.evals.compare.frontier import Frontier, Measure, Range
+from ragrounds.evals.compare.frontier import CostMeasure, Frontier, Range
 from ragrounds.ui.comparison_tables import Column, TextTable
 from ragrounds.ui.text import UNKNOWN, dollars, duration, percent, tokens
 
-UNITS: dict[Measure, str] = {
+UNITS: dict[CostMeasure, str] = {
     "cost_uncached": "dollars uncached",
     "cost_paid": "dollars paid",
     "tokens": "tokens",
@@ -17,7 +17,7 @@ UNITS: dict[Measure, str] = {
 }
 
 
-def amount(value: float | None, measure: Measure) -> str:
+def amount(value: float | None, measure: CostMeasure) -> str:
     """A cost in its unit."""
     if value is None:
         return UNKNOWN
@@ -79,7 +79,7 @@ def frontier_tables(
     return made
 
 
-def _between(figure: Range, measure: Measure) -> str:
+def _between(figure: Range, measure: CostMeasure) -> str:
     if figure.low is None:
         return "no bound"
     high = "no bound" if figure.high is None else amount(figure.high, measure)

@@ -20,8 +20,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ragrounds.evals.compare.stopped import Stopping
-from ragrounds.evals.compare.watching import Watched, WatchedCondition
+from ragrounds.evals.compare.claims import ClaimState, ConditionState
+from ragrounds.evals.compare.sequential_stop import StopRecord
 from ragrounds.evals.engine.progress import OUTCOMES, ProjectedSum, Projection, ReplayProgress, RunProgress
 from ragrounds.models.traffic import flows
 from ragrounds.ui.text import dollars, duration, one_line, p_value, percent, safe, tokens
@@ -230,13 +230,13 @@ def _span(found: ProjectedSum, written: Callable[[float], str]) -> str:
     return value if low == high else f"{value} ({low} to {high})"
 
 
-def standing(watched: Watched) -> str:
+def standing(watched: ClaimState) -> str:
     """One line, for a display."""
     conditions = "; ".join(_interval(one) for one in watched.conditions)
     return f"{one_line(watched.claim)}: {watched.decision}, {conditions} after {watched.questions:,} questions"
 
 
-def told(stopping: Stopping) -> str:
+def told(stopping: StopRecord) -> str:
     """What came of it: the decision, every condition with its interval and p value, why it ended."""
     watched = stopping.watched
     lines = [f"{watched.decision}: {safe(watched.claim)}   (accuracy by {stopping.scorer})"]
@@ -249,7 +249,7 @@ def told(stopping: Stopping) -> str:
     return "\n".join(lines)
 
 
-def _interval(one: WatchedCondition) -> str:
+def _interval(one: ConditionState) -> str:
     if one.value is None or one.low is None or one.high is None:
         return "nothing counted yet"
     return f"{one.value:.4g}, {100 * one.level:g} % interval {one.low:.4g} to {one.high:.4g}"

@@ -13,8 +13,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from ragrounds.evals.compare.comparison import Comparison, Row
-from ragrounds.evals.compare.ledger import Ledger, Line
+from ragrounds.evals.compare.comparison import Comparison, RunTotals
+from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.records import Run
 from ragrounds.ui.comparison_tables import Column, TextTable
 from ragrounds.ui.tables import print_table, results_console
@@ -79,7 +79,7 @@ def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
     ]
 
 
-def _figures(row: Row) -> list[tuple[str, str]]:
+def _figures(row: RunTotals) -> list[tuple[str, str]]:
     used = f"{tokens(row.usage.input)} in, {tokens(row.usage.output)} out" if row.usage else "unknown"
     return [
         ("attempts", ", ".join(f"{count:,} {status}" for status, count in row.statuses.items() if count)),
@@ -124,7 +124,7 @@ def ledger_table(ledger: Ledger) -> TextTable:
     )
 
 
-def _cells(line: Line) -> dict[str, str]:
+def _cells(line: LedgerLine) -> dict[str, str]:
     used = line.usage
     at_least = f" (at least {dollars(line.known)})" if line.unpriced and line.known else ""
     return {

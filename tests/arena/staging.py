@@ -3,12 +3,10 @@
 import json
 import re
 
-from ragrounds.evals.arena.arena import Arena
-from ragrounds.evals.arena.axes import load_axes
-from ragrounds.evals.arena.field import gather
-from ragrounds.evals.arena.keeping import ArenaKeeper
-from ragrounds.evals.arena.playing import Player
+from ragrounds.evals.arena.lineup import gather_lineup, load_axes
+from ragrounds.evals.arena.play import ArenaPlayer
 from ragrounds.evals.arena.schedules import open_schedule
+from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
@@ -89,14 +87,14 @@ class Stage:
 
     def __init__(self, store, judges, runs=("strong", "middle", "weak"), reference=False, **more):
         self.store, self.judges = store, judges
-        self.field = gather(store, runs, reference=reference, part=more.get("part", "whole"))
+        self.field = gather_lineup(store, runs, reference=reference, part=more.get("part", "whole"))
         self.arena = arena_of(self.field, judges, **more)
-        self.keeper = ArenaKeeper(store)
+        self.keeper = ArenaStore(store)
         self.heard = []
 
     async def play(self, **more):
         journal = StoreJournal(self.store)
-        player = Player(
+        player = ArenaPlayer(
             self.arena,
             self.field,
             self.judges,

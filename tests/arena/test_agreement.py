@@ -1,22 +1,22 @@
-from ragrounds.evals.arena.agreement import agreements
+from ragrounds.evals.arena.diagnostics import judge_agreements
 
 
 def test_judges_that_say_the_same_agree():
     said = {"one": {1: "first", 2: "tie", 3: "second"}, "two": {2: "tie", 3: "second", 4: "first"}}
-    (found,) = agreements(said)
+    (found,) = judge_agreements(said)
     assert (found.items, found.same, found.alpha) == (2, 1.0, 1.0)
 
 
 def test_judges_without_common_items_are_not_compared():
-    (found,) = agreements({"one": {1: "first"}, "two": {2: "first"}})
+    (found,) = judge_agreements({"one": {1: "first"}, "two": {2: "first"}})
     assert (found.items, found.same, found.alpha) == (0, None, None)
 
 
 def test_all_the_same_has_no_alpha():
-    (found,) = agreements({"one": {1: "tie", 2: "tie"}, "two": {1: "tie", 2: "tie"}})
+    (found,) = judge_agreements({"one": {1: "tie", 2: "tie"}, "two": {1: "tie", 2: "tie"}})
     assert (found.same, found.alpha) == (1.0, None)
 
 
 def test_every_pair_of_judges_is_compared():
-    found = agreements({name: {1: "tie", 2: "first"} for name in ("one", "two", "three")})
+    found = judge_agreements({name: {1: "tie", 2: "first"} for name in ("one", "two", "three")})
     assert [(pair.one, pair.other) for pair in found] == [("one", "two"), ("one", "three"), ("two", "three")]

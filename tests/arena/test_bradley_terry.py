@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ragrounds.evals.arena.bradley_terry import POINTS, fit, information, reachable
+from ragrounds.evals.arena.ratings import POINTS, fit, information, reachable
 from tests.arena.making import played
 
 

@@ -3,21 +3,19 @@
 import numpy as np
 import pytest
 
-from ragrounds.evals.arena.arena import Arena, System
-from ragrounds.evals.arena.axes import Axis
-from ragrounds.evals.arena.bradley_terry import fit
-from ragrounds.evals.arena.corrected import correct
-from ragrounds.evals.arena.exact import against_exact
+from ragrounds.evals.arena.corrections import correct_by_votes
+from ragrounds.evals.arena.diagnostics import against_exact, self_preference
 from ragrounds.evals.arena.matches import Matches
-from ragrounds.evals.arena.outcomes import Played
-from ragrounds.evals.arena.self_preference import self_preference
+from ragrounds.evals.arena.ratings import fit
+from ragrounds.evals.arena.verdicts import Match
+from ragrounds.evals.store.arenas import Arena, Axis, Contestant
 
 
 def arena(*judges):
     return Arena(
         systems=(
-            System(name="mine", run="r1", model="openai:gpt-x[temperature=0]"),
-            System(name="yours", run="r2", model="anthropic:c"),
+            Contestant(name="mine", run="r1", model="openai:gpt-x[temperature=0]"),
+            Contestant(name="yours", run="r2", model="anthropic:c"),
         ),
         benchmark="own",
         questions="x",
@@ -29,7 +27,7 @@ def arena(*judges):
 
 
 def match(number, *said):
-    return Played(number=number, question_id=f"q{number}", first=0, second=1, judges=tuple((word,) for word in said))
+    return Match(number=number, question_id=f"q{number}", first=0, second=1, judges=tuple((word,) for word in said))
 
 
 def test_a_judge_that_favours_its_own_model_is_seen_beside_another():
@@ -117,7 +115,7 @@ def test_votes_take_out_a_judges_bias_and_the_judge_narrows_the_votes():
     covered, gains, fooled = [], [], 0
     for seed in range(60):
         votes, same, rest = _voted(seed, bias=0.8)
-        found = correct(votes, same, rest)
+        found = correct_by_votes(votes, same, rest)
         covered += [low <= value <= high for low, value, high in zip(found.low, truth, found.high, strict=True)]
         gains.append(found.gain)
         fooled += fit(rest.totals()).ratings[2] > fit(rest.totals()).ratings[1]
@@ -129,11 +127,11 @@ def test_votes_take_out_a_judges_bias_and_the_judge_narrows_the_votes():
 def test_a_useless_judge_changes_little():
     votes, _, rest = _voted(0, bias=0.0)
     noise = np.random.default_rng(1).integers(0, 2, len(votes)).astype(float)
-    found = correct(votes, noise, rest)
+    found = correct_by_votes(votes, noise, rest)
     assert found.weight < 0.25
     assert found.ratings == pytest.approx(tuple(fit(votes.totals()).ratings), abs=25)
 
 
 def test_too_few_votes_correct_nothing():
     votes, same, rest = _voted(0, bias=0.0, votes=20)
-    assert correct(votes, same, rest) is None
+    assert correct_by_votes(votes, same, rest) is None

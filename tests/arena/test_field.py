@@ -1,8 +1,7 @@
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.arena.axes import load_axes
-from ragrounds.evals.arena.field import gather
+from ragrounds.evals.arena.lineup import gather_lineup, load_axes
 from ragrounds.evals.store.store import Store
 from tests.arena.staging import add_run, question, stage
 
@@ -15,7 +14,7 @@ def store(tmp_path):
 
 def test_the_field_is_runs_and_the_questions_all_answered(store):
     add_run(store, "partly", ["one", None, "three", ""])
-    found = gather(store, ["strong", "partly"])
+    found = gather_lineup(store, ["strong", "partly"])
     assert [system.name for system in found.systems] == ["strong", "partly"]
     assert [q.id for q in found.questions] == ["q0", "q2", "q3"]
     assert found.left_out == 1
@@ -23,41 +22,41 @@ def test_the_field_is_runs_and_the_questions_all_answered(store):
 
 
 def test_the_reference_answers_are_a_system(store):
-    found = gather(store, ["strong"], reference=True)
+    found = gather_lineup(store, ["strong"], reference=True)
     assert [system.name for system in found.systems] == ["strong", "reference"]
     assert found.answers[1]["q2"] == "gold for q2"
 
 
 def test_the_final_part_stands_after_the_marker(store):
     add_run(store, "steps", ["I think.\nAnswer:\nRest.", "Plain.", "**Answer:**\nX", "Answer: inline stays"])
-    found = gather(store, ["strong", "steps"], part="final")
+    found = gather_lineup(store, ["strong", "steps"], part="final")
     assert list(found.answers[1].values()) == ["Rest.", "Plain.", "X", "Answer: inline stays"]
 
 
 def test_the_version_follows_the_answers(tmp_path, store):
-    one = gather(store, ["strong", "weak"]).version
-    assert gather(store, ["strong", "weak"]).version == one
-    assert gather(store, ["strong", "middle"]).version != one
+    one = gather_lineup(store, ["strong", "weak"]).version
+    assert gather_lineup(store, ["strong", "weak"]).version == one
+    assert gather_lineup(store, ["strong", "middle"]).version != one
 
 
 def test_what_cannot_meet_is_told(store):
     with pytest.raises(UserError, match="two systems"):
-        gather(store, ["strong"])
+        gather_lineup(store, ["strong"])
     with pytest.raises(UserError, match="named twice"):
-        gather(store, ["strong", "strong-1"])
+        gather_lineup(store, ["strong", "strong-1"])
     with pytest.raises(UserError, match="There is no run 'strongest'"):
-        gather(store, ["strongest", "weak"])
+        gather_lineup(store, ["strongest", "weak"])
     choices = [question(n, kind="choice", options={"A": "x", "B": "y"}) for n in range(4)]
     add_run(store, "chooser", ["A"] * 4, questions=choices)
     add_run(store, "other", ["A"] * 4, questions=choices)
     with pytest.raises(UserError, match="ragrounds compare"):
-        gather(store, ["chooser", "other"])
+        gather_lineup(store, ["chooser", "other"])
     add_run(store, "elsewhere", ["x"], questions=[question(0, text="Another question")])
     with pytest.raises(UserError, match="different questions"):
-        gather(store, ["strong", "elsewhere"])
+        gather_lineup(store, ["strong", "elsewhere"])
     add_run(store, "waiting", [None] * 4)
     with pytest.raises(UserError, match="answered by all"):
-        gather(store, ["strong", "waiting"])
+        gather_lineup(store, ["strong", "waiting"])
 
 
 def test_two_runs_of_one_agent_keep_their_ids(tmp_path):
@@ -67,7 +66,7 @@ def test_two_runs_of_one_agent_keep_their_ids(tmp_path):
         run = add_run(store, "agent", ["a", "b"])
         store.add_run(replace(run, id="agent-2", fingerprint="x"), [question(0), question(1)], store.questions(run)[1])
         store.add_attempts(store.run("agent-2"), [replace(a, run="agent-2") for a in store.attempts(run)])
-        assert [s.name for s in gather(store, ["agent-1", "agent-2"]).systems] == ["agent-1", "agent-2"]
+        assert [s.name for s in gather_lineup(store, ["agent-1", "agent-2"]).systems] == ["agent-1", "agent-2"]
 
 
 def test_axes_are_data(tmp_path):

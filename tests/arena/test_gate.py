@@ -1,8 +1,7 @@
 import numpy as np
 
-from ragrounds.evals.arena.gate import check
-from ragrounds.evals.arena.matches import collect
-from ragrounds.evals.arena.rating import rate
+from ragrounds.evals.arena.matches import collect_matches
+from ragrounds.evals.arena.ratings import check_ranking, rate
 from tests.arena.making import played
 
 
@@ -15,19 +14,19 @@ def missing(size, *pairs):
 
 def test_nothing_missing_leaves_the_gate_open():
     matches = played([0.5, 0.0, -0.5], 300, questions=100)
-    assert check(matches, np.zeros((3, 3)), rate(matches, replicates=100)).open
+    assert check_ranking(matches, np.zeros((3, 3)), rate(matches, replicates=100)).open
 
 
 def test_a_few_missing_verdicts_cannot_overturn_a_clear_lead():
     matches = played([1.5, -1.5], 200, questions=200)
-    found = check(matches, missing(2, (0, 1, 5)), rate(matches, replicates=200))
+    found = check_ranking(matches, missing(2, (0, 1, 5)), rate(matches, replicates=200))
     assert found.open
     assert found.missing == 5
 
 
 def test_many_missing_verdicts_close_the_gate_and_name_the_pair():
     matches = played([1.0, -1.0], 200, questions=200)
-    found = check(matches, missing(2, (0, 1, 150)), rate(matches, replicates=200))
+    found = check_ranking(matches, missing(2, (0, 1, 150)), rate(matches, replicates=200))
     assert found.overturned == (("a", "b"),)
 
 
@@ -35,7 +34,7 @@ def test_the_verdict_is_by_pair():
     # a is far ahead of b and c, which are close to each other; only matches of b against c are missing.
     matches = played([3.0, 0.0, -0.1], 600, questions=200, ties=0.1)
     ratings = rate(matches, replicates=200)
-    found = check(matches, missing(3, (1, 2, 150)), ratings)
+    found = check_ranking(matches, missing(3, (1, 2, 150)), ratings)
     assert ("b", "c") in found.overturned or ("c", "b") in found.overturned
     assert all("a" not in pair for pair in found.overturned)
 
@@ -44,13 +43,12 @@ def test_a_tie_that_stays_a_tie_is_not_overturned():
     matches = played([0.0, 0.0], 200, questions=200)
     ratings = rate(matches, replicates=200)
     assert not any(any(row) for row in ratings.separated)
-    assert check(matches, missing(2, (0, 1, 3)), ratings).open
-    assert not check(matches, missing(2, (0, 1, 120)), ratings).open
+    assert check_ranking(matches, missing(2, (0, 1, 3)), ratings).open
+    assert not check_ranking(matches, missing(2, (0, 1, 120)), ratings).open
 
 
 def test_the_worst_filling_is_at_least_as_bad_as_any_drawn_one():
-    from ragrounds.evals.arena.bradley_terry import POINTS, fit
-    from ragrounds.evals.arena.gate import _worst_gap
+    from ragrounds.evals.arena.ratings import POINTS, _worst_gap, fit
 
     draw = np.random.default_rng(0)
     points = played([0.6, 0.2, -0.2, -0.6], 120, questions=60).totals()
@@ -64,5 +62,5 @@ def test_the_worst_filling_is_at_least_as_bad_as_any_drawn_one():
 
 
 def test_one_question_and_a_missing_verdict_prove_nothing():
-    matches = collect(["a", "b"], [("q", "a", "b", 1.0)])
-    assert not check(matches, missing(2, (0, 1, 1)), rate(matches, replicates=20)).open
+    matches = collect_matches(["a", "b"], [("q", "a", "b", 1.0)])
+    assert not check_ranking(matches, missing(2, (0, 1, 1)), rate(matches, replicates=20)).open

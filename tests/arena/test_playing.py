@@ -5,8 +5,8 @@ import signal
 import pytest
 
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.arena.outcomes import combine, matches_of
-from ragrounds.evals.arena.rating import rate
+from ragrounds.evals.arena.ratings import rate
+from ragrounds.evals.arena.verdicts import combine_judgements, matches_of
 from ragrounds.evals.engine.scheduler import Interrupted
 from ragrounds.models.faults import CallFailed
 from tests.arena.staging import Stage, add_run, by_strength, shown, stage
@@ -20,7 +20,7 @@ def store(tmp_path):
 
 
 def played(staged):
-    return combine(staged.arena, staged.judgements)
+    return combine_judgements(staged.arena, staged.judgements)
 
 
 async def test_full_asks_both_orders_of_every_pair_on_every_question(store):

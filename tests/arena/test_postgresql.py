@@ -1,8 +1,7 @@
 """An arena and its votes in PostgreSQL are what they are in SQLite."""
 
-from ragrounds.evals.arena.outcomes import combine, matches_of
-from ragrounds.evals.arena.rating import rate
-from ragrounds.evals.arena.votes import read_votes
+from ragrounds.evals.arena.ratings import rate
+from ragrounds.evals.arena.verdicts import combine_judgements, matches_of, read_votes
 from tests.arena.staging import Stage, by_strength, stage
 from tests.judges.doubles import Scripted
 
@@ -22,7 +21,7 @@ async def test_judgements_votes_and_ratings(url, tmp_path):
             votes = read_votes(path, staged.arena, staged.field)
             staged.keeper.add_votes(number, votes)
             staged.keeper.add_votes(number, votes)
-            matches = combine(staged.arena, staged.judgements)
+            matches = combine_judgements(staged.arena, staged.judgements)
             cast = staged.keeper.votes(number)
             kept.append(
                 (

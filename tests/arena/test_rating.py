@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
 
-from ragrounds.evals.arena.bootstrap import resampled
-from ragrounds.evals.arena.matches import Matches, collect
-from ragrounds.evals.arena.rating import rate
-from ragrounds.evals.arena.wins import count_wins
+from ragrounds.evals.arena.matches import Matches, collect_matches, count_wins, resampled
+from ragrounds.evals.arena.ratings import rate
 from tests.arena.making import played
 
 
@@ -47,7 +45,7 @@ def test_resampled_tables_have_as_many_points_as_the_matches_of_the_drawn_questi
 def test_a_system_that_never_lost_has_no_upper_bound_but_a_lower_one():
     rows = [(f"q{number}", "a", "b", 1.0) for number in range(40)]
     rows += [(f"q{number}", "b", "c", float(number % 2)) for number in range(40)]
-    found = rate(collect(["a", "b", "c"], rows), replicates=100)
+    found = rate(collect_matches(["a", "b", "c"], rows), replicates=100)
     best = found.rows[0]
     assert best.system == "a"
     assert best.high is None
@@ -59,19 +57,19 @@ def test_a_system_that_never_lost_has_no_upper_bound_but_a_lower_one():
 
 
 def test_three_wins_out_of_three_prove_nothing():
-    found = rate(collect(["a", "b"], [(f"q{number}", "a", "b", 1.0) for number in range(3)]))
+    found = rate(collect_matches(["a", "b"], [(f"q{number}", "a", "b", 1.0) for number in range(3)]))
     assert [(row.rank, row.worst) for row in found.rows] == [(1, 2), (1, 2)]
 
 
 def test_forty_wins_about_one_question_prove_nothing():
-    found = rate(collect(["a", "b"], [("q", "a", "b", 1.0)] * 40))
+    found = rate(collect_matches(["a", "b"], [("q", "a", "b", 1.0)] * 40))
     assert [(row.rank, row.worst) for row in found.rows] == [(1, 2), (1, 2)]
     assert any("one question" in note for note in found.notes)
 
 
 def test_groups_that_never_met_are_told_and_not_ranked():
     rows = [(f"q{n}", *pair, float(n % 4 > 0)) for n in range(80) for pair in (("a", "b"), ("c", "d"))]
-    found = rate(collect(["a", "b", "c", "d"], rows), replicates=200)
+    found = rate(collect_matches(["a", "b", "c", "d"], rows), replicates=200)
     assert any("never met" in note and "a, b; c, d" in note for note in found.notes)
     place = {name: number for number, name in enumerate(found.order)}
     assert not any(found.separated[place[x]][place[y]] for x in "ab" for y in "cd")
@@ -80,21 +78,21 @@ def test_groups_that_never_met_are_told_and_not_ranked():
 
 @pytest.mark.parametrize("rows", [[], [("q", "a", "b", 1.0)]])
 def test_hardly_any_match_gives_ratings_without_ranks(rows):
-    found = rate(collect(["a", "b"], rows))
+    found = rate(collect_matches(["a", "b"], rows))
     assert [(row.rank, row.worst) for row in found.rows] == [(1, 2), (1, 2)]
     assert found.notes
 
 
 def test_an_unplayed_system_is_told():
     rows = [(f"q{n}", "a", "b", float(n % 2)) for n in range(10)]
-    assert any("No finished match yet: c" in note for note in rate(collect(["a", "b", "c"], rows)).notes)
+    assert any("No finished match yet: c" in note for note in rate(collect_matches(["a", "b", "c"], rows)).notes)
 
 
 def test_wins_ties_and_losses_are_counted_from_both_sides():
     rows = [("q1", "a", "b", 1.0), ("q2", "b", "a", 1.0), ("q3", "a", "b", 0.5), ("q4", "b", "a", 0.0)]
-    found = count_wins(collect(["a", "b", "c"], rows))
+    found = count_wins(collect_matches(["a", "b", "c"], rows))
     assert found.counts[0][1] == (2, 1, 1)
     assert found.counts[1][0] == (1, 1, 2)
     assert found.least() == 0
-    rated = rate(collect(["a", "b"], rows), replicates=20)
+    rated = rate(collect_matches(["a", "b"], rows), replicates=20)
     assert [(row.wins, row.ties, row.losses) for row in rated.rows if row.system == "a"] == [(2, 1, 1)]

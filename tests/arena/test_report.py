@@ -4,10 +4,9 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from ragrounds.evals.arena.keeping import Vote
-from ragrounds.evals.arena.outcomes import combine
-from ragrounds.evals.arena.report import report
-from ragrounds.evals.arena.votes import ballots
+from ragrounds.evals.arena.report import arena_report
+from ragrounds.evals.arena.verdicts import ballots, combine_judgements
+from ragrounds.evals.store.arenas import Vote
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Score
 from ragrounds.ui.arena_tables import print_report
@@ -24,7 +23,7 @@ def store(tmp_path):
 async def reported(store, *judges, **more):
     staged = Stage(store, judges, **more)
     await staged.play()
-    return report(staged.keeper, staged.arena, staged.field, replicates=100, shuffles=10)
+    return arena_report(staged.keeper, staged.arena, staged.field, replicates=100, shuffles=10)
 
 
 def printed(found):
@@ -151,7 +150,7 @@ async def test_people_stand_beside_the_judges_and_correct_them(store):
     staged = Stage(store, [Scripted(by_strength)])
     await staged.play()
     number = staged.keeper.add(staged.arena)
-    played = combine(staged.arena, staged.judgements)
+    played = combine_judgements(staged.arena, staged.judgements)
     drawn = list(ballots(staged.arena, staged.field, played, [], "ann"))[:60]
     votes = [
         Vote(
@@ -165,7 +164,7 @@ async def test_people_stand_beside_the_judges_and_correct_them(store):
         for place, ballot in enumerate(drawn)
     ]
     staged.keeper.add_votes(number, votes)
-    found = report(staged.keeper, staged.arena, staged.field, replicates=100)
+    found = arena_report(staged.keeper, staged.arena, staged.field, replicates=100)
     axis = found.axes[0]
     assert axis.corrected.votes == 60
     assert axis.corrected.judged == 60
@@ -193,6 +192,6 @@ async def test_exact_scores_are_set_beside(store):
 async def test_the_report_is_the_same_from_the_store_alone(store):
     staged = Stage(store, [Scripted(by_strength)], schedule="published", least=10)
     await staged.play()
-    one = report(staged.keeper, staged.arena, staged.field, replicates=100)
+    one = arena_report(staged.keeper, staged.arena, staged.field, replicates=100)
     again = Stage(store, [Scripted(by_strength)], schedule="published", least=10)
-    assert report(again.keeper, again.arena, again.field, replicates=100) == one
+    assert arena_report(again.keeper, again.arena, again.field, replicates=100) == one

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from ragrounds.evals.arena.stopping import log_stake, separated, settled
+from ragrounds.evals.arena.schedules import log_stake, separated_pairs, settled_axes
 
 
 @pytest.mark.parametrize(("wins", "losses"), [(0, 0), (7, 2), (2, 7), (40, 30)])
@@ -38,15 +38,15 @@ def test_separation_needs_more_evidence_among_more_systems():
     wins[0, 1], wins[1, 0] = 20.0, 3.0
     many = np.zeros((12, 12))
     many[:2, :2] = wins
-    assert separated(wins, 0.95)[0, 1]
-    assert not separated(wins, 0.95)[1, 0]
-    assert not separated(many, 0.95)[0, 1]
+    assert separated_pairs(wins, 0.95)[0, 1]
+    assert not separated_pairs(wins, 0.95)[1, 0]
+    assert not separated_pairs(many, 0.95)[0, 1]
 
 
 def test_settled_asks_all_neighbours_in_the_direction_of_the_ranking():
     wins = np.zeros((3, 3))
     wins[0, 1], wins[1, 2] = 40.0, 40.0
-    assert settled(wins, np.array([2.0, 1.0, 0.0]), 0.95)
-    assert not settled(wins, np.array([2.0, 0.0, 1.0]), 0.95)
+    assert settled_axes(wins, np.array([2.0, 1.0, 0.0]), 0.95)
+    assert not settled_axes(wins, np.array([2.0, 0.0, 1.0]), 0.95)
     wins[1, 2] = 2.0
-    assert not settled(wins, np.array([2.0, 1.0, 0.0]), 0.95)
+    assert not settled_axes(wins, np.array([2.0, 1.0, 0.0]), 0.95)

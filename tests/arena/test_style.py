@@ -1,19 +1,19 @@
 import numpy as np
 import pytest
 
+from ragrounds.evals.arena.corrections import control_style, style_differences, style_features
 from ragrounds.evals.arena.matches import Matches
-from ragrounds.evals.arena.style import control, differences, features
 from tests.arena.making import played
 
 
 def test_features_count_what_a_reader_sees():
     text = "# Head\n\n- one\n- two\n1. three\n\n**bold** and __bold__\n```\n# not a heading\n- not an item\n```\n"
-    assert features(text) == (len(text), 1.0, 3.0, 2.0)
+    assert style_features(text) == (len(text), 1.0, 3.0, 2.0)
 
 
 def test_differences_are_relative_and_of_unit_spread():
     first, second = np.array([[100.0, 0.0], [300.0, 0.0]]), np.array([[300.0, 0.0], [100.0, 0.0]])
-    found = differences(first, second)
+    found = style_differences(first, second)
     assert found[:, 0].tolist() == [-1.0, 1.0]
     assert found[:, 1].tolist() == [0.0, 0.0]
 
@@ -30,7 +30,7 @@ def _with_length_bias(seed=0):
 
 def test_a_preference_for_length_is_taken_out_of_the_ratings():
     matches, style = _with_length_bias()
-    found = control(matches, style)
+    found = control_style(matches, style)
     assert found is not None
     assert abs(found.ratings[0] - 1000) < 3 * found.errors[0]
     name, effect, error = found.effects[0]
@@ -43,7 +43,7 @@ def test_it_agrees_with_statsmodels():
     sm = pytest.importorskip("statsmodels.api")
     matches = played([0.6, 0.0, -0.6], 500, questions=80)
     style = np.random.default_rng(1).normal(size=(500, 4))
-    found = control(matches, style)
+    found = control_style(matches, style)
     design = np.zeros((500, 3))
     design[np.arange(500), matches.first] += 1
     design[np.arange(500), matches.second] -= 1
@@ -60,9 +60,9 @@ def test_it_agrees_with_statsmodels():
 def test_style_that_goes_wholly_with_the_system_cannot_be_told_apart():
     matches = played([0.3, -0.3], 200, questions=100)
     style = np.where(matches.first == 0, 1.0, -1.0)[:, None] * np.array([[1.0, 0.0, 0.0, 0.0]])
-    assert control(matches, style) is None
+    assert control_style(matches, style) is None
 
 
 def test_no_style_control_without_a_maximum():
     zeros, few = np.zeros(5, dtype=np.int64), np.arange(5)
-    assert control(Matches(("a", "b"), zeros, zeros + 1, np.ones(5), few), np.zeros((5, 4))) is None
+    assert control_style(Matches(("a", "b"), zeros, zeros + 1, np.ones(5), few), np.zeros((5, 4))) is None

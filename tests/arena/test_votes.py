@@ -5,8 +5,7 @@ from rich.console import Console
 
 from ragrounds.cli.arena import vote
 from ragrounds.errors import UserError
-from ragrounds.evals.arena.outcomes import combine, matches_of_votes
-from ragrounds.evals.arena.votes import ballots, read_votes
+from ragrounds.evals.arena.verdicts import ballots, combine_judgements, matches_of_votes, read_votes
 from tests.arena.staging import Stage, add_run, by_strength, stage
 from tests.judges.doubles import Scripted
 
@@ -77,7 +76,7 @@ async def test_missing_columns_and_files_are_told(staged, tmp_path):
 
 
 async def test_ballots_are_blind_and_in_random_order(staged):
-    played = combine(staged.arena, staged.judgements)
+    played = combine_judgements(staged.arena, staged.judgements)
     drawn = list(ballots(staged.arena, staged.field, played, [], "ann"))
     assert len(drawn) == 18
     assert {(b.left_system < b.right_system) for b in drawn} == {True, False}

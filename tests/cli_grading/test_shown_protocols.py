@@ -2,7 +2,7 @@
 
 import json
 
-from ragrounds.evals.compare.comparability import shown, telling
+from ragrounds.evals.compare.comparability import outcome_scorers, shown_scorers
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.records import Question, Score
 from ragrounds.ui.comparison_tables import distinct_tables, outcomes
@@ -11,16 +11,20 @@ from tests.compare.making import add_run
 
 def test_the_usual_ones_and_what_they_leave_out():
     usual = {"mirage": ["a"], "strict": ["a"], "robust": ["a"], "facts": ["a"], "rouge-l": ["a"]}
-    assert shown(usual) == ("mirage", "strict", "facts")
-    assert shown({**usual, "equivalent": ["a"]}) == ("mirage", "strict", "facts", "equivalent")
-    assert shown({"rouge-l": ["k"]}) == ("rouge-l",)
-    assert shown({"rouge-l": ["k"], "comprehensiveness": ["k"]}) == ("comprehensiveness",)
-    assert shown({"strict": ["a"], "robust": ["a", "link"], "triplets": ["b"]}) == ("strict", "robust", "triplets")
+    assert shown_scorers(usual) == ("mirage", "strict", "facts")
+    assert shown_scorers({**usual, "equivalent": ["a"]}) == ("mirage", "strict", "facts", "equivalent")
+    assert shown_scorers({"rouge-l": ["k"]}) == ("rouge-l",)
+    assert shown_scorers({"rouge-l": ["k"], "comprehensiveness": ["k"]}) == ("comprehensiveness",)
+    assert shown_scorers({"strict": ["a"], "robust": ["a", "link"], "triplets": ["b"]}) == (
+        "strict",
+        "robust",
+        "triplets",
+    )
 
 
 def test_outcomes_count_an_answer_once():
-    assert telling({"mirage": ["a"], "strict": ["a"], "facts": ["a"]}) == ("strict", "facts")
-    assert telling({"comprehensiveness": ["k"], "contradiction": ["k"]}) == ("comprehensiveness",)
+    assert outcome_scorers({"mirage": ["a"], "strict": ["a"], "facts": ["a"]}) == ("strict", "facts")
+    assert outcome_scorers({"comprehensiveness": ["k"], "contradiction": ["k"]}) == ("comprehensiveness",)
 
 
 def test_a_judged_run_is_shown(tmp_path):
@@ -39,9 +43,9 @@ def test_a_judged_run_is_shown(tmp_path):
 
 
 def test_what_scored_nothing_is_not_shown_and_covers_nothing():
-    assert shown({"facts": [], "rouge-l": ["q"]}) == ("rouge-l",)
-    assert shown({"facts": ["a"], "rouge-l": ["a", "q"]}) == ("facts", "rouge-l")
-    assert shown({"strict": []}) == ()
+    assert shown_scorers({"facts": [], "rouge-l": ["q"]}) == ("rouge-l",)
+    assert shown_scorers({"facts": ["a"], "rouge-l": ["a", "q"]}) == ("facts", "rouge-l")
+    assert shown_scorers({"strict": []}) == ()
 
 
 def test_reference_answers_without_facts_have_a_figure(command, tmp_path):

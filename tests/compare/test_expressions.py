@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.claims import judge_claims, run_named
+from ragrounds.evals.compare.assertions import check_claims
+from ragrounds.evals.compare.claims import Condition, Term, all_hold, decide, parse_claim, run_named
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.expressions import Condition, Term, decide, parse_claim, together
 from tests.compare.making import add_run, questions
 
 
@@ -90,9 +90,9 @@ def test_without_a_level_the_estimate_decides_and_separation_never_fails():
     apart = Condition(terms=(), constant=0.0, relation=">", level=0.95, apart=True)
     assert decide(apart, -0.1, -0.2, -0.05) == "holds"
     assert decide(apart, 0.0, -0.2, 0.2) == "cannot tell"
-    assert together(["holds", "cannot tell"]) == "cannot tell"
-    assert together(["cannot tell", "fails"]) == "fails"
-    assert together(["holds", "holds"]) == "holds"
+    assert all_hold(["holds", "cannot tell"]) == "cannot tell"
+    assert all_hold(["cannot tell", "fails"]) == "fails"
+    assert all_hold(["holds", "holds"]) == "holds"
 
 
 def test_a_difference_is_judged_by_the_interval_of_the_tables(store):
@@ -100,41 +100,41 @@ def test_a_difference_is_judged_by_the_interval_of_the_tables(store):
     first = add_run(store, "one", asked, [1] * 10 + [0] * 30)
     second = add_run(store, "two", asked, [1] * 8 + [0] * 2 + [1] * 20 + [0] * 10)
     tests = compare(store, [first, second]).tables[0].pairs[0].tests
-    (judged,) = judge_claims(store, [first, second], ["accuracy(two) - accuracy(one) > 0.02 @ 95%"])
+    (judged,) = check_claims(store, [first, second], ["accuracy(two) - accuracy(one) > 0.02 @ 95%"])
     (condition,) = judged.conditions
     assert judged.decision == "holds"
     assert condition.value == pytest.approx(tests.difference - 0.02)
     assert (condition.low, condition.high) == (pytest.approx(tests.low - 0.02), pytest.approx(tests.high - 0.02))
-    (judged,) = judge_claims(store, [first, second], ["accuracy(one) > accuracy(two) @ 95%"])
+    (judged,) = check_claims(store, [first, second], ["accuracy(one) > accuracy(two) @ 95%"])
     assert judged.decision == "fails"
-    (judged,) = judge_claims(store, [first, second], ["accuracy(two) - accuracy(one) > 45% @ 95%"])
+    (judged,) = check_claims(store, [first, second], ["accuracy(two) - accuracy(one) > 45% @ 95%"])
     assert judged.decision == "cannot tell"
 
 
 def test_the_accuracy_of_one_run_is_judged_by_wilsons_interval(store):
     run = add_run(store, "one", questions(20), [1] * 20)
     figure = compare(store, [run]).tables[0].lines[0].overall
-    (judged,) = judge_claims(store, [run], ["accuracy(one) > 0.7 @ 95%"])
+    (judged,) = check_claims(store, [run], ["accuracy(one) > 0.7 @ 95%"])
     (condition,) = judged.conditions
     assert condition.low == pytest.approx(figure.low - 0.7)
-    assert judge_claims(store, [run], ["accuracy(one) > 0.9 @ 95%"])[0].decision == "cannot tell"
+    assert check_claims(store, [run], ["accuracy(one) > 0.9 @ 95%"])[0].decision == "cannot tell"
 
 
 def test_a_few_equal_answers_prove_nothing(store):
     few, many = questions(3), questions(400, "x/many")
     runs = [add_run(store, name, few, [1, 0, 1]) for name in ("one", "two")]
     claim = "accuracy(one) - accuracy(two) > -0.1 @ 95%"
-    assert judge_claims(store, runs, [claim])[0].decision == "cannot tell"
+    assert check_claims(store, runs, [claim])[0].decision == "cannot tell"
     runs = [add_run(store, name, many, [1, 0] * 200) for name in ("three", "four")]
-    assert judge_claims(store, runs, ["accuracy(three) - accuracy(four) > -0.1 @ 95%"])[0].decision == "holds"
+    assert check_claims(store, runs, ["accuracy(three) - accuracy(four) > -0.1 @ 95%"])[0].decision == "holds"
 
 
 def test_costs_and_outcomes(store):
     asked = questions(4)
     run = add_run(store, "one", asked, [1, 0, 0, 1], status={1: "failed"}, cost_uncached=0.2)
     other = add_run(store, "two", asked, [1, 0, 0, 1], cost_uncached=[None, 1, 1, 1])
-    assert judge_claims(store, [run, other], ["failed(one) <= 25% and cost(one) < 0.21"])[0].decision == "holds"
-    (judged,) = judge_claims(store, [run, other], ["cost(two) < 10"])
+    assert check_claims(store, [run, other], ["failed(one) <= 25% and cost(one) < 0.21"])[0].decision == "holds"
+    (judged,) = check_claims(store, [run, other], ["cost(two) < 10"])
     assert judged.decision == "cannot tell"
     assert "cost of two-run is not known" in judged.conditions[0].reason
 

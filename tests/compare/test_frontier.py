@@ -7,8 +7,8 @@ import pytest
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.frontier import measure_named
-from ragrounds.evals.stats.joint import joint_means
+from ragrounds.evals.compare.frontier import cost_measure
+from ragrounds.evals.stats.bootstrap import joint_means
 from ragrounds.ui.chart_svg import frontier_svg
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.comparison_tables import agent_names, numbered
@@ -97,10 +97,10 @@ def test_attempts_not_made_cost_nothing_and_nothing_right_has_no_price(store):
 
 
 def test_measures_are_named():
-    assert measure_named("auto") is None
-    assert measure_named("calls") == "calls"
+    assert cost_measure("auto") is None
+    assert cost_measure("calls") == "calls"
     with pytest.raises(UserError, match=r"'token' is unknown\. Did you mean 'tokens'"):
-        measure_named("token")
+        cost_measure("token")
 
 
 def test_joint_means_keep_pairs_strata_and_clusters_together():

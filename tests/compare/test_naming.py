@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 
 from rich.console import Console
 
-from ragrounds.evals.compare.comparison import Comparison, Row, compare
+from ragrounds.evals.compare.comparison import Comparison, RunTotals, compare
 from ragrounds.ui.chart_svg import frontier_svg
 from ragrounds.ui.comparison_tables import agent_names, numbered, sheets
 from ragrounds.ui.report.page import report
@@ -17,7 +17,9 @@ def named(*wanted, longest=None):
     """What runs of these agents, models by role, are called."""
     more = {"origin": "replayed", "questions": 1, "epochs": 1, "statuses": {}, "usage": None, "calls": 0}
     rows = tuple(
-        Row(run=f"run-{number}", agent=agent, models=models, cost_paid=None, cost_uncached=None, seconds=None, **more)
+        RunTotals(
+            run=f"run-{number}", agent=agent, models=models, cost_paid=None, cost_uncached=None, seconds=None, **more
+        )
         for number, (agent, models) in enumerate(wanted)
     )
     comparison = Comparison(benchmark="x", questions=1, epochs=1, rows=rows, tables=())

@@ -7,14 +7,14 @@ from msgspec import structs
 from rich.cells import cell_len
 from rich.console import Console
 
-from ragrounds.evals.compare.ledger import Ledger, Line
+from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.records import Run, Usage
 from ragrounds.ui.comparison_tables import Column, TextTable
 from ragrounds.ui.run_tables import ledger_table, runs_table
 from ragrounds.ui.tables import print_table
 
 MODEL = "openai:organisation/a-model-with-a-long-name[max_tokens=4096,temperature=0]"
-LINE = Line(
+LINE = LedgerLine(
     run="vanilla_rag-top_k-1-4aa705",
     role="answering",
     node="vanilla_rag",

@@ -11,12 +11,11 @@ import sqlalchemy as sa
 
 from ragrounds.contracts import Request
 from ragrounds.errors import UserError
-from ragrounds.evals.arena.arena import Arena, System
-from ragrounds.evals.arena.keeping import ArenaKeeper, Detail, Judged
-from ragrounds.evals.compare.ledger import Line, ledger, unfinished
 from ragrounds.evals.judges import Equivalence, grade_runs
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Contestant, JudgementDetail
 from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.ledger import LedgerLine, ledger, unfinished
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.tree import calls
 from ragrounds.models.faults import CallFailed
@@ -113,21 +112,25 @@ async def test_judging_is_in_it_and_grading_again_does_not_make_it_free(store: S
 
 async def test_arenas_stand_beside_runs(store: Store) -> None:
     runs = await filled(store)
-    keeper = ArenaKeeper(store)
-    systems = tuple(System(name=run.agent, run=run.id) for run in runs[:2])
+    keeper = ArenaStore(store)
+    systems = tuple(Contestant(name=run.agent, run=run.id) for run in runs[:2])
     arena = Arena(systems=systems, benchmark="t", questions="q", count=5, axes=(), judges=("openai:judge",), prompts={})
     number = keeper.add(arena)
     made = {"judge": 0, "part": 0, "outcomes": "1", "first": 0, "second": 1}
     judged = [
-        Judged(**made, question_id="t/0", number=0, calls=2, usage=Usage(100, 10), cost_paid=0.01, cost_uncached=0.02),
-        Judged(**made, question_id="t/1", number=1, calls=1, usage=Usage(50, 5), cost_paid=0.0, cost_uncached=0.01),
-        Judged(**made, question_id="t/2", number=2, how="identical"),
+        ArenaJudgement(
+            **made, question_id="t/0", number=0, calls=2, usage=Usage(100, 10), cost_paid=0.01, cost_uncached=0.02
+        ),
+        ArenaJudgement(
+            **made, question_id="t/1", number=1, calls=1, usage=Usage(50, 5), cost_paid=0.0, cost_uncached=0.01
+        ),
+        ArenaJudgement(**made, question_id="t/2", number=2, how="identical"),
     ]
-    keeper.add_judgements(number, [(one, Detail({}, ())) for one in judged])
+    keeper.add_judgements(number, [(one, JudgementDetail({}, ())) for one in judged])
     assert all(line.role != "judging" for line in ledger(store, runs, ["role"]).lines)
     found = ledger(store, runs, ["run", "role"], arenas=True)
     (line,) = (line for line in found.lines if line.run == arena.id)
-    assert line == Line(
+    assert line == LedgerLine(
         run=arena.id,
         role="judging",
         calls=3,

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.ledger import ledger, unfinished
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.ledger import ledger, unfinished
 from ragrounds.evals.store.rows import blob_rows
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.writer import Writer

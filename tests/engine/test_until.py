@@ -11,10 +11,9 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Request
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.claims import judge_claims
+from ragrounds.evals.compare.assertions import check_claims
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.stopped import Stopping, decided, keep, stoppings
-from ragrounds.evals.compare.until import Until
+from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord, earlier_decision, save_stop, stop_records
 from ragrounds.evals.engine.plan import FinishedAttempt, PlannedRun
 from ragrounds.evals.engine.question_order import draw, within
 from ragrounds.evals.engine.scheduler import replay
@@ -41,8 +40,8 @@ def pair(store: Store, count: int = 200, epochs: int = 1, better: str = RIGHT, w
 
 def watching(
     planned_runs: Sequence[PlannedRun], asked: Sequence[Question], claim: str = CLAIM, most: int | None = None
-) -> Until:
-    return Until(claim, [one.run for one in planned_runs], asked, seed=3, most=most)
+) -> ClaimStop:
+    return ClaimStop(claim, [one.run for one in planned_runs], asked, seed=3, most=most)
 
 
 def finished(
@@ -53,7 +52,9 @@ def finished(
     return FinishedAttempt(one.run, attempt, (score,))
 
 
-async def played(store: Store, planned_runs: Sequence[PlannedRun], until: Until, golds: dict, **options: object) -> str:
+async def played(
+    store: Store, planned_runs: Sequence[PlannedRun], until: ClaimStop, golds: dict, **options: object
+) -> str:
     journal = StoreJournal(store)
     try:
         return await replay(store, journal, planned_runs, until.questions, golds, scorers_for, stops=[until], **options)
@@ -267,20 +268,20 @@ def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
     until = watching(planned_runs, asked)
     runs = [one.run for one in planned_runs]
 
-    def stopping() -> Stopping:
-        return Stopping(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now)
+    def stopping() -> StopRecord:
+        return StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now)
 
-    keep(store, stopping())
-    assert decided(store, runs, CLAIM, 3) is None
+    save_stop(store, stopping())
+    assert earlier_decision(store, runs, CLAIM, 3) is None
     for question in until.questions:
         until.hear(finished(planned_runs[0], question, 1.0))
         until.hear(finished(planned_runs[1], question, 0.0))
-    keep(store, stopping())
-    assert stoppings(store, runs[0]) == stoppings(store, runs[1]) == [stopping()]
-    assert decided(store, runs, CLAIM, 3) == stopping()
-    assert decided(store, runs, "accuracy(direct) > 0.1 @ 95%", 3) is None
+    save_stop(store, stopping())
+    assert stop_records(store, runs[0]) == stop_records(store, runs[1]) == [stopping()]
+    assert earlier_decision(store, runs, CLAIM, 3) == stopping()
+    assert earlier_decision(store, runs, "accuracy(direct) > 0.1 @ 95%", 3) is None
     with pytest.raises(UserError, match="an order is drawn once"):
-        decided(store, runs[:1], CLAIM, 4)
+        earlier_decision(store, runs[:1], CLAIM, 4)
 
 
 def test_it_is_kept_in_postgresql_too(url: str, tmp_path: Path) -> None:
@@ -288,12 +289,12 @@ def test_it_is_kept_in_postgresql_too(url: str, tmp_path: Path) -> None:
         planned_runs, asked, _ = pair(store, 4)
         until = watching(planned_runs, asked)
         runs = [one.run for one in planned_runs]
-        kept = Stopping(runs=tuple(run.id for run in runs), seed=2**60, scorer="mirage", watched=until.now)
+        kept = StopRecord(runs=tuple(run.id for run in runs), seed=2**60, scorer="mirage", watched=until.now)
         for _ in range(2):
-            keep(store, kept)
-        assert stoppings(store, runs[1]) == [kept]
+            save_stop(store, kept)
+        assert stop_records(store, runs[1]) == [kept]
         store.remove(runs[1])
-        assert stoppings(store, runs[0]) == [kept]
+        assert stop_records(store, runs[0]) == [kept]
 
 
 async def test_what_is_said_of_a_stopped_run_is_always_valid(store: Store) -> None:
@@ -303,7 +304,7 @@ async def test_what_is_said_of_a_stopped_run_is_always_valid(store: Store) -> No
     await played(store, planned_runs, until, golds, concurrency=1)
     fixed = compare(store, runs, common=True).tables[0].pairs[0].tests
     assert fixed.p_mcnemar is not None
-    keep(store, Stopping(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now))
+    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now))
     compared = compare(store, runs, common=True, group_by=["dataset"])
     tests = compared.tables[0].pairs[0].tests
     assert (tests.p_mcnemar, tests.mde, compared.tables[0].pairs[0].p_holm) == (None, None, None)
@@ -317,7 +318,7 @@ async def test_what_is_said_of_a_stopped_run_is_always_valid(store: Store) -> No
     assert (inside.low, inside.p_mcnemar) == (None, None)
     assert any("depends on the results" in note for note in compared.notes)
     assert set(compared.stopped) == {run.id for run in runs}
-    judged = judge_claims(store, runs, [CLAIM, "cost(direct) < 1 @ 95%"], common=True)
+    judged = check_claims(store, runs, [CLAIM, "cost(direct) < 1 @ 95%"], common=True)
     assert [claim.decision for claim in judged] == ["holds", "cannot tell"]
     assert judged[0].conditions[0].low == pytest.approx(condition.low)
     assert "always valid" in judged[0].conditions[0].reason
@@ -327,7 +328,7 @@ async def test_a_question_that_is_out_hides_those_behind_it(store: Store) -> Non
     planned_runs, asked, golds = pair(store, 30)
     until = watching(planned_runs, asked)
     runs = [one.run for one in planned_runs]
-    keep(store, Stopping(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now))
+    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now))
     answered = [until.questions[place] for place in (0, 1, 2, 4, 5, 6, 7, 8, 9)]
     await replay(store, StoreJournal(store), planned_runs, answered, golds, scorers_for)
     tests = compare(store, runs, common=True).tables[0].pairs[0].tests
@@ -339,7 +340,7 @@ async def test_a_run_that_went_on_to_its_end_is_like_any_other(store: Store) -> 
     until = watching(planned_runs, asked)
     runs = [one.run for one in planned_runs]
     await played(store, planned_runs, until, golds, concurrency=1)
-    keep(store, Stopping(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now))
+    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now))
     await replay(store, StoreJournal(store), planned_runs, asked, golds, scorers_for)
     compared = compare(store, runs)
     assert compared.stopped == {}

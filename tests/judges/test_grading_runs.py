@@ -1,10 +1,10 @@
 import pytest
 
 from ragrounds.errors import StopRun
-from ragrounds.evals.compare.ledger import ledger
 from ragrounds.evals.engine.plan import FINAL
 from ragrounds.evals.judges import Equivalence, grade_runs
 from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.ledger import ledger
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.sweeping import collect_garbage
 from ragrounds.prompts.loader import PromptFolder

@@ -15,8 +15,8 @@ import pytest
 import sqlalchemy as sa
 
 from ragrounds.errors import UserError
-from ragrounds.evals.arena.keeping import ArenaKeeper
 from ragrounds.evals.store import database, schema
+from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.migrations import MIGRATIONS
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import trace
@@ -50,7 +50,7 @@ def check(store: Store) -> None:
             traced = trace(store, run, attempt.question_id)
             replies = [call.reply for step in traced.steps for call in step.calls if call.call.kind == "model"]
             assert [reply.text for reply in replies if reply] == [attempt.text]
-    keeper = ArenaKeeper(store)
+    keeper = ArenaStore(store)
     assert len(keeper.judgements(1)) == 2
     assert [(vote.voter, vote.outcome) for vote in keeper.votes(1)] == [("ann", "first")]
 
@@ -87,7 +87,7 @@ def test_a_store_from_before_arenas_gets_them(tmp_path: Path) -> None:
             connection.execute(f"DROP TABLE {table}")
     connection.close()
     with Store(tmp_path) as store:
-        assert ArenaKeeper(store).arenas() == []
+        assert ArenaStore(store).arenas() == []
 
 
 @pytest.mark.parametrize("said", ["99", "0", "two", ""])

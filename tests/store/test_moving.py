@@ -18,10 +18,10 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.arena.keeping import ArenaKeeper
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.engine.plan import FINAL
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.checking import ARENA_TABLES, runs_in
 from ragrounds.evals.store.elsewhere import source, target
 from ragrounds.evals.store.moving import MOVED, TransferResult, move
@@ -176,7 +176,7 @@ def test_arenas_move_with_the_runs_that_played_in_them_and_old_files_are_read(tm
         assert move(old, one.engine, runs[:1], FINAL).arenas == ()
         assert len(move(old, both.engine, runs, FINAL).arenas) == 1
         assert move(old, both.engine, runs, FINAL).arenas == ()
-        keeper = ArenaKeeper(both)
+        keeper = ArenaStore(both)
         assert len(keeper.judgements(1)) == 2
         assert [vote.voter for vote in keeper.votes(1)] == ["ann"]
         details = [detail for _, detail in keeper.details(1)]

@@ -1,12 +1,22 @@
-"""Finished matches on one axis, as arrays: what every rating is computed from."""
+"""Finished matches on one axis, as arrays: what every rating is computed from.
+
+Pairs of systems in a fixed order, and which question a pair plays next.
+
+The matrix of wins, ties and losses.
+
+Resampling questions with replacement: matches about one question are not independent, so they go together.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ragrounds.errors import UserError
 
@@ -50,7 +60,7 @@ class Matches:
         return Matches(self.systems, self.first[chosen], self.second[chosen], self.score[chosen], self.cluster[chosen])
 
 
-def collect(systems: Sequence[str], played: Iterable[tuple[Hashable, str, str, float]]) -> Matches:
+def collect_matches(systems: Sequence[str], played: Iterable[tuple[Hashable, str, str, float]]) -> Matches:
     """Matches from (question or cluster, first system, second system, first system's score).
 
     Raises:
@@ -75,3 +85,81 @@ def collect(systems: Sequence[str], played: Iterable[tuple[Hashable, str, str, f
         np.array(scores, dtype=np.float64),
         np.array(clusters, dtype=np.int64),
     )
+
+
+def all_pairs(size: int) -> tuple[Ints, Ints]:
+    """Both members of the K(K−1)/2 pairs."""
+    first, second = np.triu_indices(size, 1)
+    return first.astype(np.int64), second.astype(np.int64)
+
+
+def question_orders(size: int, questions: int, seed: int) -> Ints:
+    """(P, Q): in which order each pair plays the questions.
+
+    Drawn for each pair before anything is played: the results of a pair are then a fixed sequence of which a schedule
+    only decides how much is seen, and this is what keeps the stopping rule valid however pairs are chosen.
+    """
+    count = size * (size - 1) // 2
+    return np.array([_draw(seed, pair).permutation(questions) for pair in range(count)], dtype=np.int64).reshape(
+        count, questions
+    )
+
+
+def _draw(seed: int, pair: int) -> np.random.Generator:
+    digest = hashlib.sha256(f"arena order {seed} {pair}".encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:8], "big"))
+
+
+class Wins(Struct, frozen=True):
+    """``counts[i][j]``: how often i won, tied, lost against j."""
+
+    systems: tuple[str, ...]
+    counts: tuple[tuple[tuple[int, int, int], ...], ...]
+
+    def least(self) -> int:
+        """Matches of the pair that met least."""
+        size = len(self.systems)
+        return min((sum(self.counts[i][j]) for i in range(size) for j in range(i)), default=0)
+
+
+def count_wins(matches: Matches) -> Wins:
+    """Count every pair from both sides."""
+    size = len(matches.systems)
+    table = np.zeros((size, size, 3), dtype=np.int64)
+    outcome = np.rint(2.0 - 2.0 * matches.score).astype(np.int64)
+    np.add.at(table, (matches.first, matches.second, outcome), 1)
+    np.add.at(table, (matches.second, matches.first, 2 - outcome), 1)
+    counts = tuple(tuple((int(w), int(t), int(lost)) for w, t, lost in row) for row in table)
+    return Wins(matches.systems, counts)
+
+
+_AT_ONCE = 4_000_000
+"""Numbers held at once: replicates × clusters."""
+
+
+def resampled(matches: Matches, *, replicates: int = 1000, seed: int = 0) -> Floats:
+    """(B, K, K) tables of points (a tie is half a point each), one for every resample of the clusters."""
+    size, count = len(matches.systems), matches.clusters
+    draw = np.random.default_rng(seed)
+    tables = np.zeros((replicates, size * size))
+    if count == 0:
+        return tables.reshape(replicates, size, size)
+    points = _by_cluster(matches)
+    at_once = max(1, _AT_ONCE // count)
+    for start in range(0, replicates, at_once):
+        stop = min(replicates, start + at_once)
+        # Counting draws is several times quicker than a multinomial over as many classes as there are questions.
+        times = np.stack([np.bincount(draw.integers(0, count, count), minlength=count) for _ in range(start, stop)])
+        tables[start:stop] = (points.T @ times.T.astype(np.float64)).T
+    return tables.reshape(replicates, size, size)
+
+
+def _by_cluster(matches: Matches) -> Any:
+    """(C, K²) points of each cluster, sparse: most questions are played by few pairs."""
+    from scipy import sparse
+
+    size, count = len(matches.systems), matches.clusters
+    rows = np.concatenate([matches.cluster, matches.cluster])
+    columns = np.concatenate([matches.first * size + matches.second, matches.second * size + matches.first])
+    values = np.concatenate([matches.score, 1.0 - matches.score])
+    return sparse.coo_array((values, (rows, columns)), shape=(count, size * size)).tocsr()

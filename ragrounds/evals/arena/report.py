@@ -7,24 +7,45 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from ragrounds.evals.arena import elo
-from ragrounds.evals.arena.agreement import Agreement, agreements
-from ragrounds.evals.arena.arena import Arena
-from ragrounds.evals.arena.corrected import Corrected, correct
-from ragrounds.evals.arena.elo import Shuffled
-from ragrounds.evals.arena.exact import AgainstExact, against_exact
-from ragrounds.evals.arena.field import Field
-from ragrounds.evals.arena.gate import Gate, check
-from ragrounds.evals.arena.health import BIASED, Cost, Failure, JudgeOnAxis, costs, failures, on_axis, voters_on_axis
-from ragrounds.evals.arena.keeping import ArenaKeeper, Judged, Vote
-from ragrounds.evals.arena.matches import Floats, Matches
-from ragrounds.evals.arena.outcomes import POINTS, Played, combine, matches_of, matches_of_votes
-from ragrounds.evals.arena.rating import Ratings, rate
-from ragrounds.evals.arena.self_preference import SelfPreference, self_preference
-from ragrounds.evals.arena.style import Controlled, control, differences, features
-from ragrounds.evals.arena.wins import Wins, count_wins
+from ragrounds.evals.arena.corrections import (
+    CorrectedRatings,
+    StyleControlledRatings,
+    control_style,
+    correct_by_votes,
+    style_differences,
+    style_features,
+)
+from ragrounds.evals.arena.diagnostics import (
+    BIASED,
+    AgainstExact,
+    JudgeAgreement,
+    JudgeCost,
+    JudgeOnAxis,
+    MissingVerdicts,
+    SelfPreference,
+    against_exact,
+    judge_agreements,
+    judge_costs,
+    judges_on_axis,
+    missing_verdicts,
+    self_preference,
+    voters_on_axis,
+)
+from ragrounds.evals.arena.lineup import Lineup
+from ragrounds.evals.arena.matches import Floats, Matches, Wins, count_wins
+from ragrounds.evals.arena.ratings import (
+    RankingCheck,
+    Ratings,
+    ShuffledElo,
+    check_ranking,
+    online_elo,
+    rate,
+    shuffled_elo,
+)
+from ragrounds.evals.arena.verdicts import POINTS, Match, combine_judgements, matches_of, matches_of_votes
 from ragrounds.evals.judges.combining import majority
 from ragrounds.evals.judges.pairs import tampers
+from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Vote
 
 AT_MOST = 10_000_000
 """Matches × shuffles of Elo; where there would be more, fewer shuffles are played."""
@@ -42,19 +63,19 @@ class AxisReport(Struct, frozen=True, kw_only=True):
     withheld: str
     online: tuple[float, ...]
     """MRAG-Bench's online Elo in the order of play, for the arena's systems; empty where ratings are withheld."""
-    shuffled: Shuffled | None
-    controlled: Controlled | None
+    shuffled: ShuffledElo | None
+    controlled: StyleControlledRatings | None
     judges: tuple[JudgeOnAxis, ...]
     """The arena's judges, then people."""
     orders_by_judge: tuple[tuple[str, tuple[str, ...]], ...]
     """Each judge's own ranking, and the human one where there are votes."""
-    agreement: tuple[Agreement, ...]
+    agreement: tuple[JudgeAgreement, ...]
     self_preference: tuple[SelfPreference, ...]
     exact: tuple[AgainstExact, ...]
-    corrected: Corrected | None
+    corrected: CorrectedRatings | None
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class ArenaReport(Struct, frozen=True, kw_only=True):
     """An arena as it stands."""
 
     arena: Arena
@@ -68,17 +89,19 @@ class Report(Struct, frozen=True, kw_only=True):
     planted: tuple[tuple[str, int], ...]
     """Answers that hold a verdict of their own, or the prompt's fences, by system."""
     axes: tuple[AxisReport, ...]
-    costs: tuple[Cost, ...]
-    failures: tuple[Failure, ...]
+    costs: tuple[JudgeCost, ...]
+    failures: tuple[MissingVerdicts, ...]
     votes: int
     notes: tuple[str, ...]
 
 
-def report(keeper: ArenaKeeper, arena: Arena, field: Field, *, replicates: int = 1000, shuffles: int = 100) -> Report:
+def arena_report(
+    keeper: ArenaStore, arena: Arena, field: Lineup, *, replicates: int = 1000, shuffles: int = 100
+) -> ArenaReport:
     """The arena as it stands in the store."""
     number = keeper.add(arena)
     judgements, votes = keeper.judgements(number), keeper.votes(number)
-    played = combine(arena, judgements)
+    played = combine_judgements(arena, judgements)
     axes = tuple(
         _axis(arena, field, judgements, played, votes, axis, replicates, shuffles) for axis in range(len(arena.axes))
     )
@@ -91,7 +114,7 @@ def report(keeper: ArenaKeeper, arena: Arena, field: Field, *, replicates: int =
         (system, sum(tampers(list(answers.values()), names)))
         for system, answers in zip(arena.names, field.answers, strict=True)
     )
-    return Report(
+    return ArenaReport(
         arena=arena,
         id=arena.id,
         left_out=field.left_out,
@@ -100,8 +123,8 @@ def report(keeper: ArenaKeeper, arena: Arena, field: Field, *, replicates: int =
         cut=sum(one.how == "cut" for one in judgements),
         planted=planted,
         axes=axes,
-        costs=tuple(costs(arena, judgements)),
-        failures=tuple(failures(arena, keeper.details(number, missing=True))),
+        costs=tuple(judge_costs(arena, judgements)),
+        failures=tuple(missing_verdicts(arena, keeper.details(number, missing=True))),
         votes=len(votes),
         notes=tuple(_notes(arena, axes, planted)),
     )
@@ -109,9 +132,9 @@ def report(keeper: ArenaKeeper, arena: Arena, field: Field, *, replicates: int =
 
 def _axis(
     arena: Arena,
-    field: Field,
-    judgements: Sequence[Judged],
-    played: Sequence[Played],
+    field: Lineup,
+    judgements: Sequence[ArenaJudgement],
+    played: Sequence[Match],
     votes: Sequence[Vote],
     axis: int,
     replicates: int,
@@ -122,7 +145,7 @@ def _axis(
     panel = [match.panel(axis) for match in played]
     matches = matches_of(arena, played, axis, clusters=clusters)
     ratings = rate(matches, confidence=arena.confidence, replicates=replicates, seed=arena.seed)
-    gate = check(matches, _missing(arena, played, panel), ratings)
+    gate = check_ranking(matches, _missing(arena, played, panel), ratings)
     few = max(2, min(shuffles, AT_MOST // max(1, len(matches))))
     return AxisReport(
         axis=name,
@@ -131,19 +154,19 @@ def _axis(
         wins=count_wins(matches),
         ratings=ratings if gate.open else None,
         withheld=_withheld(gate),
-        online=tuple(elo.online(matches).tolist()) if gate.open else (),
-        shuffled=elo.shuffled(matches, shuffles=few, seed=arena.seed) if gate.open and len(matches) else None,
+        online=tuple(online_elo(matches).tolist()) if gate.open else (),
+        shuffled=shuffled_elo(matches, shuffles=few, seed=arena.seed) if gate.open and len(matches) else None,
         controlled=_controlled(arena, field, matches, played, panel) if gate.open else None,
-        judges=(*on_axis(arena, judgements, played, axis), *voters_on_axis(votes, name)),
+        judges=(*judges_on_axis(arena, judgements, played, axis), *voters_on_axis(votes, name)),
         orders_by_judge=_orders(arena, played, votes, axis) if gate.open else (),
-        agreement=agreements(_said(arena, played, votes, axis)),
+        agreement=judge_agreements(_said(arena, played, votes, axis)),
         self_preference=self_preference(arena, played, axis),
         exact=against_exact(arena, played, axis, field.scores),
         corrected=_corrected(arena, played, votes, axis),
     )
 
 
-def _missing(arena: Arena, played: Sequence[Played], panel: Sequence[str | None]) -> Floats:
+def _missing(arena: Arena, played: Sequence[Match], panel: Sequence[str | None]) -> Floats:
     table = np.zeros((len(arena.systems), len(arena.systems)))
     for match, outcome in zip(played, panel, strict=True):
         if outcome is None:
@@ -152,7 +175,7 @@ def _missing(arena: Arena, played: Sequence[Played], panel: Sequence[str | None]
     return table
 
 
-def _withheld(gate: Gate) -> str:
+def _withheld(gate: RankingCheck) -> str:
     if gate.open:
         return ""
     pairs = "; ".join(f"{one} and {other}" for one, other in gate.overturned[:5])
@@ -165,19 +188,19 @@ def _withheld(gate: Gate) -> str:
 
 
 def _controlled(
-    arena: Arena, field: Field, matches: Matches, played: Sequence[Played], panel: Sequence[str | None]
-) -> Controlled | None:
+    arena: Arena, field: Lineup, matches: Matches, played: Sequence[Match], panel: Sequence[str | None]
+) -> StyleControlledRatings | None:
     if not len(matches):
         return None
-    styles = [{id: features(text) for id, text in answers.items()} for answers in field.answers]
+    styles = [{id: style_features(text) for id, text in answers.items()} for answers in field.answers]
     done = [match for match, outcome in zip(played, panel, strict=True) if outcome is not None]
     first = np.array([styles[match.first][match.question_id] for match in done])
     second = np.array([styles[match.second][match.question_id] for match in done])
-    return control(matches, differences(first, second))
+    return control_style(matches, style_differences(first, second))
 
 
 def _orders(
-    arena: Arena, played: Sequence[Played], votes: Sequence[Vote], axis: int
+    arena: Arena, played: Sequence[Match], votes: Sequence[Vote], axis: int
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     found = []
     if len(arena.judges) > 1:
@@ -194,7 +217,7 @@ def _order(matches: Matches) -> tuple[str, ...]:
 
 
 def _said(
-    arena: Arena, played: Sequence[Played], votes: Sequence[Vote], axis: int
+    arena: Arena, played: Sequence[Match], votes: Sequence[Vote], axis: int
 ) -> dict[str, dict[tuple[str, int, int], str]]:
     """Judge or voter → (question, pair) → outcome."""
     said: dict[str, dict[tuple[str, int, int], str]] = {judge: {} for judge in arena.judges}
@@ -209,14 +232,14 @@ def _said(
     return said
 
 
-def _corrected(arena: Arena, played: Sequence[Played], votes: Sequence[Vote], axis: int) -> Corrected | None:
+def _corrected(arena: Arena, played: Sequence[Match], votes: Sequence[Vote], axis: int) -> CorrectedRatings | None:
     """By people's majority on each pair they voted on, and the judges' on all."""
     by_pair: dict[tuple[str, int, int], list[str]] = {}
     for vote in votes:
         if vote.axis == arena.axes[axis].name and vote.outcome in POINTS:
             by_pair.setdefault((vote.question_id, vote.first, vote.second), []).append(vote.outcome)
-    voted: list[tuple[Played, str, str]] = []
-    rest: list[Played] = []
+    voted: list[tuple[Match, str, str]] = []
+    rest: list[Match] = []
     for match in played:
         outcome = match.panel(axis)
         people = majority(by_pair.get((match.question_id, match.first, match.second), []))
@@ -228,7 +251,7 @@ def _corrected(arena: Arena, played: Sequence[Played], votes: Sequence[Vote], ax
         return None
     sample = [_vote_as_match(match, people) for match, people, _ in voted]
     judged = matches_of(arena, rest, axis)
-    return correct(
+    return correct_by_votes(
         matches_of(arena, sample, 0),
         np.array([POINTS[outcome] for *_, outcome in voted]),
         judged,
@@ -236,8 +259,8 @@ def _corrected(arena: Arena, played: Sequence[Played], votes: Sequence[Vote], ax
     )
 
 
-def _vote_as_match(match: Played, outcome: str) -> Played:
-    return Played(
+def _vote_as_match(match: Match, outcome: str) -> Match:
+    return Match(
         number=match.number,
         question_id=match.question_id,
         first=match.first,

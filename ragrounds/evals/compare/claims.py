@@ -1,81 +1,384 @@
-"""Judging claims on stored runs: the values, the interval, the decision.
+"""The small language of claims: `ragrounds compare --assert` and `ragrounds run --until` read the same.
 
-Every measure is a mean over questions, unweighted over datasets, as in the tables; so a sum of measures is the mean of
-each question's own sum, and its interval is the paired bootstrap that the tables show.
+    accuracy(search_o1) - accuracy(vanilla_rag[top_k=8]) > 0.02 @ 95%
+    separated(search_o1, vanilla_rag) @ 95%
+    accuracy(a) >= 60% and failed(a) < 0.01
+
+A claim is one or more conditions joined by ``and``. A condition compares two sums of terms; a term is a number, or a
+measure of a run, or a number times one. ``N%`` is N / 100. ``@ LEVEL`` asks for confidence: the claim holds where the
+whole two-sided interval of that level does, fails where no part of it does, and cannot be told otherwise. Without it
+the point estimates decide. Nothing here reads a store: see `ragrounds.evals.compare.assertions`.
+
+What a claim is told by rounds of questions, one after the other: values, intervals, the decision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.compare.comparability import Ground, common_ground
-from ragrounds.evals.compare.expressions import Claim, Condition, Decision, Term, decide, parse_claim, together
-from ragrounds.evals.compare.frontier import Measure, costs_of
-from ragrounds.evals.compare.stopped import Stopped, ended_early
-from ragrounds.evals.compare.watching import Watch
-from ragrounds.evals.engine.progress import outcome
 from ragrounds.evals.engine.question_order import QuestionRound
-from ragrounds.evals.stats import stratified_mean, wilson
-from ragrounds.evals.store.store import Store
-from ragrounds.records import Question, Run
+from ragrounds.evals.stats.sequential import ConfidenceSequence
+from ragrounds.records import Run
 from ragrounds.specs import parse
 
-_COSTS: Mapping[str, Measure] = {
-    "cost": "cost_uncached",
-    "cost_paid": "cost_paid",
-    "tokens": "tokens",
-    "calls": "calls",
-    "seconds": "seconds",
-}
+Decision = Literal["holds", "fails", "cannot tell"]
+Relation = Literal[">", ">=", "<", "<="]
+MEASURES = (
+    "accuracy",
+    "cost",
+    "cost_paid",
+    "tokens",
+    "calls",
+    "seconds",
+    "failed",
+    "blocked",
+    "refused",
+    "abstained",
+    "unreadable",
+)
+"""What a term may be: the mean score; what a question costs (`cost`: dollars uncached); shares of outcomes."""
+_LEVEL = 0.95
+"""Of `separated`, where none is named."""
+_TOKEN = re.compile(r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)(?P<percent>\s*%)?|(?P<name>[A-Za-z_]+)"
+                    r"|(?P<sign>>=|<=|[-+*()<>@,]))")  # fmt: skip
+_BOUNDARY = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\](),]')
 
 
-class Judged(Struct, frozen=True, kw_only=True):
-    """A claim with its decision."""
+class Term(Struct, frozen=True):
+    """A number times a measure of a run."""
 
-    claim: str
-    decision: Decision
-    scorer: str
-    conditions: tuple[JudgedCondition, ...]
+    factor: float
+    measure: str
+    run: str
+    """As it was written: a run's id or its beginning, or an agent's text or name."""
 
 
-class JudgedCondition(Struct, frozen=True, kw_only=True):
-    """One condition: its sum (left side minus right side) with the interval it was judged by."""
+class Condition(Struct, frozen=True, kw_only=True):
+    """Σ terms + constant, compared with 0."""
+
+    terms: tuple[Term, ...]
+    constant: float
+    relation: Relation
+    level: float | None = None
+    """Confidence asked for; ``None``: the point estimate decides."""
+    apart: bool = False
+    """A `separated(a, b)`: the difference is not 0, in either direction."""
+
+
+class Claim(Struct, frozen=True):
+    """Conditions that must all hold."""
+
+    text: str
+    conditions: tuple[Condition, ...]
+
+
+def decide(condition: Condition, value: float, low: float | None, high: float | None) -> Decision:
+    """Judge a condition by its sum's estimate, and by its interval where a level was asked for. An interval that is not
+    known (``None``) tells nothing."""
+    if condition.level is None:
+        return "holds" if _compares(value, condition.relation) else "fails"
+    if low is None or high is None:
+        return "cannot tell"
+    if condition.apart:
+        return "holds" if low > 0 or high < 0 else "cannot tell"
+    ends = {_compares(low, condition.relation), _compares(high, condition.relation)}
+    return "cannot tell" if len(ends) == 2 else "holds" if True in ends else "fails"
+
+
+def all_hold(decisions: list[Decision]) -> Decision:
+    """Several decisions as one: all must hold."""
+    return "fails" if "fails" in decisions else "cannot tell" if "cannot tell" in decisions else "holds"
+
+
+def _compares(value: float, relation: Relation) -> bool:
+    return {">": value > 0, ">=": value >= 0, "<": value < 0, "<=": value <= 0}[relation]
+
+
+def parse_claim(text: str) -> Claim:
+    """Read a claim.
+
+    Raises:
+        UserError: the text does not follow the grammar; the message points at the place.
+    """
+    reader = _Reader(text)
+    conditions = [_condition(reader)]
+    while reader.taken("and"):
+        conditions.append(_condition(reader))
+    if reader.at_end():
+        return Claim(text, tuple(conditions))
+    raise reader.wrong("'@', 'and' or the end")
+
+
+class _Reader:
+    """A place in a text."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+
+    def at_end(self) -> bool:
+        return not self.text[self.at :].strip()
+
+    def peek(self) -> re.Match[str] | None:
+        return _TOKEN.match(self.text, self.at)
+
+    def taken(self, *words: str) -> str | None:
+        """The next word or sign, if it is one of these; it is then behind us."""
+        found = self.peek()
+        if found is None or (found["name"] or found["sign"]) not in words:
+            return None
+        self.at = found.end()
+        return found["name"] or found["sign"]
+
+    def number(self) -> float | None:
+        found = self.peek()
+        if found is None or found["number"] is None:
+            return None
+        value = float(found["number"]) / (100 if found["percent"] else 1)
+        if not math.isfinite(value):
+            raise self.wrong("a number that is finite")
+        self.at = found.end()
+        return value
+
+    def reference(self) -> str:
+        """A run, up to the comma or bracket that ends it; a spec has brackets and commas of its own."""
+        start, depth = self.at, 0
+        for mark in _BOUNDARY.finditer(self.text, start):
+            sign = mark.group()
+            if depth == 0 and sign in ",)":
+                self.at = mark.start()
+                run = self.text[start : self.at].strip()
+                if not run:
+                    break
+                return run
+            depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(sign, 0)
+        self.at = start
+        raise self.wrong("a run and ')'")
+
+    def expect(self, sign: str) -> None:
+        if not self.taken(sign):
+            raise self.wrong(repr(sign))
+
+    def wrong(self, expected: str) -> UserError:
+        at = self.at + len(self.text[self.at :]) - len(self.text[self.at :].lstrip())
+        found = repr(self.text[at : at + 12]) if at < len(self.text) else "the end"
+        return UserError(f"Cannot read the claim {self.text!r}: expected {expected} at position {at}, found {found}.")
+
+
+def _condition(reader: _Reader) -> Condition:
+    if reader.taken("separated"):
+        reader.expect("(")
+        first = reader.reference()
+        reader.expect(",")
+        second = reader.reference()
+        reader.expect(")")
+        pair = (Term(1.0, "accuracy", first), Term(-1.0, "accuracy", second))
+        level = _level(reader)
+        return Condition(terms=pair, constant=0.0, relation=">", level=level or _LEVEL, apart=True)
+    left, left_constant = _sum(reader)
+    relation = reader.taken(">", ">=", "<", "<=")
+    if relation is None:
+        raise reader.wrong("'>', '>=', '<' or '<='")
+    right, right_constant = _sum(reader)
+    terms: tuple[Term, ...] = (*left, *(Term(-term.factor, term.measure, term.run) for term in right))
+    if not terms:
+        raise UserError(f"The claim {reader.text!r} names no run: write something like accuracy(RUN) > 0.5.")
+    signs: dict[str, Relation] = {">": ">", ">=": ">=", "<": "<", "<=": "<="}
+    return Condition(
+        terms=terms, constant=left_constant - right_constant, relation=signs[relation], level=_level(reader)
+    )
+
+
+def _level(reader: _Reader) -> float | None:
+    if not reader.taken("@"):
+        return None
+    place = reader.at
+    level = reader.number()
+    if level is None or not 0.5 <= level < 1:
+        reader.at = place
+        raise reader.wrong("a confidence from 50% to below 100%, such as 95%")
+    return level
+
+
+def _sum(reader: _Reader) -> tuple[tuple[Term, ...], float]:
+    terms: list[Term] = []
+    constant = 0.0
+    sign = reader.taken("+", "-") or "+"
+    while True:
+        factor = 1.0 if sign == "+" else -1.0
+        number = reader.number()
+        if number is None or reader.taken("*"):
+            terms.append(_term(reader, factor * (1.0 if number is None else number)))
+        else:
+            constant += factor * number
+        following = reader.taken("+", "-")
+        if following is None:
+            return tuple(terms), constant
+        sign = following
+
+
+def _term(reader: _Reader, factor: float) -> Term:
+    found = reader.peek()
+    name = found["name"] if found else None
+    if found is None or name is None:
+        raise reader.wrong("a number, or a measure such as accuracy(RUN)")
+    if name not in MEASURES:
+        raise UserError(
+            f"Cannot read the claim {reader.text!r}: unknown measure {name!r}.{nearest(name, MEASURES)} "
+            f"Known: {', '.join(MEASURES)}; separated(RUN, RUN) stands alone."
+        )
+    reader.at = found.end()
+    reader.expect("(")
+    run = reader.reference()
+    reader.expect(")")
+    return Term(factor, name, run)
+
+
+BOUNDED_MEASURES = ("accuracy", "failed", "blocked", "refused", "abstained", "unreadable")
+"""Measures between 0 and 1. The others have no upper bound, so no confidence sequence by betting."""
+
+MeasureValue = Callable[[str, str, str], float | None]
+"""(measure, run, question id) → the question's value, a mean over its epochs, 0 to 1; ``None``: missing."""
+
+
+class ConditionState(Struct, frozen=True, kw_only=True):
+    """A condition (left side minus right side) as it stands, by an interval that is valid at any stopping time."""
 
     decision: Decision
     value: float | None
     low: float | None
     high: float | None
-    level: float | None
+    level: float
+    p: float | None
+    """Always-valid p value of: the two sides are equal."""
+    rounds: int
+    """Draws that it rests on: questions, where there is one dataset and no duplicate."""
+    missing: int
+    """Draws without a score, which it leaves out."""
+
+
+class ClaimState(Struct, frozen=True, kw_only=True):
+    """A claim as it stands."""
+
+    claim: str
+    decision: Decision
     questions: int
-    reason: str = ""
-    """Why it cannot be told, where that is not the width of the interval."""
+    """Answered by all agents, and counted in the order in which they were drawn."""
+    conditions: tuple[ConditionState, ...]
 
 
-def judge_claims(
-    store: Store,
-    runs: Sequence[Run],
-    claims: Sequence[str],
-    *,
-    scorer: str | None = None,
-    common: bool = False,
-    seed: int = 0,
-) -> list[Judged]:
-    """Judge claims about `runs` under one scorer, by default the first that tables show.
+class LiveClaim:
+    """Follows a claim.
 
     Raises:
-        UserError: a claim that cannot be read or names another run; runs that cannot be compared.
+        UserError: a condition without a level, on a measure that is not a share, or on nothing but one run less
+            itself.
     """
-    read = [resolved(parse_claim(text), runs) for text in claims]
-    ground = common_ground(store, runs, [scorer] if scorer else [], common, ended_early(store, runs))
-    if not ground.scorers:
-        raise UserError("These runs have no scores yet: nothing can be claimed of them.")
-    chosen = ground.scorers[0]
-    stopped = Stopped(store, runs, ground)
-    return [_judge(claim, ground, runs, chosen, stopped, seed) for claim in read]
+
+    def __init__(self, claim: Claim) -> None:
+        self._claim = claim
+        self._conditions = [_LiveCondition(condition, claim.text) for condition in claim.conditions]
+        self._questions = 0
+
+    def hear(self, drawn: QuestionRound, value: MeasureValue) -> None:
+        """Count the next round."""
+        for condition in self._conditions:
+            condition.hear(drawn, value)
+        self._questions += len(drawn.questions)
+
+    @property
+    def decision(self) -> Decision:
+        """As it stands: once told, it stays."""
+        return all_hold([one.decision for one in self._conditions])
+
+    @property
+    def now(self) -> ClaimState:
+        """Everything about it."""
+        return ClaimState(
+            claim=self._claim.text,
+            decision=self.decision,
+            questions=self._questions,
+            conditions=tuple(one.now for one in self._conditions),
+        )
+
+
+class _LiveCondition:
+    """One condition and its confidence sequence."""
+
+    def __init__(self, condition: Condition, claim: str) -> None:
+        self._condition = condition
+        self._level = _checked(condition, claim)
+        factors = [term.factor for term in condition.terms]
+        least = condition.constant + sum(min(0.0, factor) for factor in factors)
+        most = condition.constant + sum(max(0.0, factor) for factor in factors)
+        self._sequence = ConfidenceSequence(least, most, level=self._level, null=0.0)
+        self._missing = 0
+        self.decision: Decision = "cannot tell"
+
+    def hear(self, drawn: QuestionRound, value: MeasureValue) -> None:
+        sums = []
+        for part in drawn.parts:
+            found = [self._sum(question.id, value) for question in part]
+            known = [number for number in found if number is not None]
+            if not known:
+                self._missing += 1
+                return
+            sums.append(sum(known) / len(known))
+        self._sequence.hear(sum(sums) / len(sums))
+        now = self._sequence.now
+        if now is not None and self.decision == "cannot tell":
+            self.decision = decide(self._condition, now.mean, now.low, now.high)
+
+    def _sum(self, question: str, value: MeasureValue) -> float | None:
+        total = self._condition.constant
+        for term in self._condition.terms:
+            number = value(term.measure, term.run, question)
+            if number is None:
+                return None
+            total += term.factor * number
+        return total
+
+    @property
+    def now(self) -> ConditionState:
+        found = self._sequence.now
+        return ConditionState(
+            decision=self.decision,
+            value=found.mean if found else None,
+            low=found.low if found else None,
+            high=found.high if found else None,
+            level=self._level,
+            p=found.p if found else None,
+            rounds=found.n if found else 0,
+            missing=self._missing,
+        )
+
+
+def _checked(condition: Condition, claim: str) -> float:
+    """The level, where the condition is one that can be watched."""
+    unbounded = [term.measure for term in condition.terms if term.measure not in BOUNDED_MEASURES]
+    if unbounded:
+        raise UserError(
+            f"A run cannot be stopped by {claim!r}: {unbounded[0]} has no upper bound, so no interval of it stays "
+            f"valid while it is watched. Measures that can be watched: {', '.join(BOUNDED_MEASURES)}."
+        )
+    if condition.level is None:
+        raise UserError(
+            f"A run cannot be stopped by {claim!r}: without a level the first question would decide. Add one, such "
+            "as @ 95%."
+        )
+    together_: dict[tuple[str, str], float] = {}
+    for term in condition.terms:
+        key = (term.measure, term.run)
+        together_[key] = together_.get(key, 0.0) + term.factor
+    if not any(together_.values()):
+        raise UserError(f"A run cannot be stopped by {claim!r}: it compares a run with itself.")
+    return condition.level
 
 
 def resolved(claim: Claim, runs: Sequence[Run]) -> Claim:
@@ -118,125 +421,3 @@ def _canonical(reference: str) -> str:
         return str(parse(reference))
     except UserError:
         return reference
-
-
-def _judge(claim: Claim, ground: Ground, runs: Sequence[Run], scorer: str, stopped: Stopped, seed: int) -> Judged:
-    judged = tuple(_condition(condition, ground, runs, scorer, stopped, seed) for condition in claim.conditions)
-    decision = together([condition.decision for condition in judged])
-    return Judged(claim=claim.text, decision=decision, scorer=scorer, conditions=judged)
-
-
-def _condition(
-    condition: Condition, ground: Ground, runs: Sequence[Run], scorer: str, stopped: Stopped, seed: int
-) -> JudgedCondition:
-    asked = ground.asked(scorer)
-    by_id = {run.id: run for run in runs}
-    columns = []
-    for term in condition.terms:
-        values = _values(term, by_id[term.run], asked, ground, scorer)
-        if values is None:
-            return _untold(condition, f"the {term.measure} of {term.run} is not known")
-        columns.append((term.factor, values))
-    named = [term.run for term in condition.terms]
-    if condition.level is not None and stopped.concerns(*named):
-        if any(term.measure in _COSTS for term in condition.terms):
-            return _untold(condition, "how many questions these runs have depends on their results: no interval holds")
-        return _watched(condition, stopped.rounds(scorer, *named), columns)
-    kept: list[Question] = []
-    sums: list[float] = []
-    for question in asked:
-        numbers = [(factor, values.get(question.id)) for factor, values in columns]
-        if all(number is not None for _, number in numbers):
-            kept.append(question)
-            sums.append(condition.constant + sum(factor * (number or 0.0) for factor, number in numbers))
-    if not kept:
-        return _untold(condition, "no question has a score")
-    value, low, high = _estimate(condition, kept, sums, seed)
-    missing = len(asked) - len(kept)
-    return JudgedCondition(
-        decision=decide(condition, value, low, high),
-        value=value,
-        low=low,
-        high=high,
-        level=condition.level,
-        questions=len(kept),
-        reason=f"{missing:,} questions have no score and are left out" if missing else "",
-    )
-
-
-def _watched(
-    condition: Condition, rounds: Sequence[QuestionRound], columns: Sequence[tuple[float, Mapping[str, float | None]]]
-) -> JudgedCondition:
-    """By an interval that is valid at any number of questions."""
-    watch = Watch(Claim("", (condition,)))
-    known = {(term.measure, term.run): values for term, (_, values) in zip(condition.terms, columns, strict=True)}
-    for drawn in rounds:
-        watch.hear(drawn, lambda measure, run, question: known[measure, run].get(question))
-    now = watch.now.conditions[0]
-    left_out = f"; {now.missing:,} have no score and are left out" if now.missing else ""
-    return JudgedCondition(
-        decision=now.decision,
-        value=now.value,
-        low=now.low,
-        high=now.high,
-        level=now.level,
-        questions=watch.now.questions,
-        reason="how many questions these runs have depends on their results: the interval is always valid" + left_out,
-    )
-
-
-def _untold(condition: Condition, reason: str) -> JudgedCondition:
-    return JudgedCondition(
-        decision="cannot tell", value=None, low=None, high=None, level=condition.level, questions=0, reason=reason
-    )
-
-
-def _values(
-    term: Term, run: Run, asked: Sequence[Question], ground: Ground, scorer: str
-) -> Mapping[str, float | None] | None:
-    """Question id → the term's measure there; ``None``: not known of this run."""
-    attempts = ground.summaries[run.id]
-    if term.measure == "accuracy":
-        return ground.values(scorer, run, asked)[0]
-    if term.measure in _COSTS:
-        costs = costs_of(run, attempts, _COSTS[term.measure], ground.epochs)
-        return None if costs is None else {question.id: costs.get(question.id, 0.0) for question in asked}
-    scores = ground.scores[run.id].get(scorer, [])
-    answer_statuses = {(score.question_id, score.epoch): score.answer_status for score in scores}
-    shares = dict.fromkeys((question.id for question in asked), 0.0)
-    for attempt in attempts:
-        answer_status = answer_statuses.get((attempt.question_id, attempt.epoch), "answered")
-        if attempt.question_id in shares and outcome(attempt.status, answer_status) == term.measure:
-            shares[attempt.question_id] += 1 / ground.epochs
-    return shares
-
-
-def _estimate(
-    condition: Condition, questions: Sequence[Question], sums: Sequence[float], seed: int
-) -> tuple[float, float, float]:
-    level = condition.level or 0.95
-    strata, clusters = [question.benchmark for question in questions], [question.cluster for question in questions]
-    estimate = stratified_mean(sums, strata, clusters, level=level, seed=seed)
-    lone = len(set(strata)) == 1 and len({one.cluster or one.id for one in questions}) == len(questions)
-    if len(condition.terms) == 1 and lone and _shares(condition):
-        factor = condition.terms[0].factor
-        plain = [(number - condition.constant) / factor if factor else 0.0 for number in sums]
-        if all(abs(number - round(number)) < 1e-9 and -1e-9 < number < 1 + 1e-9 for number in plain):
-            # The share of one run, right or wrong: Wilson's interval, as the tables have it.
-            ends = [condition.constant + factor * end for end in wilson(round(sum(plain)), len(plain), level)]
-            return estimate.value, min(ends), max(ends)
-    if estimate.low == estimate.high and _shares(condition):
-        # A bootstrap of equal values has no width, however few they are. With no unlike one among n clusters, the share
-        # of unlike ones is still below 1 - (α/2)^(1/n) (Clopper and Pearson 1934), each off by the widest step at most.
-        n = min(len({one.cluster or one.id for one in questions if one.benchmark == name}) for name in set(strata))
-        beyond = 1 - ((1 - level) / 2) ** (1 / n)
-        highest = condition.constant + sum(max(0.0, term.factor) for term in condition.terms)
-        lowest = condition.constant + sum(min(0.0, term.factor) for term in condition.terms)
-        value = estimate.value
-        return value, value - beyond * (value - lowest), value + beyond * (highest - value)
-    return estimate.value, estimate.low, estimate.high
-
-
-def _shares(condition: Condition) -> bool:
-    """Whether every measure lies between 0 and 1."""
-    return not any(term.measure in _COSTS for term in condition.terms)

@@ -32,7 +32,7 @@ JUDGED: Mapping[str, str] = {
 _LONG = ("facts", "rouge-l", "equivalent", "comprehensiveness", "contradiction", *RAGAS)
 
 
-def shown(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+def shown_scorers(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     """The scorers to show where none is named, of those given with the datasets that they score: the usual ones, and
     any other whose questions none of the usual ones scores. One without a dataset has nothing to show."""
     scoring = {name: tuple(found) for name, found in datasets.items()}
@@ -55,7 +55,7 @@ def in_order(scorers: Collection[str]) -> list[str]:
     return [name for name in SHOWN if name in scorers] + sorted(name for name in scorers if name not in SHOWN)
 
 
-def telling(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+def outcome_scorers(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     """Of these scorers those whose outcomes count every answer once: for choices strict before the published one,
     which hides them."""
     order = sorted(datasets, key=lambda name: name != "strict")
@@ -76,7 +76,7 @@ def _kind(scorer: str) -> str:
     return "extraction" if scorer == "triplets" else "choice"
 
 
-class Ground(Struct, frozen=True, kw_only=True):
+class ComparisonBasis(Struct, frozen=True, kw_only=True):
     """What is compared, and everything that was read of it."""
 
     questions: tuple[Question, ...]
@@ -115,9 +115,9 @@ class Ground(Struct, frozen=True, kw_only=True):
         return values | dict.fromkeys(unscored), len(unscored)
 
 
-def common_ground(
+def comparison_basis(
     store: Store, runs: Sequence[Run], wanted: Sequence[str], common: bool, answered: bool = False
-) -> Ground:
+) -> ComparisonBasis:
     """Find what these runs can be compared on. With `common` or `answered` that is what all of them have answered.
 
     Raises:
@@ -144,7 +144,7 @@ def common_ground(
         for score in store.scores(run):
             if score.question_id in ids and score.epoch < epochs:
                 scores[run.id].setdefault(score.scorer, []).append(score)
-    return Ground(
+    return ComparisonBasis(
         questions=tuple(questions),
         epochs=epochs,
         scorers=tuple(_scorers(runs, wanted, summaries, scores, common, notes)),

@@ -12,20 +12,19 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from ragrounds.evals.compare.comparability import LOWER_IS_BETTER, SHOWN, Ground, common_ground
-from ragrounds.evals.compare.figures import Figure, Paired, figure, paired
-from ragrounds.evals.compare.frontier import Frontier, Measure, frontier
-from ragrounds.evals.compare.grouping import GroupTable, group_table
-from ragrounds.evals.compare.stopped import Stopped, Stopping, ended_early
+from ragrounds.evals.compare.comparability import LOWER_IS_BETTER, SHOWN, ComparisonBasis, comparison_basis
+from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure, figure, group_table, paired
+from ragrounds.evals.compare.frontier import CostMeasure, Frontier, frontier
+from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, ended_early
 from ragrounds.evals.engine.progress import outcome
 from ragrounds.evals.stats import holm
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run, Usage
 
-__all__ = ["SHOWN", "Comparison", "Line", "Pair", "Row", "ScorerTable", "compare"]
+__all__ = ["SHOWN", "Comparison", "RunFigures", "RunPair", "RunTotals", "ScorerTable", "compare"]
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class RunTotals(Struct, frozen=True, kw_only=True):
     """What a run came to, apart from its scores."""
 
     run: str
@@ -47,7 +46,7 @@ class Row(Struct, frozen=True, kw_only=True):
     calls: int
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class RunFigures(Struct, frozen=True, kw_only=True):
     """A run's figures under one scorer."""
 
     run: str
@@ -59,12 +58,12 @@ class Line(Struct, frozen=True, kw_only=True):
     """Attempts by outcome: the scorer's reading, or the status of an attempt that did not end well."""
 
 
-class Pair(Struct, frozen=True, kw_only=True):
+class RunPair(Struct, frozen=True, kw_only=True):
     """Two runs on the same questions under one scorer: `first` minus `second`."""
 
     first: str
     second: str
-    tests: Paired
+    tests: PairedFigure
     p_holm: float | None
     """McNemar's p after Holm's correction over all pairs of this scorer."""
 
@@ -73,8 +72,8 @@ class ScorerTable(Struct, frozen=True, kw_only=True):
     """Everything under one scorer."""
 
     scorer: str
-    lines: tuple[Line, ...]
-    pairs: tuple[Pair, ...]
+    lines: tuple[RunFigures, ...]
+    pairs: tuple[RunPair, ...]
     frontier: Frontier | None = None
     """``None`` where no run has a known cost, or a lower score is better."""
     groups: tuple[GroupTable, ...] = ()
@@ -86,10 +85,10 @@ class Comparison(Struct, frozen=True, kw_only=True):
     benchmark: str
     questions: int
     epochs: int
-    rows: tuple[Row, ...]
+    rows: tuple[RunTotals, ...]
     tables: tuple[ScorerTable, ...]
     notes: tuple[str, ...] = ()
-    stopped: dict[str, Stopping] = field(default_factory=dict)
+    stopped: dict[str, StopRecord] = field(default_factory=dict)
     """By run: the claim that decided how many questions it has."""
 
 
@@ -100,7 +99,7 @@ def compare(
     scorers: Sequence[str] = (),
     common: bool = False,
     seed: int = 0,
-    cost: Measure | None = None,
+    cost: CostMeasure | None = None,
     group_by: Sequence[str] = (),
 ) -> Comparison:
     """Compare runs, under the scorers named (by default all that they were scored by).
@@ -119,9 +118,9 @@ def compare(
             was scored by; an unknown property.
     """
     # What a run that ended by its own results was not asked is not wrong: it was not to be asked.
-    ground = common_ground(store, runs, scorers, common, ended_early(store, runs))
+    ground = comparison_basis(store, runs, scorers, common, ended_early(store, runs))
     rows = tuple(_row(run, ground) for run in runs)
-    stopped = Stopped(store, runs, ground)
+    stopped = StoppedRuns(store, runs, ground)
     notes = [*ground.notes, *stopped.notes]
     notes += [
         f"{row.run} has {row.statuses['not_run']:,} attempts still to be made; they count as not correct."
@@ -140,7 +139,7 @@ def compare(
     )
 
 
-def _row(run: Run, ground: Ground) -> Row:
+def _row(run: Run, ground: ComparisonBasis) -> RunTotals:
     summaries = ground.summaries[run.id]
     statuses: Counter[str] = Counter(attempt.status for attempt in summaries)
     missing = len(ground.questions) * ground.epochs - len(summaries)
@@ -148,7 +147,7 @@ def _row(run: Run, ground: Ground) -> Row:
         statuses["not_run"] += missing
     usages = [attempt.usage for attempt in summaries if attempt.status != "not_run"]
     made = [attempt for attempt in summaries if attempt.status != "not_run"]
-    return Row(
+    return RunTotals(
         run=run.id,
         agent=run.agent,
         origin=run.origin,
@@ -171,10 +170,10 @@ def _sum(values: Sequence[float | None]) -> float | None:
 def _table(
     scorer: str,
     runs: Sequence[Run],
-    ground: Ground,
-    stopped: Stopped,
+    ground: ComparisonBasis,
+    stopped: StoppedRuns,
     seed: int,
-    cost: Measure | None,
+    cost: CostMeasure | None,
     group_by: Sequence[str],
     notes: list[str],
 ) -> ScorerTable:
@@ -202,7 +201,9 @@ def _table(
             for name in dict.fromkeys(question.benchmark for question in asked)
         }
         overall = figure(asked, values[run.id], open_, seed)
-        lines.append(Line(run=run.id, agent=run.agent, datasets=datasets, overall=overall, outcomes=dict(outcomes)))
+        lines.append(
+            RunFigures(run=run.id, agent=run.agent, datasets=datasets, overall=overall, outcomes=dict(outcomes))
+        )
     tests = [
         (
             first,
@@ -216,7 +217,7 @@ def _table(
     known = [test.p_mcnemar for _, _, test in tests if test.p_mcnemar is not None]
     corrected = iter(holm(known)) if known else iter(())
     pairs = tuple(
-        Pair(
+        RunPair(
             first=first.id,
             second=second.id,
             tests=test,

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.compare.figures import Figure, Values
-from ragrounds.evals.stats.joint import joint_means
+from ragrounds.evals.stats.bootstrap import joint_means
 from ragrounds.records import Attempt, Question, Run
 
-Measure = Literal["cost_uncached", "cost_paid", "tokens", "calls", "seconds"]
-_TRIED: tuple[Measure, ...] = ("cost_uncached", "tokens", "seconds")
+CostMeasure = Literal["cost_uncached", "cost_paid", "tokens", "calls", "seconds"]
+_TRIED: tuple[CostMeasure, ...] = ("cost_uncached", "tokens", "seconds")
 """What `auto` looks for, in this order."""
 
 
@@ -33,7 +33,7 @@ class Range(Struct, frozen=True):
     high: float | None = None
 
 
-class Spot(Struct, frozen=True, kw_only=True):
+class FrontierPoint(Struct, frozen=True, kw_only=True):
     """Where a run stands."""
 
     run: str
@@ -49,7 +49,7 @@ class Spot(Struct, frozen=True, kw_only=True):
     """Share of the bootstrap's resamples in which that is so."""
 
 
-class Exchange(Struct, frozen=True, kw_only=True):
+class Tradeoff(Struct, frozen=True, kw_only=True):
     """Two neighbours on the frontier: what one more correct answer costs with the dearer."""
 
     cheaper: str
@@ -61,31 +61,31 @@ class Exchange(Struct, frozen=True, kw_only=True):
 class Frontier(Struct, frozen=True, kw_only=True):
     """Runs by cost and accuracy under one scorer."""
 
-    measure: Measure
-    spots: tuple[Spot, ...]
+    measure: CostMeasure
+    spots: tuple[FrontierPoint, ...]
     """By cost, the cheapest first."""
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[Tradeoff, ...]
     left_out: tuple[str, ...] = ()
     """Runs whose cost or accuracy is not known."""
 
 
-def measure_named(name: str) -> Measure | None:
+def cost_measure(name: str) -> CostMeasure | None:
     """A measure by its name; ``None`` for ``auto``.
 
     Raises:
         UserError: no such measure.
     """
-    for known in get_args(Measure):
+    for known in get_args(CostMeasure):
         if known == name:
-            measure: Measure = known
+            measure: CostMeasure = known
             return measure
     if name == "auto":
         return None
-    known_names = ("auto", *get_args(Measure))
+    known_names = ("auto", *get_args(CostMeasure))
     raise UserError(f"--cost {name!r} is unknown.{nearest(name, known_names)} Known: {', '.join(known_names)}.")
 
 
-def costs_of(run: Run, attempts: Sequence[Attempt], measure: Measure, epochs: int) -> dict[str, float] | None:
+def costs_of(run: Run, attempts: Sequence[Attempt], measure: CostMeasure, epochs: int) -> dict[str, float] | None:
     """Question id → mean cost over epochs; an attempt that was not made cost nothing. ``None``: a cost is unknown."""
     if run.origin == "imported" and measure in ("calls", "seconds"):
         return None
@@ -100,7 +100,7 @@ def costs_of(run: Run, attempts: Sequence[Attempt], measure: Measure, epochs: in
     return costs
 
 
-def _cost(attempt: Attempt, measure: Measure) -> float | None:
+def _cost(attempt: Attempt, measure: CostMeasure) -> float | None:
     if measure == "tokens":
         return attempt.usage.input + attempt.usage.output if attempt.usage else None
     value: float | None = getattr(attempt, measure)
@@ -115,7 +115,7 @@ def frontier(
     summaries: Mapping[str, Sequence[Attempt]],
     epochs: int,
     *,
-    measure: Measure | None = None,
+    measure: CostMeasure | None = None,
     seed: int = 0,
 ) -> Frontier | None:
     """The frontier of these runs; ``None`` where `measure` is not named and none is known and above 0.
@@ -132,7 +132,9 @@ def frontier(
         seed: of the bootstrap.
     """
     asked = {question.id for question in questions}
-    by_measure: dict[Measure, dict[str, dict[str, float]]] = {name: {} for name in ((measure,) if measure else _TRIED)}
+    by_measure: dict[CostMeasure, dict[str, dict[str, float]]] = {
+        name: {} for name in ((measure,) if measure else _TRIED)
+    }
     for name, known in by_measure.items():
         for run in runs:
             found = costs_of(run, [a for a in summaries[run.id] if a.question_id in asked], name, epochs)
@@ -156,7 +158,7 @@ def frontier(
     best, often = _undominated(right[None, :], cost[None, :])[0], _undominated(drawn_right, drawn_cost).mean(axis=0)
     order = sorted(range(size), key=lambda index: (cost[index], -right[index]))
     spots = tuple(
-        Spot(
+        FrontierPoint(
             run=placed[i].id,
             agent=placed[i].agent,
             accuracy=Range(figures[placed[i].id].value, figures[placed[i].id].low, figures[placed[i].id].high),
@@ -169,7 +171,7 @@ def frontier(
     )
     along = [i for i in order if best[i]]
     exchanges = tuple(
-        Exchange(
+        Tradeoff(
             cheaper=placed[i].id,
             dearer=placed[j].id,
             price=_ratio(
@@ -186,7 +188,7 @@ def frontier(
     return Frontier(measure=chosen, spots=spots, exchanges=exchanges, left_out=left_out)
 
 
-def _most_known(by_measure: Mapping[Measure, Mapping[str, Mapping[str, float]]], count: int) -> Measure | None:
+def _most_known(by_measure: Mapping[CostMeasure, Mapping[str, Mapping[str, float]]], count: int) -> CostMeasure | None:
     useful = {
         name: len(runs)
         for name, runs in by_measure.items()

@@ -10,6 +10,8 @@ questions take milliseconds.
 
 A bootstrap knows only what it has seen: where every answer of a dataset is right, or where it has a single cluster, its
 share of the interval has no width. Look at the Wilson interval there.
+
+Several means of the same questions, resampled together: for ratios and orders that a single interval cannot give.
 """
 
 from __future__ import annotations
@@ -177,3 +179,73 @@ def _stratum_means(kinds: Floats, counts: NDArray[Any], resamples: int, generato
             often = generator.multinomial(drawn, chances, size=size)
             means[part] = (often @ kinds[:, 0]) / (often @ kinds[:, 1])
     return means
+
+
+JOINT_RESAMPLES = 2_000
+"""Enough for 95 % intervals of ratios; every resample draws all questions one by one."""
+
+
+def joint_means(
+    columns: Sequence[Sequence[float | None]],
+    strata: Sequence[str],
+    clusters: Sequence[str],
+    *,
+    resamples: int = JOINT_RESAMPLES,
+    seed: int = 0,
+) -> tuple[Floats, Floats]:
+    """The unweighted mean over strata of each column's mean, and its bootstrap replicates.
+
+    Args:
+        columns: each with one value a question, in the same order; ``None`` is missing and in no mean.
+        strata: the dataset of each question.
+        clusters: questions of one dataset with the same name are drawn together; an empty name stands alone.
+        resamples: number of bootstrap resamples.
+        seed: equal seeds give equal replicates.
+
+    Returns:
+        The means, one a column; and the replicates, resamples × columns. NaN where a column has no value.
+
+    Raises:
+        ValueError: no columns, or columns, strata and clusters of different lengths.
+    """
+    if not columns or not strata or any(len(one) != len(strata) for one in (*columns, clusters)):
+        raise ValueError("columns, strata and clusters must have one entry a question, and one question or more")
+    table = np.array([[np.nan if value is None else value for value in column] for column in columns]).T
+    generator = np.random.default_rng(seed)
+    values, draws = [], []
+    for stratum in dict.fromkeys(strata):
+        rows = [index for index, name in enumerate(strata) if name == stratum]
+        sums, counts = _columns_by_cluster(table[rows], [clusters[index] for index in rows])
+        with np.errstate(invalid="ignore"):
+            values.append(sums.sum(axis=0) / counts.sum(axis=0))
+            draws.append(_resampled_columns(sums, counts, resamples, generator))
+    return _mean_of_known(np.array(values)), _mean_of_known(np.array(draws))
+
+
+def _columns_by_cluster(table: Floats, names: Sequence[str]) -> tuple[Floats, Floats]:
+    keys = [name or f"\0{index}" for index, name in enumerate(names)]
+    _, place = np.unique(np.array(keys), return_inverse=True)
+    size = int(place.max()) + 1
+    sums, counts = np.zeros((size, table.shape[1])), np.zeros((size, table.shape[1]))
+    np.add.at(sums, place, np.nan_to_num(table))
+    np.add.at(counts, place, ~np.isnan(table))
+    return sums, counts
+
+
+def _resampled_columns(sums: Floats, counts: Floats, resamples: int, generator: np.random.Generator) -> Floats:
+    size, both = len(sums), np.concatenate([sums, counts], axis=1)
+    drawn = np.empty((resamples, both.shape[1]))
+    for number in range(resamples):
+        weights = np.bincount(generator.integers(0, size, size), minlength=size)
+        drawn[number] = weights.astype(np.float64) @ both
+    columns = sums.shape[1]
+    replicates: Floats = drawn[:, :columns] / drawn[:, columns:]
+    return replicates
+
+
+def _mean_of_known(values: Floats) -> Floats:
+    """Mean over the first axis, of what is there."""
+    known = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        mean: Floats = np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0)
+    return mean

@@ -40,7 +40,7 @@ _EDGE = 1e-12
 _HALVINGS = 50
 
 
-class Tracked(Struct, frozen=True, kw_only=True):
+class SequentialInterval(Struct, frozen=True, kw_only=True):
     """A confidence sequence at the place where it was looked at."""
 
     n: int
@@ -101,11 +101,11 @@ class ConfidenceSequence:
             self._most_capital = max(self._most_capital, self._against(self._null, values, counts))
 
     @property
-    def now(self) -> Tracked | None:
+    def now(self) -> SequentialInterval | None:
         """The interval after the values so far; ``None`` before the first."""
         if not self._n:
             return None
-        return Tracked(
+        return SequentialInterval(
             n=self._n,
             mean=self._back(self._sum / self._n),
             low=self._back(self._low),

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from ragrounds.evals.arena.arena import Arena
-from ragrounds.evals.arena.field import REFERENCE, gather
-from ragrounds.evals.arena.keeping import ArenaKeeper
-from ragrounds.evals.arena.report import AxisReport, Report, report
+from ragrounds.evals.arena.lineup import REFERENCE, gather_lineup
+from ragrounds.evals.arena.report import ArenaReport, AxisReport, arena_report
 from ragrounds.evals.judges.kinds import KINDS, Kind
 from ragrounds.evals.judges.labels import HumanLabels, agreement, answer_of
 from ragrounds.evals.judges.recorded import Said, recorded_verdicts
 from ragrounds.evals.stats import Agreement, compare_with_human, fleiss_kappa, krippendorff_alpha, stratified_mean
 from ragrounds.evals.stats.intervals import Estimate, proportion
+from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.comparison_tables import Column, TextTable
@@ -189,21 +188,21 @@ def _number(value: float | None) -> str:
 
 def arena_parts(store: Store, runs: Sequence[Run]) -> Iterator[ReportPart]:
     """Sheets and remarks of every stored arena whose systems are among these runs (the reference answers apart)."""
-    keeper = ArenaKeeper(store)
+    keeper = ArenaStore(store)
     reported = {run.id for run in runs}
     for arena in keeper.arenas():
         playing = [system.run for system in arena.systems if system.run]
         if not playing or not set(playing) <= reported:
             continue
         with_reference = any(system.name == REFERENCE and not system.run for system in arena.systems)
-        field = gather(store, playing, reference=with_reference, epoch=arena.epoch, part=arena.part)
+        field = gather_lineup(store, playing, reference=with_reference, epoch=arena.epoch, part=arena.part)
         if field.version != arena.questions:
             yield f"{arena.id} is left out: the runs have other answers now than when it was played."
             continue
-        yield from _arena(arena, report(keeper, arena, field))
+        yield from _arena(arena, arena_report(keeper, arena, field))
 
 
-def _arena(arena: Arena, found: Report) -> Iterator[ReportPart]:
+def _arena(arena: Arena, found: ArenaReport) -> Iterator[ReportPart]:
     yield (
         f"{arena.id}: {', '.join(arena.names)} on {arena.count:,} questions, judged by {', '.join(arena.judges)}, "
         f"each pair in {'both orders' if arena.orders == 'both' else 'one order'}; {found.votes:,} votes by people. "

@@ -77,7 +77,7 @@ def _attempt(opened: LoadedAttempt) -> Iterator[TextBlock]:
 
 
 def _judged(opened: LoadedAttempt) -> Iterator[TextBlock]:
-    for one in opened.told:
+    for one in opened.answer_verdicts:
         yield TextBlock(f"\nagainst {one.against}, shown {one.shown}, judged by {one.judge} ({one.arena})", "heading")
         for axis, said in one.axes.items():
             style = {"won": "right", "lost": "wrong", "tie": "plain"}.get(said, "trouble")

@@ -14,7 +14,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ragrounds.evals.arena.told import Told, told
+from ragrounds.evals.store.arenas import AnswerVerdict, answer_verdicts
 from ragrounds.evals.store.pages import Pages
 from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.evals.store.traces import TracedCall, traced_call
@@ -198,9 +198,9 @@ class LoadedAttempt:
         return self._recorded[call.key]
 
     @cached_property
-    def told(self) -> list[Told]:
+    def answer_verdicts(self) -> list[AnswerVerdict]:
         """What judges said of this answer in arenas."""
-        return told(self._store, self.outline.run.id, self.outline.question.id, self.outline.epoch)
+        return answer_verdicts(self._store, self.outline.run.id, self.outline.question.id, self.outline.epoch)
 
     def calls(self) -> list[tuple[Node, Call]]:
         """Every call with the node of its step, in order."""

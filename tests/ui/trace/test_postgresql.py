@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ragrounds.evals.store.summaries import SORTS, Filter
 
-from ragrounds.evals.arena.told import told
+from ragrounds.evals.store.arenas import answer_verdicts
 from ragrounds.evals.store.pages import Pages, Watch
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.trace.tree import LoadedAttempt
@@ -42,7 +42,7 @@ def test_rows_orders_counts_and_differences(pages: Pages, other: Pages, tmp_path
     assert list(other.differing(0, 1)) == list(pages.differing(0, 1))
     assert [other.row_of(1, "quiz/004"), other.row_of(1, "quiz/099")] == [10, None]
     assert other.scores(other.read([0])[0]) == pages.scores(pages.read([0])[0])
-    assert told(other.store, "plain-run", "quiz/000") == []
+    assert answer_verdicts(other.store, "plain-run", "quiz/000") == []
 
 
 def test_an_attempt_is_opened_and_searched(other: Pages) -> None:

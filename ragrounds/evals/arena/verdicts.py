@@ -1,19 +1,124 @@
-"""Human votes: read from a CSV file, or cast one by one on pairs that are shown blind."""
+"""From single judgements to matches: both orders together, all judges together.
+
+Human votes: read from a CSV file, or cast one by one on pairs that are shown blind.
+"""
 
 from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.arena.arena import Arena
-from ragrounds.evals.arena.field import Field
-from ragrounds.evals.arena.keeping import Vote
-from ragrounds.evals.arena.outcomes import Played
+from ragrounds.evals.arena.lineup import Lineup
+from ragrounds.evals.arena.matches import Matches, collect_matches
+from ragrounds.evals.judges.combining import both_orders, majority
+from ragrounds.evals.store.arenas import Arena, ArenaJudgement, Vote
+
+LETTERS = {"1": "first", "2": "second", "=": "tie"}
+_SEEN_FROM_THE_OTHER = {"first": "second", "second": "first", "tie": "tie"}
+POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
+
+Outcomes = tuple[str | None, ...]
+"""An outcome for each axis, ``None`` where it is missing."""
+
+
+class Match(Struct, frozen=True, kw_only=True, gc=False):
+    """One match: a question and two systems (places, `first` < `second`), with what each judge said."""
+
+    number: int
+    question_id: str
+    first: int
+    second: int
+    judges: tuple[Outcomes, ...]
+    """For each judge, both orders together; an outcome names the side ``first`` or ``second`` of this record."""
+
+    def panel(self, axis: int) -> str | None:
+        """The majority of the judges."""
+        return majority([outcomes[axis] for outcomes in self.judges])
+
+
+def one_way(judged: ArenaJudgement) -> Outcomes:
+    """What a judgement says, from the side of the system with the smaller place."""
+    said = [LETTERS.get(letter) for letter in judged.outcomes]
+    if judged.first < judged.second:
+        return tuple(said)
+    return tuple(None if outcome is None else _SEEN_FROM_THE_OTHER[outcome] for outcome in said)
+
+
+def combine_judgements(arena: Arena, judgements: Iterable[ArenaJudgement]) -> list[Match]:
+    """All matches that were begun, in the order of play. A match is missing for a judge until every order and every
+    axis call of it is there."""
+    orders = 2 if arena.orders == "both" else 1
+    parts, judges = len(arena.parts), len(arena.judges)
+    found: dict[tuple[str, int, int], dict[tuple[int, int, int], ArenaJudgement]] = {}
+    numbers: dict[tuple[str, int, int], int] = {}
+    for one in judgements:
+        pair = (one.question_id, min(one.first, one.second), max(one.first, one.second))
+        found.setdefault(pair, {})[one.judge, int(one.first > one.second), one.part] = one
+        numbers[pair] = min(one.number, numbers.get(pair, one.number))
+    played = []
+    for (question_id, first, second), said in found.items():
+        by_judge = tuple(
+            tuple(
+                outcome
+                for part in range(parts)
+                for outcome in _together(said, judge, part, orders, len(arena.parts[part]))
+            )
+            for judge in range(judges)
+        )
+        number = numbers[question_id, first, second]
+        played.append(Match(number=number, question_id=question_id, first=first, second=second, judges=by_judge))
+    played.sort(key=lambda match: (match.number, match.question_id))
+    return played
+
+
+def _together(
+    said: Mapping[tuple[int, int, int], ArenaJudgement], judge: int, part: int, orders: int, axes: int
+) -> Sequence[str | None]:
+    ways = [one_way(said[judge, way, part]) for way in (0, 1) if (judge, way, part) in said]
+    if len(ways) < orders:
+        return [None] * axes
+    if orders == 1:
+        return ways[0]
+    return [both_orders(one, other) for one, other in zip(*ways, strict=True)]
+
+
+def matches_of(
+    arena: Arena,
+    played: Sequence[Match],
+    axis: int,
+    *,
+    judge: int | None = None,
+    clusters: Mapping[str, Hashable] | None = None,
+) -> Matches:
+    """Finished matches of one axis: by the majority of judges, or by one judge. `clusters` says which questions go
+    together."""
+    names = arena.names
+    rows = []
+    for match in played:
+        outcome = match.panel(axis) if judge is None else match.judges[judge][axis]
+        if outcome is not None:
+            cluster = (clusters or {}).get(match.question_id) or match.question_id
+            rows.append((cluster, names[match.first], names[match.second], POINTS[outcome]))
+    return collect_matches(names, rows)
+
+
+def matches_of_votes(arena: Arena, votes: Sequence[Vote], axis: str) -> Matches:
+    """Human votes of one axis, every vote a match; skipped ones are not among them."""
+    names = arena.names
+    return collect_matches(
+        names,
+        [
+            (vote.question_id, names[vote.first], names[vote.second], POINTS[vote.outcome])
+            for vote in votes
+            if vote.axis == axis and vote.outcome in POINTS
+        ],
+    )
+
 
 COLUMNS = ("question_id", "first", "second", "outcome")
 _WORDS = {
@@ -39,7 +144,7 @@ class Ballot(Struct, frozen=True, kw_only=True):
         return _vote(voter, self.question_id, self.left_system, self.right_system, axis, outcome)
 
 
-def read_votes(path: Path, arena: Arena, field: Field) -> list[Vote]:
+def read_votes(path: Path, arena: Arena, field: Lineup) -> list[Vote]:
     """The votes of a CSV file with the columns question_id, first, second, outcome, and perhaps axis and voter.
 
     `first` and `second` are systems by name or run id; `outcome` is first, second, tie or skip (also 1, 2, t, s).
@@ -63,7 +168,7 @@ def read_votes(path: Path, arena: Arena, field: Field) -> list[Vote]:
     return [vote for line, row in enumerate(rows, 2) for vote in _read(row, f"{path}, line {line}", arena, field)]
 
 
-def _read(row: dict[str, str | None], where: str, arena: Arena, field: Field) -> Iterator[Vote]:
+def _read(row: dict[str, str | None], where: str, arena: Arena, field: Lineup) -> Iterator[Vote]:
     cells = {name: (row.get(name) or "").strip() for name in (*COLUMNS, "axis", "voter")}
     known = {question.id for question in field.questions}
     if cells["question_id"] not in known:
@@ -100,7 +205,7 @@ def _vote(voter: str, question_id: str, left: int, right: int, axis: str, outcom
 
 
 def ballots(
-    arena: Arena, field: Field, played: Sequence[Played], votes: Sequence[Vote], voter: str
+    arena: Arena, field: Lineup, played: Sequence[Match], votes: Sequence[Vote], voter: str
 ) -> Iterator[Ballot]:
     """Pairs for `voter` in random order: those that judges have judged (a random sample of them is what corrects the
     judges), without those that this voter has seen."""
@@ -122,5 +227,5 @@ def ballots(
         )
 
 
-def _lot(seed: int, match: Played) -> str:
+def _lot(seed: int, match: Match) -> str:
     return hashlib.sha256(f"vote {seed} {match.question_id} {match.first} {match.second}".encode()).hexdigest()

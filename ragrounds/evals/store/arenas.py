@@ -1,16 +1,21 @@
-"""Arenas, judgements and votes in the store."""
+"""What an arena is: who plays, on what, judged how. Equal settings are the same arena, which goes on.
+
+Arenas, judgements and votes in the store.
+
+What judges said of one answer, in every arena that it played in: read for the trace of an attempt.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.arena.arena import Arena
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, upsert, writing_failed
 from ragrounds.evals.store.packing import compress, decompress, pack, unpack
@@ -19,10 +24,82 @@ from ragrounds.evals.store.store import Store, now
 from ragrounds.evals.store.writer import Row
 from ragrounds.records import Call, Usage
 
+PairOrders = Literal["both", "one"]
+CallsPerPair = Literal["together", "apart"]
+AnswerPart = Literal["whole", "final"]
+
+
+class Axis(Struct, frozen=True):
+    """A name, and what it means in the judge's prompt."""
+
+    name: str
+    en: str
+    zh: str = ""
+
+    def text(self, language: str) -> str:
+        """What it means, in the question's language where there is such a text."""
+        return self.zh if language == "zh" and self.zh else self.en
+
+
+class Contestant(Struct, frozen=True, kw_only=True):
+    """One contestant: a stored run, or the benchmark's own reference answers."""
+
+    name: str
+    run: str = ""
+    """The run's id; empty for reference answers."""
+    model: str = ""
+    """The answering model's canonical text, to see whether a judge favours its own."""
+
+
+class Arena(Struct, frozen=True, kw_only=True):
+    """The settings that decide which calls are made and how they are read."""
+
+    systems: tuple[Contestant, ...]
+    benchmark: str
+    questions: str
+    """Hash of the questions that all systems answered, and of the answers."""
+    count: int
+    axes: tuple[Axis, ...]
+    judges: tuple[str, ...]
+    """Canonical texts of the models."""
+    prompts: dict[str, str]
+    """Prompt → hash."""
+    calls: CallsPerPair = "together"
+    """One call for all axes, or one for each, as published."""
+    orders: PairOrders = "both"
+    tries: int = 3
+    part: AnswerPart = "whole"
+    epoch: int = 0
+    schedule: str = "published"
+    least: int = 80
+    confidence: float = 0.95
+    seed: int = 0
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all of it."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()
+
+    @property
+    def id(self) -> str:
+        """A short name for commands."""
+        return f"arena-{self.fingerprint[:8]}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The systems' names."""
+        return tuple(system.name for system in self.systems)
+
+    @property
+    def parts(self) -> tuple[tuple[Axis, ...], ...]:
+        """The axes of each call."""
+        return (self.axes,) if self.calls == "together" else tuple((axis,) for axis in self.axes)
+
+
 HUMAN_OUTCOMES = ("first", "second", "tie", "skip")
 
 
-class Judged(Struct, frozen=True, kw_only=True, gc=False):
+class ArenaJudgement(Struct, frozen=True, kw_only=True, gc=False):
     """What one judge said of one pair in one order, in one call (or its repetitions)."""
 
     judge: int
@@ -49,7 +126,7 @@ class Judged(Struct, frozen=True, kw_only=True, gc=False):
         return self.judge, self.question_id, self.first, self.second, self.part
 
 
-class Detail(Struct, frozen=True):
+class JudgementDetail(Struct, frozen=True):
     """What stands behind a judgement."""
 
     reasons: dict[str, str]
@@ -68,7 +145,7 @@ class Vote(Struct, frozen=True, kw_only=True):
     outcome: str
 
 
-class ArenaKeeper:
+class ArenaStore:
     """Reads and writes of one store's arenas."""
 
     def __init__(self, store: Store) -> None:
@@ -117,7 +194,7 @@ class ArenaKeeper:
             raise UserError(f"{reference!r} {what}.{nearest(reference, names)} Known: {', '.join(names)}.")
         return found[0]
 
-    def rows(self, number: int, judged: Judged, detail: Detail) -> list[Row]:
+    def rows(self, number: int, judged: ArenaJudgement, detail: JudgementDetail) -> list[Row]:
         """The rows of a judgement."""
         body, apart = pack(detail)
         row = {
@@ -139,17 +216,17 @@ class ArenaKeeper:
         }
         return [*blob_rows(apart), (schema.judgements, row)]
 
-    async def write(self, number: int, judged: Judged, detail: Detail) -> None:
+    async def write(self, number: int, judged: ArenaJudgement, detail: JudgementDetail) -> None:
         """Return when the judgement is on the disk."""
         await self._store.writer.write(lambda: self.rows(number, judged, detail))
 
-    def add_judgements(self, number: int, judged: Sequence[tuple[Judged, Detail]]) -> None:
+    def add_judgements(self, number: int, judged: Sequence[tuple[ArenaJudgement, JudgementDetail]]) -> None:
         """Write many at once."""
         rows = [row for one, detail in judged for row in self.rows(number, one, detail)]
         self._write([row for table, row in rows if table is schema.blobs], schema.blobs, replace=False)
         self._write([row for table, row in rows if table is schema.judgements], schema.judgements)
 
-    def judgements(self, number: int) -> list[Judged]:
+    def judgements(self, number: int) -> list[ArenaJudgement]:
         """All judgements of an arena in the order of play, without what stands behind them."""
         table = schema.judgements
         columns = [table.c[name] for name in _COLUMNS]
@@ -157,7 +234,7 @@ class ArenaKeeper:
         with self._store.engine.connect() as connection:
             return [_judged(*row) for row in connection.execute(statement)]
 
-    def details(self, number: int, *, missing: bool = False) -> Iterator[tuple[Judged, Detail]]:
+    def details(self, number: int, *, missing: bool = False) -> Iterator[tuple[ArenaJudgement, JudgementDetail]]:
         """Judgements with what stands behind them; only those with a `missing` verdict, where asked."""
         table = schema.judgements
         columns = [table.c[name] for name in (*_COLUMNS, "body")]
@@ -167,7 +244,7 @@ class ArenaKeeper:
         with self._store.engine.connect() as connection:
             rows = connection.execute(statement).all()
         for *row, body in rows:
-            yield _judged(*row), unpack(body, Detail, self._store.texts)
+            yield _judged(*row), unpack(body, JudgementDetail, self._store.texts)
 
     def add_votes(self, number: int, votes: Sequence[Vote]) -> None:
         """Write votes; a later vote of the same person on the same pair and axis replaces the earlier one."""
@@ -220,9 +297,9 @@ def _judged(
     written: int | None,
     cost_paid: float | None,
     cost_uncached: float | None,
-) -> Judged:
+) -> ArenaJudgement:
     """A row of `_COLUMNS`; by place, because an arena can have hundreds of thousands."""
-    return Judged(
+    return ArenaJudgement(
         judge=judge,
         question_id=question_id,
         first=first,
@@ -236,3 +313,73 @@ def _judged(
         cost_paid=cost_paid,
         cost_uncached=cost_uncached,
     )
+
+
+VerdictWord = Literal["won", "lost", "tie", "unreadable", "failed"]
+_LETTERS: dict[str, VerdictWord] = {"1": "won", "2": "lost", "=": "tie", "?": "unreadable", "!": "failed"}
+_TURNED: dict[VerdictWord, VerdictWord] = {"won": "lost", "lost": "won"}
+
+
+class AnswerVerdict(Struct, frozen=True, kw_only=True):
+    """One judgement, from the point of view of one of its answers."""
+
+    arena: str
+    judge: str
+    against: str
+    """The other system's name."""
+    shown: Literal["first", "second"]
+    """Where this answer stood in the judge's prompt."""
+    how: str
+    axes: dict[str, VerdictWord]
+    """Axis → what became of this answer."""
+    reasons: dict[str, str]
+    calls: tuple[Call, ...]
+
+
+def answer_verdicts(store: Store, run: str, question_id: str, epoch: int = 0) -> list[AnswerVerdict]:
+    """Judgements of a run's answer to a question; none where no arena was played."""
+    found: list[AnswerVerdict] = []
+    with store.engine.connect() as connection:
+        arenas = connection.execute(sa.select(schema.arenas.c.number, schema.arenas.c.body)).all()
+        for number, body in arenas:
+            arena: Arena = msgspec.msgpack.decode(decompress(body), type=Arena)
+            places = [place for place, system in enumerate(arena.systems) if system.run == run]
+            if places and arena.epoch == epoch:
+                for row in connection.execute(_of(number, len(arena.judges), question_id, places[0])):
+                    found.append(_answer_verdict(store, arena, places[0], row))
+    return found
+
+
+def _of(arena: int, judges: int, question_id: str, place: int) -> sa.Select[Any]:
+    table = schema.judgements
+    return (
+        sa.select(table)
+        .where(
+            table.c.arena == arena,
+            table.c.judge.in_(range(judges)),  # named, so that the key finds the question without a pass over all
+            table.c.question_id == question_id,
+            sa.or_(table.c.first == place, table.c.second == place),
+        )
+        .order_by(table.c.number, table.c.judge)
+    )
+
+
+def _answer_verdict(store: Store, arena: Arena, place: int, row: Any) -> AnswerVerdict:
+    first = row.first == place
+    detail = unpack(row.body, JudgementDetail, store.texts)
+    axes = zip(arena.parts[row.part], row.outcomes, strict=False)
+    return AnswerVerdict(
+        arena=arena.id,
+        judge=arena.judges[row.judge],
+        against=arena.names[row.second if first else row.first],
+        shown="first" if first else "second",
+        how=row.how,
+        axes={axis.name: _said(letter, first) for axis, letter in axes},
+        reasons=detail.reasons,
+        calls=detail.calls,
+    )
+
+
+def _said(letter: str, first: bool) -> VerdictWord:
+    said = _LETTERS.get(letter, "unreadable")
+    return said if first else _TURNED.get(said, said)

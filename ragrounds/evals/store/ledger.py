@@ -17,19 +17,19 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.evals.arena.keeping import ArenaKeeper
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.marking import Marks, snapshot, stream
 from ragrounds.evals.store.packing import decompress
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Call, Run, Status, Usage
 
-By = Literal["run", "role", "node", "model"]
-KEYS: tuple[By, ...] = ("run", "role", "node", "model")
+LedgerKey = Literal["run", "role", "node", "model"]
+LEDGER_KEYS: tuple[LedgerKey, ...] = ("run", "role", "node", "model")
 JUDGING = "judging"
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class LedgerLine(Struct, frozen=True, kw_only=True):
     """Calls that have these in common; what a line is not split by is empty."""
 
     run: str = ""
@@ -56,12 +56,14 @@ class Line(Struct, frozen=True, kw_only=True):
 class Ledger(Struct, frozen=True, kw_only=True):
     """Costs, split as asked, dearest first, and their sum."""
 
-    by: tuple[By, ...]
-    lines: tuple[Line, ...]
-    total: Line
+    by: tuple[LedgerKey, ...]
+    lines: tuple[LedgerLine, ...]
+    total: LedgerLine
 
 
-def ledger(store: Store, runs: Sequence[Run], by: Sequence[By] = KEYS[1:], *, arenas: bool = False) -> Ledger:
+def ledger(
+    store: Store, runs: Sequence[Run], by: Sequence[LedgerKey] = LEDGER_KEYS[1:], *, arenas: bool = False
+) -> Ledger:
     """What some runs cost, and the judging of their answers; with `arenas` also all arenas of the store.
 
     An arena's judgements are of pairs, so they are no single run's.
@@ -193,7 +195,7 @@ def _judged(call: Call) -> _Call:
 
 def _arenas(store: Store) -> Iterator[tuple[str, _Call]]:
     """The calls of all arenas' judges, a judgement's together."""
-    keeper = ArenaKeeper(store)
+    keeper = ArenaStore(store)
     for arena in keeper.arenas():
         number = keeper.add(arena)
         for judged in keeper.judgements(number):
@@ -244,8 +246,8 @@ class _Sum:
         else:
             self.unspent += call.times
 
-    def line(self, **names: str) -> Line:
-        return Line(
+    def line(self, **names: str) -> LedgerLine:
+        return LedgerLine(
             **names,
             calls=self.calls,
             reused=self.reused,

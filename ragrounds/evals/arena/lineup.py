@@ -1,28 +1,76 @@
-"""The field of an arena: systems, the questions that all of them answered, and the answers. Nothing is generated."""
+"""Axes on which two answers are compared: data, MRAG-Bench's four and the user's own.
+
+The field of an arena: systems, the questions that all of them answered, and the answers. Nothing is generated.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from ragrounds.errors import UserError
-from ragrounds.evals.arena.arena import Part, System
+from ragrounds.errors import UserError, unknown
+from ragrounds.evals.store.arenas import AnswerPart, Axis, Contestant
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+
+
+class _AxisEntry(Struct, forbid_unknown_fields=True):
+    en: str
+    zh: str = ""
+    source: str = ""
+
+
+def load_axes(names: Sequence[str] = (), file: Path | None = None) -> tuple[Axis, ...]:
+    """The axes `names` in this order, by default all: MRAG-Bench's four, or those of the user's TOML file, which has
+    one table an axis, ``[name]`` with ``en`` and perhaps ``zh``.
+
+    Raises:
+        UserError: no such axis, or a file of another form.
+    """
+    if file is None:
+        known = _read(files(__package__).joinpath("axes.toml").read_text(encoding="utf-8"), "axes.toml")
+    else:
+        try:
+            known = _read(file.read_text(encoding="utf-8"), str(file))
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"Cannot read the axes in {file}: {error}.") from error
+    for name in names:
+        if name not in known:
+            raise unknown("axis", name, known, "ragrounds arena --help")
+    return tuple(Axis(name, known[name].en, known[name].zh) for name in dict.fromkeys(names or known))
+
+
+def _read(text: str, where: str) -> Mapping[str, _AxisEntry]:
+    try:
+        known = msgspec.convert(tomllib.loads(text), dict[str, _AxisEntry])
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise UserError(f'{where}: {error}. Expected one table an axis: [name] with en = "what it means".') from error
+    if not known:
+        raise UserError(f"{where} has no axes.")
+    for name, entry in known.items():
+        if not _NAME.fullmatch(name) or not entry.en.strip():
+            raise UserError(f"{where}: the axis {name!r} needs a name of letters, digits, - and _, and a text `en`.")
+    return known
+
 
 REFERENCE = "reference"
 """The name of the benchmark's own answers as a system."""
 _MARKER = re.compile(r"^\s*(?:[#*]+\s*)?(?:Answer|答案|回答)\s*[:：]\s*\**\s*$", re.MULTILINE | re.IGNORECASE)
 
 
-class Field(Struct, frozen=True, kw_only=True):
+class Lineup(Struct, frozen=True, kw_only=True):
     """Who plays, and on what."""
 
-    systems: tuple[System, ...]
+    systems: tuple[Contestant, ...]
     questions: tuple[Question, ...]
     answers: tuple[dict[str, str], ...]
     """For each system: question id → text; empty where it gave none (it loses to any answer)."""
@@ -48,9 +96,9 @@ class Field(Struct, frozen=True, kw_only=True):
         return tuple(sum(not text.strip() for text in answers.values()) for answers in self.answers)
 
 
-def gather(
-    store: Store, references: Sequence[str], *, reference: bool = False, epoch: int = 0, part: Part = "whole"
-) -> Field:
+def gather_lineup(
+    store: Store, references: Sequence[str], *, reference: bool = False, epoch: int = 0, part: AnswerPart = "whole"
+) -> Lineup:
     """The field of the runs `references`; `reference` adds the benchmark's own answers as a system.
 
     Raises:
@@ -76,17 +124,17 @@ def gather(
             f"No question of {', '.join(run.id for run in runs)} is answered by all of them (epoch {epoch})."
         )
     answers = [{q.id: _text(answered[q.id], part) for q in ready} for answered in attempts]
-    systems = [System(name=_name(run, runs), run=run.id, model=_model(run)) for run in runs]
+    systems = [Contestant(name=_name(run, runs), run=run.id, model=_model(run)) for run in runs]
     scores = [_scores(store.scores(run), epoch) for run in runs]
     if reference:
         ready = [question for question in ready if golds[question.id].answer.strip()]
         if not ready:
             raise UserError("The benchmark has no reference answers: leave --reference out.")
-        systems.append(System(name=REFERENCE))
+        systems.append(Contestant(name=REFERENCE))
         answers.append({question.id: golds[question.id].answer for question in ready})
         scores.append({})
     kept = {question.id for question in ready}
-    return Field(
+    return Lineup(
         systems=tuple(systems),
         questions=tuple(ready),
         answers=tuple({id: text for id, text in texts.items() if id in kept} for texts in answers),
@@ -133,7 +181,7 @@ def _model(run: Run) -> str:
     return str(models.get("model", ""))
 
 
-def _text(attempt: Attempt, part: Part) -> str:
+def _text(attempt: Attempt, part: AnswerPart) -> str:
     if part == "whole":
         return attempt.text
     return _MARKER.split(attempt.text)[-1].strip()

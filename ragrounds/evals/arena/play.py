@@ -2,6 +2,8 @@
 
 Going on after a crash is playing again from the start: the schedule is a pure function of seed and results, and what
 was judged before is not asked again, whether the judgement was written or only the call (the journal has it).
+
+What an arena will take, before anybody is asked: one call for all axes, and one for each.
 """
 
 from __future__ import annotations
@@ -15,18 +17,17 @@ from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.arena.arena import Arena
-from ragrounds.evals.arena.field import Field
-from ragrounds.evals.arena.keeping import ArenaKeeper, Detail, Judged
-from ragrounds.evals.arena.outcomes import Played, combine
-from ragrounds.evals.arena.pairs import all_pairs, question_orders
-from ragrounds.evals.arena.schedules import Schedule, Standing
+from ragrounds.evals.arena.lineup import Lineup
+from ragrounds.evals.arena.matches import all_pairs, question_orders
+from ragrounds.evals.arena.schedules import MatchCounts, Schedule, open_schedule
+from ragrounds.evals.arena.verdicts import Match, combine_judgements
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.scheduler import interruptible
 from ragrounds.evals.judges.asking import FAILED, ask
 from ragrounds.evals.judges.billing import made
 from ragrounds.evals.judges.pairs import show_pair
 from ragrounds.evals.judges.paying import Paying
+from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, JudgementDetail
 from ragrounds.evals.store.paying import playing
 from ragrounds.records import Question, Reply, Usage
 
@@ -36,25 +37,25 @@ _TRIAL, _HOPELESS = 20, 0.8
 """After so many matches, a larger share of them without any verdict ends the play."""
 
 
-class Finished(Struct, frozen=True):
+class FinishedMatch(Struct, frozen=True):
     """What the display is told after each match."""
 
-    match: Played
-    judged: tuple[Judged, ...]
+    match: Match
+    judged: tuple[ArenaJudgement, ...]
 
 
-Listener = Callable[[Finished], None]
+MatchListener = Callable[[FinishedMatch], None]
 
 
-class Player:
+class ArenaPlayer:
     """Plays one arena."""
 
     def __init__(
         self,
         arena: Arena,
-        field: Field,
+        field: Lineup,
         judges: Sequence[Model],
-        keeper: ArenaKeeper,
+        keeper: ArenaStore,
         journal: Journal,
         prompts: Prompts,
         *,
@@ -62,7 +63,7 @@ class Player:
         max_cost: float | None = None,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
-        listener: Listener = lambda finished: None,
+        listener: MatchListener = lambda finished: None,
     ) -> None:
         if max_cost is not None:
             _check_prices(judges)
@@ -95,7 +96,7 @@ class Player:
         orders = question_orders(len(self._arena.systems), len(self._field.questions), self._arena.seed)
         number = 0
         while True:
-            standing = Standing(self._wins, self._ties, self._played)
+            standing = MatchCounts(self._wins, self._ties, self._played)
             batch = schedule.batch(standing)
             if not batch:
                 return schedule.reason(standing)
@@ -162,7 +163,7 @@ class Player:
                 for part in range(len(self._arena.parts))
             )
         )
-        match = combine(self._arena, judged)[0]
+        match = combine_judgements(self._arena, judged)[0]
         for axis in range(len(self._arena.axes)):
             outcome = match.panel(axis)
             if outcome == "tie":
@@ -173,15 +174,17 @@ class Player:
                 self._wins[axis, winner, loser] += 1
         self._finished += 1
         self._mute += all(match.panel(axis) is None for axis in range(len(self._arena.axes)))
-        self._listener(Finished(match, tuple(judged)))
+        self._listener(FinishedMatch(match, tuple(judged)))
 
-    async def _one(self, number: int, judge: int, question: Question, way: tuple[int, int], part: int) -> Judged:
+    async def _one(
+        self, number: int, judge: int, question: Question, way: tuple[int, int], part: int
+    ) -> ArenaJudgement:
         known = self._known.get((judge, question.id, *way, part))
         if known is not None:
             return known
         texts = tuple(self._field.answers[system][question.id].strip() for system in way)
         axes = self._arena.parts[part]
-        blank = Judged(
+        blank = ArenaJudgement(
             judge=judge,
             question_id=question.id,
             first=way[0],
@@ -195,13 +198,15 @@ class Player:
         if plain is not None:
             how, letter = plain
             judged = msgspec.structs.replace(blank, outcomes=letter * len(axes), how=how)
-            detail = Detail({}, ())
+            detail = JudgementDetail({}, ())
         else:
             judged, detail = await self._asked(blank, question, (texts[0], texts[1]))
         await self._keeper.write(self._number, judged, detail)
         return judged
 
-    async def _asked(self, blank: Judged, question: Question, texts: tuple[str, str]) -> tuple[Judged, Detail]:
+    async def _asked(
+        self, blank: ArenaJudgement, question: Question, texts: tuple[str, str]
+    ) -> tuple[ArenaJudgement, JudgementDetail]:
         model, axes = self._judges[blank.judge], self._arena.parts[blank.part]
         fitted = _fitted(model, question.text, texts)
         low, high = sorted((blank.first, blank.second))
@@ -235,7 +240,7 @@ class Player:
             cost_paid=found.cost_paid,
             cost_uncached=found.cost_uncached,
         )
-        return judged, Detail(found.reasons, found.calls, found.extra)
+        return judged, JudgementDetail(found.reasons, found.calls, found.extra)
 
 
 def _without_judge(first: str, second: str) -> tuple[str, str] | None:
@@ -266,3 +271,63 @@ def _check_prices(judges: Sequence[Model]) -> None:
                 f"A limit on cost needs a price for the judge {judge.spec}, and none is known. Give one: "
                 "MODEL[price_input=…,price_output=…] in dollars per million tokens, or leave --max-cost out."
             )
+
+
+_PROMPT, _REPLY, _SAMPLE = 350, 200, 100
+"""Tokens of a judge's prompt without question and answers, and of its reply, as assumed; answers that are counted."""
+
+
+class PlayEstimate(Struct, frozen=True, kw_only=True):
+    """One way of asking."""
+
+    calls: str
+    matches: int
+    at_most: bool
+    """The schedule may end before."""
+    judge_calls: int
+    input: int
+    cost_uncached: float | None
+    """Dollars with an empty journal; ``None``: no known price."""
+
+
+def estimate_play(arena: Arena, field: Lineup, judges: Sequence[Model]) -> tuple[PlayEstimate, ...]:
+    """Both ways; every match is taken to need a judge, and every reply to be parsable."""
+    size = len(arena.systems)
+    matches = _matches(arena, len(field.questions))
+    tokens = _tokens(field, judges[0])
+    found = []
+    for calls in ("together", "apart"):
+        parts = 1 if calls == "together" else len(arena.axes)
+        each = matches * parts * (2 if arena.orders == "both" else 1)
+        usage = Usage(input=each * tokens, output=each * _REPLY)
+        prices = [judge.price(Reply(text="", usage=usage)) for judge in judges]
+        known = [price for price in prices if price is not None]
+        found.append(
+            PlayEstimate(
+                calls=calls,
+                matches=matches,
+                at_most=arena.schedule == "adaptive" and size > 1,
+                judge_calls=each * len(judges),
+                input=each * tokens * len(judges),
+                cost_uncached=sum(known) if len(known) == len(prices) else None,
+            )
+        )
+    return tuple(found)
+
+
+def _matches(arena: Arena, questions: int) -> int:
+    size = len(arena.systems)
+    pairs = size * (size - 1) // 2
+    if arena.schedule == "adaptive":
+        return pairs * questions
+    schedule = open_schedule(arena.schedule, size, questions, seed=arena.seed, least=arena.least)
+    zeros = np.zeros((1, size, size))
+    return len(schedule.batch(MatchCounts(zeros, zeros, np.zeros(pairs, dtype=np.int64))))
+
+
+def _tokens(field: Lineup, judge: Model) -> int:
+    """Tokens of a prompt, by a sample of questions and answers."""
+    questions = field.questions[:_SAMPLE]
+    lengths = [judge.count(question.text) for question in questions]
+    answers = [judge.count(texts[question.id]) for texts in field.answers for question in questions]
+    return _PROMPT + int(np.mean(lengths) + 2 * np.mean(answers))

@@ -1,0 +1,387 @@
+"""How each judge behaved: position, ties, disagreement with itself, what it failed to say, what it cost.
+
+How far judges agree with each other, people among them.
+
+Does a judge favour answers of its own model?
+
+A judge that is also a contestant's model is compared with the other judges on the very same matches: what share of the
+points it gives its own systems against what they give them. One judge alone cannot show it: a good score for its own
+systems may be deserved.
+
+Arena against exact scores: where a judge's verdict and a checkable score of the same answers disagree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ragrounds.evals.arena.verdicts import LETTERS, POINTS, Match, one_way
+from ragrounds.evals.judges.grade import judges_itself
+from ragrounds.evals.judges.statements import CONTRADICTION
+from ragrounds.evals.stats.agreement import krippendorff_alpha
+from ragrounds.evals.store.arenas import Arena, ArenaJudgement, JudgementDetail, Vote
+
+BIASED = 0.2
+"""A judge that prefers one place more often than the other by this share of its decided verdicts gets a note."""
+
+
+class JudgeOnAxis(Struct, frozen=True, kw_only=True):
+    """One judge on one axis. Shares are of pairs of verdicts (`swapped`) or of matches; ``None``: there are none."""
+
+    judge: str
+    matches: int
+    """With a verdict (in both orders, where both are played)."""
+    missing: int
+    ties: float | None
+    inconsistent: float | None
+    """Pairs of orders whose verdicts differ: they count as ties."""
+    reversed: float | None
+    """Of these, those that name the other answer: the place decided."""
+    first: float | None
+    """Among verdicts for one answer, those for the one shown first; .5 where place does not matter."""
+
+
+class JudgeCost(Struct, frozen=True, kw_only=True):
+    """What a judge took. ``None``: not known."""
+
+    judge: str
+    calls: int
+    input: int | None
+    output: int | None
+    cost_paid: float | None
+    cost_uncached: float | None
+    """With an empty journal."""
+
+
+class MissingVerdicts(Struct, frozen=True, kw_only=True):
+    """Why verdicts are missing, counted in verdicts (an axis of a call each)."""
+
+    judge: str
+    reason: str
+    count: int
+
+
+def judges_on_axis(
+    arena: Arena, judgements: Sequence[ArenaJudgement], played: Sequence[Match], axis: int
+) -> list[JudgeOnAxis]:
+    """Every judge of the arena on one axis."""
+    part, place = (0, axis) if arena.calls == "together" else (axis, 0)
+    found = []
+    for judge, name in enumerate(arena.judges):
+        asked = [one for one in judgements if one.judge == judge and one.part == part and one.how in ("asked", "cut")]
+        said = [match.judges[judge][axis] for match in played]
+        done = [outcome for outcome in said if outcome is not None]
+        letters = Counter(one.outcomes[place] for one in asked)
+        decided = letters["1"] + letters["2"]
+        pairs = _both_orders(asked, place)
+        differing = [pair for pair in pairs if pair[0] != pair[1]]
+        found.append(
+            JudgeOnAxis(
+                judge=name,
+                matches=len(done),
+                missing=len(said) - len(done),
+                ties=_share(done.count("tie"), len(done)),
+                inconsistent=_share(len(differing), len(pairs)),
+                reversed=_share(sum("tie" not in pair for pair in differing), len(pairs)),
+                first=_share(letters["1"], decided),
+            )
+        )
+    return found
+
+
+def voters_on_axis(votes: Sequence[Vote], axis: str) -> list[JudgeOnAxis]:
+    """Every person who voted on the axis; skipped pairs are missing, and no pair is shown twice."""
+    said: dict[str, list[str]] = {}
+    for vote in votes:
+        if vote.axis == axis:
+            said.setdefault(vote.voter, []).append(vote.outcome)
+    return [
+        JudgeOnAxis(
+            judge=f"voter {voter}",
+            matches=len(outcomes) - outcomes.count("skip"),
+            missing=outcomes.count("skip"),
+            ties=_share(outcomes.count("tie"), len(outcomes) - outcomes.count("skip")),
+            inconsistent=None,
+            reversed=None,
+            first=None,
+        )
+        for voter, outcomes in said.items()
+    ]
+
+
+def judge_costs(arena: Arena, judgements: Sequence[ArenaJudgement]) -> list[JudgeCost]:
+    """Every judge's calls, tokens and dollars."""
+    found = []
+    for judge, name in enumerate(arena.judges):
+        mine = [one for one in judgements if one.judge == judge]
+        usages = [one.usage for one in mine]
+        found.append(
+            JudgeCost(
+                judge=name,
+                calls=sum(one.calls for one in mine),
+                input=_sum([usage.input if usage else None for usage in usages]),
+                output=_sum([usage.output if usage else None for usage in usages]),
+                cost_paid=_total([one.cost_paid for one in mine]),
+                cost_uncached=_total([one.cost_uncached for one in mine]),
+            )
+        )
+    return found
+
+
+def missing_verdicts(arena: Arena, details: Iterable[tuple[ArenaJudgement, JudgementDetail]]) -> list[MissingVerdicts]:
+    """Reasons of missing verdicts, the most frequent first."""
+    counts: Counter[tuple[int, str]] = Counter()
+    for judged, detail in details:
+        counts.update((judged.judge, reason) for reason in detail.reasons.values())
+    return [
+        MissingVerdicts(judge=arena.judges[judge], reason=reason, count=count)
+        for (judge, reason), count in sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+    ]
+
+
+def _both_orders(asked: Sequence[ArenaJudgement], place: int) -> list[tuple[str, str]]:
+    """Verdicts of both orders of a pair, from the same side, where there are both."""
+    ways: dict[tuple[str, int, int], list[str]] = {}
+    for one in asked:
+        outcome = one_way(one)[place]
+        if outcome in LETTERS.values():
+            key = (one.question_id, min(one.first, one.second), max(one.first, one.second))
+            ways.setdefault(key, []).append(str(outcome))
+    return [(said[0], said[1]) for said in ways.values() if len(said) == 2]
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(sum(known), 9) if len(known) == len(values) else None
+
+
+OutcomesByItem = Mapping[Any, str]
+"""Item (question and pair) → outcome, where there is one."""
+
+
+class JudgeAgreement(Struct, frozen=True, kw_only=True):
+    """Two judges on the items that both judged."""
+
+    one: str
+    other: str
+    items: int
+    same: float | None
+    """Share of equal outcomes."""
+    alpha: float | None
+    """Krippendorff's alpha, nominal: 1 perfect, 0 as by chance; ``None`` where it is not defined."""
+
+
+def judge_agreements(said: Mapping[str, OutcomesByItem]) -> tuple[JudgeAgreement, ...]:
+    """Every pair of judges."""
+    names = list(said)
+    found = []
+    for place, one in enumerate(names):
+        for other in names[place + 1 :]:
+            common = [item for item in said[one] if item in said[other]]
+            pairs = [(said[one][item], said[other][item]) for item in common]
+            found.append(
+                JudgeAgreement(
+                    one=one,
+                    other=other,
+                    items=len(common),
+                    same=sum(a == b for a, b in pairs) / len(pairs) if pairs else None,
+                    alpha=krippendorff_alpha(pairs) if pairs else None,
+                )
+            )
+    return tuple(found)
+
+
+class SelfPreference(Struct, frozen=True, kw_only=True):
+    """One judge on its own systems' matches against others'."""
+
+    judge: str
+    systems: tuple[str, ...]
+    matches: int
+    own: float | None
+    """Mean points a match (0 to 1) that the judge gives its own systems, on matches that others judged too."""
+    others: float | None
+    """What the other judges give them on the same matches; ``None``: there is no other judge."""
+    difference: float | None
+    error: float | None
+    """Standard error of the difference, clustered by question."""
+
+
+def self_preference(arena: Arena, played: Sequence[Match], axis: int) -> tuple[SelfPreference, ...]:
+    """Every judge whose model also answers."""
+    found = []
+    for judge, text in enumerate(arena.judges):
+        own = {
+            place for place, system in enumerate(arena.systems) if system.model and judges_itself(text, [system.model])
+        }
+        if own:
+            found.append(_preference_of(arena, played, axis, judge, own))
+    return tuple(found)
+
+
+def _preference_of(arena: Arena, played: Sequence[Match], axis: int, judge: int, own: set[int]) -> SelfPreference:
+    mine: list[float] = []
+    theirs: list[float] = []
+    by_question: dict[str, list[float]] = {}
+    for match in played:
+        if (match.first in own) == (match.second in own):
+            continue
+        said = [outcomes[axis] for outcomes in match.judges]
+        if said[judge] is None:
+            continue
+        others = [
+            _points(outcome, match.first in own) for place, outcome in enumerate(said) if place != judge and outcome
+        ]
+        if len(arena.judges) > 1 and not others:
+            continue
+        mine.append(_points(said[judge], match.first in own))
+        if others:
+            theirs.append(sum(others) / len(others))
+            by_question.setdefault(match.question_id, []).append(mine[-1] - theirs[-1])
+    difference, error = _clustered(list(by_question.values()))
+    return SelfPreference(
+        judge=arena.judges[judge],
+        systems=tuple(arena.names[place] for place in sorted(own)),
+        matches=len(mine),
+        own=sum(mine) / len(mine) if mine else None,
+        others=sum(theirs) / len(theirs) if theirs else None,
+        difference=difference,
+        error=error,
+    )
+
+
+def _points(outcome: str | None, first: bool) -> float:
+    points = POINTS[outcome or "tie"]
+    return points if first else 1.0 - points
+
+
+def _clustered(groups: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
+    """Mean over all values, and its standard error with values of one group going together."""
+    count = sum(len(group) for group in groups)
+    if not count:
+        return None, None
+    mean = sum(sum(group) for group in groups) / count
+    if len(groups) < 2:
+        return mean, None
+    squares = sum((sum(group) - len(group) * mean) ** 2 for group in groups)
+    return mean, math.sqrt(squares * len(groups) / (len(groups) - 1)) / count
+
+
+LOWER_IS_BETTER = frozenset({CONTRADICTION})
+"""Scorers whose value counts what is wrong."""
+_CLOSE = 1e-9
+
+
+class ScoreDisagreement(Struct, frozen=True, kw_only=True):
+    """One match whose arena winner has the worse exact score."""
+
+    question_id: str
+    winner: str
+    """Of the arena."""
+    loser: str
+    winner_score: float
+    loser_score: float
+
+
+class AgainstExact(Struct, frozen=True, kw_only=True):
+    """One scorer. Counts are matches: the arena's outcome by which system's exact score is better."""
+
+    scorer: str
+    matches: int
+    agree: int
+    """The arena's winner has the better score."""
+    disagree: int
+    """The arena's winner has the worse score."""
+    arena_ties: int
+    """The arena says tie, the scores differ."""
+    score_ties: int
+    """The scores are equal, the arena has a winner."""
+    both_tie: int
+    arena_points: tuple[tuple[str, float, float], ...]
+    """(system, mean arena points a match, mean exact score) over these matches."""
+    disagreements: tuple[ScoreDisagreement, ...]
+    """Question by question, the largest difference of scores first."""
+
+
+def against_exact(
+    arena: Arena, played: Sequence[Match], axis: int, scores: Sequence[Mapping[str, Mapping[str, float]]]
+) -> tuple[AgainstExact, ...]:
+    """Every scorer that two systems or more have scores of. `scores`: by system, scorer, question."""
+    scorers = Counter(scorer for table in scores for scorer in table)
+    return tuple(
+        _against_scorer(arena, played, axis, scorer, [table.get(scorer, {}) for table in scores])
+        for scorer, systems in sorted(scorers.items())
+        if systems > 1
+    )
+
+
+def _against_scorer(
+    arena: Arena, played: Sequence[Match], axis: int, scorer: str, scores: Sequence[Mapping[str, float]]
+) -> AgainstExact:
+    counts: Counter[str] = Counter()
+    points: dict[int, list[tuple[float, float]]] = {}
+    found: list[ScoreDisagreement] = []
+    for match in played:
+        outcome = match.panel(axis)
+        one, other = scores[match.first].get(match.question_id), scores[match.second].get(match.question_id)
+        if outcome is None or one is None or other is None:
+            continue
+        given = {"first": 1.0, "tie": 0.5, "second": 0.0}[outcome]
+        points.setdefault(match.first, []).append((given, one))
+        points.setdefault(match.second, []).append((1.0 - given, other))
+        lead = other - one if scorer in LOWER_IS_BETTER else one - other
+        ahead = "tie" if abs(lead) < _CLOSE else "first" if lead > 0 else "second"
+        kind = _kind(outcome, ahead)
+        counts[kind] += 1
+        if kind == "disagree":
+            winner, loser = (match.first, match.second) if outcome == "first" else (match.second, match.first)
+            high, low = (one, other) if outcome == "first" else (other, one)
+            found.append(
+                ScoreDisagreement(
+                    question_id=match.question_id,
+                    winner=arena.names[winner],
+                    loser=arena.names[loser],
+                    winner_score=high,
+                    loser_score=low,
+                )
+            )
+    found.sort(key=lambda one: (-abs(one.winner_score - one.loser_score), one.question_id, one.winner, one.loser))
+    return AgainstExact(
+        scorer=scorer,
+        matches=sum(counts.values()),
+        agree=counts["agree"],
+        disagree=counts["disagree"],
+        arena_ties=counts["arena tie"],
+        score_ties=counts["score tie"],
+        both_tie=counts["both tie"],
+        arena_points=tuple(
+            (arena.names[place], _mean([given for given, _ in rows]), _mean([score for _, score in rows]))
+            for place, rows in sorted(points.items())
+        ),
+        disagreements=tuple(found),
+    )
+
+
+def _kind(outcome: str, ahead: str) -> str:
+    if outcome == ahead:
+        return "both tie" if outcome == "tie" else "agree"
+    if outcome == "tie":
+        return "arena tie"
+    return "score tie" if ahead == "tie" else "disagree"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

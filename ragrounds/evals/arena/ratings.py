@@ -1,0 +1,416 @@
+"""Elo ratings: exactly as MRAG-Bench plays them, and averaged over the order, which is arbitrary.
+
+An online rating depends on the order of the matches. MRAG-Bench (its LFQA arena) starts every system at 1000 and moves
+40 points at most a match; at that speed, order alone moves a rating by about ±50.
+
+Bradley–Terry strengths by maximum likelihood, for one table of points or a thousand at once.
+
+The chance that i beats j is σ(θi − θj); a tie counts as half a win for each (as in the LMSYS arena). The likelihood is
+concave, so Newton's method finds its maximum in a few steps. All tables of a bootstrap are fitted together: that is
+what the fit here has over `evalica.bradley_terry`, which is its reference in the tests.
+
+Ford (1957): a maximum exists exactly when every system can be reached from every other by a chain of "took a point
+from". Where it does not (a system that never loses, two groups that never met), every system gets one tie with an
+imaginary average system, which keeps all strengths finite; the fit says so.
+
+Ratings with intervals and ranks with ties, from finished matches of one axis.
+
+Whether missing verdicts could overturn a ranking: then no ranking is shown, and the report says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from ragrounds.evals.arena.matches import Floats, Ints, Matches, resampled
+
+START, K, BASE, SCALE = 1000.0, 40.0, 10.0, 400.0
+_RATE = float(np.log(BASE)) / SCALE
+_BLOCK = 4096
+"""Matches whose places are looked up at once."""
+
+
+class ShuffledElo(Struct, frozen=True):
+    """Elo over random orders of the same matches, by system."""
+
+    mean: tuple[float, ...]
+    spread: tuple[float, ...]
+    """Standard deviation over the orders: what order alone does to the rating."""
+    shuffles: int
+
+
+def online_elo(matches: Matches) -> Floats:
+    """(K,) ratings after all matches in their order."""
+    order = np.arange(len(matches), dtype=np.int64)[None, :]
+    ratings: Floats = _play(matches, order)[0]
+    return ratings
+
+
+def shuffled_elo(matches: Matches, *, shuffles: int = 100, seed: int = 0) -> ShuffledElo:
+    """Ratings averaged over `shuffles` random orders."""
+    draw = np.random.default_rng(seed)
+    order = np.stack([draw.permutation(len(matches)) for _ in range(shuffles)])
+    ratings = _play(matches, order)
+    spread = ratings.std(axis=0, ddof=1) if shuffles > 1 else np.zeros(len(matches.systems))
+    return ShuffledElo(tuple(ratings.mean(axis=0).tolist()), tuple(spread.tolist()), shuffles)
+
+
+def _play(matches: Matches, orders: Ints) -> Floats:
+    """(S, K) ratings after each of S orders (S, N): all orders advance one match at a time, together."""
+    count, size = len(orders), len(matches.systems)
+    ratings = np.full(count * size, START)
+    rows = np.arange(count) * size
+    for start in range(0, orders.shape[1], _BLOCK):
+        block = orders[:, start : start + _BLOCK].T
+        places = zip(rows + matches.first[block], rows + matches.second[block], matches.score[block], strict=True)
+        for one, other, score in places:
+            here, there = ratings[one], ratings[other]
+            change = K * (score - 1.0 / (1.0 + np.exp((there - here) * _RATE)))
+            ratings[one] = here + change
+            ratings[other] = there - change
+    return ratings.reshape(count, size)
+
+
+POINTS = SCALE / np.log(10.0)
+"""Elo points of one unit of θ."""
+_STEPS = 60
+_AT_ONCE = 2_000_000
+"""Numbers in the tables that are fitted at once."""
+_LONGEST = 2.0
+"""Largest change of a strength in one step: far from the maximum a whole Newton step can overshoot."""
+
+
+@dataclass(frozen=True, eq=False)
+class BradleyTerryFit:
+    """`strengths` (…, K) have mean 0; `exists` (…): the maximum exists, so no imaginary tie was added."""
+
+    strengths: Floats
+    exists: npt.NDArray[np.bool_]
+
+    @property
+    def ratings(self) -> Floats:
+        """Strengths on Elo's scale, mean 1000."""
+        ratings: Floats = START + POINTS * self.strengths
+        return ratings
+
+
+def fit(points: Floats, *, prior: bool = False) -> BradleyTerryFit:
+    """Fit tables of points (…, K, K): ``points[i, j]`` of i against j, a tie as half a point each.
+
+    Points may be weighted, so they need not be whole; none may be negative. `prior` adds the imaginary ties everywhere.
+    """
+    tables = points.reshape(-1, *points.shape[-2:])
+    exists = np.asarray(reachable(tables).all(axis=(-1, -2)))
+    strengths = np.empty(tables.shape[:-1])
+    plain = exists & (not prior)
+    for mask, ties in ((plain, 0.0), (~plain, 1.0)):
+        chosen = np.flatnonzero(mask)
+        at_once = max(1, _AT_ONCE // tables.shape[-1] ** 2)
+        for start in range(0, len(chosen), at_once):
+            part = chosen[start : start + at_once]
+            strengths[part] = _newton(tables[part], ties)
+    return BradleyTerryFit(strengths.reshape(points.shape[:-1]), exists.reshape(points.shape[:-2]))
+
+
+def information(games: Floats, strengths: Floats) -> Floats:
+    """(…, K, K) Fisher information of strengths from numbers of games (…, K, K): a weighted graph Laplacian."""
+    chance = expected(strengths)
+    weight = games * chance * (1.0 - chance)
+    laplacian = -weight
+    index = np.arange(games.shape[-1])
+    laplacian[..., index, index] += weight.sum(axis=-1)
+    return laplacian
+
+
+def expected(strengths: Floats) -> Floats:
+    """(…, K, K): the chance that the row's system beats the column's."""
+    gaps = strengths[..., :, None] - strengths[..., None, :]
+    chance: Floats = 1.0 / (1.0 + np.exp(-gaps))
+    return chance
+
+
+def _newton(points: Floats, ties: float) -> Floats:
+    games = points + np.swapaxes(points, -1, -2)
+    size = points.shape[-1]
+    index = np.arange(size)
+    # Strengths are known up to a constant; this term fixes their mean at 0 and changes nothing else. With the
+    # imaginary ties they are known without it.
+    anchor = 0.0 if ties else 1.0 / size
+    strengths = np.zeros(points.shape[:-1])
+    close = 1e-9 * np.maximum(1.0, games.sum(axis=(-1, -2)))
+    for _ in range(_STEPS):
+        level = 1.0 / (1.0 + np.exp(-strengths))
+        slope = (points - games * expected(strengths)).sum(axis=-1) + ties * (0.5 - level)
+        if (np.abs(slope).max(axis=-1) <= close).all():
+            break
+        curve = information(games, strengths) + anchor
+        curve[..., index, index] += ties * level * (1.0 - level)
+        step = np.linalg.solve(curve, slope[..., None])[..., 0]
+        longest = np.abs(step).max(axis=-1, keepdims=True)
+        strengths = strengths + step * np.minimum(1.0, _LONGEST / np.maximum(longest, 1e-12))
+    centred: Floats = strengths - strengths.mean(axis=-1, keepdims=True)
+    return centred
+
+
+def reachable(points: Floats) -> npt.NDArray[np.bool_]:
+    """(…, K, K): there is a chain "took a point from" from the row's system to the column's."""
+    size = points.shape[-1]
+    reach = (points > 0) | np.eye(size, dtype=bool)
+    length = 1
+    while length < size:
+        steps = reach.astype(np.float32)
+        reach = np.matmul(steps, steps) > 0
+        length *= 2
+    return reach
+
+
+Flags = npt.NDArray[np.bool_]
+
+
+class RatedSystem(Struct, frozen=True, kw_only=True):
+    """One system's place. A bound of ``None``: the data set none on that side (it never lost, or never won)."""
+
+    system: str
+    rating: float
+    """Bradley–Terry on Elo's scale, mean 1000 over the systems."""
+    low: float | None
+    high: float | None
+    rank: int
+    """1 + systems that are better beyond doubt: systems that cannot be told apart may share it."""
+    worst: int
+    """The last rank that is not excluded."""
+    matches: int
+    wins: int
+    ties: int
+    losses: int
+
+
+class Ratings(Struct, frozen=True, kw_only=True):
+    """All systems, best rating first."""
+
+    rows: tuple[RatedSystem, ...]
+    separated: tuple[tuple[bool, ...], ...]
+    """In the order of `rows`: the row's system is better than the column's, all pairs together at `confidence`."""
+    margins: tuple[tuple[float, ...], ...]
+    """In the same order: by how many points the row's rating must exceed the column's to be called better."""
+    confidence: float
+    replicates: int
+    clusters: int
+    notes: tuple[str, ...]
+    """What is degenerate in the data, in words."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return tuple(row.system for row in self.rows)
+
+
+def rate(matches: Matches, *, confidence: float = 0.95, replicates: int = 1000, seed: int = 0) -> Ratings:
+    """Bradley–Terry ratings; percentile intervals by bootstrap over questions; ranks from simultaneous comparisons.
+
+    A pair is separated where the difference of its strengths exceeds c standard errors, c being the `confidence`
+    quantile, over the bootstrap, of the largest studentised deviation among all pairs (Tukey's idea, with the
+    bootstrap's distribution): the chance that any pair is called separated by luck is 1 − `confidence` over all pairs.
+    """
+    points = matches.totals()
+    fitted = fit(points)
+    spread = fit(resampled(matches, replicates=replicates, seed=seed))
+    low, high = _intervals(matches, points, fitted, spread, confidence)
+    better, margins = _separated(matches, points, fitted, spread, confidence)
+    order = sorted(range(len(matches.systems)), key=lambda i: (-fitted.strengths[i], matches.systems[i]))
+    counts = _counts(matches)
+    rows = tuple(
+        RatedSystem(
+            system=matches.systems[i],
+            rating=float(fitted.ratings[i]),
+            low=low[i],
+            high=high[i],
+            rank=1 + int(better[:, i].sum()),
+            worst=len(order) - int(better[i].sum()),
+            matches=int(counts[i].sum()),
+            wins=int(counts[i, 0]),
+            ties=int(counts[i, 1]),
+            losses=int(counts[i, 2]),
+        )
+        for i in order
+    )
+    return Ratings(
+        rows=rows,
+        separated=tuple(tuple(bool(better[i, j]) for j in order) for i in order),
+        margins=tuple(tuple(float(POINTS * margins[i, j]) for j in order) for i in order),
+        confidence=confidence,
+        replicates=replicates,
+        clusters=matches.clusters,
+        notes=tuple(_notes(matches, points)),
+    )
+
+
+def _intervals(
+    matches: Matches, points: Floats, fitted: BradleyTerryFit, spread: BradleyTerryFit, confidence: float
+) -> tuple[list[float | None], list[float | None]]:
+    tail = (1.0 - confidence) / 2
+    below, above = np.quantile(spread.ratings, [tail, 1.0 - tail], axis=0)
+    reach = reachable(points)
+    low: list[float | None] = []
+    high: list[float | None] = []
+    for i in range(len(matches.systems)):
+        floor, ceiling = bool(reach[i].all()), bool(reach[:, i].all())
+        if floor and ceiling and matches.clusters > 1:
+            low.append(float(below[i]))
+            high.append(float(above[i]))
+        else:
+            # Resampling wins gives only wins: the bootstrap knows no spread here, the likelihood does.
+            low.append(_bound(matches, points, fitted.strengths, i, tail) if floor and not ceiling else None)
+            high.append(_bound(matches, points.T, -fitted.strengths, i, tail, -1) if ceiling and not floor else None)
+    return low, high
+
+
+def _bound(matches: Matches, points: Floats, strengths: Floats, i: int, tail: float, sign: int = 1) -> float | None:
+    """The strength under which this many wins without a loss would have had a chance of less than `tail`; every
+    question counts as one match, since matches about one question may go together."""
+    rivals = np.flatnonzero(~reachable(points)[:, i])
+    mine = (matches.first == i) | (matches.second == i)
+    questions = len(np.unique(matches.cluster[mine]))
+    games = points[i, rivals] * min(1.0, questions / max(1, int(mine.sum())))
+    if not games.sum():
+        return None
+    low, high = -50.0, 50.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        chance = -(games * np.log1p(np.exp(strengths[rivals] - middle))).sum()
+        low, high = (middle, high) if chance < np.log(tail) else (low, middle)
+    return float(START + POINTS * sign * low)
+
+
+def _separated(
+    matches: Matches, points: Floats, fitted: BradleyTerryFit, spread: BradleyTerryFit, confidence: float
+) -> tuple[Flags, Floats]:
+    """(K, K) who is better than whom, and the gap in strength it takes."""
+    size = len(matches.systems)
+    gaps = fitted.strengths[:, None] - fitted.strengths[None, :]
+    draws = spread.strengths[:, :, None] - spread.strengths[:, None, :]
+    error = draws.std(axis=0)
+    rows, columns = np.triu_indices(size, 1)
+    known = error[rows, columns] > 1e-9
+    better: Flags = np.zeros((size, size), dtype=bool)
+    margins = np.zeros((size, size))
+    if known.any() and matches.clusters > 1:
+        rows_known, columns_known = rows[known], columns[known]
+        scaled = np.abs(draws - gaps)[:, rows_known, columns_known] / error[rows_known, columns_known]
+        limit = np.quantile(scaled.max(axis=1), confidence)
+        margins = limit * error
+        better = gaps > np.maximum(margins, 1e-9)
+    reach = reachable(points)
+    sure = (1.0 - confidence) / max(1, size * (size - 1))
+    for i, j in zip(*np.nonzero(~(reach & reach.T)), strict=True):
+        better[i, j] = not reach[j, i] and 0.5 ** _questions_won(matches, int(i), int(j)) < sure
+    return better, margins
+
+
+def _questions_won(matches: Matches, i: int, j: int) -> int:
+    """Questions on which i won its match against j: what a sign test by question counts."""
+    won = ((matches.first == i) & (matches.second == j) & (matches.score == 1.0)) | (
+        (matches.first == j) & (matches.second == i) & (matches.score == 0.0)
+    )
+    return len(np.unique(matches.cluster[won]))
+
+
+def _counts(matches: Matches) -> npt.NDArray[np.int64]:
+    """(K, 3): wins, ties, losses."""
+    counts = np.zeros((len(matches.systems), 3), dtype=np.int64)
+    outcome = np.rint(2.0 - 2.0 * matches.score).astype(np.int64)
+    np.add.at(counts, (matches.first, outcome), 1)
+    np.add.at(counts, (matches.second, 2 - outcome), 1)
+    return counts
+
+
+def _notes(matches: Matches, points: Floats) -> list[str]:
+    names, reach = matches.systems, reachable(points)
+    games = points + points.T
+    notes = []
+    if len(names) < 2 or not len(matches):
+        return ["There are no finished matches: every rating is the start value."]
+    if matches.clusters == 1:
+        notes.append("All matches are about one question: no interval can be given.")
+    unmet = [names[i] for i in range(len(names)) if not games[i].any()]
+    if unmet:
+        notes.append(f"No finished match yet: {', '.join(unmet)}.")
+    met = reachable(games)
+    if not unmet and not met.all():
+        groups = {tuple(np.flatnonzero(row)) for row in met}
+        parts = "; ".join(", ".join(names[i] for i in group) for group in sorted(groups))
+        notes.append(f"Groups that never met cannot be compared: {parts}.")
+    for i in range(len(names)):
+        if games[i].any() and points[i].sum() == games[i].sum():
+            notes.append(f"{names[i]} never lost a point: its rating has no upper bound.")
+        elif games[i].any() and not points[i].any():
+            notes.append(f"{names[i]} never took a point: its rating has no lower bound.")
+    if not reach.all():
+        notes.append("The likelihood has no maximum; one imaginary tie a system keeps the ratings finite.")
+    return notes
+
+
+_ROUNDS = 3
+
+
+class RankingCheck(Struct, frozen=True):
+    """The pairs (upper, lower of the ranking) whose order the missing matches could overturn; none: it stands."""
+
+    missing: int
+    overturned: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def open(self) -> bool:
+        return not self.overturned
+
+
+def check_ranking(matches: Matches, missing: Floats, ratings: Ratings) -> RankingCheck:
+    """Fill the missing matches in the way that is worst for each pair, and see what is left of the ranking.
+
+    `missing` (K, K), symmetric, counts matches without a verdict. A pair called separated is overturned where the worst
+    filling takes its lead away; a pair called tied, where it would be separated the other way round. Winning is
+    monotone in Bradley–Terry: a system's own missing matches hurt it most when lost, and a rival's when won; matches
+    between others are filled by the sign of their influence.
+    """
+    names = matches.systems
+    count = int(np.rint(missing.sum() / 2))
+    if not count:
+        return RankingCheck(0)
+    place = {name: index for index, name in enumerate(names)}
+    order = [place[name] for name in ratings.order]
+    overturned = []
+    for upper in range(len(order)):
+        for lower in range(upper + 1, len(order)):
+            i, j = order[upper], order[lower]
+            gap = _worst_gap(matches.totals(), missing, i, j)
+            margin = ratings.margins[upper][lower]
+            if gap <= margin if ratings.separated[upper][lower] else gap < -margin or not margin:
+                overturned.append((names[i], names[j]))
+    return RankingCheck(count, tuple(overturned))
+
+
+def _worst_gap(points: Floats, missing: Floats, i: int, j: int) -> float:
+    """Points by which i leads j when the missing matches fall as badly for it as they can."""
+    size = len(points)
+    worst = _filled(points, missing, i, j, np.zeros((size, size)))
+    strengths = fit(worst, prior=True).strengths
+    for _ in range(_ROUNDS):
+        curve = information(worst + worst.T, strengths) + 0.25 * np.eye(size)
+        influence = np.linalg.solve(curve, np.eye(size)[i] - np.eye(size)[j])
+        # How much i's lead over j grows where the row's system beats the column's.
+        worst = _filled(points, missing, i, j, influence[:, None] - influence[None, :])
+        strengths = fit(worst, prior=True).strengths
+    return float(POINTS * (strengths[i] - strengths[j]))
+
+
+def _filled(points: Floats, missing: Floats, i: int, j: int, influence: Floats) -> Floats:
+    """The table with every missing match given to the side that hurts i against j; undecided ones are ties."""
+    share = np.where(influence > 1e-12, 0.0, np.where(influence < -1e-12, 1.0, 0.5))
+    share[i, :], share[:, i] = 0.0, 1.0
+    share[j, :], share[:, j] = 1.0, 0.0
+    share[i, j], share[j, i] = 0.0, 1.0
+    filled: Floats = points + missing * share
+    return filled

@@ -1,0 +1,209 @@
+"""Judging claims on stored runs: the values, the interval, the decision.
+
+Every measure is a mean over questions, unweighted over datasets, as in the tables; so a sum of measures is the mean of
+each question's own sum, and its interval is the paired bootstrap that the tables show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from ragrounds.errors import UserError
+from ragrounds.evals.compare.claims import (
+    Claim,
+    Condition,
+    Decision,
+    LiveClaim,
+    Term,
+    all_hold,
+    decide,
+    parse_claim,
+    resolved,
+)
+from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
+from ragrounds.evals.compare.frontier import CostMeasure, costs_of
+from ragrounds.evals.compare.sequential_stop import StoppedRuns, ended_early
+from ragrounds.evals.engine.progress import outcome
+from ragrounds.evals.engine.question_order import QuestionRound
+from ragrounds.evals.stats import stratified_mean, wilson
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Question, Run
+
+_COSTS: Mapping[str, CostMeasure] = {
+    "cost": "cost_uncached",
+    "cost_paid": "cost_paid",
+    "tokens": "tokens",
+    "calls": "calls",
+    "seconds": "seconds",
+}
+
+
+class ClaimVerdict(Struct, frozen=True, kw_only=True):
+    """A claim with its decision."""
+
+    claim: str
+    decision: Decision
+    scorer: str
+    conditions: tuple[ConditionVerdict, ...]
+
+
+class ConditionVerdict(Struct, frozen=True, kw_only=True):
+    """One condition: its sum (left side minus right side) with the interval it was judged by."""
+
+    decision: Decision
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float | None
+    questions: int
+    reason: str = ""
+    """Why it cannot be told, where that is not the width of the interval."""
+
+
+def check_claims(
+    store: Store,
+    runs: Sequence[Run],
+    claims: Sequence[str],
+    *,
+    scorer: str | None = None,
+    common: bool = False,
+    seed: int = 0,
+) -> list[ClaimVerdict]:
+    """Judge claims about `runs` under one scorer, by default the first that tables show.
+
+    Raises:
+        UserError: a claim that cannot be read or names another run; runs that cannot be compared.
+    """
+    read = [resolved(parse_claim(text), runs) for text in claims]
+    ground = comparison_basis(store, runs, [scorer] if scorer else [], common, ended_early(store, runs))
+    if not ground.scorers:
+        raise UserError("These runs have no scores yet: nothing can be claimed of them.")
+    chosen = ground.scorers[0]
+    stopped = StoppedRuns(store, runs, ground)
+    return [_judge(claim, ground, runs, chosen, stopped, seed) for claim in read]
+
+
+def _judge(
+    claim: Claim, ground: ComparisonBasis, runs: Sequence[Run], scorer: str, stopped: StoppedRuns, seed: int
+) -> ClaimVerdict:
+    judged = tuple(_condition(condition, ground, runs, scorer, stopped, seed) for condition in claim.conditions)
+    decision = all_hold([condition.decision for condition in judged])
+    return ClaimVerdict(claim=claim.text, decision=decision, scorer=scorer, conditions=judged)
+
+
+def _condition(
+    condition: Condition, ground: ComparisonBasis, runs: Sequence[Run], scorer: str, stopped: StoppedRuns, seed: int
+) -> ConditionVerdict:
+    asked = ground.asked(scorer)
+    by_id = {run.id: run for run in runs}
+    columns = []
+    for term in condition.terms:
+        values = _values(term, by_id[term.run], asked, ground, scorer)
+        if values is None:
+            return _untold(condition, f"the {term.measure} of {term.run} is not known")
+        columns.append((term.factor, values))
+    named = [term.run for term in condition.terms]
+    if condition.level is not None and stopped.concerns(*named):
+        if any(term.measure in _COSTS for term in condition.terms):
+            return _untold(condition, "how many questions these runs have depends on their results: no interval holds")
+        return _watched(condition, stopped.rounds(scorer, *named), columns)
+    kept: list[Question] = []
+    sums: list[float] = []
+    for question in asked:
+        numbers = [(factor, values.get(question.id)) for factor, values in columns]
+        if all(number is not None for _, number in numbers):
+            kept.append(question)
+            sums.append(condition.constant + sum(factor * (number or 0.0) for factor, number in numbers))
+    if not kept:
+        return _untold(condition, "no question has a score")
+    value, low, high = _estimate(condition, kept, sums, seed)
+    missing = len(asked) - len(kept)
+    return ConditionVerdict(
+        decision=decide(condition, value, low, high),
+        value=value,
+        low=low,
+        high=high,
+        level=condition.level,
+        questions=len(kept),
+        reason=f"{missing:,} questions have no score and are left out" if missing else "",
+    )
+
+
+def _watched(
+    condition: Condition, rounds: Sequence[QuestionRound], columns: Sequence[tuple[float, Mapping[str, float | None]]]
+) -> ConditionVerdict:
+    """By an interval that is valid at any number of questions."""
+    watch = LiveClaim(Claim("", (condition,)))
+    known = {(term.measure, term.run): values for term, (_, values) in zip(condition.terms, columns, strict=True)}
+    for drawn in rounds:
+        watch.hear(drawn, lambda measure, run, question: known[measure, run].get(question))
+    now = watch.now.conditions[0]
+    left_out = f"; {now.missing:,} have no score and are left out" if now.missing else ""
+    return ConditionVerdict(
+        decision=now.decision,
+        value=now.value,
+        low=now.low,
+        high=now.high,
+        level=now.level,
+        questions=watch.now.questions,
+        reason="how many questions these runs have depends on their results: the interval is always valid" + left_out,
+    )
+
+
+def _untold(condition: Condition, reason: str) -> ConditionVerdict:
+    return ConditionVerdict(
+        decision="cannot tell", value=None, low=None, high=None, level=condition.level, questions=0, reason=reason
+    )
+
+
+def _values(
+    term: Term, run: Run, asked: Sequence[Question], ground: ComparisonBasis, scorer: str
+) -> Mapping[str, float | None] | None:
+    """Question id → the term's measure there; ``None``: not known of this run."""
+    attempts = ground.summaries[run.id]
+    if term.measure == "accuracy":
+        return ground.values(scorer, run, asked)[0]
+    if term.measure in _COSTS:
+        costs = costs_of(run, attempts, _COSTS[term.measure], ground.epochs)
+        return None if costs is None else {question.id: costs.get(question.id, 0.0) for question in asked}
+    scores = ground.scores[run.id].get(scorer, [])
+    answer_statuses = {(score.question_id, score.epoch): score.answer_status for score in scores}
+    shares = dict.fromkeys((question.id for question in asked), 0.0)
+    for attempt in attempts:
+        answer_status = answer_statuses.get((attempt.question_id, attempt.epoch), "answered")
+        if attempt.question_id in shares and outcome(attempt.status, answer_status) == term.measure:
+            shares[attempt.question_id] += 1 / ground.epochs
+    return shares
+
+
+def _estimate(
+    condition: Condition, questions: Sequence[Question], sums: Sequence[float], seed: int
+) -> tuple[float, float, float]:
+    level = condition.level or 0.95
+    strata, clusters = [question.benchmark for question in questions], [question.cluster for question in questions]
+    estimate = stratified_mean(sums, strata, clusters, level=level, seed=seed)
+    lone = len(set(strata)) == 1 and len({one.cluster or one.id for one in questions}) == len(questions)
+    if len(condition.terms) == 1 and lone and _shares(condition):
+        factor = condition.terms[0].factor
+        plain = [(number - condition.constant) / factor if factor else 0.0 for number in sums]
+        if all(abs(number - round(number)) < 1e-9 and -1e-9 < number < 1 + 1e-9 for number in plain):
+            # The share of one run, right or wrong: Wilson's interval, as the tables have it.
+            ends = [condition.constant + factor * end for end in wilson(round(sum(plain)), len(plain), level)]
+            return estimate.value, min(ends), max(ends)
+    if estimate.low == estimate.high and _shares(condition):
+        # A bootstrap of equal values has no width, however few they are. With no unlike one among n clusters, the share
+        # of unlike ones is still below 1 - (α/2)^(1/n) (Clopper and Pearson 1934), each off by the widest step at most.
+        n = min(len({one.cluster or one.id for one in questions if one.benchmark == name}) for name in set(strata))
+        beyond = 1 - ((1 - level) / 2) ** (1 / n)
+        highest = condition.constant + sum(max(0.0, term.factor) for term in condition.terms)
+        lowest = condition.constant + sum(min(0.0, term.factor) for term in condition.terms)
+        value = estimate.value
+        return value, value - beyond * (value - lowest), value + beyond * (highest - value)
+    return estimate.value, estimate.low, estimate.high
+
+
+def _shares(condition: Condition) -> bool:
+    """Whether every measure lies between 0 and 1."""
+    return not any(term.measure in _COSTS for term in condition.terms)
