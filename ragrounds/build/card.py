@@ -13,7 +13,7 @@ from ragrounds.build.counting import StageCount
 from ragrounds.build.intake import Intake
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.evals.benchmarks.cards import Card
-from ragrounds.evals.judges.billing import Bill, bill
+from ragrounds.evals.judges.bill import Bill, bill
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.tree import calls
 from ragrounds.records import Run

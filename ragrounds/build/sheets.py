@@ -14,8 +14,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from ragrounds.errors import nearest
-from ragrounds.evals.benchmarks.reading import broken, shown
-from ragrounds.evals.benchmarks.spreadsheets import as_csv, read_sheet
+from ragrounds.files import as_csv, broken, read_sheet, shown
 from ragrounds.text import safe
 
 ID = "id"

@@ -14,9 +14,8 @@ from typing_extensions import TypedDict
 
 from ragrounds.build.outcome import Outcome, encode
 from ragrounds.contracts import Context
-from ragrounds.evals.judges.contract import Contract
 from ragrounds.evals.judges.pairs import neutral
-from ragrounds.evals.judges.parsing import objects, read_verdict, spoken
+from ragrounds.evals.judges.verdict import Contract, objects, read_verdict, spoken
 from ragrounds.records import Message
 from ragrounds.text import wellformed_all
 

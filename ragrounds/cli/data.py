@@ -86,7 +86,7 @@ def fetch_benchmark(
     from ragrounds.cli.common import say, settings
     from ragrounds.cli.progress import downloading
     from ragrounds.evals.benchmarks import card
-    from ragrounds.evals.benchmarks.fetching import fetch
+    from ragrounds.evals.benchmarks.download import fetch
 
     wanted = card(name)
     say(f"{wanted.name}: {wanted.title}. Licence: {wanted.license}. From {wanted.source}.")

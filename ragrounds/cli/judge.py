@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ragrounds.contracts import Model
-    from ragrounds.evals.judges import GradedRun, PanelGradedRun
+    from ragrounds.evals.judges import JudgedRun, PanelJudgedRun
     from ragrounds.evals.judges.labels import JudgeAgreement
     from ragrounds.settings import Settings
 
@@ -63,7 +63,7 @@ def sheet_command(
     from ragrounds.api.files import replaced
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.evals.judges import labelling
-    from ragrounds.evals.judges.sheet import label_sheet
+    from ragrounds.evals.judges.labels import label_sheet
 
     wanted = labelling(kind)
     with open_store(settings()) as store:
@@ -234,7 +234,7 @@ def judge_command(
     from ragrounds.cli.progress import counting
     from ragrounds.evals.compare.comparison import compare
     from ragrounds.evals.engine.budget import Budget
-    from ragrounds.evals.judges import INTERRUPTED, Grade, GradedRuns, Means, gradable, grade_runs
+    from ragrounds.evals.judges import INTERRUPTED, Grade, JudgedRuns, Means, judge_runs, judgeable
     from ragrounds.evals.judges import kind as find_kind
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.models.prices import read_prices
@@ -247,14 +247,14 @@ def judge_command(
     mode: Any = one_of("--journal", journal, ("reuse", "replay", "fresh"))
     with open_store(chosen) as store:
         found = [store.run(reference) for reference in runs]
-        fitting = {run.id: gradable(store, run, wanted, epoch) for run in found}
+        fitting = {run.id: judgeable(store, run, wanted, epoch) for run in found}
         vectors = named_embedder(embedder) if embedder else None
         grader = wanted.grader(Means(store=store, embedder=vectors, prices=read_prices(chosen.home / "prices.toml")))
         judges = open_judges(judge, base_url, chosen)
         recorded, prompts = StoreJournal(store, mode), PromptFolder()
         seen = 0
 
-        async def go() -> GradedRuns:
+        async def go() -> JudgedRuns:
             nonlocal seen
             try:
                 with counting() as tell:
@@ -264,7 +264,7 @@ def judge_command(
                         seen += 1
                         tell(f"{', '.join(run.id for run in found)}: answers judged", seen)
 
-                    return await grade_runs(
+                    return await judge_runs(
                         store,
                         found,
                         grader,
@@ -305,21 +305,21 @@ def judge_command(
         raise typer.Exit(3)
 
 
-def _tell(graded: GradedRun | PanelGradedRun) -> None:
+def _tell(graded: JudgedRun | PanelJudgedRun) -> None:
     """What was judged, by whom, and what it took, on stderr."""
     from collections import Counter
 
     from ragrounds.cli.common import say
-    from ragrounds.evals.judges import PanelGradedRun
+    from ragrounds.evals.judges import PanelJudgedRun
     from ragrounds.ui.text import dollars, safe, tokens
 
-    panel = isinstance(graded, PanelGradedRun)
-    judges = graded.judges if isinstance(graded, PanelGradedRun) else (graded.judge,)
+    panel = isinstance(graded, PanelJudgedRun)
+    judges = graded.judges if isinstance(graded, PanelJudgedRun) else (graded.judge,)
     say(
         f"{graded.run}: {graded.attempts:,} answers judged by {safe(', '.join(judges))}; "
         f"{graded.missing:,} scores missing" + (f"; {graded.left:,} answers not judged." if graded.left else ".")
     )
-    if isinstance(graded, PanelGradedRun):
+    if isinstance(graded, PanelJudgedRun):
         kappa, alpha = (f"{value:.3f}" if value is not None else "-" for value in (graded.kappa, graded.alpha))
         say(
             f"{graded.graded:,} things judged, {graded.undecided:,} without a majority; Fleiss' kappa {kappa}, "

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import UserError
-from ragrounds.evals.judges.asking import ask
-from ragrounds.evals.judges.contract import Contract
+from ragrounds.evals.judges.ask import ask
 from ragrounds.evals.judges.pairs import neutral
+from ragrounds.evals.judges.verdict import Contract
 from ragrounds.train.mining import Asked
 
 PROMPT = "build/relevance_labels"

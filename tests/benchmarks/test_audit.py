@@ -7,10 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from ragrounds.evals.benchmarks import load
-from ragrounds.evals.benchmarks.audit import audit
-from ragrounds.evals.benchmarks.audit.corpus import in_corpus
-from ragrounds.evals.benchmarks.audit.duplicates import SIMILAR, _words, exact, near
-from ragrounds.evals.benchmarks.audit.options import options
+from ragrounds.evals.benchmarks.audit import SIMILAR, _words, audit, exact, in_corpus, near, options
 from ragrounds.records import Gold, Question
 
 

@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.benchmarks import fetching, load, verify
+from ragrounds.evals.benchmarks import download, load, verify
 from ragrounds.evals.benchmarks.cards import RemoteFile
-from ragrounds.evals.benchmarks.fetching import fetch
+from ragrounds.evals.benchmarks.download import fetch
 
 QUESTION = {"question": "Which?" + "x" * 500, "options": {"A": "a", "B": "b"}, "answer": "A"}
 CONTENT = json.dumps({"mmlu": {f"anatomy-{number:03}": QUESTION for number in range(400)}}).encode()
@@ -54,7 +54,7 @@ def public(monkeypatch):
     file = RemoteFile(
         of="mirage", name="benchmark.json", url=home.url, bytes=len(CONTENT), sha256=hashlib.sha256(CONTENT).hexdigest()
     )
-    monkeypatch.setattr(fetching, "remote_files", lambda name: (file,))
+    monkeypatch.setattr(download, "remote_files", lambda name: (file,))
     yield home
     home.server.shutdown()
     home.server.server_close()

@@ -7,7 +7,7 @@ import pytest
 
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.families import ddi, kqa
-from ragrounds.evals.benchmarks.reading import convert, read_jsonl
+from ragrounds.files import convert, read_jsonl
 
 pytestmark = pytest.mark.data
 

@@ -18,7 +18,7 @@ from ragrounds.build.stages import read_object
 from ragrounds.build.writing import check_folder, qrels_lines, write_built
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import Card, load
-from ragrounds.evals.judges.billing import Bill
+from ragrounds.evals.judges.bill import Bill
 from tests.build.casing import counted
 from tests.build.casing import drawn as drawn_reports
 from tests.conftest import Cli

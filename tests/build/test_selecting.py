@@ -11,7 +11,7 @@ from ragrounds.build.mining.grades import CONTRACT, Thresholds, fate
 from ragrounds.build.retrieval.candidates import by_frequency, rankings_of
 from ragrounds.build.retrieval.committee import Committee, open_committee
 from ragrounds.errors import UserError
-from ragrounds.evals.judges.parsing import read_verdict
+from ragrounds.evals.judges.verdict import read_verdict
 from ragrounds.records import Question
 
 

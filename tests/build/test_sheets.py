@@ -9,7 +9,7 @@ import pytest
 from ragrounds.build.retrieval.expert import Label, expert_agreement, sample_lines
 from ragrounds.build.sheets import read_ratings, sheet_lines
 from ragrounds.errors import UserError
-from ragrounds.evals.benchmarks.spreadsheets import as_csv, read_sheet
+from ragrounds.files import as_csv, read_sheet
 from ragrounds.text import safe
 
 HOSTILE = [

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from ragrounds.evals.benchmarks import fetching, registry
+from ragrounds.evals.benchmarks import download, registry
 from ragrounds.evals.benchmarks.cards import RemoteFile
 from tests.benchmarks.test_fetching import CONTENT, Home
 
@@ -15,7 +15,7 @@ def public(monkeypatch):
     home = Home()
     digest = hashlib.sha256(CONTENT).hexdigest()
     file = RemoteFile(of="mirage", name="benchmark.json", url=home.url, bytes=len(CONTENT), sha256=digest)
-    for module in (fetching, registry):
+    for module in (download, registry):
         monkeypatch.setattr(module, "remote_files", lambda name: (file,))
     yield home
     home.server.shutdown()

@@ -9,7 +9,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparability import JUDGED
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.judges.kinds import KINDS, Means
-from ragrounds.evals.judges.ragas_metrics import PROTOCOLS
+from ragrounds.evals.judges.ragas import PROTOCOLS
 from ragrounds.evals.stats import minimum_detectable_effect
 from ragrounds.records import Score, Usage
 from tests.compare.making import add_run, questions

@@ -1,8 +1,7 @@
 import pytest
 
-from ragrounds.evals.judges.asking import FAILED, REFUSED, ask
-from ragrounds.evals.judges.contract import Contract
-from ragrounds.evals.judges.parsing import EMPTY, NOTHING
+from ragrounds.evals.judges.ask import FAILED, REFUSED, ask
+from ragrounds.evals.judges.verdict import EMPTY, NOTHING, Contract
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import CallFailed

@@ -2,7 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.evals.benchmarks.families.kqa import STATEMENTS
-from ragrounds.evals.judges import Equivalence, Statements, grade_attempts, judges_itself
+from ragrounds.evals.judges import Equivalence, Statements, judge_attempts, judges_itself
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import CallFailed
@@ -123,7 +123,7 @@ async def test_grading_again_is_free(journal):
     attempts = [attempt(CASE, f"Answer {number}.", epoch=number) for number in range(20)]
     seen = []
     for _ in range(2):
-        grades = await grade_attempts(
+        grades = await judge_attempts(
             Equivalence(),
             attempts,
             {CASE.id: CASE},

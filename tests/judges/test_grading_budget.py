@@ -7,7 +7,7 @@ import pytest
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.engine.budget import Budget
-from ragrounds.evals.judges import Equivalence, grade_runs
+from ragrounds.evals.judges import Equivalence, judge_runs
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
@@ -49,7 +49,7 @@ def judge(name="openai:judge", say=lambda prompt, occurrence: '{"grade": "equiva
 async def graded(store, runs, judges, mode="reuse", **options):
     journal = StoreJournal(store, mode)
     try:
-        return await grade_runs(store, runs, Equivalence(), judges, journal, PromptFolder(), **options)
+        return await judge_runs(store, runs, Equivalence(), judges, journal, PromptFolder(), **options)
     finally:
         journal.close()
 

@@ -2,7 +2,7 @@ import pytest
 
 from ragrounds.errors import StopRun
 from ragrounds.evals.engine.plan import FINAL
-from ragrounds.evals.judges import Equivalence, grade_runs
+from ragrounds.evals.judges import Equivalence, judge_runs
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.ledger import ledger
 from ragrounds.evals.store.store import Store
@@ -42,8 +42,8 @@ async def test_a_stored_run_is_graded_and_billed(store, own):
         lambda prompt, occurrence: "?" if "Answer 5." in prompt else '{"grade": "equivalent"}', name="openai:judge"
     )
     journal = StoreJournal(store)
-    (graded,) = (await grade_runs(store, [run], Equivalence(tries=2), [judge], journal, PromptFolder())).runs
-    (again,) = (await grade_runs(store, [run], Equivalence(tries=2), [judge], journal, PromptFolder())).runs
+    (graded,) = (await judge_runs(store, [run], Equivalence(tries=2), [judge], journal, PromptFolder())).runs
+    (again,) = (await judge_runs(store, [run], Equivalence(tries=2), [judge], journal, PromptFolder())).runs
     journal.close()
     assert (graded.attempts, graded.missing, graded.calls, graded.same_model) == (6, 1, 6, own)
     assert graded.cost_paid == graded.cost_uncached == pytest.approx(0.006)
@@ -62,13 +62,13 @@ async def test_what_a_broken_off_judging_paid_is_on_the_bill_of_the_one_that_end
 
     journal = StoreJournal(store)
     with pytest.raises(StopRun, match="the judge is gone"):
-        await grade_runs(store, [run], Equivalence(), [Scripted(breaks)], journal, PromptFolder(), at_once=1)
+        await judge_runs(store, [run], Equivalence(), [Scripted(breaks)], journal, PromptFolder(), at_once=1)
     assert journal.made == 4
     swept = collect_garbage(store.engine, FINAL, hours=0, remove=True)
     assert (swept.calls.count, swept.outside.count) == (0, 0)  # nothing refers to them, but they were paid for
     judge = Scripted(lambda prompt, occurrence: '{"grade": "equivalent"}')
-    (graded,) = (await grade_runs(store, [run], Equivalence(), [judge], journal, PromptFolder())).runs
-    (again,) = (await grade_runs(store, [run], Equivalence(), [judge], journal, PromptFolder())).runs
+    (graded,) = (await judge_runs(store, [run], Equivalence(), [judge], journal, PromptFolder())).runs
+    (again,) = (await judge_runs(store, [run], Equivalence(), [judge], journal, PromptFolder())).runs
     journal.close()
     assert journal.made == 5
     assert graded.cost_paid == graded.cost_uncached == pytest.approx(0.005)
@@ -80,7 +80,7 @@ async def test_answers_that_are_equal_are_judged_and_paid_for_once(store):
     run = one_run(store, texts=["the same"] * 5)
     judge = Scripted(lambda prompt, occurrence: '{"grade": "equivalent"}')
     journal = StoreJournal(store)
-    (graded,) = (await grade_runs(store, [run], Equivalence(), [judge], journal, PromptFolder(), at_once=1)).runs
+    (graded,) = (await judge_runs(store, [run], Equivalence(), [judge], journal, PromptFolder(), at_once=1)).runs
     journal.close()
     assert (graded.calls, graded.reused, graded.cost_paid) == (5, 4, pytest.approx(0.001))
 

@@ -1,7 +1,6 @@
 import pytest
 
-from ragrounds.evals.judges.combining import both_orders, majority
-from ragrounds.evals.judges.pairs import neutral, show_pair, tampers
+from ragrounds.evals.judges.pairs import both_orders, majority, neutral, show_pair, tampers
 from ragrounds.prompts.loader import PromptFolder
 
 AXES = {"usefulness": "helps the reader", "reasoning": "sound steps"}

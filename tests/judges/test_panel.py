@@ -1,7 +1,7 @@
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.judges import Equivalence, Statements, grade_by_panel
+from ragrounds.evals.judges import Equivalence, Statements, judge_by_panel
 from ragrounds.evals.judges.panel import UNDECIDED
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
@@ -37,7 +37,7 @@ def judge(name, grades):
 
 
 async def panel(grader, judges, journal):
-    return await grade_by_panel(grader, judges, ATTEMPTS, QUESTIONS, GOLDS, journal, PromptFolder())
+    return await judge_by_panel(grader, judges, ATTEMPTS, QUESTIONS, GOLDS, journal, PromptFolder())
 
 
 async def test_the_majority_counts(journal):

@@ -1,7 +1,6 @@
 import pytest
 
-from ragrounds.evals.judges.contract import Contract
-from ragrounds.evals.judges.parsing import BOTH, CUT, EMPTY, NOTHING, read_verdict
+from ragrounds.evals.judges.verdict import BOTH, CUT, EMPTY, NOTHING, Contract, read_verdict
 
 TWO = Contract(("usefulness", "reasoning"), ("A", "B", "tie"))
 ONE = Contract(("usefulness",), ("A", "B", "tie"))

@@ -2,10 +2,9 @@
 
 import pytest
 
-from ragrounds.evals.judges.asking import ask
-from ragrounds.evals.judges.billing import bill, made
-from ragrounds.evals.judges.contract import Contract
-from ragrounds.evals.judges.paying import Paying
+from ragrounds.evals.judges.ask import ask
+from ragrounds.evals.judges.bill import Paying, bill, made
+from ragrounds.evals.judges.verdict import Contract
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Message

@@ -175,8 +175,8 @@ def test_every_call_is_priced_journaled_and_replayed(judge, home, server):
 
 def _bill(home, server):
     """From the journal alone: what each call of the judge, and of the embedder, cost."""
-    from ragrounds.evals.judges import KINDS, Means, grade_runs
-    from ragrounds.evals.judges.billing import bill
+    from ragrounds.evals.judges import KINDS, Means, judge_runs
+    from ragrounds.evals.judges.bill import bill
     from ragrounds.models.opening import open_model
     from ragrounds.models.prices import read_prices
     from ragrounds.prompts.loader import PromptFolder
@@ -189,7 +189,7 @@ def _bill(home, server):
         judge = open_model(f'openai:ragas[base_url="{server.url}"]', prices)
         with_vectors = Means(store=store, embedder=named_embedder(embedder), prices=prices)
         journal = StoreJournal(store, "replay")
-        await grade_runs(
+        await judge_runs(
             store, [store.run("rag")], KINDS["ragas"].grader(with_vectors), [judge], journal, PromptFolder(),
             done=seen.append,
         )  # fmt: skip

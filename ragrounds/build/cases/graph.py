@@ -19,7 +19,7 @@ from ragrounds.build.stages import Rejected, ask_for, ask_verdict, in_line, kept
 from ragrounds.build.stages import State as Shared
 from ragrounds.build.wording import folded
 from ragrounds.contracts import Context
-from ragrounds.evals.judges.contract import Contract
+from ragrounds.evals.judges.verdict import Contract
 
 PROMPTS = (
     "build/case_significance",

@@ -20,8 +20,7 @@ from msgspec.structs import replace
 from ragrounds.build.intake import INTAKE, Dropped, Intake, drawn, take_in
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.reading import broken, shown
-from ragrounds.evals.benchmarks.spreadsheets import read_sheet
+from ragrounds.files import broken, read_sheet, shown
 from ragrounds.records import Gold, Passage, Question
 from ragrounds.tools.corpora import BadLine, CorpusSource, corpus_source, guess_family, passages
 from ragrounds.tools.documents import read_article, read_document, read_whole

@@ -19,8 +19,8 @@ from ragrounds.build.outcome import REFUSED
 from ragrounds.build.parts import none_left, of_part
 from ragrounds.build.stages import Rejected, verdict_on
 from ragrounds.contracts import Context
-from ragrounds.evals.judges.contract import Contract
 from ragrounds.evals.judges.pairs import neutral
+from ragrounds.evals.judges.verdict import Contract
 
 PROMPT = "build/relevance_labels"
 NO_LABEL = "no model gave a label that can be read"

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ragrounds.build.retrieval.sets import ScoredPair
 from ragrounds.build.wording import folded, within
-from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl, shown
+from ragrounds.files import broken, convert, read_jsonl, shown
 
 FIELDS = ("positive", "hard_negative", "easy_negative")
 LENGTH = 0.3

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.evals.judges.contract import Contract
+from ragrounds.evals.judges.verdict import Contract
 
 AXES = ("relevance", "support")
 HIGHEST = 10

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.contracts import Scorer
+from ragrounds.evals.analyses.refinement import Flips, count_flips, refinements
+from ragrounds.evals.analyses.search_use import SearchUse, searches_of, use_of_searches
 from ragrounds.evals.compare.figures import Figure
-from ragrounds.evals.scorers.flips import Flips, count_flips, refinements
-from ragrounds.evals.scorers.searches import SearchUse, searches_of, use_of_searches
 from ragrounds.evals.stats import paired_difference, stratified_mean
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, every_trace

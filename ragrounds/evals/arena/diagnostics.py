@@ -21,7 +21,7 @@ from typing import Any
 from msgspec import Struct
 
 from ragrounds.evals.arena.verdicts import LETTERS, POINTS, Match, one_way
-from ragrounds.evals.judges.grade import judges_itself
+from ragrounds.evals.judges.attempts import judges_itself
 from ragrounds.evals.judges.statements import CONTRADICTION
 from ragrounds.evals.stats.agreement import krippendorff_alpha
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, JudgementDetail, Vote

@@ -23,10 +23,9 @@ from ragrounds.evals.arena.schedules import MatchCounts, Schedule, open_schedule
 from ragrounds.evals.arena.verdicts import Match, combine_judgements
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.scheduler import interruptible
-from ragrounds.evals.judges.asking import FAILED, ask
-from ragrounds.evals.judges.billing import made
+from ragrounds.evals.judges.ask import FAILED, ask
+from ragrounds.evals.judges.bill import Paying, made
 from ragrounds.evals.judges.pairs import show_pair
-from ragrounds.evals.judges.paying import Paying
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, JudgementDetail
 from ragrounds.evals.store.paying import playing
 from ragrounds.records import Question, Reply, Usage

@@ -43,8 +43,7 @@ from ragrounds.evals.arena.ratings import (
     shuffled_elo,
 )
 from ragrounds.evals.arena.verdicts import POINTS, Match, combine_judgements, matches_of, matches_of_votes
-from ragrounds.evals.judges.combining import majority
-from ragrounds.evals.judges.pairs import tampers
+from ragrounds.evals.judges.pairs import majority, tampers
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Vote
 
 AT_MOST = 10_000_000

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.arena.lineup import Lineup
 from ragrounds.evals.arena.matches import Matches, collect_matches
-from ragrounds.evals.judges.combining import both_orders, majority
+from ragrounds.evals.judges.pairs import both_orders, majority
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, Vote
 
 LETTERS = {"1": "first", "2": "second", "=": "tie"}

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import Card
-from ragrounds.evals.benchmarks.reading import broken, shown
+from ragrounds.files import broken, shown
 from ragrounds.records import Gold, Question
 
 _LONGEST_ID = 500

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.errors import unknown
-from ragrounds.evals.benchmarks.reading import broken, read_bytes
+from ragrounds.files import broken, read_bytes
 
 CARD_FILE = "card.json"
 """Beside the files of a benchmark that was built here."""

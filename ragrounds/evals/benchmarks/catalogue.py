@@ -23,8 +23,8 @@ from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, assemble
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card_beside, family_cards
 from ragrounds.evals.benchmarks.families import FAMILIES, sample
-from ragrounds.evals.benchmarks.reading import shown
-from ragrounds.evals.benchmarks.source import Source
+from ragrounds.evals.benchmarks.family import Source
+from ragrounds.files import shown
 from ragrounds.specs import Value, parse
 
 _REFERENCE = re.compile(r"""([^:\[\s"]+(?:\[(?:"(?:[^"\\]|\\.)*"|[^\]"])*\])?)(?::(.*))?""", re.DOTALL)

@@ -16,8 +16,8 @@ from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card, card_beside, hashes_beside, remote_files
 from ragrounds.evals.benchmarks.catalogue import Reference, load, located, parse_reference, place, read
 from ragrounds.evals.benchmarks.families import FAMILIES
-from ragrounds.evals.benchmarks.reading import READ, shown
-from ragrounds.evals.benchmarks.source import Source
+from ragrounds.evals.benchmarks.family import Source
+from ragrounds.files import READ, shown
 
 
 def register(name: str, path: Path, home: Path) -> Benchmark:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.figures import scorer_values
-from ragrounds.evals.judges.ragas_metrics import PROTOCOLS as RAGAS
+from ragrounds.evals.judges.ragas import PROTOCOLS as RAGAS
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.scorers.registry import GREEDY_MATCH, SCORERS, suits
 from ragrounds.evals.store.store import Store

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
-from ragrounds.evals.judges.asking import TRIES, ask
-from ragrounds.evals.judges.contract import Contract
-from ragrounds.evals.judges.grade import Grade
+from ragrounds.evals.judges.ask import TRIES, ask
+from ragrounds.evals.judges.attempts import Grade
 from ragrounds.evals.judges.pairs import neutral
+from ragrounds.evals.judges.verdict import Contract
 from ragrounds.evals.scorers.long import read_long
 from ragrounds.records import AnswerStatus, Attempt, Gold, Question, Score, Verdict
 

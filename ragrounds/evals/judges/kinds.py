@@ -10,9 +10,9 @@ from msgspec import Struct
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.analyses.run_data import FoundPassages, found_by
 from ragrounds.evals.benchmarks.families.kqa import STATEMENTS, must_have, nice_to_have
+from ragrounds.evals.judges.attempts import AttemptJudge
 from ragrounds.evals.judges.equivalence import CONTRACT, Equivalence
-from ragrounds.evals.judges.grade import Grader
-from ragrounds.evals.judges.ragas_metrics import METRICS, PROTOCOLS, Metric, Ragas, installed
+from ragrounds.evals.judges.ragas import METRICS, PROTOCOLS, Metric, Ragas, installed
 from ragrounds.evals.judges.statements import (
     CONTRADICTED,
     CONTRADICTION,
@@ -38,7 +38,7 @@ class Means(Struct, frozen=True, kw_only=True):
 class Kind(Struct, frozen=True, kw_only=True):
     """A way to grade long answers."""
 
-    grader: Callable[[Means], Grader]
+    grader: Callable[[Means], AttemptJudge]
     needs: str
     """What a question must have, in words."""
     fits: Callable[[Question, Gold], bool]
@@ -66,7 +66,7 @@ def _statements(gold: Gold) -> dict[str, str]:
 
 
 def _by_ragas(metrics: tuple[Metric, ...]) -> Kind:
-    def grader(means: Means) -> Grader:
+    def grader(means: Means) -> AttemptJudge:
         installed()
         needy = [metric.scorer for metric in metrics if metric.embedder]
         if needy and means.embedder is None:
@@ -143,7 +143,7 @@ def labelling(name: str) -> Kind:
     return found
 
 
-def gradable(store: Store, run: Run, kind: Kind, epochs: Collection[int] = ()) -> Callable[[Attempt], bool]:
+def judgeable(store: Store, run: Run, kind: Kind, epochs: Collection[int] = ()) -> Callable[[Attempt], bool]:
     """Which attempts of a run are for this kind of grading, in these epochs or in all.
 
     Raises:

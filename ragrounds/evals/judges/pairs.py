@@ -1,15 +1,19 @@
-"""Two answers to one question before a judge: blind, with neutral labels, in a given order."""
+"""Two answers to one question before a judge: blind, with neutral labels, in a given order.
+
+From single verdicts to one: both orders of a pair, several judges.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from ragrounds.contracts import Prompts
-from ragrounds.evals.judges.contract import TIE, Contract
+from ragrounds.evals.judges.verdict import TIE, Contract
 from ragrounds.records import Message
 
 PROMPT = "judge/pair"
@@ -67,3 +71,33 @@ def tampers(texts: Sequence[str], axes: Sequence[str]) -> list[bool]:
     said = r"\b(?:winner|verdict|better answer)\b[^.\n]{0,20}\b(?:is|:)\s*\"?[AB]\b"
     planted = re.compile(rf"<{{3}}|>{{3}}|\"(?:{names})\"\s*:|{said}", re.IGNORECASE)
     return [bool(planted.search(text)) for text in texts]
+
+
+def both_orders(one: str | None, other: str | None) -> str | None:
+    """The outcome of two orders, both named from the same side (``first``, ``second``, ``tie``).
+
+    Orders that disagree are a tie. ``None``: one of the two is missing, so the match is.
+    """
+    if one is None or other is None:
+        return None
+    return one if one == other else "tie"
+
+
+def majority(outcomes: Sequence[str | None]) -> str | None:
+    """The outcome that more than half of the judges gave; without one, a tie.
+
+    Missing verdicts (``None``) make the match missing only where they could change it.
+    """
+    if len(outcomes) == 1:
+        return outcomes[0]
+    counts = Counter(outcome for outcome in outcomes if outcome is not None)
+    missing = len(outcomes) - sum(counts.values())
+    if not counts:
+        return None
+    half = len(outcomes) / 2
+    best, most = counts.most_common(1)[0]
+    if most > half:
+        return best
+    if missing and most + missing > half:
+        return None
+    return "tie"

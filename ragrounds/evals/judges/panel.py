@@ -1,22 +1,26 @@
-"""Several judges on the same answers: the verdict of more than half of them counts, and how far they agree is told."""
+"""Several judges on the same answers: the verdict of more than half of them counts, and how far they agree is told.
+
+What a panel of judges gave a stored run: scores by their majority go into the store.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import UserError
-from ragrounds.evals.judges.grade import Grade, Grader, Voting
-from ragrounds.evals.judges.running import grade_attempts
+from ragrounds.evals.judges.attempts import AttemptJudge, Grade, Voting, judge_attempts, judges_itself
+from ragrounds.evals.judges.bill import answers, bill, writers
 from ragrounds.evals.stats.agreement import fleiss_kappa, krippendorff_alpha, majority
-from ragrounds.records import Attempt, Call, Gold, Question, Score, Verdict
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Attempt, Call, Gold, Question, Run, Score, Usage, Verdict
 
 UNDECIDED = "the judges have no majority"
 
 
-class PanelGrades(Struct, frozen=True, kw_only=True):
+class PanelResult(Struct, frozen=True, kw_only=True):
     """What a panel of judges came to."""
 
     judges: tuple[str, ...]
@@ -35,7 +39,7 @@ class PanelGrades(Struct, frozen=True, kw_only=True):
     """Krippendorff's alpha, missing verdicts included; ``None`` where it is not defined."""
 
 
-async def grade_by_panel(
+async def judge_by_panel(
     grader: Voting,
     judges: Sequence[Model],
     attempts: Iterable[Attempt],
@@ -46,7 +50,7 @@ async def grade_by_panel(
     *,
     at_once: int = 16,
     done: Callable[[Grade], None] = lambda grade: None,
-) -> PanelGrades:
+) -> PanelResult:
     """Let every judge grade every attempt, then take the majority of each verdict.
 
     Raises:
@@ -56,13 +60,13 @@ async def grade_by_panel(
     as_panel(grader, judges)
     tried = list(attempts)
     by_judge = [
-        await grade_attempts(grader, tried, questions, golds, judge, journal, prompts, at_once=at_once, done=done)
+        await judge_attempts(grader, tried, questions, golds, judge, journal, prompts, at_once=at_once, done=done)
         for judge in judges
     ]
     return by_majority(grader, judges, tried, golds, by_judge)
 
 
-def as_panel(grader: Grader, judges: Sequence[Model]) -> Voting:
+def as_panel(grader: AttemptJudge, judges: Sequence[Model]) -> Voting:
     """The grader, where these judges can vote on its verdicts.
 
     Raises:
@@ -82,7 +86,7 @@ def by_majority(
     tried: Sequence[Attempt],
     golds: Mapping[str, Gold],
     by_judge: Sequence[Sequence[Grade]],
-) -> PanelGrades:
+) -> PanelResult:
     """What the panel came to, from every judge's grades of the attempts `tried`, in their order."""
     scores: list[Score] = []
     labels: list[tuple[str | None, ...]] = []
@@ -96,7 +100,7 @@ def by_majority(
             scores += grades[0].scores
     whole = [each for each in labels if None not in each]
     some = [each for each in labels if sum(label is not None for label in each) > 1]
-    return PanelGrades(
+    return PanelResult(
         judges=tuple(judge.spec for judge in judges),
         scores=tuple(scores),
         verdicts=tuple(verdict for grades in by_judge for grade in grades for verdict in grade.verdicts),
@@ -112,3 +116,74 @@ def _labels(grades: Sequence[Grade]) -> list[tuple[str | None, ...]]:
     """For each thing graded the verdict of every judge; ``None``: it gave none."""
     columns = [[verdict.outcome or None for verdict in grade.verdicts] for grade in grades]
     return list(zip(*columns, strict=True))
+
+
+class PanelJudgedRun(Struct, frozen=True, kw_only=True):
+    """What grading a run by a panel gave and took."""
+
+    run: str
+    judges: tuple[str, ...]
+    scorers: tuple[str, ...]
+    attempts: int
+    missing: int
+    """Scores without a value."""
+    failed: int
+    """Calls without a reply."""
+    left: int
+    """Answers that were not put to the judges, because a budget was used up: their scores are missing."""
+    graded: int
+    """Things that were put to the judges: answers, or statements of answers."""
+    undecided: int
+    """Of these, without a majority."""
+    kappa: float | None
+    """Fleiss' kappa of the judges."""
+    alpha: float | None
+    """Krippendorff's alpha of the judges."""
+    calls: int
+    reused: int
+    earlier: int
+    usage: Usage | None
+    cost_paid: float | None
+    cost_paid_earlier: float | None
+    cost_uncached: float | None
+    same_model: tuple[str, ...]
+    """Judges that are a model that wrote these answers: they may favour themselves."""
+    verdicts: tuple[Verdict, ...]
+
+
+def store_panel_run(
+    store: Store,
+    run: Run,
+    grader: Voting,
+    attempts: Sequence[Attempt],
+    made: PanelResult,
+    left: Sequence[Score],
+    *,
+    earlier: Collection[str],
+    replace: bool,
+) -> PanelJudgedRun:
+    """As :func:`ragrounds.evals.judges.bill.store_judged_run`, with the scores of the majority."""
+    store.add_scores(run, [*made.scores, *left] if replace else (), made.calls)
+    took = bill(made.calls, earlier)
+    return PanelJudgedRun(
+        run=run.id,
+        judges=made.judges,
+        scorers=grader.scorers,
+        attempts=len(attempts),
+        missing=sum(score.value is None for score in made.scores),
+        failed=took.failed,
+        left=answers(left),
+        graded=made.graded,
+        undecided=made.undecided,
+        kappa=made.kappa,
+        alpha=made.alpha,
+        calls=took.calls,
+        reused=took.reused,
+        earlier=took.earlier,
+        usage=took.usage,
+        cost_paid=took.cost_paid,
+        cost_paid_earlier=took.cost_paid_earlier,
+        cost_uncached=took.cost_uncached,
+        same_model=tuple(judge for judge in made.judges if judges_itself(judge, writers(run))),
+        verdicts=made.verdicts,
+    )

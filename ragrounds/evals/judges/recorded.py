@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun
-from ragrounds.evals.judges.grade import Grade
+from ragrounds.evals.judges.attempts import Grade
 from ragrounds.evals.judges.kinds import Kind, Means
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store

@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.evals.benchmarks.families.kqa import must_have, nice_to_have
-from ragrounds.evals.judges.asking import TRIES, Judgement, ask
-from ragrounds.evals.judges.contract import Contract
-from ragrounds.evals.judges.grade import Grade
+from ragrounds.evals.judges.ask import TRIES, Judgement, ask
+from ragrounds.evals.judges.attempts import Grade
 from ragrounds.evals.judges.pairs import neutral
+from ragrounds.evals.judges.verdict import Contract
 from ragrounds.evals.scorers.long import read_long
 from ragrounds.evals.scorers.readings import Read
 from ragrounds.records import Attempt, Gold, Question, Score, Verdict

@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.judges import KINDS, Equivalence, Statements, grade_runs
+from ragrounds.evals.judges import KINDS, Equivalence, Statements, judge_runs
 from ragrounds.evals.judges.labels import read_labels
 from ragrounds.evals.judges.recorded import recorded_verdicts
 from ragrounds.evals.store.journal import StoreJournal
@@ -39,7 +39,7 @@ def judged(home, *judges, grader=None):
     with Store(home) as store:
         journal = StoreJournal(store)
         run, made = store.run("direct"), grader or Equivalence()
-        asyncio.run(grade_runs(store, [run], made, judges, journal, PromptFolder()))
+        asyncio.run(judge_runs(store, [run], made, judges, journal, PromptFolder()))
         journal.close()
 
 

@@ -22,7 +22,7 @@ from ragrounds.evals.benchmarks.families import (
     r2med,
     sample,
 )
-from ragrounds.evals.benchmarks.source import Family
+from ragrounds.evals.benchmarks.family import Family
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {

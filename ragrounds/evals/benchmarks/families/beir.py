@@ -13,9 +13,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.judging import Row, check_set, graded, query_ids, relevant
-from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl, read_text, shown
-from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.qrels import Row, check_set, graded, query_ids, relevant
+from ragrounds.files import broken, convert, read_jsonl, read_text, shown
 from ragrounds.records import Gold, Question
 
 _QUERIES = "queries.jsonl"

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.families.triplets import Triplet, extraction
-from ragrounds.evals.benchmarks.reading import broken, read_text
-from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.evals.benchmarks.extraction import Triplet, extraction
+from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.files import broken, read_text
 
 GROUPS = {
     "CPR:3": "upregulator",

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.families.jsonl import labelled
-from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl
-from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.files import broken, convert, read_jsonl
 from ragrounds.records import Gold, Question
 
 _LONG = {"pos": "positive", "neg": "negative"}

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.families.triplets import extraction
-from ragrounds.evals.benchmarks.reading import convert, read_jsonl
-from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.evals.benchmarks.extraction import extraction
+from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.files import convert, read_jsonl
 
 
 class _Object(Struct):

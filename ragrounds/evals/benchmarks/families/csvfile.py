@@ -17,8 +17,8 @@ from typing import Any
 from ragrounds.errors import nearest
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.families.jsonl import counted_from, from_records
-from ragrounds.evals.benchmarks.reading import LONGEST_TEXT, broken, read_text, shown
-from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.files import LONGEST_TEXT, broken, read_text, shown
 
 _TEXT = ("id", "question", "answer", "group", "cluster", "language", "split")
 _LISTS = ("options", "metadata")

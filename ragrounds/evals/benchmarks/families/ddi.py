@@ -14,9 +14,9 @@ from typing import Literal
 from msgspec import Struct, field
 
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.families.triplets import Triplet, extraction
-from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl, shown
-from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.evals.benchmarks.extraction import Triplet, extraction
+from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.files import broken, convert, read_jsonl, shown
 
 FILE = "ddi2013.jsonl"
 TYPES = ("mechanism", "effect", "advise", "int")

@@ -22,8 +22,8 @@ from msgspec import Struct, field
 
 from ragrounds.errors import nearest
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl, shown
-from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.files import broken, convert, read_jsonl, shown
 from ragrounds.records import Gold, Question
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.reading import broken, convert, read_jsonl
-from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.files import broken, convert, read_jsonl
 from ragrounds.records import Gold, Question
 
 FILE = "questions_w_answers.jsonl"

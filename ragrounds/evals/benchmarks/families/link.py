@@ -14,10 +14,10 @@ from pathlib import Path
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.extraction import Triplet
 from ragrounds.evals.benchmarks.families.jsonl import labelled
-from ragrounds.evals.benchmarks.families.triplets import Triplet
-from ragrounds.evals.benchmarks.reading import broken, read_text
-from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.files import broken, read_text
 from ragrounds.records import Gold, Question
 
 _PARTS = ("train.txt", "valid.txt", "test.txt")

@@ -21,7 +21,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.cards import family_cards
 from ragrounds.evals.benchmarks.families import chemprot, cmeie, ddi, jsonl, link, mirage
-from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.evals.benchmarks.family import Family, Source
 
 _READ: Mapping[str, Callable[[Source], Iterator[Item]]] = MappingProxyType(
     {

@@ -16,8 +16,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.reading import LONGEST_TEXT, convert, read_json, read_jsonl, read_text, shape
-from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.files import LONGEST_TEXT, convert, read_json, read_jsonl, read_text, shape
 from ragrounds.records import Gold, Question
 
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.reading import broken, convert, read_json, shape, shown
-from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.files import broken, convert, read_json, shape, shown
 from ragrounds.records import Gold, Question
 
 FILE = "ori_pqal.json"

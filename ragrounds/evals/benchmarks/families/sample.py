@@ -7,8 +7,8 @@ from importlib.resources import as_file, files
 
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.families.jsonl import from_records
-from ragrounds.evals.benchmarks.reading import read_jsonl
-from ragrounds.evals.benchmarks.source import Family, Source
+from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.files import read_jsonl
 
 
 def items(source: Source) -> Iterator[Item]:

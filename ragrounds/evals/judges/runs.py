@@ -19,13 +19,9 @@ from ragrounds.contracts import Entry, Journal, Model, Prompts
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.scheduler import interruptible
-from ragrounds.evals.judges.billing import made
-from ragrounds.evals.judges.grade import Grade, Grader, Voting
-from ragrounds.evals.judges.panel import as_panel, by_majority
-from ragrounds.evals.judges.panel_run import PanelGradedRun, keep_panel
-from ragrounds.evals.judges.paying import Paying
-from ragrounds.evals.judges.run import GradedRun, keep_grades
-from ragrounds.evals.judges.running import Job, Open, grade_jobs
+from ragrounds.evals.judges.attempts import AttemptJudge, Grade, Job, Open, Voting, judge_jobs
+from ragrounds.evals.judges.bill import JudgedRun, Paying, made, store_judged_run
+from ragrounds.evals.judges.panel import PanelJudgedRun, as_panel, by_majority, store_panel_run
 from ragrounds.evals.scorers.long import read_long
 from ragrounds.evals.store.paying import judging
 from ragrounds.evals.store.store import Store
@@ -40,20 +36,20 @@ Key = tuple[int, int, int]
 NO_LIMIT = Budget()
 
 
-class GradedRuns(Struct, frozen=True, kw_only=True):
+class JudgedRuns(Struct, frozen=True, kw_only=True):
     """What judging several runs gave and took."""
 
-    runs: tuple[GradedRun | PanelGradedRun, ...]
+    runs: tuple[JudgedRun | PanelJudgedRun, ...]
     ended: str
     """Why not all questions were judged: which limit was reached, or `INTERRUPTED`; empty: all were."""
     mute: tuple[str, ...]
     """Judges that were asked and gave no verdict at all: because of them no score was written."""
 
 
-async def grade_runs(
+async def judge_runs(
     store: Store,
     runs: Sequence[Run],
-    grader: Grader,
+    grader: AttemptJudge,
     judges: Sequence[Model],
     journal: Journal,
     prompts: Prompts,
@@ -62,7 +58,7 @@ async def grade_runs(
     at_once: int = 16,
     wanted: Callable[[Attempt], bool] = lambda attempt: True,
     done: Callable[[Grade], None] = lambda grade: None,
-) -> GradedRuns:
+) -> JudgedRuns:
     """Grade the attempts of these runs that are `wanted`, by one judge or the majority of several, and write the
     scores. Grading again replaces them and pays only for what is new. A judge without any verdict replaces nothing.
 
@@ -103,7 +99,7 @@ async def grade_runs(
             raise ends[0] from None
     # A number that a judge's replies do not make is a result with a reason, not silence.
     mute = _mute(grades.values()) if isinstance(grader, Voting) else ()
-    kept: list[GradedRun | PanelGradedRun] = []
+    kept: list[JudgedRun | PanelJudgedRun] = []
     for run, attempts in enumerate(tried):
         by_judge = [
             [grades[run, number, place] for number in range(len(attempts)) if (run, number, place) in grades]
@@ -115,18 +111,24 @@ async def grade_runs(
         earlier, replaces = paying[run].earlier, not mute
         if panel is None:
             made_by = (store, runs[run], grader, judges[0], by_judge[0], missing)
-            kept.append(keep_grades(*made_by, earlier=earlier, replace=replaces))
+            kept.append(store_judged_run(*made_by, earlier=earlier, replace=replaces))
         else:
             voted = by_majority(panel, judges, judged, golds, by_judge)
-            kept.append(keep_panel(store, runs[run], panel, judged, voted, missing, earlier=earlier, replace=replaces))
-    return GradedRuns(runs=tuple(kept), ended=gate.ended if any(one.left for one in kept) else "", mute=mute)
+            made_by_all = (store, runs[run], panel, judged, voted, missing)
+            kept.append(store_panel_run(*made_by_all, earlier=earlier, replace=replaces))
+    return JudgedRuns(runs=tuple(kept), ended=gate.ended if any(one.left for one in kept) else "", mute=mute)
 
 
 async def _graded(
-    grader: Grader, jobs: Mapping[Key, Job], prompts: Prompts, at_once: int, gate: _Gate, done: Callable[[Grade], None]
+    grader: AttemptJudge,
+    jobs: Mapping[Key, Job],
+    prompts: Prompts,
+    at_once: int,
+    gate: _Gate,
+    done: Callable[[Grade], None],
 ) -> dict[Key, Grade]:
     """The grades of the questions that the gate opens, and of those that the journal can answer alone."""
-    found = await grade_jobs(grader, list(jobs.values()), prompts, at_once=at_once, gate=gate, done=done)
+    found = await judge_jobs(grader, list(jobs.values()), prompts, at_once=at_once, gate=gate, done=done)
     grades = {key: grade for key, grade in zip(jobs, found, strict=True) if grade is not None}
     shut: dict[str, dict[Key, Job]] = defaultdict(dict)
     for key, job in jobs.items():
@@ -148,7 +150,7 @@ def _mute(grades: Iterable[Grade]) -> tuple[str, ...]:
 
 class _Gate:
     """Opens question by question until a limit is reached, or something stands in `ends` (contract:
-    :class:`ragrounds.evals.judges.running.Gate`)."""
+    :class:`ragrounds.evals.judges.attempts.Gate`)."""
 
     def __init__(self, spending: BudgetStop, paying: Mapping[str, Paying], ends: Sequence[BaseException]) -> None:
         self._spending, self._paying, self._ends = spending, paying, ends
@@ -180,11 +182,11 @@ async def _refuse() -> Never:
     raise StopRun("the budget is used up")
 
 
-async def _recorded(grader: Grader, jobs: Mapping[Key, Job], prompts: Prompts) -> dict[Key, Grade]:
+async def _recorded(grader: AttemptJudge, jobs: Mapping[Key, Job], prompts: Prompts) -> dict[Key, Grade]:
     """The grades of a question's jobs where the journal holds all of their calls, else none."""
     only = [replace(job, journal=_Recorded(job.journal)) for job in jobs.values()]
     try:
-        found = await grade_jobs(grader, only, prompts, at_once=1, gate=Open(), done=lambda grade: None)
+        found = await judge_jobs(grader, only, prompts, at_once=1, gate=Open(), done=lambda grade: None)
     except StopRun:
         return {}
     return {key: grade for key, grade in zip(jobs, found, strict=True) if grade is not None}

@@ -10,8 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.contracts import Entry, Journal, Model, Request
-from ragrounds.evals.judges.contract import Contract
-from ragrounds.evals.judges.parsing import EMPTY, Reading, read_verdict
+from ragrounds.evals.judges.verdict import EMPTY, Contract, Reading, read_verdict
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Call, Fault, Message, Reply, Usage
 

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.reading import broken
+from ragrounds.files import broken
 from ragrounds.specs import Value
 
 

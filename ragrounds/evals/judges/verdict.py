@@ -1,4 +1,6 @@
-"""Reading a verdict from a judge's reply.
+"""What a judge is asked to answer: one value for each axis.
+
+Reading a verdict from a judge's reply.
 
 The last word counts: where a reply holds several verdicts for an axis (it quoted an answer that holds one, it changed
 its mind), the last one is taken. Nothing is guessed: prose without a verdict, a verdict for both, a word that is not in
@@ -14,7 +16,22 @@ from typing import Any
 
 from msgspec import Struct
 
-from ragrounds.evals.judges.contract import TIE, Contract
+TIE = "tie"
+
+
+class Contract(Struct, frozen=True):
+    """A verdict is a JSON object: every axis is a key, and its value is one of `values`."""
+
+    axes: tuple[str, ...]
+    values: tuple[str, ...]
+    """In the prompt's spelling. For a pair: the two labels and ``tie``; for one answer: the grades."""
+
+    @property
+    def example(self) -> str:
+        """The form of the object, for the prompt."""
+        choices = " or ".join(f'"{value}"' for value in self.values)
+        return "{" + ", ".join(f'"{axis}": {choices}' for axis in self.axes) + "}"
+
 
 EMPTY = "empty reply"
 NOTHING = "no verdict in the reply"

@@ -1,16 +1,64 @@
-"""Grading many attempts: several at a time, in the order they were given."""
+"""What a grader is and gives.
+
+Grading many attempts: several at a time, in the order they were given.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
-from ragrounds.evals.judges.grade import Grade, Grader
-from ragrounds.records import Attempt, Gold, Question
+from ragrounds.errors import UserError
+from ragrounds.records import Attempt, Call, Gold, Question, Score, Verdict
+from ragrounds.specs import Spec, parse
+
+
+class Grade(Struct, frozen=True, kw_only=True):
+    """One attempt's scores by a judge, with all that was said and paid."""
+
+    scores: tuple[Score, ...]
+    verdicts: tuple[Verdict, ...] = ()
+    calls: tuple[Call, ...] = ()
+    """The judge's calls, role ``judging``: for the ledger."""
+    failed: bool = False
+    """A call gave no reply: grading again may give what is missing."""
+
+
+class AttemptJudge(Protocol):
+    """Grades attempts by a judge, under named scorers."""
+
+    @property
+    def scorers(self) -> tuple[str, ...]: ...
+
+    async def grade(
+        self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts
+    ) -> Grade: ...
+
+
+@runtime_checkable
+class Voting(AttemptJudge, Protocol):
+    """A grader whose verdicts are labels, so that several judges can vote on them."""
+
+    def scored(self, attempt: Attempt, gold: Gold, said: Sequence[tuple[str, str]]) -> tuple[Score, ...]:
+        """Scores from verdicts, in the order that :meth:`grade` gives them: each an outcome, or why there is none."""
+
+
+def judges_itself(judge: str, candidates: Iterable[str]) -> bool:
+    """Whether a judge is the same model as one that wrote the answers, by canonical texts such as
+    ``openai:gpt-4o[temperature=0]``; parameters and the case of names do not matter."""
+    return any(_model(judge) == _model(candidate) for candidate in candidates)
+
+
+def _model(text: str) -> str:
+    try:
+        spec = parse(text)
+    except UserError:
+        spec = Spec(text)
+    return spec.name.partition(":")[2].casefold() or spec.name.casefold()
 
 
 class Job(Struct, frozen=True):
@@ -43,8 +91,8 @@ class Open:
         """It makes no difference."""
 
 
-async def grade_attempts(
-    grader: Grader,
+async def judge_attempts(
+    grader: AttemptJudge,
     attempts: Iterable[Attempt],
     questions: Mapping[str, Question],
     golds: Mapping[str, Gold],
@@ -63,12 +111,12 @@ async def grade_attempts(
         ragrounds.errors.StopRun: the judge cannot be asked at all; the other gradings are cancelled.
     """
     jobs = [Job(each, questions[each.question_id], golds[each.question_id], judge, journal) for each in attempts]
-    graded = await grade_jobs(grader, jobs, prompts, at_once=at_once, gate=Open(), done=done)
+    graded = await judge_jobs(grader, jobs, prompts, at_once=at_once, gate=Open(), done=done)
     return [grade for grade in graded if grade is not None]
 
 
-async def grade_jobs(
-    grader: Grader,
+async def judge_jobs(
+    grader: AttemptJudge,
     jobs: Sequence[Job],
     prompts: Prompts,
     *,

@@ -1,0 +1,380 @@
+"""Questions that stand in a benchmark more than once, exactly or nearly.
+
+Questions that two benchmarks share: training on one then answers the other.
+
+Whether a corpus holds the questions themselves or the documents that they were made from.
+
+What can be guessed from the options alone: letters that are right too often, long right answers, repeats.
+
+The audit of a benchmark: what its questions give away, and what they count twice. Pure functions of a benchmark.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from statistics import median
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks.benchmark import Benchmark, fold
+from ragrounds.evals.stats.intervals import wilson
+from ragrounds.records import Gold, Question
+
+SIMILAR = 0.8
+"""Jaccard similarity of two questions' words from which they are near duplicates."""
+_FEWEST_WORDS = 6
+"""Questions with fewer different words, options included, are too short to be near duplicates of anything."""
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
+
+
+class Twins(Struct, frozen=True, kw_only=True):
+    """Questions with the same content."""
+
+    questions: tuple[str, ...]
+    """Ids, in the benchmark's order."""
+    groups: tuple[str, ...]
+    """Datasets, with the subject where there is one, that they stand in; sorted, each once."""
+    golds_differ: bool
+
+
+class Near(Struct, frozen=True, kw_only=True):
+    """Two questions that are nearly the same."""
+
+    first: str
+    second: str
+    similarity: float
+    """Jaccard similarity of their words, options included; below 1 or in another order."""
+
+
+def exact(questions: Sequence[Question], golds: dict[str, str]) -> tuple[Twins, ...]:
+    """Sets of questions with equal text and options, case and spacing apart.
+
+    Args:
+        questions: of one benchmark or of several.
+        golds: the text of each question's right answer, by question id.
+    """
+    same: dict[tuple[str, ...], list[Question]] = defaultdict(list)
+    for question in questions:
+        same[fold(question.text), *(fold(option) for option in question.options.values())].append(question)
+    return tuple(
+        Twins(
+            questions=tuple(question.id for question in found),
+            groups=tuple(sorted({place(question) for question in found})),
+            golds_differ=len({fold(golds[question.id]) for question in found}) > 1,
+        )
+        for found in same.values()
+        if len(found) > 1
+    )
+
+
+def near(questions: Sequence[Question], threshold: float = SIMILAR) -> tuple[Near, ...]:
+    """Pairs of questions whose words are nearly the same, most similar first; exact duplicates are left out.
+
+    A set-similarity join with prefix filtering (Chaudhuri et al. 2006): two sets with Jaccard similarity t share one of
+    their rarest words, so only such pairs are compared. Equal to comparing all pairs.
+    """
+    words = [frozenset(_words(question)) for question in questions]
+    often = Counter(word for found in words for word in found)
+    texts = [(fold(q.text), *(fold(option) for option in q.options.values())) for q in questions]
+    holding: dict[str, list[int]] = defaultdict(list)
+    pairs: list[Near] = []
+    for index in sorted(range(len(questions)), key=lambda index: (len(words[index]), index)):
+        mine = words[index]
+        if len(mine) < _FEWEST_WORDS:
+            continue
+        rarest = sorted(mine, key=lambda word: (often[word], word))[: len(mine) - math.ceil(threshold * len(mine)) + 1]
+        candidates = {other for word in rarest for other in holding[word] if len(words[other]) >= threshold * len(mine)}
+        for word in rarest:
+            holding[word].append(index)
+        for other in candidates:
+            common = len(mine & words[other])
+            similarity = common / (len(mine) + len(words[other]) - common)
+            if similarity >= threshold and texts[index] != texts[other]:
+                first, second = sorted((index, other))
+                pairs.append(Near(first=questions[first].id, second=questions[second].id, similarity=similarity))
+    return tuple(sorted(pairs, key=lambda pair: (-pair.similarity, pair.first, pair.second)))
+
+
+def place(question: Question) -> str:
+    """Where a question stands: its dataset, and its subject where there is one."""
+    return f"{question.benchmark} ({question.group})" if question.group else question.benchmark
+
+
+def _words(question: Question) -> list[str]:
+    return _WORD.findall(" ".join((question.text, *question.options.values())).casefold())
+
+
+class Shared(Struct, frozen=True, kw_only=True):
+    """What two benchmarks have in common."""
+
+    first: str
+    second: str
+    same: tuple[tuple[str, str], ...]
+    """Ids of questions with equal text and options, of the first and of the second."""
+    near: tuple[Near, ...]
+    """Pairs that are nearly the same, of the first and of the second."""
+    golds_differ: tuple[tuple[str, str], ...]
+    """Of `same`, those with different right answers."""
+
+
+def across(benchmarks: Sequence[Benchmark], threshold: float = SIMILAR) -> tuple[Shared, ...]:
+    """Compare every two benchmarks. Duplicates inside one of them are left to its own audit.
+
+    Raises:
+        UserError: fewer than two benchmarks, or one of them twice.
+    """
+    names = [benchmark.name for benchmark in benchmarks]
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise UserError(f"Name two or more different benchmarks to compare, got {', '.join(names) or 'none'}.")
+    return tuple(_shared(first, second, threshold) for first, second in combinations(benchmarks, 2))
+
+
+def _shared(first: Benchmark, second: Benchmark, threshold: float) -> Shared:
+    # Ids are unique inside a benchmark only, so each is marked with its side.
+    questions = [*_marked(first, "1"), *_marked(second, "2")]
+    golds = {
+        f"{side}:{question.id}": question.options.get(benchmark.golds[question.id].answer, "")
+        for side, benchmark in (("1", first), ("2", second))
+        for question in benchmark.questions
+    }
+    same, differ = [], []
+    for twins in exact(questions, golds):
+        ours, theirs = ([id for id in twins.questions if id.startswith(f"{side}:")] for side in "12")
+        for one in ours:
+            for other in theirs:
+                same.append((one[2:], other[2:]))
+                if golds[one].casefold().split() != golds[other].casefold().split():
+                    differ.append((one[2:], other[2:]))
+    pairs = [pair for pair in near(questions, threshold) if pair.first[0] != pair.second[0]]
+    return Shared(
+        first=first.name,
+        second=second.name,
+        same=tuple(same),
+        near=tuple(replace(pair, first=pair.first[2:], second=pair.second[2:]) for pair in pairs),
+        golds_differ=tuple(differ),
+    )
+
+
+def _marked(benchmark: Benchmark, side: str) -> list[Question]:
+    return [replace(question, id=f"{side}:{question.id}") for question in benchmark.questions]
+
+
+SHINGLE = 8
+"""Words in a row that are looked for."""
+COPIED = 0.5
+"""Share of a question's shingles from which a document is a near copy of it."""
+
+
+class Copy(Struct, frozen=True, kw_only=True):
+    """A document that holds most of a question's text."""
+
+    question: str
+    document: str
+    share: float
+    """Share of the question's shingles that stand in the document."""
+
+
+class InCorpus(Struct, frozen=True, kw_only=True):
+    """What a corpus holds of a benchmark."""
+
+    documents: int
+    sources: tuple[str, ...]
+    """Questions of which a gold document stands in the corpus."""
+    without_source: tuple[str, ...]
+    """Questions that name gold documents, none of which is in the corpus: no retriever can find them."""
+    copies: tuple[Copy, ...]
+    """The document with the largest share for each question that is (nearly) copied."""
+    short: int
+    """Questions of fewer than eight words, which are not looked for."""
+
+
+def in_corpus(
+    questions: Sequence[Question], golds: Mapping[str, Gold], documents: Iterable[tuple[str, str]]
+) -> InCorpus:
+    """Look for questions in (document id, text) pairs, passages of one document one after the other or not.
+
+    The corpus is read once and not held; a question's text counts as copied by a document, not by single passages.
+    """
+    wanted: dict[str, list[str]] = defaultdict(list)
+    sizes: dict[str, int] = {}
+    for question in questions:
+        found = shingles(question.text)
+        sizes[question.id] = len(found)
+        for shingle in found:
+            wanted[shingle].append(question.id)
+    seen: dict[tuple[str, str], set[str]] = defaultdict(set)
+    present = set()
+    for document, text in documents:
+        present.add(document)
+        for shingle in shingles(text):
+            for id in wanted.get(shingle, ()):
+                seen[id, document].add(shingle)
+    best: dict[str, Copy] = {}
+    for (id, document), found in seen.items():
+        share = len(found) / sizes[id]
+        if share >= COPIED and (id not in best or share > best[id].share):
+            best[id] = Copy(question=id, document=document, share=share)
+    named = [question.id for question in questions if golds[question.id].documents]
+    sources = {id for id in named if present.intersection(golds[id].documents)}
+    return InCorpus(
+        documents=len(present),
+        sources=tuple(id for id in named if id in sources),
+        without_source=tuple(id for id in named if id not in sources),
+        copies=tuple(best[question.id] for question in questions if question.id in best),
+        short=sum(size == 0 for size in sizes.values()),
+    )
+
+
+def shingles(text: str) -> set[str]:
+    """Every run of eight words, without case and punctuation."""
+    words = _WORD.findall(text.casefold())
+    return {" ".join(words[start : start + SHINGLE]) for start in range(len(words) - SHINGLE + 1)}
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """The options of one dataset's multiple-choice questions."""
+
+    dataset: str
+    questions: int
+    letters: dict[str, int]
+    """How often each label is right."""
+    letters_p: float | None
+    """Chi-squared p of equally frequent labels, given how many options each question has; ``None`` where a label has
+    an expected count below 5."""
+    best_constant: float
+    """Accuracy of always answering the most frequent label."""
+    longest: float
+    """Share of questions whose right option is the single longest one."""
+    longest_low: float
+    longest_high: float
+    """95 % Wilson interval of `longest`."""
+    longest_expected: float
+    """The same share if the right option were drawn at random: the mean of 1/options over questions that have a single
+    longest option, over all questions."""
+    repeated: tuple[str, ...]
+    """Ids of questions with two equal options."""
+    repeated_gold: tuple[str, ...]
+    """Those where the right option is one of them: another letter is as right."""
+
+
+def options(dataset: str, questions: Sequence[Question], golds: Sequence[Gold]) -> Options | None:
+    """Audit one dataset's options; ``None`` where it has no multiple-choice question."""
+    chosen = [(question, gold) for question, gold in zip(questions, golds, strict=True) if question.kind == "choice"]
+    if not chosen:
+        return None
+    letters = Counter(gold.answer for _, gold in chosen)
+    labels = dict.fromkeys(label for question, _ in chosen for label in question.options)
+    expected = dict.fromkeys(labels, 0.0)
+    longest, chance = 0, 0.0
+    repeated, repeated_gold = [], []
+    for question, gold in chosen:
+        for label in question.options:
+            expected[label] += 1 / len(question.options)
+        lengths = {label: len(text) for label, text in question.options.items()}
+        top = [label for label, length in lengths.items() if length == max(lengths.values())]
+        if len(top) == 1:
+            longest += top[0] == gold.answer
+            chance += 1 / len(question.options)
+        texts = Counter(fold(text) for text in question.options.values())
+        if max(texts.values()) > 1:
+            repeated.append(question.id)
+            if texts[fold(question.options[gold.answer])] > 1:
+                repeated_gold.append(question.id)
+    low, high = wilson(longest, len(chosen))
+    return Options(
+        dataset=dataset,
+        questions=len(chosen),
+        letters={label: letters[label] for label in labels},
+        letters_p=_chi_squared([letters[label] for label in labels], list(expected.values())),
+        best_constant=max(letters.values()) / len(chosen),
+        longest=longest / len(chosen),
+        longest_low=low,
+        longest_high=high,
+        longest_expected=chance / len(chosen),
+        repeated=tuple(repeated),
+        repeated_gold=tuple(repeated_gold),
+    )
+
+
+def _chi_squared(seen: Sequence[int], expected: Sequence[float]) -> float | None:
+    if len(seen) < 2 or min(expected) < 5:
+        return None
+    from scipy.special import chdtrc
+
+    statistic = sum((one - other) ** 2 / other for one, other in zip(seen, expected, strict=True))
+    return float(chdtrc(len(seen) - 1, statistic))
+
+
+_CHINESE = re.compile(r"[\u3400-\u9fff]")
+_LATIN = re.compile(r"[A-Za-z]")
+
+
+class Lengths(Struct, frozen=True, kw_only=True):
+    """How long one dataset's questions are, in characters, options left out."""
+
+    dataset: str
+    questions: int
+    shortest: int
+    middle: float
+    longest: int
+    other_language: tuple[str, ...]
+    """Ids of questions whose letters are mostly of another script than their language says."""
+
+
+class Audit(Struct, frozen=True, kw_only=True):
+    """All that was found."""
+
+    benchmark: str
+    version: str
+    questions: int
+    duplicates: tuple[Twins, ...]
+    near: tuple[Near, ...]
+    options: tuple[Options, ...]
+    lengths: tuple[Lengths, ...]
+    corpus: InCorpus | None = None
+    """``None`` where no corpus was given."""
+
+
+def audit(benchmark: Benchmark, documents: Iterable[tuple[str, str]] | None = None) -> Audit:
+    """Audit a benchmark, and with (document id, text) pairs what a corpus holds of it."""
+    golds = benchmark.golds
+    answers = {q.id: q.options.get(golds[q.id].answer, golds[q.id].answer) for q in benchmark.questions}
+    datasets = {
+        name: [question for question in benchmark.questions if question.benchmark == name]
+        for name in benchmark.datasets
+    }
+    audited = [options(name, found, [golds[q.id] for q in found]) for name, found in datasets.items()]
+    return Audit(
+        benchmark=benchmark.name,
+        version=benchmark.version,
+        questions=len(benchmark),
+        duplicates=exact(benchmark.questions, answers),
+        near=near(benchmark.questions),
+        options=tuple(found for found in audited if found is not None),
+        lengths=tuple(_lengths(name, found) for name, found in datasets.items()),
+        corpus=None if documents is None else in_corpus(benchmark.questions, golds, documents),
+    )
+
+
+def _lengths(dataset: str, questions: list[Question]) -> Lengths:
+    sizes = [len(question.text) for question in questions]
+    return Lengths(
+        dataset=dataset,
+        questions=len(questions),
+        shortest=min(sizes),
+        middle=median(sizes),
+        longest=max(sizes),
+        other_language=tuple(question.id for question in questions if _other_script(question)),
+    )
+
+
+def _other_script(question: Question) -> bool:
+    chinese, latin = len(_CHINESE.findall(question.text)), len(_LATIN.findall(question.text))
+    # A Chinese character says about as much as several Latin letters.
+    return (4 * chinese < latin) if question.language == "zh" else (chinese > latin)

@@ -1,0 +1,178 @@
+"""What judging took: calls, tokens, dollars.
+
+The journal as one judging sees it: its calls say who pays for them.
+
+What a judge gave a stored run: scores go into the store beside the others, the bill comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragrounds.contracts import Entry, Journal, Model
+from ragrounds.evals.judges.attempts import AttemptJudge, Grade, judges_itself
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Call, Run, Score, Usage, Verdict
+
+
+class Bill(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The sum of calls. What is not known of one of them is not known of the sum."""
+
+    calls: int
+    reused: int
+    """Of these, answered from the journal."""
+    failed: int
+    """Of these, without a reply."""
+    usage: Usage | None
+    cost_paid: float | None
+    """Dollars really paid: now, and by earlier processes that were broken off before they had a bill."""
+    cost_uncached: float | None
+    """Dollars uncached: as if nothing had been in the journal."""
+    earlier: int = 0
+    """Of the calls that the journal answered, paid for by earlier processes that were broken off."""
+    cost_paid_earlier: float | None = 0.0
+    """Of the dollars spent, those of these calls."""
+
+
+def bill(calls: Sequence[Call], earlier: Collection[str] = ()) -> Bill:
+    """Add up calls; `earlier` as in :class:`ragrounds.evals.judges.bill.Paying`."""
+    carried = [call for call in calls if not call.cached and call.key in earlier]
+    used = [call.usage for call in calls]
+    known = [usage for usage in used if usage is not None]
+    return Bill(
+        calls=len(calls),
+        reused=sum(call.cached for call in calls) + len(carried),
+        failed=sum(bool(call.error) for call in calls),
+        usage=sum(known, start=Usage()) if len(known) == len(used) else None,
+        cost_paid=_sum([0.0 if call.cached else call.cost_uncached for call in calls]),
+        cost_uncached=_sum([call.cost_uncached for call in calls]),
+        earlier=len(carried),
+        cost_paid_earlier=_sum([call.cost_uncached for call in carried]),
+    )
+
+
+def made(calls: Sequence[Call], earlier: Collection[str]) -> tuple[float | None, int | None]:
+    """Dollars, and tokens in and out, of the calls that this process made, for its budget; ``None``: not all known."""
+    own = [call for call in calls if not call.cached and call.key not in earlier]
+    used = [call.usage for call in own]
+    known = [usage.input + usage.output for usage in used if usage is not None]
+    return _sum([call.cost_uncached for call in own]), sum(known) if len(known) == len(used) else None
+
+
+def _sum(amounts: Sequence[float | None]) -> float | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if len(known) == len(amounts) else None
+
+
+T = TypeVar("T", bound=Struct)
+
+
+class Paying:
+    """A journal whose calls carry the mark `payer` (contract: :class:`ragrounds.contracts.Journal`).
+
+    What a killed process paid under this mark counts as paid now, once, unless it is `settled`: keys (hexadecimal) of
+    the calls that already stand in a bill. `earlier` are the keys of such calls that were asked for: paid for, but not
+    made by this process.
+    """
+
+    def __init__(self, journal: Journal, payer: bytes, settled: Collection[str] = ()) -> None:
+        self._journal, self._payer, self._settled = journal, payer, set(settled)
+        self.earlier: set[str] = set()
+
+    async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
+        """See the contract."""
+        called = False
+
+        async def making() -> T:
+            nonlocal called
+            called = True
+            return await make()
+
+        response, cached = await self._journal.once(replace(entry, payer=self._payer), making, kind)
+        cached = cached or entry.key in self._settled
+        self._settled.add(entry.key)
+        if not cached and not called:
+            self.earlier.add(entry.key)
+        return response, cached
+
+
+class JudgedRun(Struct, frozen=True, kw_only=True):
+    """What grading a run gave and took."""
+
+    run: str
+    judge: str
+    scorers: tuple[str, ...]
+    attempts: int
+    missing: int
+    """Scores without a value that another try, or another judge, may give."""
+    failed: int
+    """Attempts where a call of the judge gave no reply."""
+    left: int
+    """Answers that were not put to the judge, because a budget was used up: their scores are missing."""
+    calls: int
+    reused: int
+    """Calls that the journal answered."""
+    earlier: int
+    """Of these, paid for by an earlier judging that was broken off."""
+    usage: Usage | None
+    """Tokens of all calls; ``None``: not all known."""
+    cost_paid: float | None
+    """Dollars really paid for judging, by an earlier one that was broken off too; ``None``: some price is not known."""
+    cost_paid_earlier: float | None
+    """Of these, paid by the earlier one."""
+    cost_uncached: float | None
+    """Dollars uncached: as if nothing had been in the journal."""
+    same_model: bool
+    """The judge is a model that wrote these answers: it may favour itself."""
+    verdicts: tuple[Verdict, ...]
+
+
+def store_judged_run(
+    store: Store,
+    run: Run,
+    grader: AttemptJudge,
+    judge: Model,
+    grades: Sequence[Grade],
+    left: Sequence[Score],
+    *,
+    earlier: Collection[str],
+    replace: bool,
+) -> JudgedRun:
+    """Write what was paid for and, to `replace` those in the store, the scores, also of answers that were `left`
+    without a verdict; add up what they took (`earlier`: :class:`ragrounds.evals.judges.bill.Paying`)."""
+    scores = [score for grade in grades for score in grade.scores]
+    calls = [call for grade in grades for call in grade.calls]
+    store.add_scores(run, [*scores, *left] if replace else (), calls)
+    took = bill(calls, earlier)
+    return JudgedRun(
+        run=run.id,
+        judge=judge.spec,
+        scorers=grader.scorers,
+        attempts=len(grades),
+        missing=sum(score.value is None for score in scores),
+        failed=sum(grade.failed for grade in grades),
+        left=answers(left),
+        calls=took.calls,
+        reused=took.reused,
+        earlier=took.earlier,
+        usage=took.usage,
+        cost_paid=took.cost_paid,
+        cost_paid_earlier=took.cost_paid_earlier,
+        cost_uncached=took.cost_uncached,
+        same_model=judges_itself(judge.spec, writers(run)),
+        verdicts=tuple(verdict for grade in grades for verdict in grade.verdicts),
+    )
+
+
+def answers(scores: Iterable[Score]) -> int:
+    """How many answers these scores are of."""
+    return len({(score.question_id, score.epoch) for score in scores})
+
+
+def writers(run: Run) -> list[str]:
+    """The models that wrote a run's answers."""
+    return [str(model) for model in (run.identity.get("models") or {}).values()]
