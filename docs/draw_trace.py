@@ -15,8 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ragrounds.evals.store.pages import Pages
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Pages
 from ragrounds.ui.trace.app import DARK, LIGHT, TraceApp
 
 PICTURES = Path(__file__).with_name("pictures")

@@ -195,7 +195,7 @@ def recorded(home: Path) -> set[str]:
 
     from ragrounds.contracts import Request
     from ragrounds.evals.store import schema
-    from ragrounds.evals.store.packing import unpack
+    from ragrounds.evals.store.codec import unpack
     from ragrounds.evals.store.store import Store
 
     with Store(home) as store, store.engine.connect() as connection:

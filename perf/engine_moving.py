@@ -21,9 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ragrounds.contracts import Request
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.packing import pack
-from ragrounds.evals.store.paying import payer
-from ragrounds.evals.store.rows import attempt_rows, blob_rows, score_rows
+from ragrounds.evals.store.codec import attempt_rows, blob_rows, pack, score_rows
+from ragrounds.evals.store.journal import payer
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Call, Called, Entered, Gold, Left, Message, Question, Reply, Run, Score, Usage
 

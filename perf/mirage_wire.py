@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ragrounds.contracts import SearchRequest
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.tree import calls
+from ragrounds.evals.store.traces import calls
 from ragrounds.records import Run
 from tests.servers.process import Running, openai_server
 

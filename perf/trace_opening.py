@@ -20,14 +20,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import sqlalchemy as sa
-from ragrounds.evals.store.summaries import Filter
 
 from ragrounds.contracts import Request
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.packing import pack
-from ragrounds.evals.store.pages import Pages
-from ragrounds.evals.store.rows import blob_rows
+from ragrounds.evals.store.codec import blob_rows, pack
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Filter, Pages
 from ragrounds.records import (
     Attempt,
     Call,

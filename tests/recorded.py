@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import select
 
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.arrivals import _read
+from ragrounds.evals.store.journal import _read
 from ragrounds.evals.store.store import Store
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from ragrounds.evals.store.tree import path
+from ragrounds.evals.store.traces import path
 from ragrounds.records import Attempt, Gold, Question, Score
 
 PROTOCOL = "kept"

@@ -219,8 +219,8 @@ def vote_command(
 
 def _open(judges: list[str], base_url: str | None, home: Path) -> list[Model]:
     from ragrounds.errors import UserError
-    from ragrounds.models.opening import open_model, with_defaults
     from ragrounds.models.prices import read_prices
+    from ragrounds.models.providers import open_model, with_defaults
 
     prices = read_prices(home / "prices.toml")
     opened = [open_model(with_defaults(text, {"base_url": base_url}), prices) for text in judges]

@@ -130,7 +130,7 @@ def carried_out(
     from ragrounds.evals.engine.plan import FINAL
     from ragrounds.evals.engine.progress import ReplayProgress
     from ragrounds.evals.store.journal import StoreJournal
-    from ragrounds.evals.store.leasing import Lease
+    from ragrounds.evals.store.leases import Lease
     from ragrounds.models.prices import read_prices
     from ragrounds.ui.progress import open_progress
     from ragrounds.ui.text import safe

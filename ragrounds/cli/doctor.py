@@ -40,8 +40,7 @@ def doctor_command(
 
     from ragrounds import __version__
     from ragrounds.cli.common import open_store, print_json, settings
-    from ragrounds.models.opening import with_defaults
-    from ragrounds.models.probing import probe
+    from ragrounds.models.providers import probe, with_defaults
     from ragrounds.settings import settings_file
 
     chosen = settings()

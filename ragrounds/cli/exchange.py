@@ -42,7 +42,7 @@ def export_store(
       ragrounds export store direct_cot search_o1 --to postgresql://me@server/runs
     """
     from ragrounds.cli.common import open_store, settings
-    from ragrounds.evals.store.elsewhere import target
+    from ragrounds.evals.store.database import target
 
     with open_store(settings()) as store, target(to) as engine:
         _move(store.engine, engine, runs, as_json)
@@ -58,7 +58,7 @@ def import_store(
     Example: ragrounds import store runs.ragrounds
     """
     from ragrounds.cli.common import open_store, settings
-    from ragrounds.evals.store.elsewhere import source
+    from ragrounds.evals.store.database import source
 
     with open_store(settings()) as store, source(place) as engine:
         _move(engine, store.engine, runs, as_json)
@@ -69,10 +69,9 @@ def _move(source: sa.Engine, target: sa.Engine, references: list[str] | None, as
     from ragrounds.cli.progress import counting
     from ragrounds.errors import UserError
     from ragrounds.evals.engine.plan import FINAL
-    from ragrounds.evals.store.checking import runs_in
     from ragrounds.evals.store.database import shown
-    from ragrounds.evals.store.moving import move
     from ragrounds.evals.store.store import find_run
+    from ragrounds.evals.store.transfer import move, runs_in
     from ragrounds.ui.text import safe
 
     known = runs_in(source)
@@ -109,7 +108,7 @@ def export_jsonl(
     runs: list[str] = RUNS_export, out: Path = typer.Option(..., "--out", "-o", help="The file."), force: bool = FORCE
 ) -> None:
     """JSON Lines: an object an attempt with question, gold, scores, steps, requests and replies."""
-    from ragrounds.evals.exchange.jsonlines import json_lines
+    from ragrounds.evals.exchange.jsonl import json_lines
 
     with _opened(runs) as (store, found):
         _write(json_lines(store, found), out, force)
@@ -140,7 +139,7 @@ def export_trec(
     """TREC runs of what agents searched, and judgements where gold documents are known."""
     from ragrounds.api.files import made_beside
     from ragrounds.cli.common import say
-    from ragrounds.evals.exchange.trec_runs import file_name, judgements, searched
+    from ragrounds.evals.exchange.trec import file_name, judgements, searched
     from ragrounds.evals.retrieval.trec import write_run
 
     with _opened(runs) as (store, found):
@@ -175,7 +174,7 @@ def export_otel(
     """
     from ragrounds.cli.common import say
     from ragrounds.errors import UserError
-    from ragrounds.evals.exchange.otlp import otlp_json, send
+    from ragrounds.evals.exchange.otel import otlp_json, send
 
     if (out is None) == (endpoint is None):
         raise UserError("Give one of --out FILE and --endpoint URL.")
@@ -195,7 +194,7 @@ def export_inspect(
     from ragrounds.api.files import made_beside
     from ragrounds.cli.common import say
     from ragrounds.evals.exchange.inspect_log import InspectWriter
-    from ragrounds.evals.exchange.trec_runs import file_name
+    from ragrounds.evals.exchange.trec import file_name
 
     writer = InspectWriter()
     with _opened(runs) as (store, found):
@@ -219,7 +218,7 @@ def export_langsmith(
 
     from ragrounds.cli.common import say
     from ragrounds.errors import UserError
-    from ragrounds.evals.exchange.langsmith_runs import upload as send
+    from ragrounds.evals.exchange.langsmith import upload as send
 
     if not upload:
         raise UserError(f"This sends questions, answers and passages to {url}. Give --upload if you want that.")
@@ -291,8 +290,7 @@ def import_mirage_predictions(
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.evals.benchmarks import load
     from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.exchange.keeping import keep
-    from ragrounds.evals.exchange.mirage_predictions import as_runs, read_predictions
+    from ragrounds.evals.exchange.mirage_predictions import as_runs, keep, read_predictions
     from ragrounds.ui.tables import print_comparison
 
     chosen = settings()

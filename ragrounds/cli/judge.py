@@ -29,8 +29,8 @@ def open_judges(named: Sequence[str], base_url: str | None, chosen: Settings) ->
         UserError: none, one named twice, or one that cannot be opened.
     """
     from ragrounds.errors import UserError
-    from ragrounds.models.opening import open_model, with_defaults
     from ragrounds.models.prices import read_prices
+    from ragrounds.models.providers import open_model, with_defaults
 
     names = list(named) or ([chosen.model] if chosen.model else [])
     if not names:

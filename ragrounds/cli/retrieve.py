@@ -238,8 +238,8 @@ def generated_queries(
     from ragrounds.errors import UserError
     from ragrounds.evals.retrieval.query_generation import QueryGenerator, generate
     from ragrounds.evals.store.journal import StoreJournal
-    from ragrounds.models.opening import open_model, with_defaults
     from ragrounds.models.prices import read_prices
+    from ragrounds.models.providers import open_model, with_defaults
     from ragrounds.tools.retriever import open_searcher
 
     chosen = settings()

@@ -114,9 +114,9 @@ def run_command(
     from ragrounds.evals.engine.progress import ReplayProgress
     from ragrounds.evals.scorers import scorers_for
     from ragrounds.evals.store.journal import StoreJournal
-    from ragrounds.evals.store.leasing import Lease
-    from ragrounds.models.opening import BASELINE
+    from ragrounds.evals.store.leases import Lease
     from ragrounds.models.prices import read_prices
+    from ragrounds.models.providers import BASELINE
     from ragrounds.ui.progress import open_progress, standing
     from ragrounds.ui.tables import print_comparison
     from ragrounds.ui.text import one_line

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from ragrounds.evals.store.sweeping import Garbage, RowVolume
+    from ragrounds.evals.store.garbage import Garbage, RowVolume
     from ragrounds.records import Asked, Run
 
 
@@ -126,8 +126,8 @@ def gc_command(
     from ragrounds.cli.progress import counting
     from ragrounds.errors import UserError
     from ragrounds.evals.engine.plan import FINAL
-    from ragrounds.evals.store.leasing import Lease
-    from ragrounds.evals.store.sweeping import shrink, sweep
+    from ragrounds.evals.store.garbage import shrink, sweep
+    from ragrounds.evals.store.leases import Lease
 
     with open_store(settings()) as store:
         with counting() as tell:
@@ -199,7 +199,7 @@ def show_run(
     """Show what a run is (all that its fingerprint covers), how far it is, what it read, and what it cost."""
     from ragrounds.cli.common import open_store, print_json, settings
     from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.store.leasing import worker
+    from ragrounds.evals.store.leases import worker
     from ragrounds.evals.store.ledger import ledger
     from ragrounds.ui.run_tables import print_run
 
@@ -221,7 +221,7 @@ def remove_run(
     """Remove a run with its attempts and scores. Recorded calls stay, so running it again costs nothing."""
     from ragrounds.cli.common import open_store, say, settings
     from ragrounds.errors import UserError
-    from ragrounds.evals.store.leasing import Lease
+    from ragrounds.evals.store.leases import Lease
 
     with open_store(settings()) as store:
         found = store.run(run)

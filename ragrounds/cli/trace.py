@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ragrounds.evals.store.pages import Pages
     from ragrounds.evals.store.store import Store
-    from ragrounds.evals.store.summaries import Filter
+    from ragrounds.evals.store.summaries import Filter, Pages
     from ragrounds.records import Run
 
 
@@ -53,7 +52,7 @@ def trace_command(
       ragrounds trace --attempt 'vanilla_rag[top_k=8]/sample/c01' --format markdown
     """
     from ragrounds.cli.common import open_store, settings
-    from ragrounds.evals.store.pages import PREFERRED, Pages
+    from ragrounds.evals.store.summaries import PREFERRED, Pages
     from ragrounds.ui.trace.headless import FORMATS
 
     if format is not None:

@@ -12,16 +12,14 @@ import msgspec
 
 from ragrounds.contracts import Continuation, Request
 from ragrounds.errors import UserError
-from ragrounds.models.balancing import BalancedServer, ServerPool
-from ragrounds.models.metering import BusyCharge, BusyMeter, meter_here, meter_of
-from ragrounds.models.openai_answers import read_error, read_reply
-from ragrounds.models.openai_requests import body_of
+from ragrounds.models.base import ProviderModel
+from ragrounds.models.busy_time import BusyCharge, BusyMeter, meter_here, meter_of
+from ragrounds.models.faults import with_retries
+from ragrounds.models.openai_protocol import body_of, read_error, read_reply
 from ragrounds.models.options import VLLM, ModelOptions
 from ragrounds.models.prices import Price
-from ragrounds.models.provided import ProviderModel
-from ragrounds.models.retrying import with_retries
 from ragrounds.models.traffic import traffic_of
-from ragrounds.models.transport import Transport
+from ragrounds.models.transport import BalancedServer, ServerPool, Transport
 from ragrounds.records import Fault, Reply
 
 OPENAI = "https://api.openai.com/v1"

@@ -1,4 +1,6 @@
-"""How many calls one server gets at once, and how many a minute.
+"""A number of places that whoever comes takes in order.
+
+How many calls one server gets at once, and how many a minute.
 
 The number in flight adapts as TCP's window does (Jacobson 1988, "Congestion avoidance and control"): it starts small
 and grows by one with every answer (slow start) until the server first says 429, which takes a fifth of it; from then on
@@ -13,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+from collections import deque
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -21,10 +24,55 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.models.faults import Transient
-from ragrounds.models.places import ResizableSemaphore
 
 if TYPE_CHECKING:
     import aiolimiter
+
+
+class ResizableSemaphore:
+    """Their number may change at any time; nobody who has one loses it by that."""
+
+    def __init__(self, count: int) -> None:
+        self.count = max(1, count)
+        self.taken = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def wanted(self) -> int:
+        """How many wait for a place."""
+        return sum(not place.done() for place in self._waiting)
+
+    async def acquire(self) -> None:
+        """Wait for a place and take it; first come, first served."""
+        if self.taken < self.count and not self._waiting:
+            self.taken += 1
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self.release()
+            raise
+
+    def release(self) -> None:
+        """Give a place back."""
+        self.taken -= 1
+        self._hand_out()
+
+    def resize(self, count: int) -> None:
+        """Change the number of places."""
+        self.count = max(1, count)
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._waiting and self.taken < self.count:
+            place = self._waiting.popleft()
+            if not place.done():
+                self.taken += 1
+                place.set_result(None)
+
 
 START = 32
 """Calls in flight before the first answer."""

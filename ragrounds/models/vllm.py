@@ -17,12 +17,12 @@ import msgspec
 
 from ragrounds.contracts import Continuation, Request
 from ragrounds.errors import StopRun, UserError
+from ragrounds.models.base import ProviderModel
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.openai_compatible import OpenAICompatible
-from ragrounds.models.opening import starts_server
 from ragrounds.models.options import ModelOptions, read_options
 from ragrounds.models.prices import Price
-from ragrounds.models.provided import ProviderModel
+from ragrounds.models.providers import starts_server
 from ragrounds.models.vllm_server import ServeCommand, Tell, VllmServer, arguments_of
 from ragrounds.records import Fault, Reply
 from ragrounds.specs import parse

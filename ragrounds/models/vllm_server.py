@@ -1,4 +1,7 @@
-"""A vLLM server that this process starts, waits for, and stops.
+"""What a server of one's own needs of this machine: its program, an environment, a port; and a record of it, so that
+one whose run is gone is found again.
+
+A vLLM server that this process starts, waits for, and stops.
 
 ``vllm serve`` runs under `ragrounds.models.supervisor`, which stops it when this process ends in any way. Its log is
 kept in ``RAGROUNDS_HOME/logs``. What runs is written down in ``RAGROUNDS_HOME/servers``, so that a server whose
@@ -10,23 +13,100 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from ragrounds.errors import StopRun
+from ragrounds.errors import StopRun, UserError
 from ragrounds.models import supervisor
+from ragrounds.models.busy_time import forget
 from ragrounds.models.faults import redacted
-from ragrounds.models.hosting import ServerRecord, answer_of, environment, executable, free_port, stop_orphans
-from ragrounds.models.metering import forget
-from ragrounds.models.processes import process
+from ragrounds.processes import Process, process
+
+
+class ServerRecord(Struct, frozen=True):
+    """A server that runs, as it is written down."""
+
+    model: str
+    owner: Process
+    supervisor: Process
+    server: Process
+
+
+def stop_orphans(home: Path) -> int:
+    """Stop servers whose run is gone; how many there were. Each is known by process id and start time."""
+    stopped = 0
+    for path in sorted((home / "servers").glob("*.json")):
+        try:
+            record = msgspec.json.decode(path.read_bytes(), type=ServerRecord)
+        except (OSError, msgspec.DecodeError):
+            continue
+        if record.owner.alive:
+            continue
+        if record.server.alive:
+            record.server.end_group()
+            stopped += 1
+        path.unlink(missing_ok=True)
+    return stopped
+
+
+def executable() -> str:
+    """The path of ``vllm``.
+
+    Raises:
+        UserError: there is none.
+    """
+    beside = str(Path(sys.executable).parent)  # an environment that was not activated
+    found = shutil.which("vllm") or shutil.which("vllm", path=beside)
+    if found is None:
+        raise UserError(
+            "There is no `vllm` on the PATH to serve this model with. Install it where there is a GPU "
+            "(pip install 'ragrounds[vllm]'), or name a server that runs with --base-url."
+        )
+    return found
+
+
+def environment() -> Iterator[tuple[str, str]]:
+    """Ours without providers' keys, which a server of one's own has no use for."""
+    for name, value in os.environ.items():
+        if not name.endswith("_API_KEY") or name.startswith("VLLM_"):
+            yield name, value
+    # vLLM reports its use to its makers where nothing is said.
+    yield from (("VLLM_NO_USAGE_STATS", "1"), ("DO_NOT_TRACK", "1"))
+
+
+def free_port() -> int:
+    """A port of the loopback interface that is free now."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def answer_of(url: str) -> bytes | None:
+    """What a server says to a GET, if it answers with success."""
+    request = urllib.request.Request(url)  # noqa: S310
+    if key := os.environ.get("VLLM_API_KEY"):
+        request.add_header("Authorization", f"Bearer {key}")
+    try:
+        # No proxy: it is on this machine, whatever the environment says.
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=2) as answer:
+            body: bytes = answer.read()
+            return body
+    except (OSError, urllib.error.URLError, ValueError):
+        return None
+
 
 Tell = Callable[[str], None]
 _EVERY = 10.0

@@ -20,7 +20,7 @@ def judges(monkeypatch):
         name = str(text)
         return opened.setdefault(name, Scripted(_four, name))
 
-    monkeypatch.setattr("ragrounds.models.opening.open_model", open_scripted)
+    monkeypatch.setattr("ragrounds.models.providers.open_model", open_scripted)
     return opened
 
 

@@ -26,7 +26,7 @@ from ragrounds.evals.engine.plan import FinishedAttempt, PlannedRun, Recipe, pla
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.models.opening import BASELINE
+from ragrounds.models.providers import BASELINE
 from ragrounds.models.traffic import set_share, share
 
 RECIPE = Recipe(agents=("direct", "vanilla_rag[top_k=1]"), model=BASELINE, corpus="sample")

@@ -14,8 +14,9 @@ import pytest
 import sqlalchemy as sa
 
 from ragrounds.errors import UserError
-from ragrounds.evals.store import leasing, schema
-from ragrounds.evals.store.leasing import Lease
+from ragrounds.evals.store import leases as leasing
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.store import Store
 from tests.at_work import refused_beside_itself
 from tests.conftest import Cli
@@ -52,7 +53,7 @@ def test_a_second_start_is_refused_in_one_line_until_the_first_has_ended(store: 
 
 def test_a_dead_owner_on_this_machine_is_taken_over_at_once(store: Store) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from ragrounds.evals.store.leasing import Lease; "
+        "import os, sys; from pathlib import Path; from ragrounds.evals.store.leases import Lease; "
         "from ragrounds.evals.store.store import Store; "
         "Lease(Store(Path(sys.argv[1]), sys.argv[2] or None).engine, ['a']).__enter__(); os.kill(os.getpid(), 9)"
     )

@@ -17,9 +17,9 @@ from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Cont
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.ledger import LedgerLine, ledger, unfinished
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.tree import calls
+from ragrounds.evals.store.traces import calls
 from ragrounds.models.faults import CallFailed
-from ragrounds.models.opening import open_model
+from ragrounds.models.providers import open_model
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Reply, Run, Usage
 from tests.conftest import Cli

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragrounds.evals.engine.question_order import Together, ordered
 from ragrounds.evals.store.store import Store
-from ragrounds.models.opening import open_model
+from ragrounds.models.providers import open_model
 from ragrounds.records import Gold, Question
 from tests.conftest import Cli
 from tests.engine.conftest import planned, replayed

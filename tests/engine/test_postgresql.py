@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.codec import blob_rows
 from ragrounds.evals.store.ledger import ledger, unfinished
-from ragrounds.evals.store.rows import blob_rows
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.writer import Writer
 from tests.engine.conftest import attempts, planned, replayed

@@ -15,8 +15,7 @@ from ragrounds.evals.engine.plan import FinishedAttempt
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import trace
-from ragrounds.evals.store.tree import calls, path, steps
+from ragrounds.evals.store.traces import calls, path, steps, trace
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Fault, Noted, Reply, Usage
 from tests.engine.conftest import attempts, planned, replayed

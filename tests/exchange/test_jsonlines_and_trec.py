@@ -5,8 +5,8 @@ import json
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.exchange.jsonlines import json_lines
-from ragrounds.evals.exchange.trec_runs import file_name, judgements, searched
+from ragrounds.evals.exchange.jsonl import json_lines
+from ragrounds.evals.exchange.trec import file_name, judgements, searched
 from ragrounds.evals.retrieval.trec import read_judgements, read_run, write_run
 from ragrounds.records import Gold
 from tests.compare.making import add_run, questions

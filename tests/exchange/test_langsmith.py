@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.exchange.langsmith_runs import upload
+from ragrounds.evals.exchange.langsmith import upload
 from tests.exchange.conftest import SECRET
 
 pytest.importorskip("langsmith", reason="needs langsmith")

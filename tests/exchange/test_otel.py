@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.exchange.otlp import otlp_json, send
+from ragrounds.evals.exchange.otel import otlp_json, send
 from tests.exchange.conftest import SECRET
 
 REASON = "needs OpenTelemetry: pip install 'ragrounds[export]'"

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.evals.store.tree import steps
+from ragrounds.evals.store.traces import steps
 from ragrounds.graphs.search_o1 import ASK, ASKED, END_TOLD, TOLD
 from ragrounds.records import Called, Reply, ToolCall
 from tests.graphs.playing import CHOICE, LONG, play

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.tree import path
+from ragrounds.evals.store.traces import path
 from ragrounds.records import Called, Noted
 from tests.servers.process import ROOT, Running
 

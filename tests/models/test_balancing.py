@@ -10,11 +10,9 @@ import pytest
 
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun
-from ragrounds.models import balancing
-from ragrounds.models.balancing import BalancedServer, ServerPool
 from ragrounds.models.faults import Transient
-from ragrounds.models.opening import open_model
-from ragrounds.models.transport import Transport, Unreachable
+from ragrounds.models.providers import open_model
+from ragrounds.models.transport import FIRST, BalancedServer, ServerPool, Transport, Unreachable
 from ragrounds.records import Fault, Message
 from tests.conftest import Cli
 from tests.servers.process import openai_server
@@ -84,7 +82,7 @@ def test_a_server_that_fails_is_left_out_and_asked_again_by_one_call() -> None:
     for _ in range(5):
         with those.least_busy() as server:
             assert server is other
-    clock.now += balancing.FIRST
+    clock.now += FIRST
     with those.least_busy() as probe, those.least_busy() as second:
         assert probe is out
         assert second is other

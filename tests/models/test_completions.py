@@ -4,7 +4,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from ragrounds.contracts import Request
-from ragrounds.models.opening import open_model
+from ragrounds.models.providers import open_model
 from ragrounds.records import Message, Usage
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragrounds.models.context_lengths import TooLong, too_long
+from ragrounds.models.faults import TooLong, too_long
 
 SAID = [
     # OpenAI

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.contracts import Request
-from ragrounds.models.metering import BusyCharge, BusyMeter
-from ragrounds.models.opening import open_model
+from ragrounds.models.busy_time import BusyCharge, BusyMeter
+from ragrounds.models.providers import open_model
 from ragrounds.records import Message
 from tests.servers.process import Running
 

@@ -10,8 +10,8 @@ import pytest
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun, UserError
 from ragrounds.models.faults import CallFailed
-from ragrounds.models.openai_answers import read_reply
-from ragrounds.models.opening import open_model
+from ragrounds.models.openai_protocol import read_reply
+from ragrounds.models.providers import open_model
 from ragrounds.records import Fault, Message, Reply, Usage
 from tests.servers.process import Running
 

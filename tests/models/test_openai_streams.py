@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.models.faults import Transient
-from ragrounds.models.openai_answers import read_reply
+from ragrounds.models.openai_protocol import read_reply
 from ragrounds.records import ToolCall
 from tests.conftest import Cli
 from tests.servers.process import Running

@@ -5,7 +5,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from ragrounds.errors import StopRun
-from ragrounds.models.probing import probe
+from ragrounds.models.providers import probe
 
 NUMBERS = "one two three four five six seven eight nine".split()
 

@@ -7,9 +7,8 @@ import pytest
 from ragrounds.contracts import Request, Tool
 from ragrounds.errors import UserError
 from ragrounds.models.faults import Transient
-from ragrounds.models.langchain_messages import messages_of, read_message
-from ragrounds.models.openai_answers import read_reply
-from ragrounds.models.openai_requests import body_of
+from ragrounds.models.langchain import messages_of, read_message
+from ragrounds.models.openai_protocol import body_of, read_reply
 from ragrounds.models.options import read_options
 from ragrounds.records import Message, ToolCall
 from ragrounds.specs import parse

@@ -11,7 +11,7 @@ import pytest
 from ragrounds.contracts import Request
 from ragrounds.errors import UserError
 from ragrounds.models.faults import Transient
-from ragrounds.models.opening import open_model
+from ragrounds.models.providers import open_model
 from ragrounds.models.traffic import START, Rates, Traffic, flows, set_share, traffic_of
 from ragrounds.records import Message
 from tests.servers.process import Running

@@ -19,10 +19,10 @@ import pytest
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store.store import Store
-from ragrounds.models.hosting import stop_orphans
-from ragrounds.models.opening import open_model
-from ragrounds.models.processes import Process, process
+from ragrounds.models.providers import open_model
 from ragrounds.models.vllm import served
+from ragrounds.models.vllm_server import stop_orphans
+from ragrounds.processes import Process, process
 from ragrounds.records import Message
 from tests.conftest import Cli
 from tests.servers.process import ROOT, openai_server

@@ -177,8 +177,8 @@ def _bill(home, server):
     """From the journal alone: what each call of the judge, and of the embedder, cost."""
     from ragrounds.evals.judges import KINDS, Means, judge_runs
     from ragrounds.evals.judges.bill import bill
-    from ragrounds.models.opening import open_model
     from ragrounds.models.prices import read_prices
+    from ragrounds.models.providers import open_model
     from ragrounds.prompts.loader import PromptFolder
     from ragrounds.tools.cards import named_embedder
 

@@ -14,8 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.contracts import Entry, Request
-from ragrounds.evals.store.arrivals import Arrivals
-from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.journal import Arrivals, StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Reply
 from tests.conftest import Cli
@@ -66,7 +65,7 @@ def test_killed_between_arrival_and_commit(command: Cli, home: Path, tmp_path: P
 
 
 def waiting(path: Path) -> int:
-    from ragrounds.evals.store.arrivals import _read
+    from ragrounds.evals.store.journal import _read
 
     return len(list(_read(path)))
 
@@ -98,7 +97,7 @@ async def test_who_asks_the_same_meanwhile_waits_for_it(tmp_path: Path) -> None:
 WRITES = """
 import os, signal, sys
 from pathlib import Path
-from ragrounds.evals.store.arrivals import Arrivals
+from ragrounds.evals.store.journal import Arrivals
 from ragrounds.records import Reply
 arrivals = Arrivals(Path(sys.argv[1]), sys.argv[2])
 for number in range(3):

@@ -22,12 +22,11 @@ from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.engine.plan import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
-from ragrounds.evals.store.checking import ARENA_TABLES, runs_in
-from ragrounds.evals.store.elsewhere import source, target
-from ragrounds.evals.store.moving import MOVED, TransferResult, move
-from ragrounds.evals.store.rows import run_body, run_of
+from ragrounds.evals.store.codec import run_body, run_of
+from ragrounds.evals.store.database import source, target
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import trace
+from ragrounds.evals.store.transfer import ARENA_TABLES, MOVED, TransferResult, move, runs_in
 from ragrounds.records import Reply, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
@@ -322,12 +321,12 @@ def test_a_record_that_swells_is_refused(file: Path, tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from ragrounds.evals.store import moving
-from ragrounds.evals.store.checking import runs_in
-from ragrounds.evals.store.elsewhere import source
+from ragrounds.evals.store import transfer
+from ragrounds.evals.store.transfer import runs_in
+from ragrounds.evals.store.database import source
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.engine.plan import FINAL
-moving.BATCH = 5
+transfer.BATCH = 5
 left = int(sys.argv[3])
 def tell(what, done):
     global left
@@ -335,7 +334,7 @@ def tell(what, done):
         left -= 1
         if left < 0: os.kill(os.getpid(), signal.SIGKILL)
 with Store(__import__("pathlib").Path(sys.argv[1])) as store, source(sys.argv[2]) as engine:
-    moving.move(engine, store.engine, runs_in(engine), FINAL, tell)
+    transfer.move(engine, store.engine, runs_in(engine), FINAL, tell)
 """
 
 

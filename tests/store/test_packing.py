@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from ragrounds.contracts import Request
-from ragrounds.evals.store.packing import LONG, DamagedRecord, decompress, loose, pack, unpack
+from ragrounds.evals.store.codec import LONG, DamagedRecord, decompress, loose, pack, unpack
 from ragrounds.records import Message
 
 

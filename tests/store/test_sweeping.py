@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.plan import FINAL
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.leasing import Lease
+from ragrounds.evals.store.garbage import Garbage, RowVolume, collect_garbage, shrink
+from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.sweeping import Garbage, RowVolume, collect_garbage, shrink
 from ragrounds.evals.store.traces import trace
 from ragrounds.records import Call, Reply, Usage
 from tests.conftest import Cli
@@ -150,9 +150,9 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import sqlalchemy as sa
-from ragrounds.evals.store.leasing import Lease
+from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.sweeping import collect_garbage
+from ragrounds.evals.store.garbage import collect_garbage
 from ragrounds.evals.engine.plan import FINAL
 deletes = 0
 with Store(Path(sys.argv[1])) as store:

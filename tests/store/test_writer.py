@@ -8,9 +8,9 @@ import sqlalchemy as sa
 
 from ragrounds.evals.engine.plan import FINAL
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.garbage import collect_garbage
+from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.sweeping import collect_garbage
-from ragrounds.evals.store.writer import Row
 
 
 def texts(count: int) -> list[Row]:

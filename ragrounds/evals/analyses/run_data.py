@@ -10,7 +10,7 @@ from ragrounds.contracts import SearchRequest, SearchResult
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.compare.figures import Figure, figure, scorer_values
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.tree import calls
+from ragrounds.evals.store.traces import calls
 from ragrounds.records import Attempt, Gold, Passage, Question, Run, Score
 
 AttemptKey = tuple[str, int]

@@ -27,7 +27,7 @@ from ragrounds.evals.judges.ask import FAILED, ask
 from ragrounds.evals.judges.bill import Paying, made
 from ragrounds.evals.judges.pairs import show_pair
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, JudgementDetail
-from ragrounds.evals.store.paying import playing
+from ragrounds.evals.store.journal import playing
 from ragrounds.records import Question, Reply, Usage
 
 _ANSWER = 1024

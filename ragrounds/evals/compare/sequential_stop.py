@@ -33,8 +33,8 @@ from ragrounds.evals.engine.question_order import QuestionRound, draw, within
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.stats.sequential import ConfidenceSequence, SequentialInterval
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.codec import compress, decompress
 from ragrounds.evals.store.database import upsert, writing_failed
-from ragrounds.evals.store.packing import compress, decompress
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run, Score
 

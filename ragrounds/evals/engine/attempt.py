@@ -17,11 +17,10 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.plan import FINAL, Ended, FinishedAttempt, PlannedRun, Scorers, WorkItem
-from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.paying import payer
-from ragrounds.evals.store.rows import attempt_rows, score_rows
+from ragrounds.evals.store.codec import attempt_rows, score_rows
+from ragrounds.evals.store.journal import StoreJournal, payer
 from ragrounds.evals.store.store import Store, now
-from ragrounds.evals.store.tree import calls
+from ragrounds.evals.store.traces import calls
 from ragrounds.graphs import catalogue
 from ragrounds.graphs import user_graph as own
 from ragrounds.models.faults import CallFailed

@@ -15,7 +15,7 @@ from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.graphs.langchain import PROVIDER
 from ragrounds.graphs.user_graph import OwnGraph
-from ragrounds.models.langchain_messages import read_usage
+from ragrounds.models.langchain import read_usage
 from ragrounds.models.prices import listed_price
 from ragrounds.records import Usage
 

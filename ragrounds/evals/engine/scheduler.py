@@ -35,8 +35,8 @@ from ragrounds.evals.engine.plan import (
 )
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.models.places import ResizableSemaphore
-from ragrounds.models.waiting import sleeping
+from ragrounds.models.faults import sleeping
+from ragrounds.models.traffic import ResizableSemaphore
 from ragrounds.records import Gold, Question
 
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ragrounds import __version__
-from ragrounds.evals.exchange.extras import need
-from ragrounds.evals.exchange.hiding import Redactor
+from ragrounds.evals.exchange.formats import Redactor, need
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
-from ragrounds.evals.store.tree import steps as steps_of
+from ragrounds.evals.store.traces import steps as steps_of
 from ragrounds.records import Run, Usage
 
 _STOPS = {"length": "max_tokens", "content_filter": "content_filter", "tool_calls": "tool_calls", "stop": "stop"}

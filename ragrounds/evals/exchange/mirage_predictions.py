@@ -2,6 +2,8 @@
 
 The folder is ``prediction/DATASET/SETTING/MODEL…/{test,dev}_QID.json``, each file a list of replies. A line of the
 other form is ``{"dataset", "id", "setting", "model", "raw": [reply, …]}``, plain or gzip.
+
+Writing imported runs into the store, scored.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.engine.plan import fingerprint
-from ragrounds.evals.store.store import new_run_id, now
-from ragrounds.records import Attempt, Call, Called, Entered, Left, Run
+from ragrounds.evals.scorers import scorers_for
+from ragrounds.evals.store.store import Store, new_run_id, now
+from ragrounds.records import Attempt, Call, Called, Entered, Left, Run, Score
 from ragrounds.specs import Spec
 
 _SPLITS = ("test", "dev", "train", "validation")
@@ -175,3 +178,18 @@ def _folder(root: Path) -> Iterator[Prediction]:
         except (msgspec.DecodeError, OSError) as error:
             raise UserError(f"{file}: {error}. Expected a list of replies.") from error
         yield Prediction(dataset=parts[0], id=id, setting=parts[1], model="/".join(parts[2:-1]), raw=raw)
+
+
+def keep(store: Store, imported: Imported, benchmark: Benchmark) -> Run:
+    """Write a run with its attempts and scores; the same content imported again is the same run."""
+    run = store.latest(imported.run.fingerprint)
+    if run is None:
+        run = imported.run
+        store.add_run(run, benchmark.questions, benchmark.golds)
+    questions = {question.id: question for question in benchmark.questions}
+    scores: list[Score] = []
+    for attempt in imported.attempts:
+        question = questions[attempt.question_id]
+        scores += [scorer.score(attempt, question, benchmark.golds[question.id]) for scorer in scorers_for(question)]
+    store.add_attempts(run, imported.attempts, scores)
+    return run

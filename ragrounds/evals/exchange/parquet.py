@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragrounds.evals.exchange.extras import need
-from ragrounds.evals.exchange.hiding import Redactor
+from ragrounds.evals.exchange.formats import Redactor, need
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.tree import path as nodes_of
+from ragrounds.evals.store.traces import path as nodes_of
 from ragrounds.records import Run, Score
 
 _ROWS = 2_000

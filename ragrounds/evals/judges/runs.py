@@ -23,7 +23,7 @@ from ragrounds.evals.judges.attempts import AttemptJudge, Grade, Job, Open, Voti
 from ragrounds.evals.judges.bill import JudgedRun, Paying, made, store_judged_run
 from ragrounds.evals.judges.panel import PanelJudgedRun, as_panel, by_majority, store_panel_run
 from ragrounds.evals.scorers.long import read_long
-from ragrounds.evals.store.paying import judging
+from ragrounds.evals.store.journal import judging
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Run, Score
 

@@ -25,7 +25,7 @@ from msgspec import Struct, UnsetType
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import fold
-from ragrounds.evals.store.tree import calls, path
+from ragrounds.evals.store.traces import calls, path
 from ragrounds.files import broken, convert, read_jsonl, shown
 from ragrounds.records import Attempt, Call, Gold, Question, Score
 from ragrounds.specs import parse

@@ -17,11 +17,10 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.codec import blob_rows, compress, decompress, pack, unpack
 from ragrounds.evals.store.database import insert_new, upsert, writing_failed
-from ragrounds.evals.store.packing import compress, decompress, pack, unpack
-from ragrounds.evals.store.rows import blob_rows
+from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
-from ragrounds.evals.store.writer import Row
 from ragrounds.records import Call, Usage
 
 PairOrders = Literal["both", "one"]

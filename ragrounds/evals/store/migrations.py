@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy.schema import CreateColumn
 
-from ragrounds.evals.store.packing import compress, decompress
+from ragrounds.evals.store.codec import compress, decompress
 
 _LOCK = 0x7261_6772
 """PostgreSQL's advisory lock of those who make or change the tables."""

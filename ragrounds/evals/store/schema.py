@@ -5,7 +5,13 @@ Whoever changes a table here raises `VERSION` and adds the step that leads there
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import sqlalchemy as sa
+
+Row = tuple[sa.Table, Mapping[str, Any]]
+"""A row to be written, and its table."""
 
 VERSION = 6
 """Raised with every change of a table; an older store is migrated when it is opened, a newer one is refused."""

@@ -12,11 +12,21 @@ import sqlalchemy as sa
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.codec import (
+    StoredQuestion,
+    attempt_of,
+    attempt_rows,
+    compress,
+    decompress,
+    grading_rows,
+    run_body,
+    run_of,
+    score_rows,
+    unpack,
+)
 from ragrounds.evals.store.database import insert_new, open_engine, shown, upsert, writing_failed
-from ragrounds.evals.store.packing import compress, decompress, unpack
-from ragrounds.evals.store.rows import attempt_of, attempt_rows, grading_rows, run_body, run_of, score_rows
-from ragrounds.evals.store.summaries import StoredQuestion
-from ragrounds.evals.store.writer import Row, Writer, group
+from ragrounds.evals.store.schema import Row
+from ragrounds.evals.store.writer import Writer, group
 from ragrounds.records import Attempt, Call, Gold, Question, Run, Score
 
 T = TypeVar("T")

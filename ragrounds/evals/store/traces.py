@@ -1,16 +1,70 @@
-"""One attempt with everything recorded about it, read from the store."""
+"""From an attempt's flat events to its steps and their calls. Pure functions.
+
+One attempt with everything recorded about it, read from the store.
+
+Whole runs with everything recorded about their attempts, one at a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.contracts import Request, SearchRequest, SearchResult
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.tree import steps
-from ragrounds.records import Attempt, Call, Gold, Noted, Passage, Question, Reply, Run, Score
+from ragrounds.records import (
+    Attempt,
+    Call,
+    Called,
+    Entered,
+    Event,
+    Gold,
+    Left,
+    Noted,
+    Passage,
+    Question,
+    Reply,
+    Run,
+    Score,
+    Step,
+)
+
+
+def steps(events: Iterable[Event]) -> tuple[Step, ...]:
+    """The nodes that an attempt went through, in order of entry.
+
+    What happened outside of any node (an index below 0) stands in a step with an empty node name. A step that was
+    entered and never left (the attempt ended inside it) has no seconds.
+    """
+    built: dict[int, Step] = {}
+    for event in events:
+        if isinstance(event, Entered):
+            built[event.step] = Step(index=event.step, node=event.node, at=event.at, seconds=None)
+            continue
+        step = built.get(event.step) or Step(index=event.step, node="", at=0.0, seconds=None)
+        match event:
+            case Called():
+                step = replace(step, calls=(*step.calls, event.call))
+            case Noted():
+                step = replace(step, notes=(*step.notes, event))
+            case Left():
+                step = replace(step, seconds=event.seconds, changes=event.changes, error=event.error)
+        built[event.step] = step
+    return tuple(built.values())
+
+
+def calls(events: Iterable[Event]) -> Iterator[Call]:
+    """The calls of an attempt, in order."""
+    return (event.call for event in events if isinstance(event, Called))
+
+
+def path(events: Sequence[Event]) -> list[str]:
+    """Names of the nodes in the order they were entered."""
+    return [event.node for event in events if isinstance(event, Entered)]
 
 
 class TracedCall(Struct, frozen=True):
@@ -115,3 +169,10 @@ def _question(questions: list[Question], wanted: str, run: Run) -> Question:
         raise UserError(f"{wanted!r} names several questions: {', '.join(question.id for question in ended)}.")
     near = nearest(wanted, [question.id for question in questions])
     raise UserError(f"The run {run.id} has no question {wanted!r}.{near}")
+
+
+def traces_by_question(store: Store, runs: Sequence[Run]) -> Iterator[Trace]:
+    """The traces of several runs, those of one question beside each other."""
+    return heapq.merge(
+        *(every_trace(store, run) for run in runs), key=lambda trace: (trace.question.id, trace.attempt.epoch)
+    )

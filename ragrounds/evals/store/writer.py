@@ -18,8 +18,8 @@ import sqlalchemy as sa
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, upsert, writing_failed
+from ragrounds.evals.store.schema import Row
 
-Row = tuple[sa.Table, Mapping[str, Any]]
 Prepare = Callable[[], list[Row]]
 Grouped = dict[str, tuple[sa.Table, dict[Any, Mapping[str, Any]]]]
 _GATHER = 0.008

@@ -13,10 +13,10 @@ from ragrounds import __version__
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison
-from ragrounds.evals.exchange.hiding import Redactor
-from ragrounds.evals.exchange.reading import traces_by_question
+from ragrounds.evals.exchange.formats import Redactor
 from ragrounds.evals.judges.labels import HumanLabels
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import traces_by_question
 from ragrounds.records import Run
 from ragrounds.ui.chart_svg import style as picture_style
 from ragrounds.ui.comparison_tables import agent_names, distinct_tables, numbered

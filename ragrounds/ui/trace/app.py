@@ -15,8 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.store.pages import Pages
-from ragrounds.evals.store.summaries import Filter, SortBy
+from ragrounds.evals.store.summaries import Filter, Pages, SortBy
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.dialogs import HelpScreen, keys

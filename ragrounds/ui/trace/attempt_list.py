@@ -14,8 +14,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.evals.store.pages import Pages
-from ragrounds.evals.store.summaries import AttemptSummary, Filter, SortBy
+from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages, SortBy
 from ragrounds.ui.trace.tree import LoadedAttempt, Node, walk
 
 _AROUND = 60

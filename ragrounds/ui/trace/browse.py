@@ -19,8 +19,7 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from ragrounds.evals.store.pages import ChangeWatch
-from ragrounds.evals.store.summaries import SORTS, Filter, SortBy
+from ragrounds.evals.store.summaries import SORTS, ChangeWatch, Filter, SortBy
 from ragrounds.ui.text import safe
 from ragrounds.ui.trace.attempt_list import AttemptList, is_troubled, is_wrong
 from ragrounds.ui.trace.dialogs import FindBar

@@ -13,8 +13,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from ragrounds.evals.store.pages import Pages
-from ragrounds.evals.store.summaries import AttemptSummary, Filter
+from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages
 from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.trace.attempt_list import (
     WHICH,

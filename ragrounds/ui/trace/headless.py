@@ -12,8 +12,7 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
-from ragrounds.evals.store.pages import Pages
-from ragrounds.evals.store.summaries import AttemptSummary, Filter, SortBy
+from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages, SortBy
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
 from ragrounds.ui.text import UNKNOWN, dollars, duration, one_line, percent, safe, tokens
 from ragrounds.ui.trace.attempt_list import ScoreDifference, differences

@@ -15,10 +15,9 @@ from typing import Literal
 from msgspec import Struct
 
 from ragrounds.evals.store.arenas import AnswerVerdict, answer_verdicts
-from ragrounds.evals.store.pages import Pages
-from ragrounds.evals.store.summaries import AttemptSummary
+from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.evals.store.traces import TracedCall, traced_call
-from ragrounds.evals.store.tree import steps as steps_of
+from ragrounds.evals.store.traces import steps as steps_of
 from ragrounds.records import Attempt, Call, Score, Step
 
 Kind = Literal["attempt", "group", "round", "step", "call"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.evals.store.pages import Pages
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Pages
 from tests.ui.trace.making import quiz_store
 
 

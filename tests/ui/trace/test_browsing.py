@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ragrounds.evals.store.summaries import Filter
 
-from ragrounds.evals.store.pages import Pages
+from ragrounds.evals.store.summaries import Filter, Pages
 from ragrounds.ui.trace.attempt_list import (
     AttemptList,
     ComparedRuns,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragrounds.evals.store.pages import Pages
+from ragrounds.evals.store.summaries import Pages
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.tree import LoadedAttempt, walk

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ragrounds.evals.store.summaries import Filter
 from rich.cells import cell_len
 
-from ragrounds.evals.store.pages import Pages
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Filter, Pages
 from ragrounds.evals.store.traces import trace
 from ragrounds.records import Question
 from ragrounds.ui.trace import headless

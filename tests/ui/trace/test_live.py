@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ragrounds.evals.store.summaries import Filter
 
-from ragrounds.evals.store.pages import Pages
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Filter, Pages
 from ragrounds.records import Run
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen

@@ -6,12 +6,11 @@ import itertools
 from pathlib import Path
 
 import pytest
-from ragrounds.evals.store.summaries import Filter
 
 from ragrounds.evals.engine.progress import OUTCOMES, outcome
 from ragrounds.evals.store import summaries
-from ragrounds.evals.store.pages import Pages, Watch
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Filter, Pages, Watch
 from tests.ui.trace.making import attempt, make_run, score
 
 

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ragrounds.evals.store.summaries import SORTS, Filter
 
 from ragrounds.evals.store.arenas import answer_verdicts
-from ragrounds.evals.store.pages import Pages, Watch
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import SORTS, Filter, Pages, Watch
 from ragrounds.ui.trace.tree import LoadedAttempt
 from ragrounds.ui.trace.tree_view import TreeState
 from tests.servers.postgresql import database

@@ -11,8 +11,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from ragrounds.evals.store.pages import Pages
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp, bindings
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.compare import CompareScreen

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ragrounds.evals.store.arenas import answer_verdicts
-from ragrounds.evals.store.pages import Pages
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Pages
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.tree import LoadedAttempt
 from tests.arena.staging import Stage, by_strength, stage

@@ -38,8 +38,8 @@ from ragrounds.evals.engine.distributed.protocol import (
 from ragrounds.evals.engine.plan import Ended, FinishedAttempt, PlannedRun, WorkItem, agent_identity, opened
 from ragrounds.evals.engine.scheduler import AttemptSemaphore, Interrupted, no_uploads, run_pool
 from ragrounds.evals.scorers import scorers_for
+from ragrounds.evals.store.codec import storable
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.packing import storable
 from ragrounds.evals.store.store import Store
 from ragrounds.models.traffic import flows, set_share
 

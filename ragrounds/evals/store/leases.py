@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, writing_failed
-from ragrounds.models.processes import Process, process
+from ragrounds.processes import Process, process
 
 if TYPE_CHECKING:
     from ragrounds.evals.engine.plan import FinishedAttempt

@@ -11,11 +11,10 @@ from typing import Any
 import msgspec
 
 from ragrounds.errors import UserError
-from ragrounds.evals.exchange.extras import need
-from ragrounds.evals.exchange.hiding import Redactor
+from ragrounds.evals.exchange.formats import Redactor, need
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
-from ragrounds.evals.store.tree import steps as steps_of
+from ragrounds.evals.store.traces import steps as steps_of
 from ragrounds.records import Run
 
 _AT_ONCE = 200

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ragrounds.evals.exchange.hiding import Redactor
+from ragrounds.evals.exchange.formats import Redactor
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, every_trace
 from ragrounds.records import Run

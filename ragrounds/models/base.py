@@ -6,8 +6,7 @@ import msgspec
 
 from ragrounds.contracts import Request
 from ragrounds.models import tokens
-from ragrounds.models.cards import cards
-from ragrounds.models.options import ModelOptions
+from ragrounds.models.options import ModelOptions, cards
 from ragrounds.models.prices import Price, listed_price, listed_window
 from ragrounds.models.traffic import Rates
 from ragrounds.records import Reply

@@ -1,31 +1,102 @@
-"""Every other provider: LangChain's `init_chat_model` behind the model contract."""
+"""Between our messages and LangChain's.
+
+Every other provider: LangChain's `init_chat_model` behind the model contract.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun, UserError
-from ragrounds.models.context_lengths import too_long
-from ragrounds.models.faults import CallFailed, Transient, redacted
-from ragrounds.models.langchain_messages import messages_of, read_message
-from ragrounds.models.openai_answers import retry_after
-from ragrounds.models.openai_requests import tool_of
+from ragrounds.models.base import ProviderModel
+from ragrounds.models.faults import CallFailed, Transient, redacted, too_long, with_retries
+from ragrounds.models.openai_protocol import retry_after, tool_of
 from ragrounds.models.options import ModelOptions
 from ragrounds.models.prices import Price
-from ragrounds.models.provided import ProviderModel
-from ragrounds.models.retrying import with_retries
 from ragrounds.models.traffic import traffic_of
-from ragrounds.records import Fault, Reply
+from ragrounds.records import Fault, Message, Reply, ToolCall, Usage
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import AIMessage
+    from langchain_core.messages import AIMessage, BaseMessage
     from langchain_core.runnables import Runnable
+
+
+def messages_of(messages: Sequence[Message]) -> list[BaseMessage]:
+    """Our turns as LangChain's. Arguments that are no JSON object go as an invalid call, as LangChain has them."""
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+    made: list[BaseMessage] = []
+    for message in messages:
+        if message.role == "system":
+            made.append(SystemMessage(message.content))
+        elif message.role == "user":
+            made.append(HumanMessage(message.content))
+        elif message.role == "tool":
+            made.append(ToolMessage(message.content, tool_call_id=message.answers))
+        else:
+            calls = [
+                {"id": call.id, "name": call.name, "args": _object(call.arguments) or {}} for call in message.calls
+            ]
+            made.append(AIMessage(message.content, tool_calls=calls))
+    return made
+
+
+def read_calls(message: AIMessage) -> tuple[ToolCall, ...]:
+    """The tools that a model asks for, those with unreadable arguments included, arguments as canonical JSON."""
+    good = [ToolCall(call["id"] or "", call["name"], _text(call["args"])) for call in message.tool_calls]
+    bad = [
+        ToolCall(call.get("id") or "", call.get("name") or "", str(call.get("args") or ""))
+        for call in message.invalid_tool_calls
+    ]
+    return (*good, *bad)
+
+
+def read_message(message: AIMessage) -> Reply:
+    """LangChain's reply as ours. Thinking blocks go to `reasoning`, text blocks to `text`."""
+    meta = message.response_metadata
+    finish = str(meta.get("finish_reason") or meta.get("stop_reason") or "stop").lower()
+    reasoning = [str(block.get("reasoning", "")) for block in message.content_blocks if block["type"] == "reasoning"]
+    return Reply(
+        text=str(message.text),
+        finish={"end_turn": "stop", "max_tokens": "length", "safety": "content_filter"}.get(finish, finish),
+        usage=read_usage(message),
+        model=str(meta.get("model_name") or ""),
+        reasoning="\n".join(filter(None, reasoning)),
+        calls=read_calls(message),
+    )
+
+
+def read_usage(message: AIMessage) -> Usage | None:
+    """Tokens as the provider counted them; ``None``: it did not say."""
+    given = message.usage_metadata
+    if given is None:
+        return None
+    return Usage(
+        input=given["input_tokens"],
+        output=given["output_tokens"],
+        cached=given.get("input_token_details", {}).get("cache_read", 0) or 0,
+        reasoning=given.get("output_token_details", {}).get("reasoning", 0) or 0,
+    )
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        read = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return read if isinstance(read, dict) else None
+
+
+def _text(arguments: Any) -> str:
+    return json.dumps(arguments, ensure_ascii=False, sort_keys=True, default=str)
+
 
 _PASSING = ("RateLimit", "Overloaded", "InternalServer", "ServiceUnavailable", "Timeout", "Connect", "ServerError")
 

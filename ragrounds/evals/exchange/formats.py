@@ -1,9 +1,31 @@
-"""Keys and passwords kept out of everything that leaves the store."""
+"""Optional libraries, asked for by what needs them.
+
+Keys and passwords kept out of everything that leaves the store.
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
+from typing import Any
+
+from ragrounds.errors import UserError
+
+
+def need(module: str, form: str, extra: str = "export") -> Any:
+    """Import a module of an extra.
+
+    Raises:
+        UserError: it is not installed; says how to install it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise UserError(
+            f"Exporting {form} needs {module.partition('.')[0]}: pip install 'ragrounds[{extra}]' ({error})."
+        ) from error
+
 
 _SHAPES = re.compile(
     r"\b(?:sk|pk|rk|gsk|hf|tvly|ghp|gho|xai|lsv2|AIza)[-_][A-Za-z0-9_\-]{16,}"
