@@ -1,20 +1,23 @@
 """Benchmark construction: pipelines as LangGraph graphs, replayed like any agent.
 
 A pipeline turns *items* (case reports, queries) into a benchmark. Each item is the question of a run whose agent is the
-pipeline's graph, so journal, trace, ledger, caps, budget, retries and resuming are those of every run. A new one is:
+pipeline's graph, so journal, trace, ledger, caps, budget, retries and resuming are those of every run. A new pipeline
+has:
 
-1. **A graph**, ``build/NAME/graph.py`` with ``build()`` and ``PROMPTS``: :func:`ragrounds.build.stages.in_line` joins
-   stages, each an async function of state and :class:`ragrounds.contracts.Context`. A stage gives changes of the state,
-   or raises :class:`~ragrounds.build.stages.Rejected` with one of a few reasons (they are counted) and a detail; the
-   last gives :func:`~ragrounds.build.stages.kept`. It asks a model by :func:`~ragrounds.build.stages.ask_for`, which
-   reads a JSON object into a record, asks once more where that fails, and then rejects the item. What is asked of a
-   part of an item alone goes through :func:`~ragrounds.build.parts.of_part`, so that a refusal costs that part. A graph
-   sees the item's question alone, never its gold. Prompts stand under ``prompts/build``.
-2. **A** :class:`~ragrounds.build.pipeline.Pipeline`: name, graph, stages in order, parameters with defaults.
-3. **An intake** (:func:`ragrounds.build.intake.take_in`): from files to items, with what is dropped before any model is
-   asked and why.
-4. **A finish**: from :class:`~ragrounds.build.running.Result` (every item's outcome, in order) to the files of a
-   benchmark, written by :func:`ragrounds.build.writing.write_built` with a card of how it was made. Stages after the
-   graph (experts) add a :class:`~ragrounds.build.counting.StageCount` each.
-5. **A command** in ``cli/build_NAME.py``: options, then :func:`ragrounds.cli.build.carried_out`.
+1. **A graph**, ``build/NAME.py`` with ``build()`` and ``PROMPTS``: :func:`ragrounds.build.stages.in_line` joins stages,
+   each an async function of state and :class:`ragrounds.contracts.Context`. A stage returns changes of the state, or
+   raises :class:`~ragrounds.build.stages.Rejected` with one of a few reasons (they are counted) and a detail; the last
+   returns :func:`~ragrounds.build.stages.kept`. It asks a model by :func:`~ragrounds.build.stages.ask_for`, which reads
+   a JSON object into a record, asks once more where that fails, and then rejects the item. What is asked about one part
+   of an item goes through :func:`~ragrounds.build.stages.of_part`, so that a refusal costs that part alone. A graph
+   sees the item's question, never its gold. Prompts stand under ``prompts/build``.
+2. **A** :class:`~ragrounds.build.pipeline.Pipeline` in the same file: name, graph, stages in order, parameters with
+   defaults.
+3. **Items**: a function that reads files and ends in :func:`ragrounds.build.items.draw_items`, with what is dropped
+   before any model is asked and why.
+4. **A benchmark**, ``build/NAME_benchmark.py``: from the :class:`~ragrounds.build.pipeline.ItemResult` of every item,
+   in order, to a :class:`~ragrounds.build.files.Product`, which :func:`ragrounds.build.files.write_built` writes with a
+   card of how it was made. Stages after the graph (experts) add a :class:`~ragrounds.build.card.StageCount` each. It is
+   a file of its own because the graph's source is a part of every run's fingerprint, and this must not be.
+5. **A command** in ``cli/build.py``: options, then a call that runs the pipeline and writes the product.
 """

@@ -1,16 +1,16 @@
-"""How a benchmark was made: the card that stands beside its files."""
+"""How a benchmark was made: ``card.json``, with what every stage kept and dropped."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from ragrounds.build.counting import StageCount
-from ragrounds.build.intake import Intake
+from ragrounds.build.items import INTAKE, SAMPLE, ItemSet
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.evals.judges.bill import Bill, bill
@@ -18,8 +18,11 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.records import Run
 
+if TYPE_CHECKING:
+    from ragrounds.build.pipeline import ItemResult
 
-class Made(Struct, frozen=True, kw_only=True):
+
+class Provenance(Struct, frozen=True, kw_only=True):
     """Everything that the result depends on, and what came of each stage."""
 
     pipeline: str
@@ -60,24 +63,24 @@ class BuiltCard(Struct, frozen=True, kw_only=True):
     """``card.json``. `benchmark` is what :mod:`ragrounds.evals.benchmarks` shows of it."""
 
     benchmark: Card
-    made: Made
+    made: Provenance
 
 
-def made_by(
+def provenance(
     store: Store,
     run: Run,
     pipeline: Pipeline,
-    intake: Intake,
+    item_set: ItemSet,
     stages: Sequence[StageCount],
     *,
     figures: dict[str, Any] | None = None,
     notes: Sequence[str] = (),
-) -> Made:
+) -> Provenance:
     """The card's part on how it was made, from the run's identity and its attempts."""
     identity = run.identity
     asked = [call for attempt in store.attempts(run) for call in calls(attempt.events) if call.kind == "model"]
     asked.sort(key=lambda call: call.actor)
-    return Made(
+    return Provenance(
         pipeline=pipeline.name,
         source=pipeline.source,
         ragrounds=str(identity["ragrounds"]),
@@ -89,14 +92,57 @@ def made_by(
         parameters=dict(identity["parameters"]),
         retriever=identity["retriever"],
         corpus=identity["corpus"],
-        items=intake.items.card.source,
-        items_version=intake.items.version,
-        read=intake.read,
-        seed=intake.seed,
-        limit=intake.limit,
+        items=item_set.items.card.source,
+        items_version=item_set.items.version,
+        read=item_set.read,
+        seed=item_set.seed,
+        limit=item_set.limit,
         stages=tuple(stages),
         bill=bill(asked),
         by_model={actor: bill(list(group)) for actor, group in itertools.groupby(asked, key=lambda call: call.actor)},
         figures=figures or {},
         notes=tuple(notes),
     )
+
+
+RUN = "run"
+
+
+class StageCount(Struct, frozen=True, kw_only=True):
+    """What a stage was given and what it let through."""
+
+    stage: str
+    entered: int
+    kept: int
+    dropped: dict[str, int]
+    """Reason → items, most first. ``entered - kept`` in all."""
+
+
+def stage_count(stage: str, entered: int, reasons: Iterable[str]) -> StageCount:
+    """One line, from a reason for each item that is dropped."""
+    dropped = Counter(reasons)
+    ordered = dict(sorted(dropped.items(), key=lambda entry: (-entry[1], entry[0])))
+    return StageCount(stage=stage, entered=entered, kept=entered - dropped.total(), dropped=ordered)
+
+
+def count(stages: Sequence[str], item_set: ItemSet, results: Sequence[ItemResult]) -> list[StageCount]:
+    """All lines up to the graph's end: intake, sample, run (what failed or was not begun), then the graph's stages.
+
+    A rejection at a place that is none of `stages` (before the first) counts at the first.
+    """
+    lines = [
+        stage_count(INTAKE, item_set.read, (each.reason for each in item_set.dropped)),
+        stage_count(SAMPLE, item_set.passed, ["not drawn"] * (item_set.passed - len(item_set.items))),
+        stage_count(RUN, len(item_set.items), (each.status for each in results if each.outcome is None)),
+    ]
+    ended = [each.outcome for each in results if each.outcome is not None]
+    here = len(ended)
+    for number, stage in enumerate(stages):
+        reasons = [
+            each.reason
+            for each in ended
+            if not each.kept and (each.stage == stage or (number == 0 and each.stage not in stages))
+        ]
+        lines.append(stage_count(stage, here, reasons))
+        here = lines[-1].kept
+    return lines

@@ -1,12 +1,24 @@
-"""A pipeline as data, and the agent that it is when it runs."""
+"""A pipeline as data, its run in the store, and every item's result read back from there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal
 
 from msgspec import Struct, field
 
 from ragrounds.agents.agent import Agent, Card
+from ragrounds.build.items import ItemSet
+from ragrounds.build.outcome import KeptScorer, Outcome, read_outcome
+from ragrounds.contracts import Model, Searcher
+from ragrounds.evals.engine.budget import Budget
+from ragrounds.evals.engine.plan import Listener, PlannedRun, Stop, find_or_start_run, open_models
+from ragrounds.evals.engine.scheduler import replay
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.models.prices import Price
+from ragrounds.records import Attempt, Gold, Question, Run
 from ragrounds.specs import Spec, Value
 
 
@@ -16,7 +28,7 @@ class Pipeline(Struct, frozen=True, kw_only=True):
     name: str
     """As the command has it: ``case-questions``."""
     graph: str
-    """``ragrounds.build.cases.graph:build``."""
+    """``ragrounds.build.case_questions:build``."""
     summary: str
     source: str
     """The paper and the section that it follows."""
@@ -40,3 +52,100 @@ class Pipeline(Struct, frozen=True, kw_only=True):
             output="answer",
         )
         return Agent(spec=str(Spec(self.name, changed)), card=card, parameters=dict(settled))
+
+
+class ItemResult(Struct, frozen=True, kw_only=True):
+    """An item and what became of it."""
+
+    question: Question
+    gold: Gold
+    outcome: Outcome | None
+    """``None``: it failed, or was not run."""
+    status: Literal["kept", "rejected", "failed", "not run"]
+    reason: str = ""
+    """Why it failed, or was not run."""
+
+
+def plan_build(
+    store: Store,
+    pipeline: Pipeline,
+    item_set: ItemSet,
+    *,
+    parameters: Mapping[str, Value],
+    model: str | None,
+    models: Mapping[str, str] = MappingProxyType({}),
+    searcher: Searcher | None = None,
+    prices: Mapping[str, Price] = MappingProxyType({}),
+    defaults: Mapping[str, Value | None] = MappingProxyType({}),
+    new: bool = False,
+) -> PlannedRun:
+    """The run of this pipeline on these items, begun or gone on with. `models` are those of named roles, `model` is for
+    all others.
+
+    Raises:
+        UserError: no model, or one that cannot be opened.
+    """
+    agent = pipeline.agent(parameters, models)
+    opened: dict[str, Model] = open_models(agent, model, {}, prices, defaults)
+    run = find_or_start_run(store, item_set.items, agent, opened, searcher, 1, new)
+    return PlannedRun(run, agent, opened, searcher, prices)
+
+
+async def run_build(
+    store: Store,
+    journal: StoreJournal,
+    planned: PlannedRun,
+    item_set: ItemSet,
+    *,
+    concurrency: int = 16,
+    budget: Budget | None = None,
+    stops: Sequence[Stop] = (),
+    listener: Listener = lambda finished: None,
+) -> str:
+    """Run what is not done yet; gives why it ended early, or an empty text.
+
+    Raises:
+        StopRun: the run cannot go on, or was interrupted; the same command goes on.
+    """
+    items = item_set.items
+    scorers = (KeptScorer(),)
+    return await replay(
+        store,
+        journal,
+        [planned],
+        items.questions,
+        items.golds,
+        lambda question: scorers,
+        concurrency=concurrency,
+        budget=budget,
+        stops=stops,
+        listener=listener,
+    )
+
+
+def results(store: Store, run: Run, item_set: ItemSet, ended: str = "") -> list[ItemResult]:
+    """Every item with its outcome, in the items' order. `ended`: why the run ended before its last item."""
+    attempts = {attempt.question_id: attempt for attempt in store.attempts(run)}
+    return [
+        _item_result(question, item_set.items.golds[question.id], attempts.get(question.id), ended)
+        for question in item_set.items.questions
+    ]
+
+
+def _item_result(question: Question, gold: Gold, attempt: Attempt | None, ended: str) -> ItemResult:
+    outcome = read_outcome(attempt) if attempt else None
+    if outcome is not None:
+        return ItemResult(question=question, gold=gold, outcome=outcome, status="kept" if outcome.kept else "rejected")
+    failed = attempt is not None and attempt.status == "failed"
+    return ItemResult(
+        question=question,
+        gold=gold,
+        outcome=None,
+        status="failed" if failed else "not run",
+        reason=attempt.reason if attempt else ended,
+    )
+
+
+def kept_results(all_results: Sequence[ItemResult]) -> list[ItemResult]:
+    """Those that the graph kept."""
+    return [result for result in all_results if result.status == "kept"]

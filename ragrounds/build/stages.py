@@ -1,9 +1,17 @@
-"""Stages of a pipeline as nodes of a graph: one after another, an item leaves where it is rejected."""
+"""Stages of a pipeline as nodes of a graph: one after another; an item leaves where it is rejected.
+
+Also here: how a model is asked for a JSON object or a verdict, how a refusal of one part of an item (one of its
+documents, a sentence beside it) is kept from costing the item with everything that was paid for its other parts, and
+whether one text stands in another word for word.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,10 +20,12 @@ from langgraph.runtime import Runtime
 from msgspec import Struct
 from typing_extensions import TypedDict
 
-from ragrounds.build.outcome import Outcome, encode
+from ragrounds.build.outcome import REFUSED, Outcome, encode
 from ragrounds.contracts import Context
+from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.judges.pairs import neutral
 from ragrounds.evals.judges.verdict import Contract, objects, read_verdict, spoken
+from ragrounds.models.faults import CallFailed
 from ragrounds.records import Message
 from ragrounds.text import wellformed_all
 
@@ -28,7 +38,7 @@ TRIES = 2
 MALFORMED = "malformed output"
 
 
-class State(TypedDict, total=False):
+class PipelineState(TypedDict, total=False):
     """What every pipeline's state has."""
 
     answer: str
@@ -50,7 +60,7 @@ def kept(**product: Any) -> dict[str, str]:
 
 
 def in_line(state: type[Any], stages: Mapping[str, Stage]) -> StateGraph[Any, Context, Any, Any]:
-    """A graph of stages in this order; `state` is a :class:`State` with fields of its own."""
+    """A graph of stages in this order; `state` is a :class:`PipelineState` with fields of its own."""
     graph: StateGraph[Any, Context, Any, Any] = StateGraph(state, context_schema=Context)
     names = list(stages)
     for name, stage in stages.items():
@@ -168,3 +178,64 @@ def _fitting(context: Context, prompt: str, role: str, shorten: str, values: dic
             values = {**values, shorten: context.cut(text, room, role=role)}
             context.note("cut", f"{shorten}: only the first {room:,} tokens fit the model's window")
     return context.prompts.render(prompt, language, **values)
+
+
+Part = TypeVar("Part")
+
+CALL_FAILED = "the call failed for good"
+_FOR_GOOD = ("bad_request", "context_too_long")
+"""Kinds of failed calls that fail alike however often they are made."""
+
+
+async def of_part(asked: Awaitable[Part]) -> Part:
+    """What comes of asking for a part of an item.
+
+    Raises:
+        Rejected: the part is: its replies were malformed, the provider refused it, or the call would fail each time.
+        CallFailed, AttemptEnded: anything else ends the item as anywhere; another run may mend it.
+    """
+    try:
+        return await asked
+    except AttemptEnded as ended:
+        if ended.status != "blocked":
+            raise
+        raise Rejected(REFUSED, ended.reason) from ended
+    except CallFailed as failed:
+        if failed.kind not in _FOR_GOOD:
+            raise
+        raise Rejected(CALL_FAILED, f"{failed.kind}: {failed.message}") from failed
+
+
+def none_left(faults: Sequence[Rejected]) -> None:
+    """To be called where no part is left. What fails for every part may lie with the server, so the item has failed
+    with it and is tried again by the same command.
+
+    Raises:
+        CallFailed: one of the parts' calls failed.
+    """
+    for fault in faults:
+        if isinstance(fault.__cause__, CallFailed):
+            raise fault.__cause__
+
+
+def reasons_said(reasons: Iterable[str]) -> str:
+    """`` (3 malformed output, 1 refused by the provider)``, most first; empty where there are none."""
+    counts = Counter(reasons).most_common()
+    return f" ({', '.join(f'{count:,} {reason}' for reason, count in counts)})" if counts else ""
+
+
+_WORD = re.compile(r"\w+")
+
+
+def folded(text: str) -> str:
+    """By which texts are compared: without differences of case, spacing, punctuation and width."""
+    return " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
+
+
+def holds_verbatim(part: str, whole: str) -> bool:
+    """Whether `part` stands in `whole` word for word."""
+    wanted, given = folded(part), folded(whole)
+    if not wanted:
+        return False
+    spaced = all(character.isascii() for character in wanted)
+    return f" {wanted} " in f" {given} " if spaced else wanted in given

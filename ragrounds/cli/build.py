@@ -30,11 +30,11 @@ from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from ragrounds.build.card import BuiltCard
-    from ragrounds.build.intake import Intake
+    from ragrounds.build.committee import Committee
+    from ragrounds.build.files import Finish
+    from ragrounds.build.items import ItemSet
+    from ragrounds.build.judged_sets import Corpus as OpenCorpus
     from ragrounds.build.pipeline import Pipeline
-    from ragrounds.build.product import Finish
-    from ragrounds.build.retrieval.committee import Committee
-    from ragrounds.build.retrieval.corpus import Corpus as OpenCorpus
     from ragrounds.contracts import Searcher
     from ragrounds.specs import Value
 
@@ -100,7 +100,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def carried_out(
     pipeline: Pipeline,
-    intake: Intake,
+    item_set: ItemSet,
     finish: Finish,
     options: Options,
     *,
@@ -119,11 +119,9 @@ def carried_out(
     import asyncio
     from contextlib import ExitStack
 
-    from ragrounds.build.card import BuiltCard, made_by
-    from ragrounds.build.counting import count
-    from ragrounds.build.rejections import FILE, not_listed
-    from ragrounds.build.running import carry_out, plan_build, results
-    from ragrounds.build.writing import check_folder, write_built
+    from ragrounds.build.card import BuiltCard, count, provenance
+    from ragrounds.build.files import FILE, check_folder, not_listed, write_built
+    from ragrounds.build.pipeline import plan_build, results, run_build
     from ragrounds.cli.common import one_of, open_store, print_json, say, settings
     from ragrounds.errors import UserError
     from ragrounds.evals.engine.budget import Budget
@@ -143,7 +141,7 @@ def carried_out(
         planned = plan_build(
             store,
             pipeline,
-            intake,
+            item_set,
             parameters=parameters,
             model=options.model or chosen.model,
             models=models,
@@ -153,18 +151,18 @@ def carried_out(
             new=options.new,
         )
         named = ", ".join(sorted({model.spec for model in planned.models.values()}))
-        say(f"{planned.run.id}: {len(intake.items):,} items of {safe(intake.items.name)}, {safe(named)}")
+        say(f"{planned.run.id}: {len(item_set.items):,} items of {safe(item_set.items.name)}, {safe(named)}")
         lease = held.enter_context(Lease(store.engine, [planned.run.id], say))
         journal = StoreJournal(store, mode)
 
         async def go() -> str:
             try:
                 with open_progress(shown or None, ReplayProgress(store, [planned], FINAL)) as progress:
-                    return await carry_out(
+                    return await run_build(
                         store,
                         journal,
                         planned,
-                        intake,
+                        item_set,
                         concurrency=options.concurrency or chosen.concurrency,
                         budget=Budget(cost=options.max_cost, tokens=options.max_tokens, seconds=options.max_time),
                         stops=[lease],
@@ -179,16 +177,16 @@ def carried_out(
         say(f"{journal.made:,} calls made, {journal.reused:,} answered from the journal.")
         if ended:
             say(f"Ended early: {ended}. The same command goes on.")
-        found = results(store, planned.run, intake, ended)
+        found = results(store, planned.run, item_set, ended)
         product = finish(found)
-        made = made_by(
+        made = provenance(
             store,
             planned.run,
             pipeline,
-            intake,
-            [*count(pipeline.stages, intake, found), *product.stages],
+            item_set,
+            [*count(pipeline.stages, item_set, found), *product.stages],
             figures=product.figures,
-            notes=[*product.notes, *not_listed(intake)],
+            notes=[*product.notes, *not_listed(item_set)],
         )
         card = write_built(options.out, product.files, BuiltCard(benchmark=product.benchmark, made=made), product.sets)
     if options.as_json:
@@ -251,8 +249,8 @@ def opened(corpus: str, retrievers: Sequence[str] | None, home: Path) -> tuple[O
     Raises:
         UserError: an unknown corpus or retriever, or one named twice.
     """
-    from ragrounds.build.retrieval.committee import open_committee
-    from ragrounds.build.retrieval.corpus import Corpus as OneCorpus
+    from ragrounds.build.committee import open_committee
+    from ragrounds.build.judged_sets import Corpus as OneCorpus
     from ragrounds.cli.progress import counting
 
     with counting() as told:
@@ -327,16 +325,16 @@ def case_questions(
 
       ragrounds build case-questions … --out rare --ratings rare/sheet.csv
     """
-    from ragrounds.build.cases.finish import CaseFinish, Rating
-    from ragrounds.build.cases.pipeline import PIPELINE
-    from ragrounds.build.cases.reports import Filters, open_reports, report_items
+    from ragrounds.build.case_benchmark import CaseBenchmark, ExpertRating
+    from ragrounds.build.case_questions import PIPELINE
+    from ragrounds.build.case_reports import ReportFilters, open_reports, report_items
     from ragrounds.cli.common import say, settings
     from ragrounds.cli.progress import counting
     from ragrounds.evals.judges import judges_itself
     from ragrounds.ui.text import safe
 
     found = open_reports(reports, table)
-    filters = Filters(
+    filters = ReportFilters(
         after=after,
         max_citations=max_citations,
         max_other_citations=max_other_citations,
@@ -345,7 +343,7 @@ def case_questions(
     )
     strangers: list[str] = []
     with counting() as told:
-        intake = report_items(
+        item_set = report_items(
             found,
             filters,
             limit=options.limit,
@@ -356,13 +354,16 @@ def case_questions(
     if strangers:
         such = ", ".join(safe(id, 40) for id in strangers[:3])
         say(f"{len(strangers):,} of {len(found.table):,} ids in {table} match no report, such as {such}.")
-    say(f"{found.name}: {intake.read:,} reports, {intake.passed:,} pass the filters, {len(intake.items):,} are drawn.")
+    say(
+        f"{found.name}: {item_set.read:,} reports, {item_set.passed:,} pass the filters, "
+        f"{len(item_set.items):,} are drawn."
+    )
     writer = options.model or settings().model or ""
-    finish = CaseFinish(
-        intake=intake,
+    finish = CaseBenchmark(
+        item_set=item_set,
         reports=found,
         out=options.out,
-        rating=Rating(sheet=ratings, raters=raters, least=least_rating),
+        rating=ExpertRating(sheet=ratings, raters=raters, least=least_rating),
         license=license_,
         filters=filters,
         checks_itself=judges_itself(checker or writer, [rewriter or writer]),
@@ -370,7 +371,7 @@ def case_questions(
     models = {role: name for role, name in (("rewriting", rewriter), ("checking", checker)) if name}
     carried_out(
         PIPELINE,
-        intake,
+        item_set,
         finish,
         options,
         models=models,
@@ -415,29 +416,29 @@ def relevance_mining(
       ragrounds build relevance-mining mirage/medqa --corpus textbooks --retriever bm25 --retriever medcpt
       --retriever 'dense[model=BAAI/bge-large-en-v1.5]' --model openai:gpt-4o --out mined --limit 100
     """
-    from ragrounds.build.intake import take_in
-    from ragrounds.build.mining.finish import Settings, finish
-    from ragrounds.build.mining.grades import Thresholds
-    from ragrounds.build.mining.item import items_of
-    from ragrounds.build.mining.pipeline import PIPELINE
-    from ragrounds.build.retrieval.publishing import Expert
+    from ragrounds.build.items import draw_items
+    from ragrounds.build.judged_sets import ExpertReview
+    from ragrounds.build.mining_benchmark import MiningSettings, mining_product
+    from ragrounds.build.relevance_mining import PIPELINE, GradeThresholds, question_items
     from ragrounds.cli.common import say, settings
     from ragrounds.evals.benchmarks import load
 
-    thresholds = Thresholds(positive=positive, negative=negative)
+    thresholds = GradeThresholds(positive=positive, negative=negative)
     small = distinct("--panel", panel or [])
     home = settings().home
     loaded = load(questions, home)
     searched, committee = opened(corpus, retriever, home)
-    items, dropped = items_of(loaded, searched)
+    items, dropped = question_items(loaded, searched)
     name = f"relevance-mining/{loaded.name.replace('/', '-')}"
-    intake = take_in(name, items, dropped, of=questions, limit=options.limit, seed=options.seed)
-    say(f"{questions}: {intake.read:,} questions, {len(intake.items):,} are worked on; {len(searched):,} documents.")
-    expert = Expert(out=options.out, sample=sample, experts=experts, sheet=ratings)
-    goes_by = Settings(
+    item_set = draw_items(name, items, dropped, of=questions, limit=options.limit, seed=options.seed)
+    say(
+        f"{questions}: {item_set.read:,} questions, {len(item_set.items):,} are worked on; {len(searched):,} documents."
+    )
+    expert = ExpertReview(out=options.out, sample=sample, experts=experts, sheet=ratings)
+    goes_by = MiningSettings(
         name=set_name(options.out),
         license=license_,
-        intake=intake,
+        item_set=item_set,
         thresholds=thresholds,
         expert=expert,
         reranked=reranked,
@@ -447,8 +448,8 @@ def relevance_mining(
     models |= {f"panel_{number}": text for number, text in enumerate(small, 1)}
     carried_out(
         PIPELINE,
-        intake,
-        lambda results: finish(results, searched, goes_by),
+        item_set,
+        lambda results: mining_product(results, searched, goes_by),
         options,
         parameters={
             "panel": len(small),
@@ -500,13 +501,11 @@ def consensus_labels(
       ragrounds build consensus-labels queries.jsonl --corpus beir:FOLDER --retriever bm25 --retriever medcpt
       --labeller openai:gpt-4o --labeller anthropic:claude-sonnet-4-5 --labeller deepseek:deepseek-chat --out labelled
     """
-    from ragrounds.build.intake import take_in
-    from ragrounds.build.labels.consensus import check_relevant
-    from ragrounds.build.labels.finish import Settings, finish
-    from ragrounds.build.labels.item import items_of, open_queries
-    from ragrounds.build.labels.pipeline import PIPELINE
-    from ragrounds.build.labels.synonyms import read_synonyms
-    from ragrounds.build.retrieval.publishing import Expert
+    from ragrounds.build.consensus_benchmark import ConsensusSettings, consensus_product
+    from ragrounds.build.consensus_labels import PIPELINE, open_queries, query_items, read_synonyms
+    from ragrounds.build.items import draw_items
+    from ragrounds.build.judged_sets import ExpertReview
+    from ragrounds.build.relevance_labels import check_relevant
     from ragrounds.cli.common import one_of, say, settings
     from ragrounds.errors import UserError
 
@@ -520,26 +519,26 @@ def consensus_labels(
     home = settings().home
     pairs = read_synonyms(synonyms) if synonyms else ()
     asked = open_queries(queries, home, language)
-    items, dropped = items_of(asked, pairs)
+    items, dropped = query_items(asked, pairs)
     searched, committee = opened(corpus, retriever, home)
     source = Path(queries).name.partition(".")[0] if Path(queries).is_file() else queries.partition(":")[0]
     name = f"consensus-labels/{source.replace('/', '-')}"
-    intake = take_in(name, items, dropped, of=queries, limit=options.limit, seed=options.seed)
-    say(f"{queries}: {intake.read:,} queries, {len(intake.items):,} are worked on; {len(searched):,} passages.")
-    goes_by = Settings(
+    item_set = draw_items(name, items, dropped, of=queries, limit=options.limit, seed=options.seed)
+    say(f"{queries}: {item_set.read:,} queries, {len(item_set.items):,} are worked on; {len(searched):,} passages.")
+    goes_by = ConsensusSettings(
         name=set_name(options.out),
         license=license_,
-        intake=intake,
+        item_set=item_set,
         models=names,
         relevant=relevant,
-        expert=Expert(out=options.out, sample=sample, experts=experts, sheet=ratings),
+        expert=ExpertReview(out=options.out, sample=sample, experts=experts, sheet=ratings),
         reranked=reranked,
     )
     models = {f"labelling_{number}": text for number, text in enumerate(names, 1)}
     carried_out(
         PIPELINE,
-        intake,
-        lambda results: finish(results, searched, goes_by),
+        item_set,
+        lambda results: consensus_product(results, searched, goes_by),
         replace(options, model=options.model or names[0]),
         parameters={
             "labellers": len(names),
@@ -582,12 +581,11 @@ def false_negatives(
 
     Example: ragrounds build false-negatives beir:scifact/ --model openai:gpt-4o --limit 100 --out scifact-mended
     """
-    from ragrounds.build.labels.consensus import check_relevant
-    from ragrounds.build.missing.drawing import read_bands
-    from ragrounds.build.missing.finish import MissingFinish, check_documents
-    from ragrounds.build.missing.item import query_items
-    from ragrounds.build.missing.pipeline import PIPELINE
-    from ragrounds.build.retrieval.publishing import Expert
+    from ragrounds.build.false_negative_benchmark import FalseNegativeBenchmark, check_documents
+    from ragrounds.build.false_negative_estimate import read_bands
+    from ragrounds.build.false_negatives import PIPELINE, judged_query_items
+    from ragrounds.build.judged_sets import ExpertReview
+    from ragrounds.build.relevance_labels import check_relevant
     from ragrounds.cli.common import one_of, say, settings
     from ragrounds.cli.progress import counting
     from ragrounds.evals.retrieval.query_sets import query_set
@@ -597,22 +595,22 @@ def false_negatives(
     one_of("--language", language, ("en", "zh"))
     asked = query_set(benchmark, split=split)
     check_documents(asked, asked.corpus)
-    intake = query_items(asked, language=language, limit=options.limit, seed=options.seed)
-    say(f"{asked.name}: {intake.read:,} judged queries, {len(intake.items):,} are drawn.")
+    item_set = judged_query_items(asked, language=language, limit=options.limit, seed=options.seed)
+    say(f"{asked.name}: {item_set.read:,} judged queries, {len(item_set.items):,} are drawn.")
     with counting() as told:
         searcher = open_searcher(retriever, asked.corpus, settings().home, progress=told)
-    finish = MissingFinish(
+    finish = FalseNegativeBenchmark(
         name=options.out.resolve().name,
         asked=asked,
         benchmark=asked.corpus,
-        intake=intake,
+        item_set=item_set,
         bands=read_bands(bands, depth),
         relevant=relevant,
-        expert=Expert(out=options.out, sample=check, experts=experts, sheet=ratings),
+        expert=ExpertReview(out=options.out, sample=check, experts=experts, sheet=ratings),
     )
     carried_out(
         PIPELINE,
-        intake,
+        item_set,
         finish,
         options,
         parameters={"depth": depth, "sample": sample, "bands": bands, "at_once": at_once, "seed": options.seed},

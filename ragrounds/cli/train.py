@@ -19,9 +19,9 @@ import typer
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from ragrounds.train.evaluation import Quality, Table
-    from ragrounds.train.loop import Step
-    from ragrounds.train.pipeline import Listeners, Run
+    from ragrounds.train.evaluation import PairTable, RetrievalQuality
+    from ragrounds.train.loop import TrainingStep
+    from ragrounds.train.pipeline import TrainingListeners, TrainingRun
     from ragrounds.train.spec import Training
 
 
@@ -30,13 +30,13 @@ _EVERY = 15.0
 
 
 @contextmanager
-def following() -> Iterator[Listeners]:
+def following() -> Iterator[TrainingListeners]:
     """Gives what a run tells."""
-    from ragrounds.train.pipeline import Listeners
+    from ragrounds.train.pipeline import TrainingListeners
 
     if not sys.stderr.isatty():
         lines = _Lines()
-        yield Listeners(doing=lines.doing, step=lines.step)
+        yield TrainingListeners(doing=lines.doing, step=lines.step)
         return
     from rich.console import Console
     from rich.progress import (
@@ -64,11 +64,11 @@ def following() -> Iterator[Listeners]:
                 tasks[name] = bar.add_task(name, total=None, loss="")
             return tasks[name]
 
-        def step(told: Step) -> None:
+        def step(told: TrainingStep) -> None:
             loss = f"loss {told.loss:.4f}" if told.loss is not None else ""
             bar.update(task(told.stage), total=told.steps, completed=told.step, loss=loss)
 
-        yield Listeners(doing=lambda what, done: bar.update(task(what), completed=done), step=step)
+        yield TrainingListeners(doing=lambda what, done: bar.update(task(what), completed=done), step=step)
 
 
 class _Lines:
@@ -78,7 +78,7 @@ class _Lines:
     def doing(self, what: str, done: int) -> None:
         self._say(f"{what}: {done:,}", False)
 
-    def step(self, told: Step) -> None:
+    def step(self, told: TrainingStep) -> None:
         loss = f", loss {told.loss:.4f}" if told.loss is not None else ""
         self._say(f"{told.stage}: step {told.step:,} of {told.steps:,}{loss}", told.step == told.steps)
 
@@ -91,7 +91,7 @@ class _Lines:
             say(safe(line))
 
 
-def show(table: Table, against: Sequence[str]) -> None:
+def show(table: PairTable, against: Sequence[str]) -> None:
     """Print pairs with their figures, then the comparisons with the rows `against`."""
     from rich.table import Table as Drawn
     from rich.text import Text
@@ -134,7 +134,7 @@ def show(table: Table, against: Sequence[str]) -> None:
         _pairs(console, each, against)
 
 
-def _note(each: Quality) -> str:
+def _note(each: RetrievalQuality) -> str:
     notes = [each.split, f"{each.queries:,} queries"]
     notes += ["selection"] if each.selection else []
     notes += ["transductive"] if each.transductive else []
@@ -142,7 +142,7 @@ def _note(each: Quality) -> str:
     return ", ".join(notes)
 
 
-def _pairs(console: object, each: Quality, against: Sequence[str]) -> None:
+def _pairs(console: object, each: RetrievalQuality, against: Sequence[str]) -> None:
     from rich.console import Console
     from rich.table import Table as Drawn
     from rich.text import Text
@@ -200,8 +200,8 @@ def care_command(
     """Train the pairs that the file's recipes describe. Interrupted, the same command goes on from the last checkpoint
     and ends with the same weights."""
     from ragrounds.cli.common import print_json
+    from ragrounds.train.card import write_pair
     from ragrounds.train.evaluation import pair_spec
-    from ragrounds.train.finishing import write_pair
     from ragrounds.ui.text import safe
 
     with following() as told:
@@ -244,9 +244,8 @@ def evaluate_command(
 
     from ragrounds.cli.common import one_of, print_json
     from ragrounds.tools.collection import write_whole
-    from ragrounds.train.card import TABLE
+    from ragrounds.train.card import TABLE, write_pair
     from ragrounds.train.evaluation import evaluate
-    from ragrounds.train.finishing import write_pair
     from ragrounds.train.spec import TEACHER
 
     with following() as told:
@@ -265,8 +264,8 @@ def evaluate_command(
 
 
 def _opened(
-    file: Path, recipe: list[str] | None, out: Path | None, changes: list[str] | None, told: Listeners
-) -> tuple[Run, list[str]]:
+    file: Path, recipe: list[str] | None, out: Path | None, changes: list[str] | None, told: TrainingListeners
+) -> tuple[TrainingRun, list[str]]:
     from ragrounds.cli.common import one_of, settings
     from ragrounds.errors import UserError
     from ragrounds.train.spec import read_training
@@ -275,7 +274,7 @@ def _opened(
     names = [one_of("--recipe", name, list(training.recipe)) for name in recipe or training.recipe]
     if not names:
         raise UserError(f'{str(file)!r} has no [recipe]: name stages in order, care = ["align", "joint"].')
-    from ragrounds.train.pipeline import Run
+    from ragrounds.train.pipeline import TrainingRun
 
     home = settings().home
-    return Run(training, (out or home / "training" / training.name).expanduser(), home, told), names
+    return TrainingRun(training, (out or home / "training" / training.name).expanduser(), home, told), names

@@ -1,4 +1,4 @@
-"""A trained pair's model card, in the form that the Hugging Face hub reads."""
+"""A trained pair on disk, with its model card in the form that the Hugging Face hub reads."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from pathlib import Path
 import msgspec
 
 from ragrounds import __version__
-from ragrounds.train.evaluation import MEASURE, Table
-from ragrounds.train.loop import Spent
-from ragrounds.train.pipeline import Run, State
+from ragrounds.train.encoders import save_pair
+from ragrounds.train.evaluation import MEASURE, PairTable
+from ragrounds.train.loop import StageCost
+from ragrounds.train.pipeline import EncoderPair, TrainingRun
 from ragrounds.train.spec import TEACHER, Pairs, Stage, Texts
 
 TABLE = "table.json"
 
 
-def write_card(run: Run, recipe: str, state: State, folder: Path, table: Table | None) -> None:
+def write_card(run: TrainingRun, recipe: str, state: EncoderPair, folder: Path, table: PairTable | None) -> None:
     """Write ``README.md`` into the pair's folder; with figures where the pair has been measured."""
     (folder / "README.md").write_text(card(run, recipe, state, folder, table), encoding="utf-8")
 
 
-def read_table(out: Path) -> Table | None:
+def read_table(out: Path) -> PairTable | None:
     """The last table that was made in a run's folder."""
     path = out / TABLE
-    return msgspec.json.decode(path.read_bytes(), type=Table) if path.is_file() else None
+    return msgspec.json.decode(path.read_bytes(), type=PairTable) if path.is_file() else None
 
 
-def card(run: Run, recipe: str, state: State, folder: Path, table: Table | None) -> str:
+def card(run: TrainingRun, recipe: str, state: EncoderPair, folder: Path, table: PairTable | None) -> str:
     """The card's text."""
     import sentence_transformers
     import torch
@@ -84,7 +85,7 @@ def card(run: Run, recipe: str, state: State, folder: Path, table: Table | None)
     return "\n".join(lines) + "\n"
 
 
-def _stage(name: str, stages: dict[str, Stage], spent: Spent) -> str:
+def _stage(name: str, stages: dict[str, Stage], spent: StageCost) -> str:
     set_apart = {
         key: value
         for key, value in msgspec.to_builtins(stages[name]).items()
@@ -97,7 +98,7 @@ def _stage(name: str, stages: dict[str, Stage], spent: Spent) -> str:
     )
 
 
-def _results(recipe: str, table: Table) -> list[str]:
+def _results(recipe: str, table: PairTable) -> list[str]:
     rows = {row.name: row for row in table.rows}
     lines = [f"| benchmark | queries | {MEASURE} | the document encoder with itself | |", "|---|---|---|---|---|"]
     for each in table.quality:
@@ -121,3 +122,19 @@ def _listed(entries: tuple[Texts, ...] | tuple[Pairs, ...]) -> str:
         place = entry.source or entry.file or (entry.benchmark if isinstance(entry, Pairs) else "")
         names.append(Path(place.partition(":")[2] or place).name)
     return ", ".join(names) or "none"
+
+
+def write_pair(run: TrainingRun, recipe: str, state: EncoderPair) -> Path:
+    """Write a recipe's pair and its card into the run's folder; gives the folder, which is left as it is where it holds
+    just this pair."""
+    folder = run.out / recipe
+    mark = folder / ".key"
+    if not (mark.is_file() and mark.read_text() == state.key):
+        mark.unlink(missing_ok=True)
+        prefixes = {"query": run.training.query.prefix, "document": run.training.document.prefix}
+        if state.symmetric:
+            prefixes["document"] = ""
+        save_pair(run.open_query(state), run.open_document(state), folder, prefixes)
+    write_card(run, recipe, state, folder, read_table(run.out))
+    mark.write_text(state.key)
+    return folder

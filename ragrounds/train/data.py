@@ -1,20 +1,27 @@
-"""What is trained on: texts for Stage I, and queries with relevant texts for the other stages."""
+"""Training data: texts for Stage I, and queries with relevant texts for the other stages.
+
+The filter against near-duplicates is CMedTEB + CARE's (Section 4.1 and Table 14): an index begins with seed texts; a
+later text is kept only where no more than `most` of its nearest neighbours in the index are nearer than a threshold,
+and then joins the index. So the order of the texts matters; the seed decides it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.tools.corpora import CorpusSource, corpus_source, passages
-from ragrounds.tools.embedders import joined
+from ragrounds.tools.embedders import Vectors, joined
 from ragrounds.tools.jsonlines import read_rows
 from ragrounds.train.spec import Pairs, Texts
 
@@ -167,3 +174,43 @@ def _drawn(values: Iterable[Any], limit: int, seed: int) -> list[Any]:
 def corpus_texts(origin: CorpusSource) -> list[str]:
     """Documents of a corpus as one text each, as they are embedded."""
     return [joined(passage.title, passage.text, "sentence") for passage, _ in passages(origin)]
+
+
+_BLOCK = 512
+
+
+def diverse(
+    vectors: Vectors,
+    threshold: float,
+    *,
+    seeds: int = 5000,
+    neighbours: int = 5,
+    most: int = 1,
+    told: Callable[[int], None] | None = None,
+) -> npt.NDArray[np.intp]:
+    """Positions of the texts that are kept, ascending.
+
+    Args:
+        vectors: Unit vectors, one row a text, in the order in which they are looked at.
+        threshold: Cosine above which a neighbour is too near.
+        seeds: The first so many are kept without a question.
+        neighbours: How many of the nearest are looked at.
+        most: So many of them may be too near.
+        told: Hears how many have been looked at.
+    """
+    if most >= neighbours:
+        return np.arange(len(vectors))
+    kept = np.zeros(len(vectors), dtype=bool)
+    kept[:seeds] = True
+    for start in range(min(seeds, len(vectors)), len(vectors), _BLOCK):
+        block = vectors[start : start + _BLOCK]
+        # Those before the block are settled at once; those within it one after another, as they join the index.
+        near = (block @ vectors[:start][kept[:start]].T > threshold).sum(axis=1)
+        within = block @ block.T > threshold
+        for row in range(len(block)):
+            count = near[row] + (within[row, :row] & kept[start : start + row]).sum()
+            # Among the nearest `neighbours`, those above the threshold come first: counting all of them is enough.
+            kept[start + row] = min(count, neighbours) <= most
+        if told:
+            told(start + len(block))
+    return np.flatnonzero(kept)

@@ -25,8 +25,8 @@ from ragrounds.specs import Spec, Value
 from ragrounds.tools.corpora import corpus_source
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.train.data import corpus_texts, sentences
-from ragrounds.train.loop import casting
-from ragrounds.train.pipeline import Run, State
+from ragrounds.train.loop import autocast
+from ragrounds.train.pipeline import EncoderPair, TrainingRun
 from ragrounds.train.spec import TEACHER, Evaluation
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MEASURE = "nDCG@10"
 
 
-class Quality(Struct, frozen=True, kw_only=True):
+class RetrievalQuality(Struct, frozen=True, kw_only=True):
     """One benchmark: every pair's value, and their paired comparisons."""
 
     benchmark: str
@@ -52,7 +52,7 @@ class Quality(Struct, frozen=True, kw_only=True):
     comparisons: list[RetrievalComparison]
 
 
-class Speed(Struct, frozen=True, kw_only=True):
+class EncodingSpeed(Struct, frozen=True, kw_only=True):
     """How fast a row's query encoder is."""
 
     single: float
@@ -64,7 +64,7 @@ class Speed(Struct, frozen=True, kw_only=True):
     batched_ratio: float
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class PairRow(Struct, frozen=True, kw_only=True):
     """One pair."""
 
     name: str
@@ -72,7 +72,7 @@ class Row(Struct, frozen=True, kw_only=True):
     """As `ragrounds retrieve` takes it."""
     query_parameters: int
     document_parameters: int
-    speed: Speed | None
+    speed: EncodingSpeed | None
     seconds: float
     """Of its training, wall time, over all its stages."""
     processor: float
@@ -81,23 +81,23 @@ class Row(Struct, frozen=True, kw_only=True):
     """Largest memory of the process that trained it, bytes."""
 
 
-class Table(Struct, frozen=True, kw_only=True):
+class PairTable(Struct, frozen=True, kw_only=True):
     """What `ragrounds train evaluate` prints."""
 
     name: str
-    rows: list[Row]
-    quality: list[Quality]
+    rows: list[PairRow]
+    quality: list[RetrievalQuality]
     threads: int
     rounds: int
 
 
 def evaluate(
-    run: Run,
-    states: Mapping[str, State],
+    run: TrainingRun,
+    states: Mapping[str, EncoderPair],
     *,
     rounds: int = 5,
     told: Callable[[str, int], None] = lambda what, done: None,
-) -> Table:
+) -> PairTable:
     """Measure the teacher and the pairs of `states`.
 
     Args:
@@ -125,7 +125,7 @@ def evaluate(
         taken = list(run.spent(state).values()) if state else []
         document = encoders[name] if state is None or state.symmetric else run.open_document(state)
         rows.append(
-            Row(
+            PairRow(
                 name=name,
                 retriever=specs[name],
                 query_parameters=_parameters(encoders[name]),
@@ -136,15 +136,15 @@ def evaluate(
                 peak=max((each.peak for each in taken), default=0),
             )
         )
-    return Table(name=training.name, rows=rows, quality=quality, threads=torch.get_num_threads(), rounds=rounds)
+    return PairTable(name=training.name, rows=rows, quality=quality, threads=torch.get_num_threads(), rounds=rounds)
 
 
-def teacher_spec(run: Run) -> str:
+def teacher_spec(run: TrainingRun) -> str:
     """The document encoder in both places, as a retriever's text."""
     return str(Spec("dense", _document(run, run.start, "model")))
 
 
-def pair_spec(run: Run, state: State) -> str:
+def pair_spec(run: TrainingRun, state: EncoderPair) -> str:
     """A state's pair as a retriever's text."""
     query = state.query or run.first_query()
     given: dict[str, Value] = {"model": query, "query_prefix": run.training.query.prefix}
@@ -155,7 +155,7 @@ def pair_spec(run: Run, state: State) -> str:
     return str(Spec("dense", {key: value for key, value in given.items() if value != ""}))
 
 
-def _document(run: Run, state: State, as_what: str) -> dict[str, Value]:
+def _document(run: TrainingRun, state: EncoderPair, as_what: str) -> dict[str, Value]:
     encoder = run.training.document
     given: dict[str, Value] = {
         as_what: state.document or str(Path(encoder.model).expanduser()),
@@ -169,18 +169,20 @@ def _document(run: Run, state: State, as_what: str) -> dict[str, Value]:
     return {key: value for key, value in given.items() if value not in ("", 0)}
 
 
-def _quality(run: Run, entry: Evaluation, specs: Mapping[str, str], told: Callable[[str, int], None]) -> Quality:
+def _quality(
+    run: TrainingRun, entry: Evaluation, specs: Mapping[str, str], told: Callable[[str, int], None]
+) -> RetrievalQuality:
     asked = query_set(entry.benchmark, split=entry.split)
     trained = _trained(run)
     each: dict[str, dict[str, float]] = {}
     for name, spec in specs.items():
         label = f"{asked.name}: {name}"
         # Documents are encoded here, in the run's precision; queries, in a thread of their own, in full precision.
-        with casting(run.training.device, run.training.precision):
+        with autocast(run.training.device, run.training.precision):
             searcher = open_searcher(spec, asked.corpus, run.out, progress=partial(_about, told, label))
         found = asyncio.run(retrieve(searcher, asked.queries, 10))
         each[name] = measure(asked.judgements, found.scores, [MEASURE])[MEASURE]
-    return Quality(
+    return RetrievalQuality(
         benchmark=asked.name,
         split=entry.split,
         selection=entry.selection,
@@ -196,7 +198,7 @@ def _about(told: Callable[[str, int], None], label: str, what: str, done: int) -
     told(f"{label}, {what}", done)
 
 
-def _trained(run: Run) -> set[str]:
+def _trained(run: TrainingRun) -> set[str]:
     trained = set(run.material.texts)
     for example in run.material.examples:
         trained |= {example.query, example.positive, *example.negatives}
@@ -218,7 +220,7 @@ def _speed_queries(entries: Sequence[Evaluation]) -> list[str]:
     return list(query_set(chosen.benchmark, split=chosen.split).queries.values())
 
 
-def measure_speed(encoders: Mapping[str, Any], queries: Sequence[str], rounds: int) -> dict[str, Speed]:
+def measure_speed(encoders: Mapping[str, Any], queries: Sequence[str], rounds: int) -> dict[str, EncodingSpeed]:
     """Queries per second of each encoder. In every round each encodes all queries, one at a time and in batches of 32;
     who begins changes from round to round. The first round is a warm-up, and does not count."""
     singles: dict[str, list[float]] = {name: [] for name in encoders}
@@ -236,7 +238,7 @@ def measure_speed(encoders: Mapping[str, Any], queries: Sequence[str], rounds: i
         return statistics.median(mine / theirs for mine, theirs in zip(taken[name], taken[first], strict=True))
 
     return {
-        name: Speed(
+        name: EncodingSpeed(
             single=round(statistics.median(singles[name]), 1),
             batched=round(statistics.median(batches[name]), 1),
             ratio=round(ratio(singles, name), 3),

@@ -1,11 +1,13 @@
 """The training loop: batches in the seed's order, AdamW with linear decay, checkpoints that a kill cannot harm.
 
 sentence-transformers' own trainer is not used: its checkpoints are folders that a kill can leave half-written, and it
-encodes with both encoders at every step, where Stage I reads a frozen encoder's vectors from disk.
+encodes with both encoders at every step, where Stage I reads a frozen encoder's vectors from disk. A checkpoint here
+is one file that is whole or not there, with everything that decides the steps that follow.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import resource
 import time
@@ -18,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ragrounds.train import checkpoint
+from ragrounds.errors import UserError
+from ragrounds.tools.collection_builder import disk_error
 from ragrounds.train.spec import Stage
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class TrainingStep(Struct, frozen=True, kw_only=True):
     """What a display is told."""
 
     stage: str
@@ -36,7 +39,7 @@ class Step(Struct, frozen=True, kw_only=True):
     """Mean since the last telling; ``None``: nothing was computed yet."""
 
 
-class Spent(Struct, frozen=True, kw_only=True):
+class StageCost(Struct, frozen=True, kw_only=True):
     """What a stage took, over all its interruptions."""
 
     steps: int
@@ -68,8 +71,8 @@ def train(
     seed: int,
     device: str,
     precision: str = "fp32",
-    told: Callable[[Step], None] = lambda step: None,
-) -> Spent:
+    told: Callable[[TrainingStep], None] = lambda step: None,
+) -> StageCost:
     """Train what requires a gradient in `modules`, from the checkpoint in `folder` where there is one.
 
     The same seed gives the same weights on the same processor with the same number of threads, interrupted or not.
@@ -96,7 +99,7 @@ def train(
     trained = _trained(modules)
     optimizer = torch.optim.AdamW(list(trained.values()), lr=stage.rate, weight_decay=stage.decay, fused=True)
     _seed(seed)
-    state = checkpoint.load(folder)
+    state = load_checkpoint(folder)
     first, losses, before = 0, [], (0.0, 0.0)
     if state is not None:
         with torch.no_grad():
@@ -111,13 +114,13 @@ def train(
     def spent() -> tuple[float, float]:
         return before[0] + time.monotonic() - began, before[1] + time.process_time() - processor
 
-    told(Step(stage=name, step=first, steps=steps, loss=None))
+    told(TrainingStep(stage=name, step=first, steps=steps, loss=None))
     for step in range(first, steps):
         for group in optimizer.param_groups:
             group["lr"] = stage.rate * _schedule(step, steps, stage.warmup)
         total = 0.0
         for part in _batches(step, per_epoch, batch * stage.accumulate, stage.accumulate, measured, used, seed):
-            with casting(device, precision):
+            with autocast(device, precision):
                 value = loss(part) / stage.accumulate
             value.backward()  # type: ignore[no-untyped-call, unused-ignore]
             total += float(value.detach())
@@ -126,15 +129,15 @@ def train(
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         losses.append(total)
-        told(Step(stage=name, step=step + 1, steps=steps, loss=total))
+        told(TrainingStep(stage=name, step=step + 1, steps=steps, loss=total))
         if (step + 1) % stage.checkpoint == 0 and step + 1 < steps:
             weights = {key: value.detach() for key, value in trained.items()}
             held = {"weights": weights, "optimizer": optimizer.state_dict(), "step": step + 1, "losses": losses}
-            checkpoint.save(folder, {**held, "spent": spent()})
+            save_checkpoint(folder, {**held, "spent": spent()})
     for module in modules:
         module.eval()
     seconds, processed = spent()
-    return Spent(
+    return StageCost(
         steps=steps,
         examples=steps * batch * stage.accumulate,
         seconds=round(seconds, 3),
@@ -179,7 +182,7 @@ def _schedule(step: int, steps: int, warmup: float) -> float:
     return (steps - step) / max(steps - rising, 1)
 
 
-def casting(device: str, precision: str) -> AbstractContextManager[Any]:
+def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
     """What forward passes of this precision run under."""
     import torch
 
@@ -195,3 +198,66 @@ def _seed(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
+
+
+CHECKPOINT = "checkpoint.pt"
+
+
+def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
+    """Write `state` with the random generators' states. A kill leaves the one before.
+
+    Raises:
+        StopRun: the disk is full.
+    """
+    import numpy as np
+    import torch
+
+    beside = folder / f".{CHECKPOINT}.part"
+    held = {
+        **state,
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "python": random.getstate(),
+        "numpy": np.random.get_state(),
+    }
+    try:
+        with beside.open("wb") as file:
+            torch.save(held, file)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(folder / CHECKPOINT)
+    except OSError as problem:
+        raise disk_error(folder, problem) from None
+
+
+def load_checkpoint(folder: Path) -> dict[str, Any] | None:
+    """Read the checkpoint and set the random generators as they were; ``None``: there is none.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    import numpy as np
+    import torch
+
+    path = folder / CHECKPOINT
+    if not path.is_file():
+        return None
+    try:
+        # It holds the generators' states, which are tuples of Python's own: only files of ours are read here.
+        held: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=False)
+    except Exception as problem:  # a file that is not one of ours can fail in any way
+        raise UserError(
+            f"The checkpoint {str(path)!r} cannot be read ({type(problem).__name__}). Remove it, and the stage begins "
+            "anew."
+        ) from None
+    torch.set_rng_state(held.pop("torch"))
+    if cuda := held.pop("cuda"):
+        torch.cuda.set_rng_state_all(cuda)
+    random.setstate(held.pop("python"))
+    np.random.set_state(held.pop("numpy"))
+    return held
+
+
+def drop_checkpoint(folder: Path) -> None:
+    """Remove it: the stage is done."""
+    (folder / CHECKPOINT).unlink(missing_ok=True)

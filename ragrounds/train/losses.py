@@ -1,14 +1,36 @@
-"""The losses, over vectors that are already made: sentence-transformers' own where it has them.
+"""What each kind of stage trains, on what, and by which loss.
 
-CARE's are Equations 1 to 5 of CMedTEB + CARE; the KL forms are those of the baselines of Table 3.
+| kind | paper | trains | frozen |
+|---|---|---|---|
+| ``initialise-query`` | Section 4.2, C.1.1 | the query encoder, as both of its own | |
+| ``initialise-document`` | Section 4.2, C.1.2 | the document encoder, as both of its own; Matryoshka | |
+| ``align`` | Stage I, Section 4.2.1 | the query encoder | the document encoder |
+| ``joint`` | Stage II, Section 4.2.2 | both | |
+| ``distil`` | Table 3's distillation | the query encoder, as both of its own | the document encoder, as the teacher |
+
+``align`` with other weights of its losses is another paper's baseline: MSE alone is Wang and Lyu (2023), KL alone is
+KALE (Campos, Magnani and Zhai 2023), both on a student of the teacher's first layers.
+
+CARE's losses are Equations 1 to 5 of CMedTEB + CARE; the KL forms are those of the baselines of Table 3. They take
+vectors that are already made, and are sentence-transformers' own where it has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
+from ragrounds.errors import UserError
+from ragrounds.tools.embedders import Vectors
+from ragrounds.train.data import Example
+from ragrounds.train.loop import Loss
+from ragrounds.train.spec import Stage, Training
+
 if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
     from torch import Tensor
 
 
@@ -75,3 +97,140 @@ class ScoreKl:
                 labels.append((theirs * teachers.roll(-shift, 0)).sum(dim=1))
         value: Tensor = self._loss.compute_loss_from_embeddings([queries, *columns], torch.stack(labels, dim=1))
         return value * self._weight
+
+
+Positions = npt.NDArray[np.intp]
+Frozen = Callable[[Sequence[str]], Vectors]
+"""Vectors of texts by the document encoder as it was before the stage, from disk."""
+
+
+class GradientEncoder:
+    """Runs an encoder with gradients."""
+
+    def __init__(self, encoder: SentenceTransformer, prefix: str) -> None:
+        self._encoder = encoder
+        self._prefix = prefix
+
+    def __call__(self, texts: Sequence[str]) -> Tensor:
+        """Unit vectors, one row a text."""
+        features = self._encoder.preprocess([self._prefix + text for text in texts])
+        moved = {
+            key: value.to(self._encoder.device) if hasattr(value, "to") else value for key, value in features.items()
+        }
+        made: Tensor = self._encoder(moved)["sentence_embedding"]
+        return made.float()
+
+
+def symmetric(stage: Stage) -> bool:
+    """Whether the query encoder ends as the document encoder too."""
+    return stage.kind == "distil"
+
+
+def trains_query(stage: Stage) -> bool:
+    return stage.kind != "initialise-document"
+
+
+def trains_document(stage: Stage) -> bool:
+    return stage.kind in ("initialise-document", "joint")
+
+
+def alignment_loss(
+    training: Training, stage: Stage, query: SentenceTransformer, queries: Sequence[str], targets: Vectors
+) -> Loss:
+    """Stage I: the query encoder's vector of a text against the frozen vectors (Equation 3). Self-contrastive, both are
+    of the same text; supervised (Table 5), the frozen ones are of the relevant texts.
+
+    Args:
+        training: The whole file.
+        stage: Its settings.
+        query: The query encoder.
+        queries: What it encodes.
+        targets: The frozen document encoder's vectors, one row for each of `queries`.
+    """
+    import torch
+
+    encode = GradientEncoder(query, training.query.prefix)
+    contrastive = Contrastive(query, stage.temperature, stage.dimensions)
+
+    def loss(batch: Positions) -> Tensor:
+        mine = encode([queries[position] for position in batch])
+        theirs = torch.from_numpy(targets[batch]).to(mine.device)
+        total = mine.new_zeros(())
+        if stage.contrastive:
+            total = total + stage.contrastive * contrastive(mine, [theirs])
+        if stage.mse:
+            total = total + stage.mse * squared_distance(mine, theirs)
+        if stage.kl:
+            total = total + stage.kl * representation_kl(mine, theirs, stage.temperature)
+        return total
+
+    return loss
+
+
+def ranking_loss(
+    stage: Stage,
+    encode_query: GradientEncoder,
+    encode_document: GradientEncoder,
+    encoder: Any,
+    examples: Sequence[Example],
+) -> Loss:
+    """Queries against relevant texts, the batch's others, and hard negatives (Equation 4): Stage II, and, with one
+    encoder in both places, independent initialisation."""
+    import torch
+
+    contrastive = Contrastive(encoder, stage.temperature, stage.dimensions)
+
+    def loss(batch: Positions) -> Tensor:
+        chosen = [examples[position] for position in batch]
+        columns = [[one.positive for one in chosen]]
+        columns += [[one.negatives[number] for one in chosen] for number in range(stage.negatives)]
+        queries = encode_query([one.query for one in chosen])
+        documents = torch.split(encode_document([text for column in columns for text in column]), len(chosen))
+        return stage.contrastive * contrastive(queries, documents)
+
+    return loss
+
+
+def distillation_loss(
+    training: Training, stage: Stage, student: SentenceTransformer, examples: Sequence[Example], frozen: Frozen
+) -> Loss:
+    """The student, as both encoders, learns the teacher's scores of the batch's documents (KL), beside InfoNCE
+    (Appendix C.2; Ren et al. 2021)."""
+    import torch
+
+    encode = GradientEncoder(student, training.query.prefix)
+    plain = GradientEncoder(student, "")
+    contrastive = Contrastive(student, stage.temperature, stage.dimensions)
+    scores = ScoreKl(student, stage.temperature)
+    texts = [[one.query for one in examples], [one.positive for one in examples]]
+    texts += [[one.negatives[number] for one in examples] for number in range(stage.negatives)]
+    theirs = [frozen(column) for column in texts]
+
+    def loss(batch: Positions) -> Tensor:
+        queries = encode([texts[0][position] for position in batch])
+        columns = [[column[position] for position in batch] for column in texts[1:]]
+        documents = torch.split(plain([text for column in columns for text in column]), len(batch))
+        total = queries.new_zeros(())
+        if stage.contrastive:
+            total = total + stage.contrastive * contrastive(queries, documents)
+        if stage.kl:
+            teacher = [torch.from_numpy(vectors[batch]).to(queries.device) for vectors in theirs]
+            total = total + stage.kl * scores(queries, documents, teacher[0], teacher[1:])
+        return total
+
+    return loss
+
+
+def with_negatives(examples: Sequence[Example], stage: Stage, name: str) -> list[Example]:
+    """The examples that have as many hard negatives as the stage uses.
+
+    Raises:
+        UserError: too few have.
+    """
+    kept = [example for example in examples if len(example.negatives) >= stage.negatives]
+    if len(kept) < 2:
+        raise UserError(
+            f"The stage {name!r} uses {stage.negatives} hard negatives a query, and {len(kept)} of "
+            f"{len(examples)} examples have so many: give [mining], or files with negatives."
+        )
+    return kept

@@ -11,18 +11,16 @@ from msgspec import Struct
 
 from ragrounds.tools.collection import write_whole
 from ragrounds.tools.embedders import Vectors
-from ragrounds.train.data import Example, fingerprint, read_pairs, read_texts
-from ragrounds.train.diversity import diverse
-from ragrounds.train.mining import mine
+from ragrounds.train.data import Example, diverse, fingerprint, read_pairs, read_texts
+from ragrounds.train.hard_negatives import mine, open_verifier
 from ragrounds.train.spec import Training
-from ragrounds.train.verifying import open_verifier
 
 Told = Callable[[str, int], None]
 """Hears what is being done and how many are done."""
 Frozen = Callable[[Sequence[str]], Vectors]
 
 
-class Counts(Struct, frozen=True, kw_only=True):
+class MaterialCounts(Struct, frozen=True, kw_only=True):
     """What was read, dropped and mined."""
 
     texts_read: int = 0
@@ -46,7 +44,7 @@ class Material(Struct, frozen=True, kw_only=True):
 
     texts: list[str]
     examples: list[Example]
-    counts: Counts
+    counts: MaterialCounts
 
     @property
     def key(self) -> str:
@@ -113,4 +111,4 @@ def _make(
         counts |= {name: getattr(found, name) for name in ("verifier", "candidates", "negative", "positive", "unsaid")}
         counts["without"] = found.without
     counts |= {"texts": len(texts), "pairs": len(examples), "pool": len(pool)}
-    return Material(texts=texts, examples=examples, counts=Counts(**counts))
+    return Material(texts=texts, examples=examples, counts=MaterialCounts(**counts))

@@ -18,9 +18,9 @@ from msgspec import Struct
 from ragrounds.tools.collection import write_whole
 from ragrounds.tools.collection_builder import disk_error, exclusive_build
 from ragrounds.tools.embedders import Vectors
-from ragrounds.train import checkpoint
 from ragrounds.train.data import fingerprint
 from ragrounds.train.encoders import (
+    VectorCache,
     fit,
     freeze_cuts,
     identity,
@@ -30,11 +30,9 @@ from ragrounds.train.encoders import (
     save_encoder,
     set_length,
 )
-from ragrounds.train.loop import Loss, Spent, Step, train
-from ragrounds.train.material import Material, Told, prepare
-from ragrounds.train.spec import Stage, Training
-from ragrounds.train.stages import (
-    Encoded,
+from ragrounds.train.loop import Loss, StageCost, TrainingStep, drop_checkpoint, train
+from ragrounds.train.losses import (
+    GradientEncoder,
     alignment_loss,
     distillation_loss,
     ranking_loss,
@@ -43,7 +41,8 @@ from ragrounds.train.stages import (
     trains_query,
     with_negatives,
 )
-from ragrounds.train.vectors import KeptVectors
+from ragrounds.train.material import Material, Told, prepare
+from ragrounds.train.spec import Stage, Training
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 
-class State(Struct, frozen=True, kw_only=True):
+class EncoderPair(Struct, frozen=True, kw_only=True):
     """Two encoders between stages."""
 
     key: str
@@ -64,33 +63,33 @@ class State(Struct, frozen=True, kw_only=True):
     stages: tuple[str, ...] = ()
 
 
-class Listeners(Struct, frozen=True):
+class TrainingListeners(Struct, frozen=True):
     """Where a display hears of what is done."""
 
     doing: Told = lambda what, done: None
-    step: Callable[[Step], None] = lambda step: None
+    step: Callable[[TrainingStep], None] = lambda step: None
 
 
-class Run:
+class TrainingRun:
     """A training file with the folder of its results.
 
     Raises:
         UserError: what training needs is not installed; a model cannot be loaded.
     """
 
-    def __init__(self, training: Training, out: Path, home: Path, told: Listeners | None = None) -> None:
+    def __init__(self, training: Training, out: Path, home: Path, told: TrainingListeners | None = None) -> None:
         needed()
         import torch
 
         self.training = training
         self.out = out
         self._home = home
-        self._told = told or Listeners()
+        self._told = told or TrainingListeners()
         if training.threads:
             torch.set_num_threads(training.threads)
         out.mkdir(parents=True, exist_ok=True)
 
-    def recipe(self, name: str) -> State:
+    def recipe(self, name: str) -> EncoderPair:
         """Carry out a recipe, going on where it stopped, and give the encoders it ends with.
 
         Raises:
@@ -104,10 +103,10 @@ class Run:
         return state
 
     @cached_property
-    def start(self) -> State:
+    def start(self) -> EncoderPair:
         """The encoders as the run begins with them."""
         parts = [self.training.query, self.training.document, identity(self.training.query.model), self._teacher]
-        return State(key=fingerprint([FORMAT, parts, self.dimensions]))
+        return EncoderPair(key=fingerprint([FORMAT, parts, self.dimensions]))
 
     @cached_property
     def dimensions(self) -> int:
@@ -124,7 +123,7 @@ class Run:
         kept = self.out / "vectors"
         return prepare(self.training, self.frozen(self.start), self._teacher, kept, self._home, self._told.doing)
 
-    def open_query(self, state: State) -> SentenceTransformer:
+    def open_query(self, state: EncoderPair) -> SentenceTransformer:
         """A copy of the query encoder, to train or to use."""
         if state.query:
             return self._opened(state.query, 0)
@@ -141,7 +140,7 @@ class Run:
             save_encoder(first, folder)
         return str(folder)
 
-    def open_document(self, state: State) -> SentenceTransformer:
+    def open_document(self, state: EncoderPair) -> SentenceTransformer:
         """A copy of the document encoder."""
         if state.symmetric:
             return self.open_query(state)
@@ -149,12 +148,12 @@ class Run:
             return self._opened(state.document, self.training.document.length)
         return fit(open_encoder(self.training.document, self.training.device), self.dimensions)
 
-    def frozen(self, state: State) -> Callable[[Sequence[str]], Vectors]:
+    def frozen(self, state: EncoderPair) -> Callable[[Sequence[str]], Vectors]:
         """Vectors of texts by a state's document encoder, from disk where they are there."""
         opened: list[SentenceTransformer] = []
         encoder = self.training.document
         first = fingerprint([self._teacher, encoder.length, encoder.layers, self.dimensions])
-        kept = KeptVectors(self.out / "vectors", state.document or first, self.dimensions)
+        kept = VectorCache(self.out / "vectors", state.document or first, self.dimensions)
         prefix = self.training.document.prefix
 
         def encode(texts: Sequence[str]) -> Any:
@@ -168,7 +167,7 @@ class Run:
 
         return vectors
 
-    def spent(self, state: State) -> dict[str, Spent]:
+    def spent(self, state: EncoderPair) -> dict[str, StageCost]:
         """What each stage took that led to a state."""
         return {
             Path(folder).name: msgspec.json.decode((Path(folder) / "stage.json").read_bytes(), type=_Done).spent
@@ -184,13 +183,13 @@ class Run:
         freeze_cuts(opened)
         return opened
 
-    def _stage(self, state: State, name: str) -> State:
+    def _stage(self, state: EncoderPair, name: str) -> EncoderPair:
         stage = self.training.stage[name]
         settings: Mapping[str, Any] = msgspec.structs.asdict(stage) | {"checkpoint": 0}  # changes no result
         rest = [self.training.seed, self.training.precision, self.training.threads, self.training.document.lora]
         key = fingerprint([state.key, settings, rest, self.material.key])
         folder = self.out / "stages" / f"{name}-{key}"
-        made = State(
+        made = EncoderPair(
             key=key,
             query=str(folder / "query") if trains_query(stage) else state.query,
             document=str(folder / "document") if trains_document(stage) else state.document,
@@ -205,7 +204,7 @@ class Run:
                 raise disk_error(folder, problem) from None
         return made
 
-    def _train(self, state: State, stage: Stage, name: str, folder: Path) -> None:
+    def _train(self, state: EncoderPair, stage: Stage, name: str, folder: Path) -> None:
         query = self.open_query(state) if trains_query(stage) else None
         document = self.open_document(state) if trains_document(stage) else None
         if document is not None:
@@ -234,11 +233,11 @@ class Run:
             save_encoder(document, folder / "document")
         done = _Done(name=name, stage=stage, examples=len(lengths), counts=self.material.counts, spent=spent)
         write_whole(folder / "stage.json", msgspec.json.format(msgspec.json.encode(done), indent=2))
-        checkpoint.drop(folder)
+        drop_checkpoint(folder)
 
     def _loss(
         self,
-        state: State,
+        state: EncoderPair,
         stage: Stage,
         name: str,
         query: SentenceTransformer | None,
@@ -262,7 +261,7 @@ class Run:
         prefixes = training.query.prefix, training.document.prefix
         if reads is None or writes is None:
             raise AssertionError("a stage trains an encoder")
-        encode = Encoded(reads, prefixes[0]), Encoded(writes, prefixes[1])
+        encode = GradientEncoder(reads, prefixes[0]), GradientEncoder(writes, prefixes[1])
         return ranking_loss(stage, encode[0], encode[1], reads, examples), lengths
 
     def _adapt(self, document: SentenceTransformer) -> None:
@@ -288,4 +287,4 @@ class _Done(Struct, frozen=True, kw_only=True):
     stage: Stage
     examples: int
     counts: Any
-    spent: Spent
+    spent: StageCost

@@ -102,7 +102,7 @@ class Mining(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Looked at for each query (Appendix B.1: 50)."""
     verifier: str = "margin[share=0.95]"
     """``margin[share=…]``, ``cross-encoder[model=…,positive=…,negative=…]``, or ``model[name=…]`` for a language model:
-    :mod:`ragrounds.train.verifying`."""
+    :mod:`ragrounds.train.hard_negatives`."""
     keep: int = 4
     """Negatives kept for each query, best first."""
 

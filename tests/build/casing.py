@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragrounds.build.cases.reports import Filters, open_reports, report_items
+from ragrounds.build.case_reports import ReportFilters, open_reports, report_items
 from ragrounds.records import Question
 
 STAGES = ("significance", "timeline", "question", "follows", "rewrite", "unchanged")
@@ -65,7 +65,7 @@ CALLS = {
 
 def drawn(corpus: str, limit: int, seed: int) -> Sequence[Question]:
     """The reports that the command draws."""
-    return report_items(open_reports(corpus, None), Filters(), limit=limit, seed=seed).items.questions
+    return report_items(open_reports(corpus, None), ReportFilters(), limit=limit, seed=seed).items.questions
 
 
 def write_script(path: Path, questions: Sequence[Question]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragrounds.build.labels.consensus import Pair, check_relevant, consensus, disagreement, fate
+from ragrounds.build.relevance_labels import LabelledPair, check_relevant, consensus, disagreement, fate
 from ragrounds.errors import UserError
 from tests.build.annotating import kappa
 
@@ -18,7 +18,7 @@ LABELS = [
     ("C", "C", "S"),  # parted: one of three
     ("A", None, "A"),  # one is missing
 ]
-PAIRS = [Pair(query="q", document=f"d{n}", grades=grades) for n, grades in enumerate(LABELS)]
+PAIRS = [LabelledPair(query="q", document=f"d{n}", grades=grades) for n, grades in enumerate(LABELS)]
 
 
 def test_only_what_all_agree_on_is_kept() -> None:
@@ -44,9 +44,9 @@ def test_kappa_is_the_one_worked_out_by_hand() -> None:
 
 
 def test_one_label_throughout_has_no_kappa_and_one_model_neither() -> None:
-    same = [Pair(query="q", document=str(n), grades=("A", "A")) for n in range(3)]
+    same = [LabelledPair(query="q", document=str(n), grades=("A", "A")) for n in range(3)]
     assert consensus(("m1", "m2"), same).kappa is None
-    alone = consensus(("m1",), [Pair(query="q", document="d", grades=("A",))])
+    alone = consensus(("m1",), [LabelledPair(query="q", document="d", grades=("A",))])
     assert (alone.kappa, alone.alpha, alone.counts["positive"]) == (None, None, 1)
     assert consensus(MODELS, []).kappa is None
 

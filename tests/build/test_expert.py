@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.build.retrieval.expert import Label, expert_agreement, sample, sample_lines
-from ragrounds.build.sheets import free_name
+from ragrounds.build.expert_sheets import FinalLabel, expert_agreement, free_name, sample_labels, sample_lines
 from ragrounds.errors import UserError
 
-LABELS = [Label(query="q", document=f"d{n}", relevant=n < 4) for n in range(10)]
+LABELS = [FinalLabel(query="q", document=f"d{n}", relevant=n < 4) for n in range(10)]
 TEXTS = {f"d{n}": f"Text {n}" for n in range(10)}
 
 
-def write(path: Path, labels: list[Label], decisions: dict[str, str]) -> list[dict[str, str]]:
+def write(path: Path, labels: list[FinalLabel], decisions: dict[str, str]) -> list[dict[str, str]]:
     """Write the sheet with the expert's words beside the items; gives its rows."""
     path.write_bytes(b"".join(sample_lines(labels, {"q": "=Why?"}, TEXTS)))
     with path.open(encoding="utf-8-sig", newline="") as file:
@@ -56,11 +55,11 @@ def test_a_sheet_of_another_benchmark_or_a_strange_word_is_an_error(tmp_path: Pa
 
 
 def test_a_sample_is_drawn_by_its_seed() -> None:
-    one = sample(LABELS, 5, seed=1)
-    assert one == sample(reversed(LABELS), 5, seed=1)
-    assert one != sample(LABELS, 5, seed=2)
-    assert set(sample(LABELS, 3, seed=1)) < set(one)
-    assert len(sample(LABELS, 50, seed=1)) == 10
+    one = sample_labels(LABELS, 5, seed=1)
+    assert one == sample_labels(reversed(LABELS), 5, seed=1)
+    assert one != sample_labels(LABELS, 5, seed=2)
+    assert set(sample_labels(LABELS, 3, seed=1)) < set(one)
+    assert len(sample_labels(LABELS, 50, seed=1)) == 10
 
 
 def test_a_sheet_with_somebodys_work_in_it_is_not_written_over(tmp_path: Path) -> None:

@@ -10,12 +10,18 @@ from typing import Literal
 import pytest
 from msgspec import Struct
 
-from ragrounds.build.card import BuiltCard, Made
-from ragrounds.build.cases.checks import IN_QUESTION, NOT_IN_TIMELINE, TOLD, TOO_EARLY, question_fault, timeline_fault
-from ragrounds.build.counting import stage_count
-from ragrounds.build.intake import drawn
+from ragrounds.build.card import BuiltCard, Provenance, stage_count
+from ragrounds.build.case_questions import (
+    IN_QUESTION,
+    NOT_IN_TIMELINE,
+    TELLS_LATER_EVENT,
+    TOO_EARLY,
+    question_fault,
+    timeline_fault,
+)
+from ragrounds.build.files import check_folder, qrels_lines, write_built
+from ragrounds.build.items import drawn_ids
 from ragrounds.build.stages import read_object
-from ragrounds.build.writing import check_folder, qrels_lines, write_built
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import Card, load
 from ragrounds.evals.judges.bill import Bill
@@ -94,7 +100,7 @@ def test_the_answer_is_verbatim(answer: str, decision: int, fault: str) -> None:
         ("A man of 60 had chest pain. What is done?", ""),
         ("A man had pain; a Balloon was inflated in the oesophagus?", IN_QUESTION),
         ("He blew into a balloon; a tyre was being inflated in the yard; his oesophagus hurt.", IN_QUESTION),
-        ("He left. What was done before?", TOLD),
+        ("He left. What was done before?", TELLS_LATER_EVENT),
     ],
 )
 def test_the_question_does_not_tell(question: str, fault: str) -> None:
@@ -114,7 +120,7 @@ def test_counts_add_up() -> None:
 
 def test_a_smaller_draw_is_a_part_of_a_larger_one() -> None:
     ids = [str(number) for number in range(100)]
-    assert drawn(ids, 5, 3) < drawn(ids, 20, 3) < drawn(ids, None, 3) == frozenset(ids)
+    assert drawn_ids(ids, 5, 3) < drawn_ids(ids, 20, 3) < drawn_ids(ids, None, 3) == frozenset(ids)
 
 
 def test_refused_and_failed_items(command: Cli, tmp_path: Path) -> None:
@@ -276,7 +282,7 @@ def test_a_built_benchmark_brings_its_card(tmp_path: Path) -> None:
 def built(files: dict[str, list[bytes]], folder: Path) -> BuiltCard:
     card = Card(name="x", title="X", task="long", source="me", license="CC0")
     bill_ = Bill(calls=0, reused=0, failed=0, usage=None, cost_paid=None, cost_uncached=None)
-    made = Made(
+    made = Provenance(
         **dict.fromkeys(("pipeline", "source", "ragrounds", "run", "fingerprint", "begun", "items"), "p"),
         **{key: {} for key in ("models", "prompts", "parameters", "by_model")},
         **dict.fromkeys(("retriever", "corpus", "limit"), None),

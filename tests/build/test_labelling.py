@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from ragrounds.build.labels.labelling import Batch, Window, batches
+from ragrounds.build.relevance_labels import Batch, Window, batches
 from ragrounds.contracts import Context
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Message, Stem

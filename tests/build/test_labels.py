@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ragrounds.build.retrieval.corpus import Corpus
+from ragrounds.build.judged_sets import Corpus
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.stats.agreement import cohen_kappa
 from tests.build.annotating import Committee, counted, judged_by_all, kappa, labelled

@@ -11,9 +11,15 @@ from typing import Any
 
 import pytest
 
-from ragrounds.build.missing.drawing import allotted, drawn, read_bands
-from ragrounds.build.missing.estimating import Graded, estimate, tally
-from ragrounds.build.missing.graph import candidates
+from ragrounds.build.false_negative_estimate import (
+    GradedQuery,
+    allocation,
+    estimate_missing,
+    query_counts,
+    read_bands,
+    stratified_sample,
+)
+from ragrounds.build.false_negatives import candidates
 from ragrounds.errors import UserError
 from ragrounds.evals.stats import ratio_of_sums, stratified_mean
 from ragrounds.records import Passage, Query, Stem
@@ -36,20 +42,20 @@ def test_bands_of_ranks() -> None:
 
 
 def test_a_sample_is_spread_over_the_bands() -> None:
-    assert allotted([10, 15, 25], 12) == [4, 4, 4]
-    assert allotted([10, 15, 25], 11) == [4, 4, 3]
-    assert allotted([2, 15, 0], 12) == [2, 10, 0]
-    assert allotted([1, 1], 12) == [1, 1]
+    assert allocation([10, 15, 25], 12) == [4, 4, 4]
+    assert allocation([10, 15, 25], 11) == [4, 4, 3]
+    assert allocation([2, 15, 0], 12) == [2, 10, 0]
+    assert allocation([1, 1], 12) == [1, 1]
     documents = [f"d{n}" for n in range(50)]
-    some = drawn(documents, BANDS, 12, "seed")
-    assert some == drawn(documents, BANDS, 12, "seed") != drawn(documents, BANDS, 12, "other")
+    some = stratified_sample(documents, BANDS, 12, "seed")
+    assert some == stratified_sample(documents, BANDS, 12, "seed") != stratified_sample(documents, BANDS, 12, "other")
     assert [sum(first <= documents.index(d) + 1 <= last for d in some) for first, last in BANDS] == [4, 4, 4]
     assert some == sorted(some, key=documents.index)
-    assert drawn(documents, BANDS, 0, "seed") == documents
+    assert stratified_sample(documents, BANDS, 0, "seed") == documents
 
 
-def graded(query: str, candidates: int, grades: dict[int, str | None], labelled: Sequence[int]) -> Graded:
-    return Graded(
+def graded(query: str, candidates: int, grades: dict[int, str | None], labelled: Sequence[int]) -> GradedQuery:
+    return GradedQuery(
         query=query,
         cluster="",
         candidates=tuple(f"d{rank}" for rank in range(1, candidates + 1)),
@@ -63,7 +69,7 @@ def test_figures_of_whole_queries_are_counts() -> None:
     # Found 4; labelled 1 and 3 (and one that is not found); relevant by the grades 1, 2 and 4.
     one = graded("one", 4, {1: "S", 2: "A", 3: "B", 4: "A"}, [1, 3, 9])
     two = graded("two", 3, {1: "D", 2: "C", 3: "S"}, [3])
-    found = estimate([one, two], bands, "SA")
+    found = estimate_missing([one, two], bands, "SA")
     assert (found.labelled.value, found.relevant.value) == (1.5, 2.0)
     assert (found.false_positives.value, found.false_negatives.value) == (0.5, 1.0)
     assert found.share is not None
@@ -81,16 +87,16 @@ def test_a_sampled_document_stands_for_its_band() -> None:
     bands = read_bands("2", 6)
     # Of ranks 1 and 2 one is graded, of 3 to 6 two: weights 2 and 2.
     query = graded("one", 6, {2: "A", 3: "S", 5: "D"}, [5])
-    found = tally(query, bands, "SA")
+    found = query_counts(query, bands, "SA")
     assert found is not None
     assert (found.false_negatives, found.false_positives, found.relevant) == (4.0, 2.0, 1 - 2.0 + 4.0)
     assert (found.labelled, found.unlabelled) == (1, 5)
     # A grade that cannot be read is no grade: the others of its band stand for it.
-    unread = tally(graded("one", 6, {1: None, 2: "A", 3: "S", 5: "D"}, [5]), bands, "SA")
+    unread = query_counts(graded("one", 6, {1: None, 2: "A", 3: "S", 5: "D"}, [5]), bands, "SA")
     assert unread == found
-    assert tally(graded("one", 6, {1: None, 2: None, 3: "S", 5: "D"}, [5]), bands, "SA") is None
+    assert query_counts(graded("one", 6, {1: None, 2: None, 3: "S", 5: "D"}, [5]), bands, "SA") is None
     both = [query, graded("two", 6, {1: None, 3: "S"}, [])]
-    assert estimate(both, bands, "SA").left_out == 1
+    assert estimate_missing(both, bands, "SA").left_out == 1
 
 
 def test_the_bootstrap_of_a_ratio_is_that_of_a_mean_where_all_weigh_the_same() -> None:
@@ -119,12 +125,12 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(sample: int) -> None:
         for number in range(60):
             ease = dice.choice((0.5, 1.0, 4.0))
             real = {f"d{rank}": "A" if dice.random() < ease / rank else "D" for rank in range(1, 51)}
-            some = drawn(list(real), BANDS, sample, f"{trial} {number}")
+            some = stratified_sample(list(real), BANDS, sample, f"{trial} {number}")
             grades: dict[str, str | None] = {document: real[document] for document in some}
             queries.append(
-                Graded(query=str(number), cluster="", candidates=tuple(real), grades=grades, labelled=frozenset())
+                GradedQuery(query=str(number), cluster="", candidates=tuple(real), grades=grades, labelled=frozenset())
             )
-        found = estimate(queries, BANDS, "SA", seed=trial, resamples=300).false_negatives
+        found = estimate_missing(queries, BANDS, "SA", seed=trial, resamples=300).false_negatives
         held += found.low <= truth <= found.high
         values.append(found.value)
     mean = sum(values) / len(values)

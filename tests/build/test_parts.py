@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from ragrounds.build.outcome import REFUSED
-from ragrounds.build.parts import CALL_FAILED, none_left, of_part, reasons_said
-from ragrounds.build.stages import MALFORMED, Rejected
+from ragrounds.build.stages import CALL_FAILED, MALFORMED, Rejected, none_left, of_part, reasons_said
 from ragrounds.evals.benchmarks import load, select
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.models.faults import CallFailed

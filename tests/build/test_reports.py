@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.build.cases.reports import Facts, Filters, open_reports, report_items, store_of
+from ragrounds.build.case_reports import ReportFacts, ReportFilters, open_reports, report_items, store_of
 from ragrounds.errors import UserError
 from ragrounds.tools.documents import read_article
 from tests.build.casing import counted
@@ -16,7 +16,7 @@ from tests.servers.process import running
 
 pytest.importorskip("defusedxml", reason="reading NXML needs ragrounds[files]")
 
-PAPER = Filters(after=2022, max_citations=3, max_other_citations=1)
+PAPER = ReportFilters(after=2022, max_citations=3, max_other_citations=1)
 
 
 def nxml(pmc: str, year: int, kind: str = "case-report", title: str = "A <italic>rare</italic> case") -> str:
@@ -54,25 +54,28 @@ def test_an_entity_that_expands_is_no_article() -> None:
 @pytest.mark.parametrize(
     ("facts", "reason", "detail"),
     [
-        (Facts(year=2023, citations=3, other_citations=1), "", ""),
-        (Facts(year=2022, citations=0, other_citations=0), "published in 2022 or before", "2022"),
-        (Facts(citations=0, other_citations=0), "year not known", ""),
-        (Facts(year=2024, citations=4, other_citations=0), "more than 3 citations", "4"),
-        (Facts(year=2024, other_citations=0), "citations not known", ""),
-        (Facts(year=2024, citations=3, other_citations=2), "more than 1 citations by other articles", "2"),
-        (Facts(year=2024, citations=3), "citations by other articles not known", ""),
+        (ReportFacts(year=2023, citations=3, other_citations=1), "", ""),
+        (ReportFacts(year=2022, citations=0, other_citations=0), "published in 2022 or before", "2022"),
+        (ReportFacts(citations=0, other_citations=0), "year not known", ""),
+        (ReportFacts(year=2024, citations=4, other_citations=0), "more than 3 citations", "4"),
+        (ReportFacts(year=2024, other_citations=0), "citations not known", ""),
+        (ReportFacts(year=2024, citations=3, other_citations=2), "more than 1 citations by other articles", "2"),
+        (ReportFacts(year=2024, citations=3), "citations by other articles not known", ""),
     ],
 )
-def test_the_paper_s_filters(facts: Facts, reason: str, detail: str) -> None:
+def test_the_paper_s_filters(facts: ReportFacts, reason: str, detail: str) -> None:
     assert PAPER.fault(facts, "text") == (reason, detail)
 
 
 def test_other_filters() -> None:
-    assert Filters(types=("Case-Report",)).fault(Facts(type="case-report"), "") == ("", "")
-    assert Filters(types=("case-report",)).fault(Facts(type="editorial"), "") == ("another type", "editorial")
-    assert Filters(types=("case-report",)).fault(Facts(), "") == ("type not known", "")
-    assert Filters(least_words=3).fault(Facts(), "one two") == ("fewer than 3 words", "2")
-    assert Filters().fault(Facts(), "") == ("", "")
+    assert ReportFilters(types=("Case-Report",)).fault(ReportFacts(type="case-report"), "") == ("", "")
+    assert ReportFilters(types=("case-report",)).fault(ReportFacts(type="editorial"), "") == (
+        "another type",
+        "editorial",
+    )
+    assert ReportFilters(types=("case-report",)).fault(ReportFacts(), "") == ("type not known", "")
+    assert ReportFilters(least_words=3).fault(ReportFacts(), "one two") == ("fewer than 3 words", "2")
+    assert ReportFilters().fault(ReportFacts(), "") == ("", "")
 
 
 def test_a_folder_of_articles_with_a_table_of_citations(tmp_path: Path) -> None:
@@ -87,11 +90,13 @@ def test_a_folder_of_articles_with_a_table_of_citations(tmp_path: Path) -> None:
     table = tmp_path / "citations.csv"
     table.write_text("id,year,citations,type\nPMC1,2023,0,case-report\nPMC4,2023,9,case-report\n")
     reports = open_reports(str(folder), table)
-    intake = report_items(reports, Filters(after=2022, max_citations=3, types=("case-report",)), limit=None, seed=0)
-    assert [question.id for question in intake.items.questions] == ["PMC1"]
-    assert intake.items.golds["PMC1"].documents == ("PMC1",)
-    assert intake.items.questions[0].text.startswith("A rare case\n\nOf interest.")
-    dropped = {Path(each.id).name: each.reason for each in intake.dropped}
+    item_set = report_items(
+        reports, ReportFilters(after=2022, max_citations=3, types=("case-report",)), limit=None, seed=0
+    )
+    assert [question.id for question in item_set.items.questions] == ["PMC1"]
+    assert item_set.items.golds["PMC1"].documents == ("PMC1",)
+    assert item_set.items.questions[0].text.startswith("A rare case\n\nOf interest.")
+    dropped = {Path(each.id).name: each.reason for each in item_set.dropped}
     assert dropped == {
         "PMC2": "published in 2022 or before",
         "PMC3": "citations not known",
@@ -99,7 +104,7 @@ def test_a_folder_of_articles_with_a_table_of_citations(tmp_path: Path) -> None:
         "e.nxml": "cannot be read",
         "my_report.txt": "year not known",
     }
-    assert (intake.read, intake.passed) == (6, 1)
+    assert (item_set.read, item_set.passed) == (6, 1)
     # The store holds every report that can be read, as in the paper; no id has a blank, which judgements cannot carry.
     assert [id for id, _, _ in store_of(reports)] == ["PMC1", "PMC2", "PMC3", "PMC4", "my_report.txt"]
 
@@ -111,17 +116,17 @@ def test_json_lines_bring_their_facts_and_a_draw_is_of_those_that_pass(tmp_path:
         for n in range(50)
     ]
     file.write_text("\n".join(map(json.dumps, rows)))
-    every = report_items(open_reports(str(file), None), Filters(after=2022), limit=None, seed=1)
+    every = report_items(open_reports(str(file), None), ReportFilters(after=2022), limit=None, seed=1)
     assert every.passed == len(every.items) == 20
     assert {each.reason for each in every.dropped} == {"published in 2022 or before"}
-    some = report_items(open_reports(str(file), None), Filters(after=2022), limit=6, seed=1)
+    some = report_items(open_reports(str(file), None), ReportFilters(after=2022), limit=6, seed=1)
     assert (some.read, some.passed, len(some.items)) == (50, 20, 6)
     assert some.items.selection is not None
     assert (some.items.selection.of, some.items.selection.limit, some.items.selection.seed) == (20, 6, 1)
     ids = [question.id for question in some.items.questions]
     assert set(ids) < {question.id for question in every.items.questions}
     assert ids == sorted(ids, key=lambda id: int(id[1:])), "in the file's order"
-    other = report_items(open_reports(str(file), None), Filters(after=2022), limit=6, seed=2)
+    other = report_items(open_reports(str(file), None), ReportFilters(after=2022), limit=6, seed=2)
     assert ids != [question.id for question in other.items.questions]
     assert some.items.questions[0].group == "Surgery"
 
@@ -142,11 +147,14 @@ def test_a_table_is_read_as_spreadsheets_of_any_country_write_it(tmp_path: Path,
     (tmp_path / name).write_text(TABLES[name], encoding="utf-8")
     reports = open_reports(str(tmp_path / "reports.jsonl"), tmp_path / name)
     strangers: list[str] = []
-    filters = Filters(after=2022, max_citations=2)
-    intake = report_items(reports, filters, limit=None, seed=0, strangers=strangers)
+    filters = ReportFilters(after=2022, max_citations=2)
+    item_set = report_items(reports, filters, limit=None, seed=0, strangers=strangers)
     # The table says what it knows; the rest is the report's own word.
-    assert [(each.id, each.group) for each in intake.items.questions] == [("r1", "Surgery"), ("my_report", "Neurology")]
-    assert [(each.id, each.reason) for each in intake.dropped] == [("r2", "citations not known")]
+    assert [(each.id, each.group) for each in item_set.items.questions] == [
+        ("r1", "Surgery"),
+        ("my_report", "Neurology"),
+    ]
+    assert [(each.id, each.reason) for each in item_set.dropped] == [("r2", "citations not known")]
     assert strangers == ["r9"]
 
 
@@ -194,7 +202,7 @@ def test_a_broken_line_is_one_clear_line(tmp_path: Path, line: str, message: str
     file = tmp_path / "reports.jsonl"
     file.write_text(line + "\n")
     with pytest.raises(UserError, match=message) as error:
-        report_items(open_reports(str(file), None), Filters(), limit=None, seed=0)
+        report_items(open_reports(str(file), None), ReportFilters(), limit=None, seed=0)
     assert "\n" not in str(error.value)
 
 
@@ -202,10 +210,10 @@ def test_nothing_left_and_ids_that_stand_twice(tmp_path: Path) -> None:
     file = tmp_path / "reports.jsonl"
     file.write_text('{"id": "a", "text": "x", "year": 2000}\n{"id": "b", "text": "y"}\n')
     with pytest.raises(UserError, match=r"nothing to work on; all 2 were dropped \(published in 2022 or before, year"):
-        report_items(open_reports(str(file), None), Filters(after=2022), limit=None, seed=0)
+        report_items(open_reports(str(file), None), ReportFilters(after=2022), limit=None, seed=0)
     file.write_text('{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n')
     with pytest.raises(UserError, match="'a' stands twice"):
-        report_items(open_reports(str(file), None), Filters(), limit=None, seed=0)
+        report_items(open_reports(str(file), None), ReportFilters(), limit=None, seed=0)
 
 
 def test_from_a_folder_of_articles_to_a_benchmark(command: Cli, tmp_path: Path) -> None:
@@ -218,7 +226,7 @@ def test_from_a_folder_of_articles_to_a_benchmark(command: Cli, tmp_path: Path) 
         (folder / f"{number}.nxml").write_text(text)
     (folder / "5.nxml").write_text(nxml("5", 2023, kind="editorial"))
     (folder / "6.nxml").write_text("<article/>")
-    filters = Filters(after=2022, types=("case-report",))
+    filters = ReportFilters(after=2022, types=("case-report",))
     items = report_items(open_reports(str(folder), None), filters, limit=None, seed=0).items.questions
     fates = dict(zip((item.id for item in items), ("kept", "none", "kept"), strict=True))
     assert fates == {"PMC2": "kept", "PMC3": "none", "PMC4": "kept"}

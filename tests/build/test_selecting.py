@@ -6,10 +6,8 @@ import asyncio
 
 import pytest
 
-from ragrounds.build.mining.difficulty import chosen, difficulty
-from ragrounds.build.mining.grades import CONTRACT, Thresholds, fate
-from ragrounds.build.retrieval.candidates import by_frequency, rankings_of
-from ragrounds.build.retrieval.committee import Committee, open_committee
+from ragrounds.build.committee import Committee, by_frequency, open_committee, rankings_of
+from ragrounds.build.relevance_mining import CONTRACT, GradeThresholds, chosen, difficulty, fate
 from ragrounds.errors import UserError
 from ragrounds.evals.judges.verdict import read_verdict
 from ragrounds.records import Question
@@ -56,12 +54,12 @@ def test_a_committee_gives_every_members_ranking(tmp_path) -> None:
      (4, 5, "dropped"), (4, 4, "negative"), (0, 0, "negative"), (9, 4, "dropped")],
 )  # fmt: skip
 def test_two_axes_make_a_positive_a_negative_or_neither(relevance: int, support: int, expected: str) -> None:
-    assert fate({"relevance": relevance, "support": support}, Thresholds()) == expected
+    assert fate({"relevance": relevance, "support": support}, GradeThresholds()) == expected
 
 
 def test_a_grade_that_is_missing_or_not_on_the_scale_makes_no_label() -> None:
-    assert fate({"relevance": 9}, Thresholds()) == "ungraded"
-    assert fate({"fault": "empty reply"}, Thresholds()) == "ungraded"
+    assert fate({"relevance": 9}, GradeThresholds()) == "ungraded"
+    assert fate({"fault": "empty reply"}, GradeThresholds()) == "ungraded"
     for text in ('{"relevance": 11, "support": 9}', '{"relevance": "8/10", "support": 9}', "Relevant.", ""):
         assert not read_verdict(text, CONTRACT).complete
     assert read_verdict('Good. {"relevance": 9, "support": 8}', CONTRACT).values == {"relevance": "9", "support": "8"}
@@ -70,7 +68,7 @@ def test_a_grade_that_is_missing_or_not_on_the_scale_makes_no_label() -> None:
 @pytest.mark.parametrize(("positive", "negative"), [(4, 4), (3, 5), (11, 4), (8, -1)])
 def test_thresholds_that_overlap_are_refused(positive: int, negative: int) -> None:
     with pytest.raises(UserError, match="expected 0 ≤ negative < positive"):
-        Thresholds(positive=positive, negative=negative)
+        GradeThresholds(positive=positive, negative=negative)
 
 
 def test_a_question_is_too_easy_when_more_than_one_small_model_answers_it() -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.build.retrieval.expert import Label, expert_agreement, sample_lines
-from ragrounds.build.sheets import read_ratings, sheet_lines
+from ragrounds.build.expert_sheets import FinalLabel, expert_agreement, read_ratings, sample_lines, sheet_lines
 from ragrounds.errors import UserError
 from ragrounds.files import as_csv, read_sheet
 from ragrounds.text import safe
@@ -55,7 +54,7 @@ YES, NO = ("yes", "Y", "YES", "1", "1.0", "true", "TRUE"), ("no", "n", "No", "0"
 
 def test_yes_and_no_are_taken_in_their_usual_spellings(tmp_path: Path) -> None:
     said = [*YES, *NO]
-    labels = [Label(query="q", document=f"d{n}", relevant=word in YES) for n, word in enumerate(said)]
+    labels = [FinalLabel(query="q", document=f"d{n}", relevant=word in YES) for n, word in enumerate(said)]
     path = tmp_path / "sheet.csv"
     lines = b"".join(sample_lines(labels, {"q": "Why?"}, {label.document: "Text" for label in labels})).decode("utf-8")
     heading, *rows = lines.splitlines()

@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.build.labels.synonyms import Sentences, Synonym, Triple, drawn, fault, read_synonyms, synonym_in
-from ragrounds.build.wording import within
+from ragrounds.build.consensus_labels import (
+    Synonym,
+    SynonymTriple,
+    TripleSentences,
+    read_synonyms,
+    synonym_in,
+    triple_fault,
+    triple_pair,
+)
+from ragrounds.build.stages import holds_verbatim
 from ragrounds.errors import UserError
 
 PAIR = Synonym("heart attack", "myocardial infarction")
@@ -21,10 +29,10 @@ GOOD = {
 
 
 def test_a_term_is_found_as_a_word_of_its_own() -> None:
-    assert within("heart attack", "After a Heart-attack.")
-    assert not within("heart attack", "a heart attacking disease")
-    assert not within("tension", "hypertension")
-    assert within("发烧", "孩子发烧怎么办")
+    assert holds_verbatim("heart attack", "After a Heart-attack.")
+    assert not holds_verbatim("heart attack", "a heart attacking disease")
+    assert not holds_verbatim("tension", "hypertension")
+    assert holds_verbatim("发烧", "孩子发烧怎么办")
 
 
 def test_a_query_gets_the_longest_term_whose_synonym_it_does_not_hold() -> None:
@@ -35,7 +43,7 @@ def test_a_query_gets_the_longest_term_whose_synonym_it_does_not_hold() -> None:
 
 
 def test_three_sentences_are_a_triple_or_it_is_said_why_not() -> None:
-    assert fault(QUERY, PAIR, Sentences(**GOOD)) == ""
+    assert triple_fault(QUERY, PAIR, TripleSentences(**GOOD)) == ""
     cases = {
         "no hard_negative": {**GOOD, "hard_negative": " "},
         "two of the sentences are the same": {**GOOD, "easy_negative": QUERY},
@@ -47,7 +55,7 @@ def test_three_sentences_are_a_triple_or_it_is_said_why_not() -> None:
         "the positive is 1.33 times as long as its query": {**GOOD, "positive": GOOD["positive"][:-1] + "?" * 8},
     }  # fmt: skip
     for reason, sentences in cases.items():
-        assert fault(QUERY, PAIR, Sentences(**sentences)) == reason
+        assert triple_fault(QUERY, PAIR, TripleSentences(**sentences)) == reason
 
 
 def test_a_synonym_may_hold_its_term() -> None:
@@ -57,15 +65,15 @@ def test_a_synonym_may_hold_its_term() -> None:
         "hard_negative": "Who survives an ischaemic stroke?",
         "easy_negative": "Who survives a stroke?",
     }
-    assert fault("What causes a stroke in old age?", pair, Sentences(**said)) == ""
+    assert triple_fault("What causes a stroke in old age?", pair, TripleSentences(**said)) == ""
 
 
 def test_one_of_three_is_drawn_by_seed_and_query() -> None:
-    def triple(number: int) -> Triple:
-        return Triple(query=f"{QUERY} {number}", term=PAIR.term, synonym=PAIR.synonym, **GOOD)
+    def triple(number: int) -> SynonymTriple:
+        return SynonymTriple(query=f"{QUERY} {number}", term=PAIR.term, synonym=PAIR.synonym, **GOOD)
 
-    pairs = [drawn(triple(number), 0) for number in range(300)]
-    assert pairs == [drawn(triple(number), 0) for number in range(300)]
+    pairs = [triple_pair(triple(number), 0) for number in range(300)]
+    assert pairs == [triple_pair(triple(number), 0) for number in range(300)]
     counts = Counter(pair.sentence2 for pair in pairs)
     assert set(counts) == set(GOOD.values())
     assert min(counts.values()) > 60

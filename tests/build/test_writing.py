@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.build.retrieval.corpus import Corpus
-from ragrounds.build.retrieval.sets import (
+from ragrounds.build.files import Lines, json_lines
+from ragrounds.build.judged_sets import (
+    Corpus,
     JudgedQuery,
     ScoredPair,
     judged_beir,
@@ -19,7 +20,6 @@ from ragrounds.build.retrieval.sets import (
     refined,
     rerank_lines,
 )
-from ragrounds.build.writing import Lines, json_lines
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load, register
 from ragrounds.evals.retrieval.query_sets import pool_set, query_set

@@ -25,7 +25,11 @@ def placeholders(text):
     return set(re.findall(r"\$(\w+)", text))
 
 
-PIPELINES = [import_module(f"ragrounds.build.{place.parent.name}.graph") for place in BUILD.glob("*/graph.py")]
+PIPELINES = [
+    import_module(f"ragrounds.build.{place.stem}")
+    for place in BUILD.glob("*.py")
+    if "\nPROMPTS = " in place.read_text(encoding="utf-8")
+]
 STRATEGIES = sorted(
     {name for graph in catalogue.names() for name in catalogue.prompts_of(graph)}
     | {name for pipeline in PIPELINES for name in pipeline.PROMPTS}

@@ -28,11 +28,11 @@ def wide(tmp_path_factory):
 @pytest.fixture
 def opened(tmp_path, world, teacher):
     """Open a run of the test file with some changes."""
-    from ragrounds.train.pipeline import Run
+    from ragrounds.train.pipeline import TrainingRun
     from ragrounds.train.spec import read_training
 
     def open_run(*changes, out="out", query=None, document=None, told=None, **parts):
         file = write_file(tmp_path, world, query or teacher, document or teacher, **parts)
-        return Run(read_training(file, changes), tmp_path / out, tmp_path / "home", told)
+        return TrainingRun(read_training(file, changes), tmp_path / out, tmp_path / "home", told)
 
     return open_run

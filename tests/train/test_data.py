@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.train.data import Example, read_pairs, read_texts, sentences
-from ragrounds.train.diversity import diverse
-from ragrounds.train.mining import Asked, Candidate, mine
+from ragrounds.train.data import Example, diverse, read_pairs, read_texts, sentences
+from ragrounds.train.hard_negatives import MarginVerifier, MinedCandidates, NegativeCandidate, mine, open_verifier
 from ragrounds.train.spec import Mining, Pairs, Texts
-from ragrounds.train.verifying import Margin, open_verifier
 from tests.train.tiny import lines, write_world
 
 
@@ -146,8 +144,12 @@ def test_of_an_example_without_a_negative_is_told():
 
 
 def test_the_margin():
-    asked = Asked(Example("q", "p"), 0.8, (Candidate("a", 0.79), Candidate("b", 0.75), Candidate("c", -0.1)))
-    assert Margin(0.95).negatives([asked]) == [[False, True, True]]
+    asked = MinedCandidates(
+        Example("q", "p"),
+        0.8,
+        (NegativeCandidate("a", 0.79), NegativeCandidate("b", 0.75), NegativeCandidate("c", -0.1)),
+    )
+    assert MarginVerifier(0.95).negatives([asked]) == [[False, True, True]]
 
 
 @pytest.mark.parametrize(

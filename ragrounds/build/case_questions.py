@@ -1,23 +1,22 @@
-"""The graph of `case-questions` (OGCaReBench, Section 3.1, steps 2 and 3).
+"""`case-questions`: from a case report to a question that asks for the next step (OGCaReBench, Section 3.1, steps 2 and
+3).
 
 significance → timeline → question → verbatim → follows → rewrite → unchanged. `verbatim` asks no model. A report whose
-significance is only standard care for a rare disease is left, as in the paper. Roles: ``rewriting`` and ``checking``
-have models of their own where they are named (the paper rewrote by another model than the one that asked); all else is
-``writing``.
+significance is only standard care for a rare disease is left out, as in the paper. Roles: ``rewriting`` and
+``checking`` have models of their own where they are named (the paper rewrote by another model than the one that asked);
+all else is ``writing``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from langgraph.graph import StateGraph
 from msgspec import Struct
 
-from ragrounds.build.cases.checks import question_fault, timeline_fault
-from ragrounds.build.stages import Rejected, ask_for, ask_verdict, in_line, kept
-from ragrounds.build.stages import State as Shared
-from ragrounds.build.wording import folded
+from ragrounds.build.pipeline import Pipeline
+from ragrounds.build.stages import PipelineState, Rejected, ask_for, ask_verdict, folded, holds_verbatim, in_line, kept
 from ragrounds.contracts import Context
 from ragrounds.evals.judges.verdict import Contract
 
@@ -39,7 +38,7 @@ _MOST = 200
 """Events of a timeline."""
 
 
-class State(Shared, total=False):
+class CaseState(PipelineState, total=False):
     contribution: str
     kind: str
     events: list[str]
@@ -55,7 +54,7 @@ class State(Shared, total=False):
 def build() -> StateGraph[Any, Context, Any, Any]:
     """The stages in their order."""
     return in_line(
-        State,
+        CaseState,
         {
             "significance": significance,
             "timeline": timeline,
@@ -84,13 +83,13 @@ class Draft(Struct):
     answer: str
 
 
-class Rewritten(Struct):
+class RewrittenCase(Struct):
     question: str
     distractors: list[str]
     answer: str = ""
 
 
-async def significance(state: State, context: Context) -> Mapping[str, Any]:
+async def significance(state: CaseState, context: Context) -> Mapping[str, Any]:
     def check(read: Significance) -> str:
         return "" if read.kind == "none" or read.significance.strip() else "the significance is empty"
 
@@ -108,7 +107,7 @@ async def significance(state: State, context: Context) -> Mapping[str, Any]:
     return {"contribution": read.significance.strip(), "kind": read.kind}
 
 
-async def timeline(state: State, context: Context) -> Mapping[str, Any]:
+async def timeline(state: CaseState, context: Context) -> Mapping[str, Any]:
     def check(read: Timeline) -> str:
         count = len([event for event in read.timeline if event.strip()])
         return "" if 2 <= count <= _MOST else f"expected 2 to {_MOST} events, got {count}"
@@ -125,7 +124,7 @@ async def timeline(state: State, context: Context) -> Mapping[str, Any]:
     return {"events": [" ".join(event.split()) for event in read.timeline if event.strip()]}
 
 
-async def question(state: State, context: Context) -> Mapping[str, Any]:
+async def question(state: CaseState, context: Context) -> Mapping[str, Any]:
     events = state["events"]
 
     def check(read: Draft) -> str:
@@ -146,7 +145,7 @@ async def question(state: State, context: Context) -> Mapping[str, Any]:
     return {"asked": asked, "reply": read.answer.strip(), "decision": read.decision}
 
 
-async def verbatim(state: State, context: Context) -> Mapping[str, Any]:
+async def verbatim(state: CaseState, context: Context) -> Mapping[str, Any]:
     """The answer is verbatim from the timeline, and the question does not give it away."""
     events, decision, reply = state["events"], state["decision"], state["reply"]
     fault = timeline_fault(reply, events, decision) or question_fault(state["asked"], reply, events, decision)
@@ -155,7 +154,7 @@ async def verbatim(state: State, context: Context) -> Mapping[str, Any]:
     return {}
 
 
-async def follows(state: State, context: Context) -> Mapping[str, Any]:
+async def follows(state: CaseState, context: Context) -> Mapping[str, Any]:
     verdict, said = await ask_verdict(
         context,
         "build/case_follows",
@@ -170,14 +169,14 @@ async def follows(state: State, context: Context) -> Mapping[str, Any]:
     return {}
 
 
-async def rewrite(state: State, context: Context) -> Mapping[str, Any]:
-    def check(read: Rewritten) -> str:
+async def rewrite(state: CaseState, context: Context) -> Mapping[str, Any]:
+    def check(read: RewrittenCase) -> str:
         return "" if read.question.strip() else "the question is empty"
 
     read = await ask_for(
         context,
         "build/case_rewrite",
-        Rewritten,
+        RewrittenCase,
         role="rewriting",
         check=check,
         question=state["asked"],
@@ -194,7 +193,7 @@ async def rewrite(state: State, context: Context) -> Mapping[str, Any]:
     return {"rewritten": read.question.strip(), "distractors": added}
 
 
-async def unchanged(state: State, context: Context) -> Mapping[str, Any]:
+async def unchanged(state: CaseState, context: Context) -> Mapping[str, Any]:
     """A second model sees both questions: is the answer still the one to give?"""
     verdict, said = await ask_verdict(
         context,
@@ -222,3 +221,41 @@ async def unchanged(state: State, context: Context) -> Mapping[str, Any]:
 def numbered(events: list[str]) -> str:
     """Events as lines, from 1."""
     return "\n".join(f"{number}. {event}" for number, event in enumerate(events, 1))
+
+
+NOT_IN_TIMELINE = "the answer is not in the timeline"
+TOO_EARLY = "the answer stands before the decision point"
+IN_QUESTION = "the answer is in the question"
+TELLS_LATER_EVENT = "the question tells what came after the decision point"
+_CARRYING = 4
+"""Letters that a word needs to carry a part of the answer."""
+
+
+def timeline_fault(answer: str, events: Sequence[str], decision: int) -> str:
+    """Why an answer is not verbatim from the timeline at its decision point or after (`decision` counts from 1); empty:
+    it is."""
+    places = [number for number, event in enumerate(events, 1) if holds_verbatim(answer, event)]
+    if not places:
+        return NOT_IN_TIMELINE
+    return "" if places[-1] >= decision else TOO_EARLY
+
+
+def question_fault(question: str, answer: str, events: Sequence[str], decision: int) -> str:
+    """Why a question gives its answer away; empty: it does not.
+
+    It does where it holds the answer word for word, or every one of its longer words, or a later event whole.
+    """
+    asked = set(folded(question).split())
+    carrying = {word for word in folded(answer).split() if len(word) >= _CARRYING}
+    if holds_verbatim(answer, question) or (carrying and carrying <= asked):
+        return IN_QUESTION
+    return TELLS_LATER_EVENT if any(holds_verbatim(event, question) for event in events[decision - 1 :]) else ""
+
+
+PIPELINE = Pipeline(
+    name="case-questions",
+    graph="ragrounds.build.case_questions:build",
+    summary="Case reports → questions up to the decision point, verbatim answers, distractors, a sheet for experts.",
+    source="OGCaReBench, Section 3.1",
+    stages=("significance", "timeline", "question", "verbatim", "follows", "rewrite", "unchanged"),
+)

@@ -1,5 +1,6 @@
-"""From kept questions to a benchmark in OGCaReBench's form, with its store of reports and a sheet for experts
-(OGCaReBench, Section 3.1, step 4)."""
+"""The benchmark of `case-questions`: OGCaReBench's form, its store of reports, and a sheet for experts (OGCaReBench,
+Section 3.1, step 4).
+"""
 
 from __future__ import annotations
 
@@ -10,14 +11,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ragrounds.build.cases.reports import Filters, Reports, store_of
-from ragrounds.build.counting import stage_count
-from ragrounds.build.intake import Dropped, Intake
-from ragrounds.build.product import Product
-from ragrounds.build.rejections import rejection_file
-from ragrounds.build.running import Result, kept
-from ragrounds.build.sheets import Ratings, free_name, read_ratings, sheet_lines
-from ragrounds.build.writing import Lines, beir_files, json_lines
+from ragrounds.build.card import stage_count
+from ragrounds.build.case_reports import ReportFilters, ReportSource, store_of
+from ragrounds.build.expert_sheets import SheetRatings, free_name, read_ratings, sheet_lines
+from ragrounds.build.files import Lines, Product, beir_files, json_lines, rejection_file
+from ragrounds.build.items import Dropped, ItemSet
+from ragrounds.build.pipeline import ItemResult, kept_results
 from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.evals.stats.agreement import krippendorff_alpha
 
@@ -39,7 +38,7 @@ Leave the cell empty where you cannot judge. Comments are for the authors; they 
 """
 
 
-class Rating(Struct, frozen=True, kw_only=True):
+class ExpertRating(Struct, frozen=True, kw_only=True):
     """What experts are asked, or have said."""
 
     sheet: Path | None = None
@@ -56,26 +55,26 @@ class Rating(Struct, frozen=True, kw_only=True):
         return ("", "") if min(given) >= self.least else (f"rated below {self.least}", ", ".join(map(str, given)))
 
 
-class CaseFinish(Struct, frozen=True, kw_only=True):
+class CaseBenchmark(Struct, frozen=True, kw_only=True):
     """Makes the benchmark of one intake."""
 
-    intake: Intake
-    reports: Reports
+    item_set: ItemSet
+    reports: ReportSource
     out: Path
-    rating: Rating = Rating()
+    rating: ExpertRating = ExpertRating()
     license: str = "not known"
-    filters: Filters = Filters()
+    filters: ReportFilters = ReportFilters()
     """What the intake went by, for the card."""
     checks_itself: bool = False
     """The model that checks the rewritten questions is the one that wrote them."""
 
-    def __call__(self, results: Sequence[Result]) -> Product:
-        """See :data:`ragrounds.build.product.Finish`.
+    def __call__(self, results: Sequence[ItemResult]) -> Product:
+        """See :data:`ragrounds.build.files.Finish`.
 
         Raises:
             UserError: the sheet of ratings is broken, or is of other questions.
         """
-        pairs = kept(results)
+        pairs = kept_results(results)
         if self.rating.sheet is None:
             return self._product(pairs, results, (), None)
         ratings = read_ratings(self.rating.sheet, {pair.question.id for pair in pairs}, SCALE)
@@ -90,10 +89,14 @@ class CaseFinish(Struct, frozen=True, kw_only=True):
         return self._product(good, results, dropped, ratings)
 
     def _product(
-        self, pairs: Sequence[Result], results: Sequence[Result], dropped: Sequence[Dropped], ratings: Ratings | None
+        self,
+        pairs: Sequence[ItemResult],
+        results: Sequence[ItemResult],
+        dropped: Sequence[Dropped],
+        ratings: SheetRatings | None,
     ) -> Product:
         card = Card(
-            name=self.intake.items.name,
+            name=self.item_set.items.name,
             title=f"Case questions from {self.reports.name}",
             task="long",
             source=f"built from {self.reports.name} by `ragrounds build case-questions`",
@@ -104,7 +107,7 @@ class CaseFinish(Struct, frozen=True, kw_only=True):
             scorers=("equivalent", "rouge-l"),
             note="Equivalence needs a judge. The answers are verbatim from the timelines that a model made.",
         )
-        files = rejection_file(self.intake, results, dropped)
+        files = rejection_file(self.item_set, results, dropped)
         notes: list[str] = []
         figures: dict[str, Any] = {"filters": msgspec.to_builtins(self.filters)}
         if self.checks_itself:
@@ -135,7 +138,7 @@ class CaseFinish(Struct, frozen=True, kw_only=True):
             ),
         )
 
-    def _files(self, pairs: Sequence[Result]) -> dict[str, Lines]:
+    def _files(self, pairs: Sequence[ItemResult]) -> dict[str, Lines]:
         numbered = {str(number): pair for number, pair in enumerate(pairs, 1)}
         judged = {number: {pair.gold.documents[0]: 1} for number, pair in numbered.items()}
         queries = {number: str(_product_of(pair)["question"]) for number, pair in numbered.items()}
@@ -144,7 +147,7 @@ class CaseFinish(Struct, frozen=True, kw_only=True):
             **beir_files(store_of(self.reports), queries, judged),
         }
 
-    def _sheet(self, pairs: Sequence[Result]) -> dict[str, Lines]:
+    def _sheet(self, pairs: Sequence[ItemResult]) -> dict[str, Lines]:
         rows = {
             pair.question.id: (str(_product_of(pair)["question"]), str(_product_of(pair)["answer"])) for pair in pairs
         }
@@ -152,7 +155,7 @@ class CaseFinish(Struct, frozen=True, kw_only=True):
         return {free_name(self.out, SHEET, lines): lines, "instructions.md": [INSTRUCTIONS]}
 
 
-def _row(pair: Result) -> dict[str, Any]:
+def _row(pair: ItemResult) -> dict[str, Any]:
     product = _product_of(pair)
     return {
         "Title": pair.question.metadata.get("title", ""),
@@ -167,16 +170,16 @@ def _row(pair: Result) -> dict[str, Any]:
     }
 
 
-def _product_of(pair: Result) -> dict[str, Any]:
+def _product_of(pair: ItemResult) -> dict[str, Any]:
     return pair.outcome.product if pair.outcome else {}
 
 
-def _language(pairs: Sequence[Result]) -> str:
+def _language(pairs: Sequence[ItemResult]) -> str:
     languages = {pair.question.language for pair in pairs}
     return languages.pop() if len(languages) == 1 else "en"
 
 
-def _alpha(ratings: Ratings) -> float | None:
+def _alpha(ratings: SheetRatings) -> float | None:
     """Krippendorff's alpha of several raters, by intervals; ``None``: not defined."""
     try:
         return krippendorff_alpha(list(ratings.items.values()), "interval")

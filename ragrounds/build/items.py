@@ -24,7 +24,7 @@ class Dropped(Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-class Intake(Struct, frozen=True, kw_only=True):
+class ItemSet(Struct, frozen=True, kw_only=True):
     """What a pipeline works on."""
 
     items: Benchmark
@@ -37,7 +37,7 @@ class Intake(Struct, frozen=True, kw_only=True):
     limit: int | None = None
 
 
-def take_in(
+def draw_items(
     name: str,
     items: Iterable[Item],
     dropped: Iterable[Dropped] = (),
@@ -46,11 +46,11 @@ def take_in(
     limit: int | None = None,
     seed: int = 0,
     passed: int | None = None,
-) -> Intake:
+) -> ItemSet:
     """Items under the name ``PIPELINE/SOURCE``, of which `limit` are drawn by `seed`; `of` says what they are made of.
 
-    Where reading all items to draw a few would fill the memory, they are drawn before by :func:`drawn`, and `passed`
-    says from how many.
+    Where reading all items to draw a few would fill the memory, they are drawn before by
+    :func:`drawn_ids`, and `passed` says from how many.
 
     Raises:
         UserError: nothing is left, or an id stands twice.
@@ -67,7 +67,7 @@ def take_in(
     else:
         chosen = replace(benchmark, selection=Selection(seed=seed, limit=limit, of=passed))
     whole = len(passing) if passed is None else passed
-    return Intake(
+    return ItemSet(
         items=chosen,
         read=whole + len(left_out),
         passed=whole,
@@ -77,6 +77,6 @@ def take_in(
     )
 
 
-def drawn(ids: Iterable[str], limit: int | None, seed: int) -> frozenset[str]:
+def drawn_ids(ids: Iterable[str], limit: int | None, seed: int) -> frozenset[str]:
     """`limit` of the ids, as :func:`ragrounds.evals.benchmarks.select` draws questions."""
     return frozenset(sorted(ids, key=lambda id: lot(seed, id))[:limit])

@@ -1,4 +1,4 @@
-"""From grades to figures, and to the benchmark with the labels that it missed.
+"""The figures of `false-negatives`, and the benchmark with the labels that it missed.
 
 The folder's ``qrels/test.tsv`` holds the benchmark's judgements and, at grade 1, every false negative that was found;
 ``qrels/original.tsv`` the judgements alone, of the same queries. Nothing is taken away: labels that the grades
@@ -13,18 +13,27 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ragrounds.build.intake import Dropped, Intake
-from ragrounds.build.missing.drawing import band_of
-from ragrounds.build.missing.estimating import NO_GRADE, Bands, Graded, Missing, estimate
-from ragrounds.build.product import Product
-from ragrounds.build.rejections import rejection_file
-from ragrounds.build.retrieval.expert import INSTRUCTIONS, Label, expert_agreement, sample, sample_lines
-from ragrounds.build.retrieval.publishing import SHEET, Expert, agreement_note, retrieval_card
-from ragrounds.build.retrieval.sets import titled
-from ragrounds.build.running import Result, kept
-from ragrounds.build.sheets import free_name
+from ragrounds.build.expert_sheets import (
+    INSTRUCTIONS,
+    FinalLabel,
+    expert_agreement,
+    free_name,
+    sample_labels,
+    sample_lines,
+)
+from ragrounds.build.false_negative_estimate import (
+    NO_GRADE,
+    Bands,
+    GradedQuery,
+    MissingLabels,
+    band_of,
+    estimate_missing,
+)
+from ragrounds.build.files import Lines, Product, beir_files, json_lines, qrels_lines, rejection_file
+from ragrounds.build.items import Dropped, ItemSet
+from ragrounds.build.judged_sets import SHEET, ExpertReview, agreement_note, retrieval_card, titled
+from ragrounds.build.pipeline import ItemResult, kept_results
 from ragrounds.build.stages import MALFORMED
-from ragrounds.build.writing import Lines, beir_files, json_lines, qrels_lines
 from ragrounds.errors import UserError
 from ragrounds.evals.retrieval.query_sets import QuerySet
 from ragrounds.evals.stats import Estimate
@@ -34,7 +43,7 @@ from ragrounds.tools.corpora import corpus_source, passages
 GRADE = "grade"
 
 
-class MissingFinish(Struct, frozen=True, kw_only=True):
+class FalseNegativeBenchmark(Struct, frozen=True, kw_only=True):
     """Makes the figures and the benchmark of one set of queries."""
 
     name: str
@@ -42,31 +51,33 @@ class MissingFinish(Struct, frozen=True, kw_only=True):
     asked: QuerySet
     benchmark: str
     """What was named: ``beir:FOLDER``."""
-    intake: Intake
+    item_set: ItemSet
     bands: Bands
     relevant: str
-    expert: Expert
+    expert: ExpertReview
 
-    def __call__(self, results: Sequence[Result]) -> Product:
-        """See :data:`ragrounds.build.product.Finish`.
+    def __call__(self, results: Sequence[ItemResult]) -> Product:
+        """See :data:`ragrounds.build.files.Finish`.
 
         Raises:
             UserError: an experts' sheet that cannot be read, or is not of these grades.
         """
-        queries = [_graded(result) for result in kept(results)]
+        queries = [_graded(result) for result in kept_results(results)]
         lost = [_why_lost(result) for result in results if result.status != "kept"]
         try:
-            found = estimate(queries, self.bands, self.relevant, lost=lost, seed=self.intake.seed)
+            found = estimate_missing(queries, self.bands, self.relevant, lost=lost, seed=self.item_set.seed)
         except ValueError:
             found = None
         missed = {query.query: _missed(query, self.relevant) for query in queries}
         labels = [
-            Label(query=query, document=document, relevant=True) for query, all_ in missed.items() for document in all_
+            FinalLabel(query=query, document=document, relevant=True)
+            for query, all_ in missed.items()
+            for document in all_
         ]
         notes, figures, sheet = self._experts(labels)
         if found:
             figures |= {"missing": msgspec.to_builtins(found), "relevant": self.relevant}
-            notes = [*_said(found, self.intake.passed), *notes]
+            notes = [*_said(found, self.item_set.passed), *notes]
         else:
             notes = ["There are no figures: no query has a grade in each of its bands.", *notes]
         later = [*_faults(results), *(gap for query in queries if (gap := _gap(query, self.bands)))]
@@ -77,10 +88,10 @@ class MissingFinish(Struct, frozen=True, kw_only=True):
                 f"{self.asked.name} with the labels that it missed",
                 f"built from {self.asked.name} by `ragrounds build false-negatives`",
                 len(queries),
-                language=self.intake.items.questions[0].language,
+                language=self.item_set.items.questions[0].language,
                 note="The added labels come from what one retriever found: it gains more by them than others do.",
             ),
-            files=files | sheet | rejection_file(self.intake, results, later),
+            files=files | sheet | rejection_file(self.item_set, results, later),
             figures=figures,
             notes=tuple(notes),
             following=(
@@ -90,7 +101,7 @@ class MissingFinish(Struct, frozen=True, kw_only=True):
             ),
         )
 
-    def _files(self, queries: Sequence[Graded], missed: Mapping[str, Sequence[str]]) -> dict[str, Lines]:
+    def _files(self, queries: Sequence[GradedQuery], missed: Mapping[str, Sequence[str]]) -> dict[str, Lines]:
         judged = {query.query: dict(self.asked.judgements[query.query]) for query in queries}
         mended = {id: {**old, **dict.fromkeys(missed[id], 1)} for id, old in judged.items()}
         texts = {query.query: self.asked.queries[query.query] for query in queries}
@@ -101,7 +112,7 @@ class MissingFinish(Struct, frozen=True, kw_only=True):
             "grades.jsonl": json_lines(self._rows(queries)),
         }
 
-    def _rows(self, queries: Sequence[Graded]) -> Iterator[dict[str, Any]]:
+    def _rows(self, queries: Sequence[GradedQuery]) -> Iterator[dict[str, Any]]:
         """Every pair that was drawn."""
         for query in queries:
             for rank, document in enumerate(query.candidates, 1):
@@ -123,14 +134,14 @@ class MissingFinish(Struct, frozen=True, kw_only=True):
     def _documents(self) -> Iterator[Passage]:
         return (passage for passage, _ in passages(corpus_source(self.benchmark)))
 
-    def _experts(self, labels: Sequence[Label]) -> tuple[list[str], dict[str, Any], dict[str, Lines]]:
+    def _experts(self, labels: Sequence[FinalLabel]) -> tuple[list[str], dict[str, Any], dict[str, Lines]]:
         """A sample of the false negatives for experts (the paper: 500, of which they confirmed 92 %)."""
         if self.expert.sheet is not None:
             agreed = expert_agreement(self.expert.sheet, labels)
             return [agreement_note(agreed)], {"experts": msgspec.to_builtins(agreed)}, {}
         if not self.expert.sample or not labels:
             return [], {}, {}
-        drawn = sample(labels, self.expert.sample, self.intake.seed)
+        drawn = sample_labels(labels, self.expert.sample, self.item_set.seed)
         wanted = {label.document for label in drawn}
         texts = {each.document: titled(each) for each in self._documents() if each.document in wanted}
         lines = sample_lines(drawn, self.asked.queries, texts, self.expert.experts)
@@ -148,9 +159,9 @@ def check_documents(asked: QuerySet, benchmark: str) -> None:
         raise UserError(f"{benchmark} holds none of the documents that its judgements name.")
 
 
-def _graded(result: Result) -> Graded:
+def _graded(result: ItemResult) -> GradedQuery:
     product = result.outcome.product if result.outcome else {}
-    return Graded(
+    return GradedQuery(
         query=result.question.id,
         cluster=result.question.cluster,
         candidates=tuple(product["candidates"]),
@@ -159,7 +170,7 @@ def _graded(result: Result) -> Graded:
     )
 
 
-def _missed(query: Graded, relevant: str) -> list[str]:
+def _missed(query: GradedQuery, relevant: str) -> list[str]:
     return [
         document
         for document in query.candidates
@@ -167,7 +178,7 @@ def _missed(query: Graded, relevant: str) -> list[str]:
     ]
 
 
-def _gap(query: Graded, bands: Bands) -> Dropped | None:
+def _gap(query: GradedQuery, bands: Bands) -> Dropped | None:
     """What is recorded of a query that has a band without a grade."""
     held = {band_of(rank, bands) for rank in range(1, len(query.candidates) + 1)}
     read = {
@@ -179,11 +190,11 @@ def _gap(query: Graded, bands: Bands) -> Dropped | None:
     return Dropped(id=query.query, stage=GRADE, reason=NO_GRADE, detail=f"ranks {bare}") if bare else None
 
 
-def _why_lost(result: Result) -> str:
+def _why_lost(result: ItemResult) -> str:
     return result.outcome.reason if result.outcome else result.status
 
 
-def _faults(results: Sequence[Result]) -> list[Dropped]:
+def _faults(results: Sequence[ItemResult]) -> list[Dropped]:
     """Calls that gave no grades: their documents have none, the query goes on."""
     return [
         Dropped(
@@ -192,12 +203,12 @@ def _faults(results: Sequence[Result]) -> list[Dropped]:
             reason=each.get("reason", MALFORMED),
             detail=f"{each['passages']} documents: {each['detail']}",
         )
-        for result in kept(results)
+        for result in kept_results(results)
         for each in (result.outcome.product["faults"] if result.outcome else ())
     ]
 
 
-def _said(found: Missing, queries: int) -> list[str]:
+def _said(found: MissingLabels, queries: int) -> list[str]:
     """The figures in words."""
     lost = found.false_negatives
     said = [
@@ -217,5 +228,5 @@ def _said(found: Missing, queries: int) -> list[str]:
     return said
 
 
-def _figure(estimate: Estimate) -> str:
-    return f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
+def _figure(estimate_missing: Estimate) -> str:
+    return f"{estimate_missing.value:.2f} ({estimate_missing.low:.2f} to {estimate_missing.high:.2f})"

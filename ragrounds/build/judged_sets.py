@@ -1,4 +1,4 @@
-"""Judged sets: what was found out about each query's candidates, and the files that are made of it.
+"""Judged sets: each query's candidates with their judgements, the corpus they come from, and the files made of both.
 
 | files | form | read by |
 |---|---|---|
@@ -15,13 +15,26 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.build.writing import Lines, beir_files, json_lines
+from ragrounds.build.expert_sheets import (
+    INSTRUCTIONS,
+    FinalLabel,
+    expert_agreement,
+    free_name,
+    sample_labels,
+    sample_lines,
+)
+from ragrounds.build.files import Lines, beir_files, json_lines
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks.cards import Card
+from ragrounds.evals.judges.labels import JudgeAgreement
 from ragrounds.records import Passage
+from ragrounds.tools.retriever import Progress, corpora_of, open_collection
 
 
 class JudgedQuery(Struct, frozen=True, kw_only=True):
@@ -157,3 +170,108 @@ def _draw(ids: Sequence[str], query: str, most: int, seed: int) -> Iterator[str]
     lots = {id: hashlib.sha256(f"{seed}\n{query}\n{id}".encode()).digest() for id in ids}
     chosen = set(sorted(lots, key=lots.__getitem__)[: most or None])
     return (id for id in ids if id in chosen)
+
+
+class Corpus:
+    """The passages of one corpus in their order. A corpus that is cut into chunks gives its chunks."""
+
+    def __init__(self, name: str, home: Path, *, progress: Progress | None = None) -> None:
+        """Open it, storing it first where it is not yet.
+
+        Raises:
+            UserError: there is none of that name, it cannot be read, or it is several.
+        """
+        if len(corpora_of(name)) > 1:
+            raise UserError(
+                f"{name!r} is several corpora, whose ids may meet: join them first with `ragrounds index build`."
+            )
+        self._collection = open_collection(name, home, progress=progress)
+        self.version = self._collection.corpus
+
+    def __iter__(self) -> Iterator[Passage]:
+        for id, document, title, text in self._collection.store.each():
+            yield Passage(id=id, document=document, title=title, text=text, corpus=self.version)
+
+    def __len__(self) -> int:
+        return len(self._collection.store)
+
+    def document(self, id: str) -> list[Passage]:
+        """The passages of a document; empty where there is none."""
+        return self._collection.document(id)
+
+    def some(self, ids: Collection[str]) -> dict[str, Passage]:
+        """Passages by id; those that the corpus does not hold are left out."""
+        store = self._collection.store
+        places = {id: store.find(id) for id in ids}
+        return {id: store.passage(place, self.version) for id, place in places.items() if place is not None}
+
+
+SHEET = "sheet"
+
+
+class ExpertReview(Struct, frozen=True, kw_only=True):
+    """What is asked of experts."""
+
+    out: Path
+    """The benchmark's folder, where earlier sheets may stand."""
+    sample: int = 100
+    """Pairs in the sheet, drawn by the seed; 0: no sheet."""
+    experts: int = 1
+    sheet: Path | None = None
+    """A sheet that was filled in, to be read back."""
+
+
+def retrieval_files(
+    queries: Sequence[JudgedQuery], corpus: Corpus, expert: ExpertReview, seed: int, *, most: int = 0
+) -> tuple[dict[str, Lines], JudgeAgreement | None]:
+    """BEIR, the guard, a reranking set and the experts' sheet; with it, how far the experts agree where their sheet is
+    read back, which is then left as it is. `most`: documents a side in the reranking set; 0: all.
+
+    Raises:
+        UserError: a sheet that cannot be read, or is not of these labels.
+    """
+    labels = [*_labels(queries)]
+    passages = {id: titled(each) for id, each in corpus.some({label.document for label in labels}).items()}
+    files: dict[str, Lines] = dict(judged_beir(queries, corpus))
+    files["sets/rerank.jsonl"] = rerank_lines(queries, passages, most=most, seed=seed)
+    if expert.sheet is not None:
+        return files, expert_agreement(expert.sheet, labels)
+    if expert.sample:
+        drawn = sample_labels(labels, expert.sample, seed)
+        lines = sample_lines(drawn, {query.id: query.text for query in queries}, passages, expert.experts)
+        files |= {free_name(expert.out, SHEET, lines): lines, "instructions.md": [INSTRUCTIONS]}
+    return files, None
+
+
+def retrieval_card(
+    name: str, title: str, source: str, size: int, *, language: str, note: str, license: str = "not known"
+) -> Card:
+    """The card of a benchmark of retrieval."""
+    return Card(
+        name=name,
+        title=title,
+        task="retrieval",
+        source=source,
+        license=license,
+        language=language,
+        size=size,
+        metric="nDCG@10",
+        scorers=("rouge-l",),
+        note=note,
+    )
+
+
+def agreement_note(found: JudgeAgreement) -> str:
+    """One line for the card."""
+    share = found.judge.accuracy
+    kappa = "not defined" if found.judge.kappa is None else f"{found.judge.kappa:.3f}"
+    return (
+        f"Experts agree with {share.value:.1%} of {share.n:,} labels (95 % interval {share.low:.1%} to "
+        f"{share.high:.1%}), Cohen's kappa {kappa}."
+    )
+
+
+def _labels(queries: Iterable[JudgedQuery]) -> Iterable[FinalLabel]:
+    for query in queries:
+        yield from (FinalLabel(query=query.id, document=id, relevant=True) for id in query.positives)
+        yield from (FinalLabel(query=query.id, document=id, relevant=False) for id in query.negatives)

@@ -1,1 +1,0 @@
-"""`case-questions` (OGCaReBench, Section 3.1): from case reports to questions that ask for the next step."""

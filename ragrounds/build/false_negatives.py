@@ -1,0 +1,108 @@
+"""`false-negatives`: how many relevant documents do a benchmark's labels miss? (CMedTEB, Appendix E, Table 20).
+
+START → candidates → draw → grade → END
+
+* ``candidates``: the `depth` documents that the retriever finds for the query, best first (CMedTEB: the top 50).
+* ``draw``: which of them are graded.
+* ``grade``: a model grades each from S to D (CMedTEB, Table 23), several a call. A document that it gave no readable
+  grade for, or refused, stays without one; the query continues, unless nothing of it was graded.
+
+No node sees which documents the benchmark labels as relevant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from langgraph.graph import StateGraph
+
+from ragrounds.build.false_negative_estimate import read_bands, stratified_sample
+from ragrounds.build.items import INTAKE, Dropped, ItemSet, draw_items
+from ragrounds.build.judged_sets import titled
+from ragrounds.build.pipeline import Pipeline
+from ragrounds.build.relevance_labels import PROMPT, label_passages
+from ragrounds.build.stages import PipelineState, Rejected, in_line, kept
+from ragrounds.contracts import Context
+from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.retrieval.query_sets import QuerySet
+from ragrounds.graphs.state import whole, word
+from ragrounds.records import Gold, Query, Question
+
+PROMPTS = (PROMPT,)
+NOTHING_FOUND = "nothing was found"
+
+
+class FalseNegativeState(PipelineState, total=False):
+    found: dict[str, str]
+    """Document → its best passage, best first."""
+    drawn: list[str]
+    """The documents that are graded."""
+
+
+def build() -> StateGraph[Any, Context, Any, Any]:
+    """The stages in line."""
+    return in_line(FalseNegativeState, {"candidates": candidates, "draw": draw, "grade": grade})
+
+
+async def candidates(state: FalseNegativeState, context: Context) -> Mapping[str, Any]:
+    depth = whole(context, "depth", 50)
+    asked, found = depth, await context.search(Query.of(context.stem), depth)
+    while len({passage.document for passage in found}) < depth and len(found) == asked:
+        # Of a corpus that is cut into chunks, several may be of one document.
+        asked *= 4
+        found = await context.search(Query.of(context.stem), asked)
+    best: dict[str, str] = {}
+    for passage in found:
+        best.setdefault(passage.document, passage.id)
+    if not best:
+        raise Rejected(NOTHING_FOUND, f"for the query {context.stem.text}")
+    return {"found": dict(list(best.items())[:depth])}
+
+
+async def draw(state: FalseNegativeState, context: Context) -> Mapping[str, Any]:
+    bands = read_bands(word(context, "bands", "10,25"), whole(context, "depth", 50))
+    seed = f"{whole(context, 'seed', 0, least=0)}\n{context.seed}"
+    return {"drawn": stratified_sample(list(state["found"]), bands, whole(context, "sample", 0, least=0), seed)}
+
+
+async def grade(state: FalseNegativeState, context: Context) -> Mapping[str, Any]:
+    found = state["found"]
+    texts = {document: titled(context.passage(found[document])) for document in state["drawn"]}
+    said = await label_passages(context, texts, ["grading"], whole(context, "at_once", 10))
+    grades = {document: given[0] for document, given in said.given.items()}
+    return kept(candidates=list(found), grades=grades, faults=said.faults)
+
+
+def judged_query_items(asked: QuerySet, *, language: str, limit: int | None, seed: int) -> ItemSet:
+    """The queries with what is labelled relevant as their gold, which no node of the graph sees.
+
+    Raises:
+        UserError: no query has a text.
+    """
+    items = [_item(query, text, asked, language) for query, text in asked.queries.items() if text.strip()]
+    dropped = [
+        Dropped(id=query, stage=INTAKE, reason="it is empty")
+        for query, text in asked.queries.items()
+        if not text.strip()
+    ]
+    name = "".join(letter if letter.isalnum() or letter in "_.-" else "_" for letter in asked.name)
+    return draw_items(f"false-negatives/{name}", items, dropped, of=asked.name, limit=limit, seed=seed)
+
+
+def _item(query: str, text: str, asked: QuerySet, language: str) -> Item:
+    labelled = tuple(document for document, grade in asked.judgements[query].items() if grade > 0)
+    question = Question(id=query, benchmark=f"false-negatives/{asked.name}", text=text, kind="long", language=language)
+    return Item(question, Gold(question_id=query, answer="", documents=labelled))
+
+
+PIPELINE = Pipeline(
+    name="false-negatives",
+    graph="ragrounds.build.false_negatives:build",
+    summary="The best found documents of every query of a benchmark, graded again, against the benchmark's labels.",
+    source="CMedTEB, Appendix E, Table 20",
+    stages=("candidates", "draw", "grade"),
+    parameters={"depth": 50, "sample": 0, "bands": "10,25", "at_once": 10, "seed": 0},
+    searches=True,
+)
+"""`depth` documents a query, of which `sample` are graded (0: all), drawn within `bands` of ranks, `at_once` a call."""

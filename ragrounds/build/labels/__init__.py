@@ -1,1 +1,0 @@
-"""`consensus-labels` (CMedTEB, Section 3.1): relevance by several models' agreement, and rerank and STS sets."""
