@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ragrounds.evals.benchmarks import Benchmark
     from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord
     from ragrounds.evals.engine.budget import Budget
-    from ragrounds.evals.engine.plan import Finished, PlannedRun, Recipe, Stop
+    from ragrounds.evals.engine.plan import FinishedAttempt, PlannedRun, Recipe, Stop
     from ragrounds.evals.engine.progress import Projection
     from ragrounds.evals.engine.question_order import Order
     from ragrounds.evals.store.store import Store
@@ -79,7 +79,7 @@ def replayer(
 
     if one_of("--engine", engine, ENGINES) == "local" and (workers or 1) == 1:
         return replay
-    from ragrounds.evals.engine.distributed.leader import spread
+    from ragrounds.evals.engine.distributed.leader import replay_distributed
     from ragrounds.evals.engine.plan import needs_servers, with_servers
 
     if workers is not None and workers > concurrency:
@@ -87,7 +87,7 @@ def replayer(
             f"--workers {workers} with --concurrency {concurrency}: a worker has at least one attempt in flight. "
             "Raise --concurrency, which is for all workers together, or take fewer workers."
         )
-    spreading = partial(spread, recipe=recipe, home=chosen.home, url=chosen.store, say=say)
+    spreading = partial(replay_distributed, recipe=recipe, home=chosen.home, url=chosen.store, say=say)
     if engine == "local":
         from ragrounds.evals.engine.distributed.worker import open_pipes
 
@@ -193,7 +193,7 @@ class Piloting:
         self._due = {strand.run.id: len(self.first) * strand.run.epochs for strand in strands}
         self._said = first is None or self.asks
 
-    def hear(self, finished: Finished) -> None:
+    def hear(self, finished: FinishedAttempt) -> None:
         """Say the projection when every agent has answered as many questions as a pilot has."""
         self._due[finished.run.id] -= 1
         if not self._said and all(count <= 0 for count in self._due.values()):

@@ -126,12 +126,12 @@ def gc_command(
     from ragrounds.cli.progress import counting
     from ragrounds.errors import UserError
     from ragrounds.evals.engine.plan import FINAL
-    from ragrounds.evals.store.garbage import shrink, sweep
+    from ragrounds.evals.store.garbage import collect_garbage, shrink
     from ragrounds.evals.store.leases import Lease
 
     with open_store(settings()) as store:
         with counting() as tell:
-            found = sweep(store.engine, FINAL, hours=older_than, outside=outside, tell=tell)
+            found = collect_garbage(store.engine, FINAL, hours=older_than, outside=outside, tell=tell)
         _tell(found)
         some = bool(found.calls.count or found.texts.count or found.questions.count)
         if some and not dry_run:
@@ -141,7 +141,9 @@ def gc_command(
                 typer.confirm("Remove them?", abort=True, err=True)
             ids = [run.id for run in store.runs()]
             with Lease(store.engine, ids, say), counting() as tell:
-                found = sweep(store.engine, FINAL, hours=older_than, outside=outside, remove=True, runs=ids, tell=tell)
+                found = collect_garbage(
+                    store.engine, FINAL, hours=older_than, outside=outside, remove=True, runs=ids, tell=tell
+                )
             refused = shrink(store.engine)
             say(f"Removed, but the space is not given back: {refused}." if refused else "Removed.")
     if as_json:
