@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from ragrounds.contracts import Request
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import attempt_rows, blob_rows, pack, score_rows
-from ragrounds.evals.store.journal import payer
+from ragrounds.evals.store.journal import attempt_payer
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Call, Called, Entered, Gold, Left, Message, Question, Reply, Run, Score, Usage
 
@@ -102,7 +102,7 @@ def every_row(run: Run, questions: list[Question], number: int) -> Iterator[Any]
         (asked, apart), (answer, more) = pack(request), pack(reply)
         yield from blob_rows(apart | more)
         row = {"key": bytes.fromhex(key), "kind": "model", "actor": "m", "at": 1.0, "seconds": 1.0}
-        yield schema.calls, {**row, "request": asked, "response": answer, "payer": payer(run, question.id, 0)}
+        yield schema.calls, {**row, "request": asked, "response": answer, "payer": attempt_payer(run, question.id, 0)}
         call = Call(
             key=key, kind="model", role="answering", node="answer", actor="m", at=1.0, seconds=1.0, cost_uncached=0.1
         )

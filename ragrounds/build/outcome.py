@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from ragrounds.evals.store.traces import path
+from ragrounds.evals.store.traces import node_path
 from ragrounds.records import Attempt, Gold, Question, Score
 
 PROTOCOL = "kept"
@@ -41,7 +41,7 @@ def read_outcome(attempt: Attempt) -> Outcome | None:
     if attempt.status in ("failed", "not_run"):
         return None
     if attempt.status != "completed":
-        nodes = path(attempt.events)
+        nodes = node_path(attempt.events)
         reason = REFUSED if attempt.status == "blocked" else CAPPED
         return Outcome(kept=False, stage=nodes[-1] if nodes else "", reason=reason, detail=attempt.reason)
     try:

@@ -42,9 +42,9 @@ def export_store(
       ragrounds export store direct_cot search_o1 --to postgresql://me@server/runs
     """
     from ragrounds.cli.common import open_store, settings
-    from ragrounds.evals.store.database import target
+    from ragrounds.evals.store.database import open_target
 
-    with open_store(settings()) as store, target(to) as engine:
+    with open_store(settings()) as store, open_target(to) as engine:
         _move(store.engine, engine, runs, as_json)
 
 
@@ -58,9 +58,9 @@ def import_store(
     Example: ragrounds import store runs.ragrounds
     """
     from ragrounds.cli.common import open_store, settings
-    from ragrounds.evals.store.database import source
+    from ragrounds.evals.store.database import open_source
 
-    with open_store(settings()) as store, source(place) as engine:
+    with open_store(settings()) as store, open_source(place) as engine:
         _move(engine, store.engine, runs, as_json)
 
 
@@ -71,16 +71,16 @@ def _move(source: sa.Engine, target: sa.Engine, references: list[str] | None, as
     from ragrounds.evals.engine.plan import FINAL
     from ragrounds.evals.store.database import shown
     from ragrounds.evals.store.store import find_run
-    from ragrounds.evals.store.transfer import move, runs_in
+    from ragrounds.evals.store.transfer import copy_runs, read_runs
     from ragrounds.ui.text import safe
 
-    known = runs_in(source)
+    known = read_runs(source)
     chosen = [find_run(known, reference, shown(source)) for reference in references or ()] or known
     chosen = list({run.id: run for run in chosen}.values())
     if not chosen:
         raise UserError(f"{shown(source)} holds no runs.")
     with counting() as tell:
-        moved = move(source, target, chosen, FINAL, tell)
+        moved = copy_runs(source, target, chosen, FINAL, tell)
     for name in moved.runs:
         say(safe(name))
     for name in moved.present:

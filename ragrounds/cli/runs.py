@@ -126,12 +126,13 @@ def gc_command(
     from ragrounds.cli.progress import counting
     from ragrounds.errors import UserError
     from ragrounds.evals.engine.plan import FINAL
-    from ragrounds.evals.store.garbage import collect_garbage, shrink
+    from ragrounds.evals.store.database import reclaim_space
+    from ragrounds.evals.store.garbage import collect_garbage
     from ragrounds.evals.store.leases import Lease
 
     with open_store(settings()) as store:
         with counting() as tell:
-            found = collect_garbage(store.engine, FINAL, hours=older_than, outside=outside, tell=tell)
+            found = collect_garbage(store.engine, FINAL, hours=older_than, outside=outside, report=tell)
         _tell(found)
         some = bool(found.calls.count or found.texts.count or found.questions.count)
         if some and not dry_run:
@@ -142,9 +143,9 @@ def gc_command(
             ids = [run.id for run in store.runs()]
             with Lease(store.engine, ids, say), counting() as tell:
                 found = collect_garbage(
-                    store.engine, FINAL, hours=older_than, outside=outside, remove=True, runs=ids, tell=tell
+                    store.engine, FINAL, hours=older_than, outside=outside, remove=True, runs=ids, report=tell
                 )
-            refused = shrink(store.engine)
+            refused = reclaim_space(store.engine)
             say(f"Removed, but the space is not given back: {refused}." if refused else "Removed.")
     if as_json:
         print_json(found)

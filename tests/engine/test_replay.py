@@ -15,7 +15,7 @@ from ragrounds.evals.engine.plan import FinishedAttempt
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls, path, steps, trace
+from ragrounds.evals.store.traces import calls, node_path, steps, trace
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Fault, Noted, Reply, Usage
 from tests.engine.conftest import attempts, planned, replayed
@@ -33,7 +33,7 @@ async def test_every_question_is_answered_once_scored_and_traced(store: Store) -
     assert (len(model.asked), len(searcher.asked), journal.made) == (20, 20, 40)
     assert {score.value for score in store.scores(one.run, "strict")} == {1.0}
     first = kept["t/0"]
-    assert path(first.events) == ["retrieve", "answer"]
+    assert node_path(first.events) == ["retrieve", "answer"]
     assert [call.kind for call in calls(first.events)] == ["search", "model"]
     assert first.usage == Usage(10, 5)
     assert first.cost_paid == first.cost_uncached == pytest.approx(0.001)

@@ -16,7 +16,7 @@ from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import path
+from ragrounds.evals.store.traces import node_path
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Attempt, Called, Fault, Gold, Noted, Passage, Question, Reply, Run, Usage
 
@@ -103,7 +103,7 @@ class Played:
 
     @property
     def nodes(self) -> list[str]:
-        return path(self.attempt.events)
+        return node_path(self.attempt.events)
 
     @property
     def notes(self) -> list[str]:

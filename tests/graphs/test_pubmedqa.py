@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import path
+from ragrounds.evals.store.traces import node_path
 from ragrounds.records import Called, Noted
 from tests.servers.process import ROOT, Running
 
@@ -85,7 +85,7 @@ def test_all_strategies_in_one_run(cli, home, data: Path, continues, capsys):
             for attempt in attempts:
                 calls = [event.call for event in attempt.events if isinstance(event, Called)]
                 most["searches"] = max(most["searches"], sum(call.kind == "search" for call in calls))
-                nodes = Counter(path(attempt.events))
+                nodes = Counter(node_path(attempt.events))
                 most["rounds"] = max(most["rounds"], *(nodes[node] for node in LOOPS))
                 notes.update({event.what for event in attempt.events if isinstance(event, Noted)})
                 for call in calls:
@@ -106,7 +106,8 @@ def test_all_strategies_in_one_run(cli, home, data: Path, continues, capsys):
 
 def texts(store, run):
     return {
-        attempt.question_id: (attempt.status, attempt.text, path(attempt.events)) for attempt in store.attempts(run)
+        attempt.question_id: (attempt.status, attempt.text, node_path(attempt.events))
+        for attempt in store.attempts(run)
     }
 
 

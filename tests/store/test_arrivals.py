@@ -167,12 +167,12 @@ def test_the_file_is_emptied_when_nothing_waits_and_goes_at_the_end(tmp_path: Pa
         arrivals.note(f"{number:064x}", b"", 1.0, 0.5, Reply(text="x"))
     (path,) = files(tmp_path)
     full = path.stat().st_size
-    arrivals.settled()
+    arrivals.committed()
     assert path.stat().st_size == full > 0
-    arrivals.settled()
+    arrivals.committed()
     assert path.stat().st_size == 0
     arrivals.note(KEY, b"", 1.0, 0.5, Reply(text="x"))
-    arrivals.settled()
+    arrivals.committed()
     arrivals.close()
     assert files(tmp_path) == []
 

@@ -23,10 +23,10 @@ from ragrounds.evals.engine.plan import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.codec import run_body, run_of
-from ragrounds.evals.store.database import source, target
+from ragrounds.evals.store.database import open_source, open_target
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import trace
-from ragrounds.evals.store.transfer import ARENA_TABLES, MOVED, TransferResult, move, runs_in
+from ragrounds.evals.store.transfer import ARENA_TABLES, RUN_TABLES, TransferResult, copy_runs, read_runs
 from ragrounds.records import Reply, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
@@ -83,12 +83,12 @@ def names(folder: Path) -> list[str]:
 
 
 def moved(one: sa.Engine, other: sa.Engine) -> TransferResult:
-    return move(one, other, runs_in(one), FINAL)
+    return copy_runs(one, other, read_runs(one), FINAL)
 
 
 def test_every_table_of_a_run_is_moved_or_left_on_purpose() -> None:
     of_runs = {t.name for t in schema.metadata.sorted_tables if "run" in t.c and t.c.run.foreign_keys}
-    assert of_runs == {table.name for table in (*MOVED, *LEFT)}
+    assert of_runs == {table.name for table in (*RUN_TABLES, *LEFT)}
     of_arenas = {t.name for t in schema.metadata.sorted_tables if "arena" in t.c and t.c.arena.foreign_keys}
     assert of_arenas == {table.name for table in ARENA_TABLES}
 
@@ -96,12 +96,12 @@ def test_every_table_of_a_run_is_moved_or_left_on_purpose() -> None:
 async def test_a_file_and_back_again_is_everything(store: Store, tmp_path: Path) -> None:
     await filled(store)
     file = tmp_path / "runs.ragrounds"
-    with target(str(file)) as engine:
+    with open_target(str(file)) as engine:
         assert not file.exists()  # until it is whole
         first = moved(store.engine, engine)
     assert names(tmp_path) == ["runs.ragrounds", "store"]
     assert (len(first.runs), first.present, first.differing) == (3, (), 0)
-    with Store(tmp_path / "other") as other, source(str(file)) as engine:
+    with Store(tmp_path / "other") as other, open_source(str(file)) as engine:
         assert moved(engine, other.engine) == first
         assert everything(other.engine) == everything(store.engine)
         again = moved(engine, other.engine)
@@ -111,10 +111,10 @@ async def test_a_file_and_back_again_is_everything(store: Store, tmp_path: Path)
 
 async def test_postgresql_and_back_again_is_everything(store: Store, url: str, tmp_path: Path) -> None:
     await filled(store)
-    with target(url) as engine:
+    with open_target(url) as engine:
         moved(store.engine, engine)
         assert everything(engine) == everything(store.engine)
-    with source(url) as engine, Store(tmp_path / "other") as other:
+    with open_source(url) as engine, Store(tmp_path / "other") as other:
         moved(engine, other.engine)
         assert everything(other.engine) == everything(store.engine)
         one, two = ([run.id for run in place.runs()] for place in (store, other))
@@ -160,7 +160,7 @@ async def test_one_run_takes_what_it_rests_on_alone(store: Store, tmp_path: Path
     apart = planned(store, "direct[limits.calls=2]", asked, golds, other_words)
     await replayed(store, [apart], asked, golds)
     with Store(tmp_path / "other") as other:
-        brought = move(store.engine, other.engine, [apart.run], FINAL)
+        brought = copy_runs(store.engine, other.engine, [apart.run], FINAL)
         assert (brought.runs, brought.calls) == ((apart.run.id,), 12)
         with other.engine.connect() as connection:
             assert connection.execute(sa.select(sa.func.count()).select_from(schema.blobs)).scalar() == brought.texts
@@ -170,11 +170,11 @@ async def test_one_run_takes_what_it_rests_on_alone(store: Store, tmp_path: Path
 def test_arenas_move_with_the_runs_that_played_in_them_and_old_files_are_read(tmp_path: Path) -> None:
     path = version_1(tmp_path / "old")
     before = contents(path)
-    with Store(tmp_path / "one") as one, Store(tmp_path / "both") as both, source(str(path)) as old:
-        runs = runs_in(old)
-        assert move(old, one.engine, runs[:1], FINAL).arenas == ()
-        assert len(move(old, both.engine, runs, FINAL).arenas) == 1
-        assert move(old, both.engine, runs, FINAL).arenas == ()
+    with Store(tmp_path / "one") as one, Store(tmp_path / "both") as both, open_source(str(path)) as old:
+        runs = read_runs(old)
+        assert copy_runs(old, one.engine, runs[:1], FINAL).arenas == ()
+        assert len(copy_runs(old, both.engine, runs, FINAL).arenas) == 1
+        assert copy_runs(old, both.engine, runs, FINAL).arenas == ()
         keeper = ArenaStore(both)
         assert len(keeper.judgements(1)) == 2
         assert [vote.voter for vote in keeper.votes(1)] == ["ann"]
@@ -215,7 +215,7 @@ async def test_a_call_that_was_answered_otherwise_there_is_told(store: Store, tm
 async def file(store: Store, tmp_path: Path) -> Path:
     await filled(store)
     path = tmp_path / "runs.ragrounds"
-    with target(str(path)) as engine:
+    with open_target(str(path)) as engine:
         moved(store.engine, engine)
     return path
 
@@ -225,7 +225,7 @@ def brought(file: Path, home: Path) -> TransferResult:
     with Store(home) as other:
         said = ""
         try:
-            with source(str(file)) as engine:
+            with open_source(str(file)) as engine:
                 return moved(engine, other.engine)
         except UserError as error:
             said = str(error)
@@ -322,8 +322,8 @@ def test_a_record_that_swells_is_refused(file: Path, tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from ragrounds.evals.store import transfer
-from ragrounds.evals.store.transfer import runs_in
-from ragrounds.evals.store.database import source
+from ragrounds.evals.store.transfer import read_runs
+from ragrounds.evals.store.database import open_source
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.engine.plan import FINAL
 transfer.BATCH = 5
@@ -333,8 +333,8 @@ def tell(what, done):
     if what.startswith("writing"):
         left -= 1
         if left < 0: os.kill(os.getpid(), signal.SIGKILL)
-with Store(__import__("pathlib").Path(sys.argv[1])) as store, source(sys.argv[2]) as engine:
-    transfer.move(engine, store.engine, runs_in(engine), FINAL, tell)
+with Store(__import__("pathlib").Path(sys.argv[1])) as store, open_source(sys.argv[2]) as engine:
+    transfer.copy_runs(engine, store.engine, read_runs(engine), FINAL, tell)
 """
 
 
@@ -347,7 +347,7 @@ def test_killed_in_the_middle_leaves_whole_runs_and_goes_on(
     with Store(tmp_path / "other") as other:
         for run in other.runs():
             assert other.done(run) == store.done(run)
-        with source(str(file)) as engine:
+        with open_source(str(file)) as engine:
             moved(engine, other.engine)
         assert everything(other.engine) == everything(store.engine)
 

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.plan import FINAL
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.garbage import Garbage, RowVolume, collect_garbage, shrink
+from ragrounds.evals.store.database import reclaim_space
+from ragrounds.evals.store.garbage import Garbage, RowVolume, collect_garbage
 from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import trace
@@ -190,7 +191,7 @@ async def test_what_was_removed_is_given_back_to_the_disk(tmp_path: Path) -> Non
         with store.engine.connect() as connection:
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         swept(store, outside=True)
-        assert shrink(store.engine) == ""
+        assert reclaim_space(store.engine) == ""
         with store.engine.connect() as connection:
             assert connection.exec_driver_sql("PRAGMA page_count").scalar_one() < pages / 2
 

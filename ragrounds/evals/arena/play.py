@@ -27,7 +27,7 @@ from ragrounds.evals.judges.ask import FAILED, ask
 from ragrounds.evals.judges.bill import Paying, made
 from ragrounds.evals.judges.pairs import show_pair
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, JudgementDetail
-from ragrounds.evals.store.journal import playing
+from ragrounds.evals.store.journal import arena_payer
 from ragrounds.records import Question, Reply, Usage
 
 _ANSWER = 1024
@@ -68,7 +68,7 @@ class ArenaPlayer:
             _check_prices(judges)
         self._arena, self._field, self._judges = arena, field, tuple(judges)
         self._keeper, self._prompts = keeper, prompts
-        self._journal = Paying(journal, playing(arena.fingerprint))
+        self._journal = Paying(journal, arena_payer(arena.fingerprint))
         self._listener = listener
         self._max_cost = max_cost
         self._spending = BudgetStop(Budget(tokens=max_tokens, seconds=max_seconds))

@@ -18,7 +18,7 @@ from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.plan import FINAL, Ended, FinishedAttempt, PlannedRun, Scorers, WorkItem
 from ragrounds.evals.store.codec import attempt_rows, score_rows
-from ragrounds.evals.store.journal import StoreJournal, payer
+from ragrounds.evals.store.journal import StoreJournal, attempt_payer
 from ragrounds.evals.store.store import Store, now
 from ragrounds.evals.store.traces import calls
 from ragrounds.graphs import catalogue
@@ -95,7 +95,7 @@ def _session(planned: PlannedRun, item: WorkItem, journal: StoreJournal) -> Atte
         journal=journal,
         limits=planned.agent.card.limits,
         question_only=planned.agent.card.question_only,
-        payer=payer(planned.run, item.question.id, item.epoch),
+        payer=attempt_payer(planned.run, item.question.id, item.epoch),
         gold=item.gold.documents if planned.agent.card.oracle else None,
     )
 

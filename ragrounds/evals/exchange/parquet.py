@@ -8,7 +8,7 @@ from typing import Any
 
 from ragrounds.evals.exchange.formats import Redactor, need
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import path as nodes_of
+from ragrounds.evals.store.traces import node_path
 from ragrounds.records import Run, Score
 
 _ROWS = 2_000
@@ -82,7 +82,7 @@ def _batches(
                 "cost_uncached": attempt.cost_uncached,
                 "seconds": attempt.seconds if run.origin == "replayed" else None,
                 "calls": attempt.calls,
-                "nodes": nodes_of(attempt.events),
+                "nodes": node_path(attempt.events),
             }
             known = scores[run.id].get((question.id, attempt.epoch), {})
             for scorer in scorers:

@@ -23,7 +23,7 @@ from ragrounds.evals.judges.attempts import AttemptJudge, Grade, Job, Open, Voti
 from ragrounds.evals.judges.bill import JudgedRun, Paying, made, store_judged_run
 from ragrounds.evals.judges.panel import PanelJudgedRun, as_panel, by_majority, store_panel_run
 from ragrounds.evals.scorers.long import read_long
-from ragrounds.evals.store.journal import judging
+from ragrounds.evals.store.journal import judging_payer
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Run, Score
 
@@ -80,7 +80,7 @@ async def judge_runs(
         sorted(filter(wanted, store.attempts(run)), key=lambda one: (places[one.question_id], one.epoch))
         for run in runs
     ]
-    paying = [Paying(journal, judging(run), store.graded(run)) for run in runs]
+    paying = [Paying(journal, judging_payer(run), store.graded(run)) for run in runs]
     jobs = {
         (run, number, place): Job(one, by_id[one.question_id], golds[one.question_id], judge, paying[run])
         for run, attempts in enumerate(tried)

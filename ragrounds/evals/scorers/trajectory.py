@@ -25,7 +25,7 @@ from msgspec import Struct, UnsetType
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import fold
-from ragrounds.evals.store.traces import calls, path
+from ragrounds.evals.store.traces import calls, node_path
 from ragrounds.files import broken, convert, read_jsonl, shown
 from ragrounds.records import Attempt, Call, Gold, Question, Score
 from ragrounds.specs import parse
@@ -75,16 +75,16 @@ class Trajectory(Struct, frozen=True):
             scorer=self.scorer,
             value=value,
             answer_status="answered" if attempt.text.strip() else "empty",
-            prediction=" → ".join(path(attempt.events)),
+            prediction=" → ".join(node_path(attempt.events)),
             reason=reason,
         )
 
     def _difference(self, attempt: Attempt, expected: Expected) -> str:
         asked = [call for call in calls(attempt.events) if call.kind != "model"]
         if not isinstance(expected.nodes, UnsetType) and not follows(
-            path(attempt.events), expected.nodes, expected.mode
+            node_path(attempt.events), expected.nodes, expected.mode
         ):
-            return f"nodes: {_listed(path(attempt.events))}"
+            return f"nodes: {_listed(node_path(attempt.events))}"
         tools = [parse(call.actor).name if call.actor else "" for call in asked]
         if not isinstance(expected.tools, UnsetType) and not follows(tools, expected.tools, expected.mode):
             return f"tools: {_listed(tools)}"

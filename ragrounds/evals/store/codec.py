@@ -1,9 +1,7 @@
-"""Records as bytes: MessagePack, zstd, and every long text apart, once, under its hash.
+"""Records as bytes and as rows of the tables, and back: MessagePack, zstd, and every long text once, by its hash.
 
-A text of several lines is kept line by line, so that a passage stands in the store once, however many searches found
-it and however many prompts hold it, behind whatever number or title.
-
-Records as rows of the tables, and back.
+A text of several lines is kept line by line, so that a passage is stored once, however many searches found it and
+however many prompts hold it, behind whatever number or title.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ _LARGEST = 256 << 20
 
 
 class DamagedRecord(UserError):
-    """What the store gives is not what was put there."""
+    """A record of the store is not what was written."""
 
     def __init__(self, why: object) -> None:
         super().__init__(
@@ -45,26 +43,30 @@ class DamagedRecord(UserError):
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 Fetch = Callable[[Iterable[bytes]], Mapping[bytes, str]]
-_REF, _WOVEN = 1, 2
+_HASH, _PARTS = 1, 2
 """Codes of MessagePack extensions: the hash of a text; a text's parts in order, written out or by their hashes."""
 _TAIL = 48
-"""Characters at a text's end by which one that was stored before is found again behind others."""
-_KEPT = 8192
-"""Texts that are found again."""
+"""Characters at a text's end by which a text stored before is recognised at the end of a longer one."""
+_REMEMBERED = 8192
+"""Texts stored last that are recognised."""
 _CACHED = 4000
 """Characters up to which a text's compressed form is kept in memory for the next time."""
 _local = threading.local()
 
 
 def pack(record: Any) -> tuple[bytes, dict[bytes, bytes]]:
-    """`record` as bytes, and the long texts it refers to: hash → compressed text."""
+    """Encode a record.
+
+    Returns:
+        Its bytes, and the long texts that they refer to: hash → compressed text.
+    """
     apart: dict[bytes, bytes] = {}
-    body = msgspec.msgpack.encode(_without_long(msgspec.to_builtins(record), apart))
+    body = msgspec.msgpack.encode(_extract_texts(msgspec.to_builtins(record), apart))
     return compress(body), apart
 
 
 def storable(record: S) -> S:
-    """`record` with lone surrogates replaced, where it has any: no encoder takes them."""
+    """The record with lone surrogates replaced, where its texts hold any: no encoder takes them."""
     try:
         msgspec.msgpack.encode(record)
     except UnicodeEncodeError:
@@ -73,10 +75,10 @@ def storable(record: S) -> S:
 
 
 def unpack(data: bytes, kind: type[T], fetch: Fetch) -> T:
-    """The record again; `fetch` gives the long texts of some hashes.
+    """Decode a record that :func:`pack` encoded; `fetch` returns the long texts of some hashes.
 
     Raises:
-        DamagedRecord: it is not what was packed, or lacks a text.
+        DamagedRecord: the bytes are not what was written, or a text is missing.
     """
     try:
         return _unpack(decompress(data), kind, fetch)
@@ -88,51 +90,51 @@ def _unpack(body: bytes, kind: type[T], fetch: Fetch) -> T:
     missing: list[bytes] = []
     known: dict[bytes, str] = {}
 
-    def text(hash: bytes) -> str:
+    def _text(hash: bytes) -> str:
         found = known.get(hash)
         if found is None:
             missing.append(hash)
         return found or ""
 
-    plain = _decoded(body, text)
+    plain = _decoded(body, _text)
     if missing:
         known.update(fetch(missing))
         missing = []
-        plain = _decoded(body, text)
+        plain = _decoded(body, _text)
         if missing:
             raise KeyError(f"the store lacks {len(missing)} texts that a record refers to")
     return msgspec.convert(plain, kind, strict=False)
 
 
-def loose(data: bytes) -> tuple[Any, set[bytes]]:
-    """A packed record as plain values with its long texts left empty, and the hashes of those.
+def decode_without_texts(data: bytes) -> tuple[Any, set[bytes]]:
+    """A packed record as plain values whose long texts are empty, and the hashes of these texts.
 
     Raises:
-        ValueError: not a packed record, or one of a size that no store of ours has.
+        ValueError: not a packed record, or larger than any record of a store.
     """
     hashes: set[bytes] = set()
 
-    def text(hash: bytes) -> str:
+    def _text(hash: bytes) -> str:
         hashes.add(hash)
         return ""
 
-    return _decoded(checked(data), text), hashes
+    return _decoded(decompress_untrusted(data), _text), hashes
 
 
 def _decoded(body: bytes, text: Callable[[bytes], str]) -> Any:
-    def read(code: int, data: memoryview) -> str:
-        if code == _REF:
+    def _read(code: int, data: memoryview) -> str:
+        if code == _HASH:
             return text(bytes(data))
-        return "".join(msgspec.msgpack.decode(data, ext_hook=read))
+        return "".join(msgspec.msgpack.decode(data, ext_hook=_read))
 
-    return msgspec.msgpack.decode(body, ext_hook=read)
+    return msgspec.msgpack.decode(body, ext_hook=_read)
 
 
-def checked(data: bytes) -> bytes:
-    """As :func:`decompress`, for data of unknown origin.
+def decompress_untrusted(data: bytes) -> bytes:
+    """Decompress data of unknown origin, which may claim any size.
 
     Raises:
-        ValueError: not compressed by us, or of a size that no store of ours has.
+        ValueError: not compressed by :func:`compress`, or larger than any record of a store.
     """
     try:
         if zstandard.frame_content_size(data) > _LARGEST:
@@ -143,12 +145,12 @@ def checked(data: bytes) -> bytes:
 
 
 def hash_of(text: bytes) -> bytes:
-    """What a text that is stored apart is found by."""
+    """The key of a text that is stored apart: the first 16 bytes of its SHA-256."""
     return hashlib.sha256(text).digest()[:16]
 
 
 def compress(data: bytes) -> bytes:
-    """zstd, level 3, with a check sum: a flipped bit must not become another answer."""
+    """Compress with zstd, level 3, and a check sum, so that a flipped bit never becomes another answer."""
     compressor = getattr(_local, "compressor", None)
     if compressor is None:
         compressor = _local.compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
@@ -156,10 +158,10 @@ def compress(data: bytes) -> bytes:
 
 
 def decompress(data: bytes) -> bytes:
-    """The inverse of :func:`compress`.
+    """Decompress what :func:`compress` made.
 
     Raises:
-        DamagedRecord: not what was compressed.
+        DamagedRecord: the data is not what was compressed.
     """
     decompressor = getattr(_local, "decompressor", None)
     if decompressor is None:
@@ -170,27 +172,27 @@ def decompress(data: bytes) -> bytes:
         raise DamagedRecord(error or "its size cannot be") from error
 
 
-def _without_long(value: Any, apart: dict[bytes, bytes]) -> Any:
+def _extract_texts(value: Any, apart: dict[bytes, bytes]) -> Any:
     if isinstance(value, str):
-        return value if len(value) < LONG else _kept(value, apart)
+        return value if len(value) < LONG else _by_lines(value, apart)
     if isinstance(value, dict):
-        return {key: _without_long(item, apart) for key, item in value.items()}
+        return {key: _extract_texts(item, apart) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_long(item, apart) for item in value]
+        return [_extract_texts(item, apart) for item in value]
     return value
 
 
-def _kept(text: str, apart: dict[bytes, bytes]) -> msgspec.msgpack.Ext:
-    """A long text as the hashes of its long lines, with what stands between them."""
+def _by_lines(text: str, apart: dict[bytes, bytes]) -> msgspec.msgpack.Ext:
+    """A long text as the hashes of its long lines, and what is between them written out."""
     parts = list(_parts(text))
     if parts == [text]:
         return _reference(text, apart)
-    woven = [part if len(part) < LONG else _reference(part, apart) for part in parts]
-    return msgspec.msgpack.Ext(_WOVEN, msgspec.msgpack.encode(woven))
+    encoded = [part if len(part) < LONG else _reference(part, apart) for part in parts]
+    return msgspec.msgpack.Ext(_PARTS, msgspec.msgpack.encode(encoded))
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The parts of a text, in order: long lines, what was stored before at the end of a longer one, and the rest."""
+    """The parts of a text in order: long lines (of one that ends with a known text, that text), and what is between."""
     between: list[str] = []
     for line in text.splitlines(keepends=True):
         bare = line.rstrip("\r\n")
@@ -206,13 +208,13 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _start_of_known(line: str) -> int:
-    """Where in a line a text begins that is known; 0: the whole line is to be kept."""
+    """Where in a line a text begins that was stored before; 0: the whole line is one text."""
     before = _seen.get(line[-_TAIL:])
     if before is None:
         return 0
     if line.endswith(before):
         return len(line) - len(before)
-    # Known with something else in front of it: what both end with is the text.
+    # Stored before with something else in front of it: what both end with is the text.
     low, high = _TAIL, min(len(line), len(before))
     while low < high:
         middle = (low + high + 1) // 2
@@ -223,7 +225,7 @@ def _start_of_known(line: str) -> int:
 def _reference(text: str, apart: dict[bytes, bytes]) -> msgspec.msgpack.Ext:
     digest, data = _cached(text) if len(text) <= _CACHED else _apart(text)
     apart[digest] = data
-    return msgspec.msgpack.Ext(_REF, digest)
+    return msgspec.msgpack.Ext(_HASH, digest)
 
 
 def _apart(text: str) -> tuple[bytes, bytes]:
@@ -231,17 +233,17 @@ def _apart(text: str) -> tuple[bytes, bytes]:
     return hash_of(raw), compress(raw)
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=_REMEMBERED)
 def _cached(text: str) -> tuple[bytes, bytes]:
     # The same passages come again and again: they are hashed and compressed once.
     _seen[text[-_TAIL:]] = text
-    for old in list(itertools.islice(_seen, max(0, len(_seen) - _KEPT))):
+    for old in list(itertools.islice(_seen, max(0, len(_seen) - _REMEMBERED))):
         _seen.pop(old, None)
     return _apart(text)
 
 
 _seen: dict[str, str] = {}
-"""The end of a text → the text, of those that were stored last."""
+"""The end of a text → the text, of those stored last."""
 
 
 class StoredQuestion(Struct, frozen=True):
@@ -252,17 +254,17 @@ class StoredQuestion(Struct, frozen=True):
 
 
 class AttemptBody(Struct, frozen=True):
-    """The part of an attempt that no table shows."""
+    """The part of an attempt that has no columns."""
 
     text: str
     events: tuple[Event, ...]
 
 
-NOTHING = AttemptBody("", ())
+_EMPTY = AttemptBody("", ())
 
 
 def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
-    """The rows of an attempt of the run `number`, its long texts apart."""
+    """The rows of an attempt of the run `number`, and of its long texts."""
     body, apart = pack(storable(AttemptBody(attempt.text, attempt.events)))
     usage = attempt.usage
     row = {
@@ -286,8 +288,8 @@ def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
 
 
 def attempt_of(run: Run, row: Any, fetch: Fetch | None) -> Attempt:
-    """The attempt of a row; without text and events where `fetch` is ``None``."""
-    body = unpack(row.body, AttemptBody, fetch) if fetch else NOTHING
+    """The attempt that a row holds; without text and events where `fetch` is ``None``."""
+    body = unpack(row.body, AttemptBody, fetch) if fetch else _EMPTY
     return Attempt(
         run=run.id,
         question_id=row.question_id,
@@ -311,7 +313,7 @@ def score_rows(scores: Iterable[Score], number: int) -> list[Row]:
 
 
 def grading_rows(calls: Iterable[Call], number: int) -> list[Row]:
-    """The rows of judges' calls for the run `number`: of those that gave a reply, each once."""
+    """The rows of judges' calls for the run `number`: of each call that has a reply, once."""
     known: dict[str, Call] = {}
     for call in calls:
         # Where a call was made and then reused, it was paid.
@@ -324,17 +326,17 @@ def grading_rows(calls: Iterable[Call], number: int) -> list[Row]:
 
 
 def blob_rows(apart: Mapping[bytes, bytes]) -> list[Row]:
-    """Rows for texts stored apart."""
+    """The rows of texts that are stored apart."""
     return [(schema.blobs, {"hash": hash, "data": data}) for hash, data in apart.items()]
 
 
 def run_body(run: Run) -> bytes:
-    """A run as its table keeps it."""
+    """A run as bytes, as its table holds it."""
     return compress(msgspec.msgpack.encode(run))
 
 
 def run_of(body: bytes) -> Run:
-    """The run again."""
+    """The run that :func:`run_body` encoded."""
     return msgspec.msgpack.decode(decompress(body), type=Run)
 
 

@@ -1,6 +1,7 @@
-"""Opening a store: SQLite file or PostgreSQL URL, its schema version, its connections.
+"""Engines, connections and transactions of stores, on SQLite and PostgreSQL; all that differs between the two is here.
 
-Other stores that runs are moved to and from: a SQLite file anywhere, or a PostgreSQL URL.
+A command has one store of its own, which :func:`open_engine` opens. Runs are copied from and to others, which
+:func:`open_source` and :func:`open_target` open: files anywhere, or PostgreSQL URLs.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,12 +20,15 @@ from sqlalchemy.pool import NullPool
 
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.migrations import MIGRATIONS, alone
+from ragrounds.evals.store.migrations import MIGRATIONS
+
+_LOCK = 0x7261_6772
+"""PostgreSQL's advisory lock of those who make or change the tables."""
 
 
 def open_engine(home: Path, url: str | None = None) -> sa.Engine:
     """The engine of the store at `url`, by default ``home/store.sqlite``; its tables are made where there are none, and
-    brought to the newest version where an older one made them.
+    migrated to the newest version where an older one made them.
 
     Raises:
         UserError: the folder cannot be written, the file is not a store, or a newer version made it.
@@ -42,7 +46,7 @@ def open_file(path: Path) -> sa.Engine:
 
 
 def open_to_read(path: Path) -> sa.Engine:
-    """A SQLite file of unknown origin, to be read and never changed. Nothing of it has been looked at."""
+    """The engine of a SQLite file of unknown origin, which is never changed. Nothing of it is checked here."""
     where = f"file:{quote(str(path.resolve()))}?mode=ro"
     engine = sa.create_engine(
         f"sqlite:///{path}",
@@ -67,12 +71,122 @@ def version_of(engine: sa.Engine) -> int:
 
 
 def shown(engine: sa.Engine) -> str:
-    """The store's place, without a password."""
-    return engine.url.database or "" if engine.dialect.name == "sqlite" else engine.url.render_as_string(True)
+    """Where the store is, for messages: the file's path, or the URL without its password."""
+    return engine.url.database or "" if is_sqlite(engine) else engine.url.render_as_string(True)
+
+
+def is_sqlite(engine: sa.Engine) -> bool:
+    """Whether the store is a SQLite file; else it is PostgreSQL."""
+    return engine.dialect.name == "sqlite"
+
+
+@contextmanager
+def exclusive_transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A transaction beside which no other process changes tables; it is rolled back where the block raises."""
+    if not is_sqlite(engine):
+        with engine.begin() as connection:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+            yield connection
+        return
+    # Python's driver begins a transaction before rows change, not before tables do: it is begun by hand.
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        try:
+            yield connection
+        except BaseException:
+            connection.exec_driver_sql("ROLLBACK")
+            raise
+        connection.exec_driver_sql("COMMIT")
+
+
+@contextmanager
+def locked_tables(engine: sa.Engine, tables: str) -> Iterator[sa.Connection]:
+    """As :func:`exclusive_transaction`, and nobody writes to these tables (their names with commas between them)."""
+    with exclusive_transaction(engine) as connection:
+        if not is_sqlite(engine):  # SQLite has one writer at a time
+            connection.execute(sa.text(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE"))
+        yield connection
+
+
+@contextmanager
+def snapshot(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A connection that sees the store as it is now, whatever is written meanwhile."""
+    if is_sqlite(engine):
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("BEGIN")
+            try:
+                yield connection
+            finally:
+                with suppress(sa.exc.DatabaseError):
+                    connection.exec_driver_sql("ROLLBACK")
+        return
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        transaction = connection.begin()
+        try:
+            yield connection
+        finally:
+            transaction.rollback()
+
+
+def autocommit(engine: sa.Engine) -> sa.Connection:
+    """A connection of which every read sees what is committed by then, and no read holds a writer up."""
+    return engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+
+
+def stream(connection: sa.Connection, statement: sa.Select[Any], size: int = 100) -> Iterator[Any]:
+    """The rows of a statement one after the other; `size` of them are in memory."""
+    with connection.execute(statement, execution_options={"yield_per": size}) as rows:
+        yield from rows
+
+
+def reclaim_space(engine: sa.Engine) -> str:
+    """Return the space of removed rows to the disk.
+
+    Returns:
+        Why that was not possible; empty: it was done, or the database does it by itself.
+    """
+    if not is_sqlite(engine):
+        return ""
+    try:
+        with autocommit(engine) as connection:
+            connection.exec_driver_sql("VACUUM")
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sa.exc.SQLAlchemyError as error:
+        return str(getattr(error, "orig", error))
+    return ""
+
+
+class ChangeWatch:
+    """Tells whether another process has written attempts or scores since it was last asked."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._connection = autocommit(engine)
+        # Both are counters that cost nothing to read: commits of others, and rows written as the server's statistics
+        # have them (a few seconds late).
+        self._statement = sa.text("PRAGMA data_version" if is_sqlite(engine) else _ROWS_WRITTEN)
+        self._last = self._count()
+
+    def changed(self) -> bool:
+        """Whether something was written since the last call."""
+        last, self._last = self._last, self._count()
+        return last != self._last
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _count(self) -> int:
+        return int(self._connection.execute(self._statement).scalar_one())
+
+
+_ROWS_WRITTEN = (
+    "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables "
+    "WHERE relname IN ('attempts', 'scores')"
+)
 
 
 def upsert(engine: sa.Engine, table: sa.Table) -> sa.Insert:
-    """INSERT that replaces a row of the same primary key."""
+    """An INSERT statement that replaces a row of the same primary key."""
     statement = _insert(engine)(table)
     keys = [column.name for column in table.primary_key.columns]
     rest = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys}
@@ -81,13 +195,13 @@ def upsert(engine: sa.Engine, table: sa.Table) -> sa.Insert:
 
 
 def insert_new(engine: sa.Engine, table: sa.Table) -> sa.Insert:
-    """INSERT that leaves a row of the same primary key as it is."""
+    """An INSERT statement that leaves a row of the same primary key as it is."""
     executable: sa.Insert = _insert(engine)(table).on_conflict_do_nothing()
     return executable
 
 
 def writing_failed(engine: sa.Engine, error: Exception) -> StopRun:
-    """What a failed write means to the user."""
+    """The error to raise when a write failed: it names the store, the cause and what to do."""
     cause = getattr(error, "orig", None) or error
     return StopRun(
         f"Cannot write to the store {shown(engine)}: {cause}. What was written before is safe; free the "
@@ -96,7 +210,7 @@ def writing_failed(engine: sa.Engine, error: Exception) -> StopRun:
 
 
 def _insert(engine: sa.Engine) -> Any:
-    return sqlite.insert if engine.dialect.name == "sqlite" else postgresql.insert
+    return sqlite.insert if is_sqlite(engine) else postgresql.insert
 
 
 def _connectable(home: Path, url: str | None) -> sa.Engine:
@@ -148,14 +262,14 @@ def _prepare(engine: sa.Engine) -> None:
     with engine.connect() as connection:
         version = _version(connection, engine)
     if version == 0:
-        with alone(engine) as connection:
+        with exclusive_transaction(engine) as connection:
             if _version(connection, engine) == 0:  # nobody was quicker
                 schema.metadata.create_all(connection)
                 connection.execute(sa.insert(schema.meta), {"key": "version", "value": str(schema.VERSION)})
         return
     for migration in MIGRATIONS:
         if migration.version > version:
-            with alone(engine) as connection:
+            with exclusive_transaction(engine) as connection:
                 if _version(connection, engine) < migration.version:
                     migration.apply(connection)
                     renewed = sa.update(schema.meta).where(schema.meta.c.key == "version")
@@ -182,13 +296,13 @@ def _version(connection: sa.Connection, engine: sa.Engine) -> int:
 
 
 @contextmanager
-def source(place: str) -> Iterator[sa.Engine]:
-    """A store to read from. A file is never changed, and not believed: it may be anybody's.
+def open_source(place: str) -> Iterator[sa.Engine]:
+    """A store to read runs from. A file is never changed, and checked first, because it may be anybody's.
 
     Raises:
         UserError: it is not there, not a store, broken, or newer than this program.
     """
-    if is_url(place):
+    if "://" in place:
         with _disposed(open_engine(Path(), place)) as engine:
             yield engine
         return
@@ -211,15 +325,15 @@ def source(place: str) -> Iterator[sa.Engine]:
 
 
 @contextmanager
-def target(place: str) -> Iterator[sa.Engine]:
-    """A store to write to; a file is made where there is none.
+def open_target(place: str) -> Iterator[sa.Engine]:
+    """A store to write runs to; a file is made where there is none.
 
-    A new file takes its name when the block ends well, and is one file alone, to be copied anywhere.
+    A new file takes its name when the block ends without an error, and has no files beside it, so it can be copied.
 
     Raises:
         UserError: it cannot be made, or is not a store.
     """
-    if is_url(place):
+    if "://" in place:
         with _disposed(open_engine(Path(), place)) as engine:
             yield engine
         return
@@ -243,11 +357,6 @@ def target(place: str) -> Iterator[sa.Engine]:
         made.replace(path)
 
 
-def is_url(place: str) -> bool:
-    """Whether a place is the URL of a server."""
-    return "://" in place
-
-
 @contextmanager
 def _disposed(engine: sa.Engine) -> Iterator[sa.Engine]:
     try:
@@ -257,7 +366,7 @@ def _disposed(engine: sa.Engine) -> Iterator[sa.Engine]:
 
 
 def _check(engine: sa.Engine) -> None:
-    """A file of unknown origin: whole, and with tables and indexes alone, none of them unknown."""
+    """Check a file of unknown origin: it is whole, and holds tables and indexes of a store alone."""
     tables = {table.name for table in schema.metadata.sorted_tables}
     try:
         with engine.connect() as connection:

@@ -1,17 +1,13 @@
-"""Who paid a recorded call first: a mark that a call carries, so that what a killed process paid is not lost.
+"""The journal: every call to a model or a tool, recorded before its result is used.
 
-Responses on their way into the journal, in a file that outlives the process.
+It makes three things one: resuming after a crash, sharing equal calls between strategies, and replay without a network.
 
-Commits are grouped: between a response's arrival and its commit lie some milliseconds, in which `kill -9` would lose
-what was paid for. A write to a file without waiting for the disk costs some microseconds and survives the process (not
-the machine: that is what the commit is for). Who asks the same again finds it here.
+Commits are grouped: some milliseconds lie between the arrival of a response and its commit, in which `kill -9` would
+lose a response that was paid for. So each response is first appended to a file (:class:`Arrivals`), which takes
+microseconds and survives the process, though not the machine: that is what the commit is for.
 
-Each process has a file of its own, which is emptied whenever everything in it is committed. Files of dead processes are
-read by whoever opens the journal, and removed as soon as the store holds all that is in them.
-
-The journal: every call to a model or a tool, recorded before its result is used.
-
-It makes three things one: going on after a crash, sharing equal calls between strategies, and replay without a network.
+A call carries the mark of who paid for it first (`attempt_payer` and its like), so that what a killed process paid is
+found again by whoever resumes its work.
 """
 
 from __future__ import annotations
@@ -34,34 +30,35 @@ from ragrounds.contracts import Entry
 from ragrounds.errors import StopRun
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import blob_rows, pack, storable, unpack
+from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
 from ragrounds.processes import Process, process
 from ragrounds.records import Run
 
 
-def payer(run: Run, question_id: str, epoch: int) -> bytes:
-    """Eight bytes that name an attempt. A run that was removed and made again has others: what its first life paid
-    is not paid by its second."""
-    return _mark(run.id, run.created, question_id, epoch)
+def attempt_payer(run: Run, question_id: str, epoch: int) -> bytes:
+    """Eight bytes that name an attempt. A run that was removed and made again has others, so that it pays for its own
+    calls."""
+    return _payer(run.id, run.created, question_id, epoch)
 
 
-def judging(run: Run) -> bytes:
+def judging_payer(run: Run) -> bytes:
     """Eight bytes that name the judging of a run's answers."""
-    return _mark(run.id, run.created, "judging")
+    return _payer(run.id, run.created, "judging")
 
 
-def playing(fingerprint: str) -> bytes:
+def arena_payer(fingerprint: str) -> bytes:
     """Eight bytes that name the judging of an arena's matches."""
-    return _mark(fingerprint, "playing")
+    return _payer(fingerprint, "playing")
 
 
-def _mark(*named: Any) -> bytes:
+def _payer(*named: object) -> bytes:
     return hashlib.sha256(msgspec.msgpack.encode(named)).digest()[:8]
 
 
 class Arrived(Struct, frozen=True, array_like=True):
-    """A response that had arrived, and was perhaps never committed."""
+    """A response that a process has received, and perhaps never committed."""
 
     key: str
     payer: bytes
@@ -77,17 +74,22 @@ _SIZE = 4
 
 
 class Arrivals:
-    """One process's file, and what the dead have left. `place` names the store that they belong to."""
+    """The file of this process's uncommitted responses, and those that dead processes have left.
+
+    A process's file is emptied whenever everything in it is committed. Files of dead processes are read by whoever
+    opens the journal, and removed as soon as the store holds all that is in them. `place` names the store that the
+    files belong to, which lie in the folder `home`.
+    """
 
     def __init__(self, home: Path, place: str) -> None:
         self._folder = home / "arrivals" / hashlib.sha256(place.encode()).hexdigest()[:16]
         self._file: int | None = None
         self._path = Path()
-        self._waiting = 0
-        self._left: dict[str, Arrived] = {}
+        self._uncommitted = 0
+        self._found: dict[str, Arrived] = {}
 
     def collect(self, recorded: Callable[[Iterable[str]], set[str]]) -> None:
-        """Read what dead processes have left; `recorded` says which keys the store holds."""
+        """Read what dead processes have left. `recorded` returns those of some keys that the store holds."""
         try:
             files = sorted(self._folder.iterdir())
         except OSError:
@@ -97,37 +99,37 @@ class Arrivals:
                 continue
             found = {arrived.key: arrived for arrived in _read(path)}
             missing = set(found) - recorded(found)
-            self._left.update((key, found[key]) for key in missing)
+            self._found.update((key, found[key]) for key in missing)
             if not missing:
                 with contextlib.suppress(OSError):
                     path.unlink(missing_ok=True)
 
     def take(self, key: str) -> Arrived | None:
-        """The response under this key that a dead process had received and not committed."""
-        return self._left.pop(key, None)
+        """The response under this key that a dead process received and did not commit; the next call finds none."""
+        return self._found.pop(key, None)
 
     def note(self, key: str, payer: bytes, at: float, seconds: float, response: Struct) -> None:
-        """A response is there; before anything is done with it."""
-        self._waiting += 1
+        """Append a response to the file, before anything else is done with it."""
+        self._uncommitted += 1
         body = _encoder.encode((key, payer, at, seconds, response))
         # Where this cannot be written, the commit that follows cannot either, or it is all that is needed.
         with contextlib.suppress(OSError):
             os.write(self._opened(), len(body).to_bytes(_SIZE, "big") + body)
 
-    def settled(self) -> None:
-        """A noted response is committed, or never will be."""
-        self._waiting -= 1
-        if not self._waiting and self._file is not None:
+    def committed(self) -> None:
+        """One noted response is committed; the file is emptied when all are."""
+        self._uncommitted -= 1
+        if not self._uncommitted and self._file is not None:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, 0)
 
     def close(self) -> None:
-        """Remove this process's file, where nothing in it waits."""
+        """Close this process's file, and remove it where all that is in it is committed."""
         if self._file is None:
             return
         os.close(self._file)
         self._file = None
-        if not self._waiting:
+        if not self._uncommitted:
             with contextlib.suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
@@ -158,7 +160,7 @@ def _dead(path: Path) -> bool:
 
 
 def _read(path: Path) -> Iterator[Arrived]:
-    """What a file holds, up to a record that was not written whole."""
+    """The responses in a file, up to one that was not written whole."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -182,17 +184,17 @@ Mode = Literal["reuse", "replay", "fresh"]
 class StoreJournal:
     """The journal of a store (contract: :class:`ragrounds.contracts.Journal`).
 
-    `reuse` answers from the record where it can; `replay` never calls anything, a miss is an error; `fresh` calls
-    anew and leaves what was recorded as it is.
+    Mode ``reuse`` returns what is recorded where it can. ``replay`` never calls anything: a call that is not recorded
+    is an error. ``fresh`` calls anew and leaves what was recorded as it is.
     """
 
     def __init__(self, store: Store, mode: Mode = "reuse") -> None:
         self._store = store
         self.mode = mode
-        self._flying: dict[str, asyncio.Future[Any]] = {}
+        self._in_flight: dict[str, asyncio.Future[Any]] = {}
         self._committing: dict[str, asyncio.Future[bool]] = {}
         self._reading: sa.Connection | None = None
-        self._finding = ("", False)
+        self._lookup = ("", False)
         self._arrivals = Arrivals(store.home, store.place)
         if mode != "fresh":
             self._arrivals.collect(self._recorded)
@@ -200,17 +202,23 @@ class StoreJournal:
         self.reused = 0
 
     async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
-        """See the contract."""
+        """The response to a call, recorded or made with `make`, and whether `entry.payer` gets it for nothing.
+
+        Equal calls at the same time are made once; the others wait for the first.
+
+        Raises:
+            StopRun: the store cannot be written, or `replay` does not find the call.
+        """
         while True:
-            if (flying := self._flying.get(entry.key)) is None:
+            if (in_flight := self._in_flight.get(entry.key)) is None:
                 if (committing := self._committing.get(entry.key)) is None:
                     break
                 await asyncio.shield(committing)  # who made the call was cancelled when its response was there
                 continue  # and several may have waited for that
             try:
-                response: T = await asyncio.shield(flying)
+                response: T = await asyncio.shield(in_flight)
             except asyncio.CancelledError:
-                if not flying.cancelled():
+                if not in_flight.cancelled():
                     raise
                 continue  # the one who made the call was cancelled: somebody else makes it
             self.reused += 1
@@ -223,63 +231,63 @@ class StoreJournal:
                 return response, not mark or mark != entry.payer
             if (arrived := self._arrivals.take(entry.key)) is not None:
                 self.reused += 1
-                left = await self._alone(entry, lambda: self._brought(entry, arrived, kind))
+                left = await self._get_once(entry, lambda: self._adopt(entry, arrived, kind))
                 return left, not arrived.payer or arrived.payer != entry.payer
             if self.mode == "replay":
-                raise StopRun(f"Replay: this call is not in the journal: {_described(entry)}")
-        return await self._alone(entry, lambda: self._made(entry, make)), False
+                raise StopRun(f"Replay: this call is not in the journal: {_description(entry)}")
+        return await self._get_once(entry, lambda: self._make(entry, make)), False
 
-    async def _alone(self, entry: Entry, get: Callable[[], Awaitable[T]]) -> T:
-        """Get a response while whoever asks the same waits for it."""
-        flying: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._flying[entry.key] = flying
+    async def _get_once(self, entry: Entry, get: Callable[[], Awaitable[T]]) -> T:
+        """Get a response while others that ask the same wait for it."""
+        in_flight: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._in_flight[entry.key] = in_flight
         try:
             response = await get()
-            flying.set_result(response)
+            in_flight.set_result(response)
             return response
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError):
-                flying.cancel()
+                in_flight.cancel()
             else:
-                flying.set_exception(error)
-                flying.exception()  # somebody may be waiting for it, or nobody: then it is not an error of its own
+                in_flight.set_exception(error)
+                in_flight.exception()  # somebody may be waiting for it, or nobody: then it is not an error of its own
             raise
         finally:
-            del self._flying[entry.key]
+            del self._in_flight[entry.key]
 
-    async def _made(self, entry: Entry, make: Callable[[], Awaitable[T]]) -> T:
+    async def _make(self, entry: Entry, make: Callable[[], Awaitable[T]]) -> T:
         at, start = now(), time.perf_counter()
         response = storable(await make())
         seconds = round(time.perf_counter() - start, 4)
         self.made += 1  # also where nobody waits for its commit any more
-        known = await self._kept(entry, response, at, seconds)
+        known = await self._commit(entry, response, at, seconds)
         if known and self.mode == "reuse" and (found := self._find(entry.key, type(response))) is not None:
             return found[0]  # another process was quicker: the trace names this key, and what it says counts
         return response
 
-    async def _brought(self, entry: Entry, arrived: Arrived, kind: type[T]) -> T:
-        """What a dead process had received goes into the journal now."""
+    async def _adopt(self, entry: Entry, arrived: Arrived, kind: type[T]) -> T:
+        """Commit a response that a dead process had received."""
         left = msgspec.msgpack.decode(arrived.response, type=kind)
         await self._store.writer.write(lambda: _rows(entry, left, arrived.at, arrived.seconds, arrived.payer))
         return left
 
-    async def _kept(self, entry: Entry, response: Struct, at: float, seconds: float) -> bool:
-        """Return when a response is on the disk; whether another process was quicker."""
+    async def _commit(self, entry: Entry, response: Struct, at: float, seconds: float) -> bool:
+        """Return when a response is on the disk; whether another process had recorded it before."""
 
-        def rows() -> list[Row]:
+        def _prepare() -> list[Row]:
             return _rows(entry, response, at, seconds, entry.payer)
 
         if entry.kind == "search":  # nobody pays for it
-            return await self._store.writer.write(rows)
+            return await self._store.writer.write(_prepare)
         self._arrivals.note(entry.key, entry.payer, at, seconds, response)
-        committing = self._committing[entry.key] = self._store.writer.put(rows)
+        committing = self._committing[entry.key] = self._store.writer.put(_prepare)
 
-        def done(commit: asyncio.Future[bool]) -> None:
+        def _settle(commit: asyncio.Future[bool]) -> None:
             del self._committing[entry.key]
             if not commit.exception():
-                self._arrivals.settled()
+                self._arrivals.committed()
 
-        committing.add_done_callback(done)
+        committing.add_done_callback(_settle)
         return await asyncio.shield(committing)
 
     def _recorded(self, keys: Iterable[str]) -> set[str]:
@@ -293,18 +301,18 @@ class StoreJournal:
 
     def _find(self, key: str, kind: type[T]) -> tuple[T, bytes | None] | None:
         if self._reading is None:
-            self._reading = self._store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            self._reading = autocommit(self._store.engine)
             compiled = _FIND.compile(dialect=self._store.engine.dialect)
-            self._finding = str(compiled), compiled.positiontup is not None
-        text, positional = self._finding
-        # Asked of the driver itself: every call has a look-up, and what SQLAlchemy does around it costs more than it.
+            self._lookup = str(compiled), compiled.positiontup is not None
+        text, positional = self._lookup
+        # The driver is asked itself: every call has a look-up, and what SQLAlchemy does around it costs more than it.
         asked: Any = (bytes.fromhex(key),) if positional else {"key": bytes.fromhex(key)}
         driver: Any = self._reading.connection.driver_connection
         row = driver.execute(text, asked).fetchone()
         return None if row is None else (unpack(row[0], kind, self._store.texts), row[1])
 
     def close(self) -> None:
-        """Close the reading connection and the file of arrivals."""
+        """Close the reading connection and the file of uncommitted responses."""
         self._arrivals.close()
         if self._reading is not None:
             self._reading.close()
@@ -330,7 +338,7 @@ def _rows(entry: Entry, response: Struct, at: float, seconds: float, payer: byte
     return [*blob_rows(apart | more), (schema.calls, row)]
 
 
-def _described(entry: Entry) -> str:
+def _description(entry: Entry) -> str:
     messages = getattr(entry.request, "messages", None)
     text = messages[-1].content if messages else getattr(entry.request, "query", repr(entry.request))
     flat = " ".join(str(text).split())

@@ -1,8 +1,8 @@
-"""Who is working at a run: a row of the store that only its owner keeps fresh, so that no two processes make one run.
+"""Leases: a row of the store says which process makes a run, so that no two processes make the same one.
 
-No clock is compared with another one, so none that jumps, or goes wrong, matters: the owner counts a number up every
-few seconds, and whoever finds its row watches whether the number changes, by a monotonic clock of its own. On the same
-machine nothing is waited for: the process is asked for by its id and the time of its start.
+The owner counts a number up every few seconds, and whoever finds its row waits to see whether the number changes. No
+two clocks are compared, so one that jumps or is wrong does no harm. On the same machine nobody waits: the owner is
+looked up by its process id and the time of its start.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -24,19 +23,19 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, writing_failed
 from ragrounds.processes import Process, process
 
-if TYPE_CHECKING:
-    from ragrounds.evals.engine.plan import FinishedAttempt
-
 BEAT = 3.0
 """Seconds between two counts of an owner."""
 SILENCE = 20.0
-"""Seconds without one after which an owner on another machine is taken to be dead."""
+"""Seconds without a count after which an owner on another machine is taken to be dead."""
 _LOOK = 0.5
 _leases = schema.leases
 
 
 class Lease:
-    """Some runs, held by this process while the block lasts (contract: :class:`engine.strands.Stop`)."""
+    """The lease of some runs, held by this process while the block lasts.
+
+    It is a reason to stop these runs too (the engine's contract `Stop`): another process may have taken one over.
+    """
 
     whole = False
 
@@ -53,7 +52,8 @@ class Lease:
         """Take the runs.
 
         Raises:
-            UserError: somebody else is working at one of them.
+            UserError: another process holds one of them.
+            StopRun: the store cannot be written.
         """
         try:
             for run in self._runs:
@@ -75,12 +75,14 @@ class Lease:
             if error is None:  # the first reason counts
                 raise
 
-    def hear(self, finished: FinishedAttempt) -> None:
-        """Attempts say nothing of who holds their run."""
+    def hear(self, finished: object) -> None:
+        """Nothing: no attempt says who holds its run."""
 
     def reached(self) -> str:
-        """Whether somebody else has taken a run over, who found this process silent for too long (suspended, or cut
-        off from the store)."""
+        """Why to stop; empty: this process still holds its runs.
+
+        Another process takes a run over from one that was suspended or cut off from the store for too long.
+        """
         return "another process has taken the run over, because this one was silent for too long" if self._lost else ""
 
     def _take(self, run: str) -> None:
@@ -146,15 +148,15 @@ class Lease:
 
 
 def worker(engine: sa.Engine, run: str) -> str:
-    """Who says to be working at a run; empty: nobody."""
+    """Which process holds the lease of a run, in words; empty: none."""
     with engine.connect() as connection:
         held = connection.execute(sa.select(_leases).where(_leases.c.run == run)).first()
     return f"process {held.pid} on {held.host}" if held else ""
 
 
 def _here() -> dict[str, object]:
-    """This process, as others know it. The machine is its boot and its process ids' name space: containers may share
-    one name, and a name stays when the machine is started anew."""
+    """This process as a row names it. A machine is known by its boot and its name space of process ids too: containers
+    may share a host name, and a host name survives a reboot."""
     own = process(os.getpid())
     return {
         "host": platform.node(),

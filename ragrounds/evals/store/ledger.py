@@ -20,7 +20,8 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.codec import decompress
-from ragrounds.evals.store.garbage import Marks, snapshot, stream
+from ragrounds.evals.store.database import snapshot, stream
+from ragrounds.evals.store.garbage import Marks
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Call, Run, Status, Usage
 

@@ -1,18 +1,17 @@
-"""From older schemas to the newest one, step by step.
+"""Migrations: the steps from older schemas to the newest one.
 
 To change the schema: change `schema.py`, raise its `VERSION` by one, and append one step here that leads from the
 version before to the new one. A step states what it makes in its own words (never by the tables of `schema.py`, which
 later versions change), and a store that went through all steps must have the tables of a new one: a test compares
 them on SQLite and PostgreSQL, starting from a store of version 1. Steps that were ever released are not changed.
 
-Each step is one transaction under a lock that one process holds: whoever is killed in the middle leaves the version
-before, and who opens the store meanwhile waits and finds the work done.
+Each step is one transaction under a lock that one process holds: a process that is killed in the middle leaves the
+version before, and one that opens the store meanwhile waits and finds the work done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -22,39 +21,17 @@ from sqlalchemy.schema import CreateColumn
 
 from ragrounds.evals.store.codec import compress, decompress
 
-_LOCK = 0x7261_6772
-"""PostgreSQL's advisory lock of those who make or change the tables."""
-
 
 class Migration(Struct, frozen=True):
-    """One step. `apply` gets a connection inside a transaction that is committed together with the new version."""
+    """One step. `apply` changes the tables on a connection whose transaction is committed with the new version."""
 
     version: int
-    """What the store has after it."""
+    """The version that the store has after it."""
     apply: Callable[[sa.Connection], None]
 
 
-@contextmanager
-def alone(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """A transaction that no other process changes tables beside; given up whole where the block raises."""
-    if engine.dialect.name != "sqlite":
-        with engine.begin() as connection:
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-            yield connection
-        return
-    # Python's driver begins a transaction before rows change, not before tables do: it is begun by hand.
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-        try:
-            yield connection
-        except BaseException:
-            connection.exec_driver_sql("ROLLBACK")
-            raise
-        connection.exec_driver_sql("COMMIT")
-
-
 def add_column(connection: sa.Connection, table: str, column: sa.Column[object]) -> None:
-    """Add a column that may be null to a table."""
+    """Add a nullable column to a table."""
     sa.Table(table, sa.MetaData(), column)  # a column has a type in SQL only where it has a table
     described = CreateColumn(column).compile(dialect=connection.dialect)
     connection.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {described}"))

@@ -1,6 +1,6 @@
-"""The tables (SQLAlchemy Core: SQLite by default, PostgreSQL by URL), as a store of the newest version has them.
+"""The tables of a store of the newest version (SQLAlchemy Core: SQLite by default, PostgreSQL by URL).
 
-Whoever changes a table here raises `VERSION` and adds the step that leads there to `migrations.py`.
+A change of a table here raises `VERSION` by one and adds a step to `migrations.py` that makes the same change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Row = tuple[sa.Table, Mapping[str, Any]]
 """A row to be written, and its table."""
 
 VERSION = 6
-"""Raised with every change of a table; an older store is migrated when it is opened, a newer one is refused."""
+"""Raised by one with every change of a table; an older store is migrated when it is opened, a newer one refused."""
 
 metadata = sa.MetaData()
 
@@ -25,8 +25,8 @@ meta = sa.Table(
     sa.Column("value", sa.Text, nullable=False),
 )
 
-SWEPT = "swept"
-"""Key in `meta`: another value whenever texts were removed."""
+TEXTS_REMOVED = "swept"
+"""Key in `meta`: its value changes whenever texts are removed."""
 
 blobs = sa.Table(
     "blobs",

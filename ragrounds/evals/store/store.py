@@ -1,4 +1,4 @@
-"""The store: what was run, and every read and write of it. Every view is a pure function of what this gives."""
+"""The store: runs, attempts, scores and recorded calls in one database, and their reads and writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ragrounds.evals.store.codec import (
     score_rows,
     unpack,
 )
-from ragrounds.evals.store.database import insert_new, open_engine, shown, upsert, writing_failed
+from ragrounds.evals.store.database import autocommit, insert_new, open_engine, shown, upsert, writing_failed
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.writer import Writer, group
 from ragrounds.records import Attempt, Call, Gold, Question, Run, Score
@@ -55,17 +55,18 @@ class Store:
 
     @property
     def place(self) -> str:
+        """Where the store is, for messages: a file's path, or a URL without its password."""
         return shown(self.engine)
 
     @property
     def writer(self) -> Writer:
-        """The group-committing writer, started at its first use."""
+        """The group-committing writer, which starts at its first use."""
         if self._writer is None:
             self._writer = Writer(self.engine)
         return self._writer
 
     def close(self) -> None:
-        """Commit what is waiting and close the connections."""
+        """Commit what the writer still holds and close the connections."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -74,10 +75,12 @@ class Store:
             self._reading = None
         self.engine.dispose()
 
-    # Runs and their questions
-
     def add_run(self, run: Run, questions: Sequence[Question], golds: Mapping[str, Gold]) -> None:
-        """Write a new run and, where they are new, the questions it answers."""
+        """Write a new run and, where they are new, its questions.
+
+        Raises:
+            StopRun: the store cannot be written.
+        """
         rows = [
             {
                 "set": run.questions,
@@ -115,8 +118,8 @@ class Store:
         return run_of(row.body) if row else None
 
     def run(self, reference: str) -> Run:
-        """A run by its id, the beginning of its id, or its agent's text: the newest of that agent, where there is one
-        that has attempts.
+        """A run by its id, the beginning of its id, or its agent's text: then the newest of that agent that has
+        attempts, or the newest of all where none has.
 
         Raises:
             UserError: none, or more than one run whose id begins like this.
@@ -131,7 +134,7 @@ class Store:
 
     def remove(self, run: Run) -> None:
         """Remove a run with its attempts and scores. Recorded calls stay until `gc`."""
-        number = self._number(run)
+        number = self.number(run)
         with self.engine.begin() as connection:
             for table in (schema.scores, schema.attempts):
                 connection.execute(sa.delete(table).where(table.c.run == number))
@@ -147,33 +150,29 @@ class Store:
         items = [msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion) for row in self._read(statement)]
         return [item.question for item in items], {item.question.id: item.gold for item in items}
 
-    # Attempts
-
     def add_attempts(self, run: Run, attempts: Iterable[Attempt], scores: Iterable[Score] = ()) -> None:
-        """Write many attempts at once (imports)."""
-        number = self._number(run)
+        """Write many attempts in one transaction, as an import does; existing ones are replaced."""
+        number = self.number(run)
         rows = [row for attempt in attempts for row in attempt_rows(attempt, number)]
         rows += score_rows(scores, number)
         self._write(rows)
 
     def done(self, run: Run) -> dict[tuple[str, int], str]:
-        """(question id, epoch) → status of what a run has, without reading the attempts themselves."""
+        """(question id, epoch) → status of the attempts of a run, read without their bodies."""
         table = schema.attempts
-        statement = sa.select(table.c.question_id, table.c.epoch, table.c.status).where(
-            table.c.run == self._number(run)
-        )
+        statement = sa.select(table.c.question_id, table.c.epoch, table.c.status).where(table.c.run == self.number(run))
         return {(row.question_id, row.epoch): row.status for row in self._read(statement)}
 
     def summaries(self, run: Run) -> list[Attempt]:
-        """All attempts of a run without text and events: enough for tables."""
+        """All attempts of a run without text and events, which is enough for tables."""
         columns = [column for column in schema.attempts.c if column.name != "body"]
-        rows = self._read(sa.select(*columns).where(schema.attempts.c.run == self._number(run)))
+        rows = self._read(sa.select(*columns).where(schema.attempts.c.run == self.number(run)))
         return [attempt_of(run, row, None) for row in rows]
 
     def attempts(self, run: Run) -> Iterator[Attempt]:
-        """All attempts of a run, complete, read in pieces."""
+        """All attempts of a run with text and events, by question id and epoch; hundreds at a time are in memory."""
         table = schema.attempts
-        number = self._number(run)
+        number = self.number(run)
         after: tuple[str, int] = ("", -1)
         while True:
             statement = (
@@ -193,23 +192,24 @@ class Store:
         """One attempt, complete."""
         table = schema.attempts
         statement = sa.select(table).where(
-            table.c.run == self._number(run), table.c.question_id == question_id, table.c.epoch == epoch
+            table.c.run == self.number(run), table.c.question_id == question_id, table.c.epoch == epoch
         )
         row = self._read(statement).first()
         return attempt_of(run, row, self.texts) if row else None
 
-    # Scores
-
     def add_scores(self, run: Run, scores: Iterable[Score], calls: Iterable[Call] = ()) -> None:
-        """Write scores; one of the same scorer, question and epoch is replaced. `calls`: the judges' calls that they
-        rest on, so that the ledger counts them, `gc` keeps them and an export takes them along."""
-        number = self._number(run)
+        """Write scores; one of the same scorer, question and epoch is replaced.
+
+        `calls` are the judges' calls that they rest on: the ledger counts these, `gc` keeps them, an export takes them
+        along.
+        """
+        number = self.number(run)
         self._write([*score_rows(scores, number), *grading_rows(calls, number)])
 
     def scores(self, run: Run, scorer: str | None = None) -> list[Score]:
-        """Scores of a run, of one scorer or of all."""
+        """The scores of a run, of one scorer or of all."""
         table = schema.scores
-        statement = sa.select(table).where(table.c.run == self._number(run))
+        statement = sa.select(table).where(table.c.run == self.number(run))
         if scorer is not None:
             statement = statement.where(table.c.scorer == scorer)
         return [
@@ -231,22 +231,20 @@ class Store:
         statement = (
             sa.select(calls.c.actor)
             .join(used, used.c.key == calls.c.key)
-            .where(used.c.run == self._number(run), calls.c.kind == "model")
+            .where(used.c.run == self.number(run), calls.c.kind == "model")
             .distinct()
             .order_by(calls.c.actor)
         )
         return [row.actor for row in self._read(statement)]
 
     def graded(self, run: Run) -> frozenset[str]:
-        """Keys of the judges' calls that are written for a run."""
+        """Keys of the judges' calls that the scores of a run rest on."""
         used = schema.gradings
-        found = self._read(sa.select(used.c.key).where(used.c.run == self._number(run)))
+        found = self._read(sa.select(used.c.key).where(used.c.run == self.number(run)))
         return frozenset(bytes(row.key).hex() for row in found)
 
-    # Recorded calls
-
     def texts(self, hashes: Iterable[bytes]) -> dict[bytes, str]:
-        """Long texts by their hashes. Those of passages' size are kept in memory: they come again and again."""
+        """Long texts by their hashes. Texts of a passage's size are kept in memory: they are read again and again."""
         wanted = list(dict.fromkeys(hashes))
         found = {hash: self._texts[hash] for hash in wanted if hash in self._texts}
         missing = [hash for hash in wanted if hash not in found]
@@ -262,7 +260,7 @@ class Store:
         return found
 
     def call(self, key: str, request: type[T], response: type[Any]) -> tuple[T, Any] | None:
-        """Request and response of a recorded call."""
+        """Request and response of a recorded call; ``None``: the journal does not hold it."""
         statement = sa.select(schema.calls.c.request, schema.calls.c.response).where(
             schema.calls.c.key == bytes.fromhex(key)
         )
@@ -272,10 +270,11 @@ class Store:
         return unpack(row.request, request, self.texts), unpack(row.response, response, self.texts)
 
     def number(self, run: Run) -> int:
-        """The run's number in this store."""
-        return self._number(run)
+        """The number of a run in this store.
 
-    def _number(self, run: Run) -> int:
+        Raises:
+            UserError: the run is not here.
+        """
         number = self._read(sa.select(schema.runs.c.number).where(schema.runs.c.id == run.id)).scalar()
         if number is None:
             raise UserError(f"The run {run.id} is not in {self.place} (any more).")
@@ -283,8 +282,7 @@ class Store:
 
     def _read(self, statement: sa.Executable) -> sa.CursorResult[Any]:
         if self._reading is None:
-            # Autocommit: every read sees what is committed by now, and no read holds the writer up.
-            self._reading = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            self._reading = autocommit(self.engine)
         return self._reading.execute(statement)
 
     def _write(self, rows: Sequence[Row]) -> None:
@@ -299,7 +297,11 @@ class Store:
 
 
 def find_run(runs: Sequence[Run], reference: str, place: str) -> Run:
-    """As :meth:`Store.run`, among these."""
+    """The run that a reference names among these, as :meth:`Store.run` finds it.
+
+    Raises:
+        UserError: none, or more than one run whose id begins like this.
+    """
     exact = [run for run in runs if run.id == reference]
     begun = exact or [run for run in runs if run.id.startswith(reference)]
     if len(begun) == 1:
@@ -314,7 +316,7 @@ def find_run(runs: Sequence[Run], reference: str, place: str) -> Run:
 
 
 def new_run_id(agent: str, fingerprint: str, taken: Iterable[str]) -> str:
-    """A short readable id: the agent's name and the beginning of the fingerprint, numbered where it is taken."""
+    """A short readable id: the agent's name and the beginning of the fingerprint, with a number where it is taken."""
     name = "".join(letter if letter.isalnum() or letter in "_-." else "-" for letter in agent).strip("-")
     base, known = f"{name[:40]}-{fingerprint[:6]}", set(taken)
     number, id = 1, base
@@ -325,5 +327,5 @@ def new_run_id(agent: str, fingerprint: str, taken: Iterable[str]) -> str:
 
 
 def now() -> float:
-    """Wall-clock seconds, for the record only: durations are measured on the monotonic clock."""
+    """Wall-clock seconds since the epoch; durations are measured on the monotonic clock instead."""
     return round(time.time(), 3)

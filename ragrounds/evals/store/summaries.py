@@ -1,13 +1,10 @@
-"""Rows of a list of attempts, and which of them are wanted.
+"""Summaries of attempts, without text and events, read in pages: what a viewer of very large runs shows.
 
-Attempts in pages: what a viewer of very large runs reads.
+The rows of the list are what a run was asked: question × epoch, in the order of the questions, whether answered yet or
+not. So a row's place is plain arithmetic: opening counts nothing, any part is read by key, and rows do not move while a
+run is being made. Only sorting and filtering pass over the whole run, and they hold one number a row.
 
-The rows of the list are not what a run has answered but what it was asked: question × epoch, in the order of the
-questions, whether answered yet or not. So a row's place is plain arithmetic: opening counts nothing, any part is read
-by key, and rows do not move while a run goes on. Only sorting and filtering pass over the whole run, and they keep
-one number a row.
-
-Every call opens a connection of its own: a viewer reads from several threads.
+Every call opens a connection of its own, because a viewer reads from several threads.
 """
 
 from __future__ import annotations
@@ -24,6 +21,7 @@ from msgspec import Struct
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import StoredQuestion, decompress
+from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Gold, Question, Run, Score
 
@@ -37,7 +35,7 @@ OUTCOMES = ("answered", "abstained", "refused", "unreadable", "blocked", "failed
 
 
 class AttemptSummary(Struct, frozen=True, kw_only=True):
-    """One row: a question of a run, and what is known of the attempt at it without its text and events."""
+    """One row: a question of a run, and the attempt at it without text and events."""
 
     run: Run
     index: int
@@ -60,12 +58,12 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
 
     @property
     def wrong(self) -> bool:
-        """Answered or not: scored below full marks."""
+        """Whether it is scored, and below full marks."""
         return self.value is not None and self.value < 1
 
     @property
     def troubled(self) -> bool:
-        """The attempt did not end as it should."""
+        """Whether the attempt failed, was capped or blocked, or paused."""
         return self.outcome in ("failed", "capped", "blocked", "paused")
 
 
@@ -86,12 +84,12 @@ class Filter(Struct, frozen=True):
 
 
 def subject(question: Question) -> str:
-    """What tables group a question by."""
+    """What tables group a question by: its group, or else the benchmark it is from."""
     return question.group or question.benchmark
 
 
-def holds(item: StoredQuestion, wanted: Filter) -> bool:
-    """Whether a question is wanted by its own words: subject and text."""
+def matches(item: StoredQuestion, wanted: Filter) -> bool:
+    """Whether a question's subject and text are wanted."""
     question = item.question
     if wanted.subjects and subject(question) not in wanted.subjects:
         return False
@@ -108,7 +106,7 @@ _Q, _A, _S = schema.questions, schema.attempts, schema.scores
 
 
 class Pages:
-    """The rows of some runs of one store."""
+    """The rows of some runs of one store, numbered from 0 over all of them."""
 
     def __init__(self, store: Store, runs: Sequence[Run], scorers: Sequence[str] = PREFERRED) -> None:
         self.store = store
@@ -122,7 +120,7 @@ class Pages:
         return self._starts[-1]
 
     def read(self, indices: Iterable[int]) -> list[AttemptSummary]:
-        """The rows at these places, in this order."""
+        """The rows at these places, in this order; places beyond the last row are left out."""
         wanted = list(indices)
         found: dict[int, AttemptSummary] = {}
         by_run: dict[int, list[tuple[int, int]]] = {}
@@ -137,12 +135,12 @@ class Pages:
                 for start in range(0, len(asked), _CHUNK):
                     chunk = asked[start : start + _CHUNK]
                     for row in connection.execute(sa.select(view).where(view.c.position.in_(chunk))):
-                        outline = self._outline(number, row)
-                        found[outline.index] = outline
+                        summary = self._summary(number, row)
+                        found[summary.index] = summary
         return [found[index] for index in wanted if index in found]
 
     def order(self, wanted: Filter, sort: SortBy = "asked", descending: bool = True) -> array[int]:
-        """Places of the wanted rows, sorted. One pass over the runs; what is kept is a number a row."""
+        """The places of the wanted rows, sorted; rows without a figure to sort by are last in either direction."""
         keyed: list[tuple[bool, float, int]] = []
         plain: array[int] = array("Q")
         looks = bool(wanted.text or wanted.subjects)
@@ -156,7 +154,7 @@ class Pages:
                 columns += [view.c.body] if looks else []
                 statement = sa.select(*columns).where(*_conditions(view, wanted))
                 for row in connection.execute(statement.order_by(view.c.position, view.c.epoch)):
-                    if looks and not holds(msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion), wanted):
+                    if looks and not matches(msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion), wanted):
                         continue
                     index = self._starts[number] + row.position * run.epochs + row.epoch
                     if sort == "asked":
@@ -166,11 +164,10 @@ class Pages:
                         keyed.append((row.key is None, -value if descending else value, index))
         if sort == "asked":
             return plain
-        # What is not known stands last, in either direction.
         return array("Q", (index for _, _, index in sorted(keyed)))
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Run id → outcome → attempts. Passes over the runs."""
+        """Run id → outcome → number of attempts. Passes over the whole runs."""
         counted: dict[str, dict[str, int]] = {}
         with self.connect() as connection:
             for number, run in enumerate(self.runs):
@@ -180,7 +177,7 @@ class Pages:
         return counted
 
     def subjects(self) -> dict[str, int]:
-        """Subject → questions. Passes over the questions."""
+        """Subject → number of questions. Passes over all questions."""
         counted: dict[str, int] = {}
         with self.connect() as connection:
             for name in dict.fromkeys(run.questions for run in self.runs):
@@ -190,8 +187,11 @@ class Pages:
         return counted
 
     def differing(self, first: int, second: int) -> Iterator[tuple[str, int, int, float, float]]:
-        """Attempts at the same question where two runs (by their place in `runs`) have different scores under the
-        same scorer: question id, epoch, the first run's row, and both values. In the first run's order."""
+        """Attempts at the same question that one scorer scores differently in two runs (by their place in `runs`).
+
+        Yields:
+            Question id, epoch, the first run's row, and both values, in the first run's order.
+        """
         epochs, start = self.runs[first].epochs, self._starts[first]
         with self.connect() as connection:
             # Read one after the other: the database has no index to join two runs' views by.
@@ -217,9 +217,9 @@ class Pages:
             return None
         return int(self._starts[run] + position * chosen.epochs + epoch)
 
-    def scores(self, outline: AttemptSummary) -> tuple[Score, ...]:
-        """All scores of an attempt, under every scorer."""
-        number = self._numbers[self.runs.index(outline.run)]
+    def scores(self, summary: AttemptSummary) -> tuple[Score, ...]:
+        """All scores of an attempt, by the name of the scorer."""
+        number = self._numbers[self.runs.index(summary.run)]
         found: list[Score] = []
         with self.connect() as connection:
             # One step of the index a scorer: naming no scorer would pass over all scores of the run.
@@ -232,19 +232,19 @@ class Pages:
                 statement = sa.select(_S).where(
                     _S.c.run == number,
                     _S.c.scorer == last,
-                    _S.c.question_id == outline.question.id,
-                    _S.c.epoch == outline.epoch,
+                    _S.c.question_id == summary.question.id,
+                    _S.c.epoch == summary.epoch,
                 )
                 for row in connection.execute(statement):
                     values = {name: getattr(row, name) for name in Score.__struct_fields__}
                     found.append(Score(**values))
 
     def connect(self) -> sa.Connection:
-        """A connection that sees, at every read, what is committed by then."""
-        return self.store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        """A connection of which every read sees what is committed by then."""
+        return autocommit(self.store.engine)
 
     def _view(self, number: int) -> sa.Subquery:
-        """Question × epoch of a run, with its attempt and its score where there are any."""
+        """Question × epoch of a run, with its attempt and score where there are any."""
         run, key = self.runs[number], self._numbers[number]
         epochs = sa.union_all(*(sa.select(sa.literal(epoch).label("epoch")) for epoch in range(run.epochs))).subquery()
         attempt = sa.and_(_A.c.run == key, _A.c.question_id == _Q.c.question_id, _A.c.epoch == epochs.c.epoch)
@@ -293,7 +293,7 @@ class Pages:
             .subquery()
         )
 
-    def _outline(self, number: int, row: Any) -> AttemptSummary:
+    def _summary(self, number: int, row: Any) -> AttemptSummary:
         run = self.runs[number]
         item = msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion)
         return AttemptSummary(
@@ -334,33 +334,3 @@ def _conditions(view: sa.Subquery, wanted: Filter) -> list[sa.ColumnElement[bool
         marks = {"right": view.c.value >= 1, "wrong": view.c.value < 1, "unscored": view.c.value.is_(None)}
         conditions.append(sa.or_(*(marks[name] for name in sorted(wanted.marks))))
     return conditions
-
-
-class ChangeWatch:
-    """Tells whether another process has written to the store since it was last asked."""
-
-    def __init__(self, pages: Pages) -> None:
-        self._connection = pages.connect()
-        sqlite = pages.store.engine.dialect.name == "sqlite"
-        # Both are counters that cost nothing to read: commits of others, and rows written as the server's statistics
-        # have them (a few seconds late).
-        self._statement = sa.text("PRAGMA data_version" if sqlite else _WRITTEN)
-        self._last = self._version()
-
-    def changed(self) -> bool:
-        """Whether something was written since the last call."""
-        last, self._last = self._last, self._version()
-        return last != self._last
-
-    def close(self) -> None:
-        """Give the connection back."""
-        self._connection.close()
-
-    def _version(self) -> int:
-        return int(self._connection.execute(self._statement).scalar_one())
-
-
-_WRITTEN = (
-    "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables "
-    "WHERE relname IN ('attempts', 'scores')"
-)

@@ -1,9 +1,4 @@
-"""From an attempt's flat events to its steps and their calls. Pure functions.
-
-One attempt with everything recorded about it, read from the store.
-
-Whole runs with everything recorded about their attempts, one at a time.
-"""
+"""Traces: attempts with everything recorded about them, read from the store and put together from flat events."""
 
 from __future__ import annotations
 
@@ -37,8 +32,8 @@ from ragrounds.records import (
 def steps(events: Iterable[Event]) -> tuple[Step, ...]:
     """The nodes that an attempt went through, in order of entry.
 
-    What happened outside of any node (an index below 0) stands in a step with an empty node name. A step that was
-    entered and never left (the attempt ended inside it) has no seconds.
+    Events outside of any node (an index below 0) make a step with an empty node name. A step that was entered and never
+    left, because the attempt ended inside it, has no seconds.
     """
     built: dict[int, Step] = {}
     for event in events:
@@ -62,14 +57,14 @@ def calls(events: Iterable[Event]) -> Iterator[Call]:
     return (event.call for event in events if isinstance(event, Called))
 
 
-def path(events: Sequence[Event]) -> list[str]:
-    """Names of the nodes in the order they were entered."""
+def node_path(events: Sequence[Event]) -> list[str]:
+    """The names of the nodes in the order in which they were entered."""
     return [event.node for event in events if isinstance(event, Entered)]
 
 
 class TracedCall(Struct, frozen=True):
-    """A call with what was asked and answered; both are ``None`` where the journal does not hold them (a failed call,
-    an imported one)."""
+    """A call with its request and response; both are ``None`` where the journal does not hold them (a failed call, an
+    imported one)."""
 
     call: Call
     asked: Request | None = None
@@ -90,7 +85,7 @@ class TracedStep(Struct, frozen=True):
 
 
 class Trace(Struct, frozen=True):
-    """Everything about one attempt."""
+    """One attempt with its question, gold, scores, steps and calls."""
 
     run: Run
     question: Question
@@ -101,7 +96,7 @@ class Trace(Struct, frozen=True):
 
 
 def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:
-    """Read an attempt with its calls. A question may be named by the end of its id (``12377809``).
+    """The trace of one attempt. A question may be named by the end of its id (``12377809``).
 
     Raises:
         UserError: the run has no such question, or has not answered it yet.
@@ -116,7 +111,7 @@ def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:
 
 
 def every_trace(store: Store, run: Run) -> Iterator[Trace]:
-    """The traces of a run, by question id. Questions and scores are read once, attempts in pieces."""
+    """The traces of a run by question id. Questions and scores are read at once, attempts some hundreds at a time."""
     questions, golds = store.questions(run)
     by_id = {question.id: question for question in questions}
     scores: dict[tuple[str, int], list[Score]] = {}
@@ -134,7 +129,7 @@ def every_trace(store: Store, run: Run) -> Iterator[Trace]:
 
 
 def traced_call(store: Store, call: Call) -> TracedCall:
-    """A call with what the journal holds of it."""
+    """A call with the request and response that the journal holds of it."""
     if not call.key:
         return TracedCall(call)
     if call.kind == "search":
@@ -172,7 +167,7 @@ def _question(questions: list[Question], wanted: str, run: Run) -> Question:
 
 
 def traces_by_question(store: Store, runs: Sequence[Run]) -> Iterator[Trace]:
-    """The traces of several runs, those of one question beside each other."""
+    """The traces of several runs, ordered so that those of one question follow each other."""
     return heapq.merge(
         *(every_trace(store, run) for run in runs), key=lambda trace: (trace.question.id, trace.attempt.epoch)
     )

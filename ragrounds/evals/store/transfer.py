@@ -1,17 +1,16 @@
-"""Reading runs from a store of unknown origin: every row is checked, and what rests on what is marked.
+"""Copying runs between stores with all that they rest on: questions, attempts, scores, recorded calls, texts, arenas.
 
-Runs moved between stores, with all that they rest on: attempts, scores, questions, recorded calls, texts, arenas.
-
-Everything is read and checked before anything is written. Calls, texts and questions are found by their content and
-only add; a run and what is its own appears in one transaction. Whoever is killed in the middle leaves whole runs, and
-perhaps calls that nothing refers to yet: the same command goes on, and `gc` would remove them.
+A source may be a file of unknown origin, so nothing in it is believed: every row is read and checked before anything is
+written. Calls, texts and questions are known by their content and are only added; a run and its own rows appear in one
+transaction. A process that is killed in the middle leaves whole runs, and perhaps calls that nothing refers to yet:
+the same command completes the copy, and `gc` would remove them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
@@ -20,19 +19,27 @@ from msgspec import Struct, field
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import Fetch, StoredQuestion, checked, decompress, hash_of, run_body, unpack
-from ragrounds.evals.store.database import insert_new, shown, writing_failed
-from ragrounds.evals.store.garbage import BATCH, Marks, snapshot, stream
+from ragrounds.evals.store.codec import (
+    Fetch,
+    StoredQuestion,
+    decompress,
+    decompress_untrusted,
+    hash_of,
+    run_body,
+    unpack,
+)
+from ragrounds.evals.store.database import insert_new, shown, snapshot, stream, writing_failed
+from ragrounds.evals.store.garbage import BATCH, Marks, Progress
 from ragrounds.records import AnswerStatus, Run, Status
 
 ARENA_TABLES: tuple[sa.Table, ...] = (schema.judgements, schema.votes)
-"""Tables whose rows belong to an arena and move with it."""
+"""Tables whose rows belong to an arena and are copied with it."""
 _ID = re.compile(r"[^\W_][\w.-]{0,200}")
 _BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
 
 
 class VerifiedArena(Struct, frozen=True):
-    """An arena that only chosen runs played in."""
+    """An arena in which only the chosen runs played, with its row without the number."""
 
     number: int
     id: str
@@ -41,16 +48,16 @@ class VerifiedArena(Struct, frozen=True):
 
 
 class VerifiedSource(Struct, frozen=True):
-    """What is to be moved."""
+    """What is to be copied, checked."""
 
     runs: dict[int, Run] = field(default_factory=dict)
-    """By their number in the source."""
+    """By their numbers in the source."""
     sets: tuple[str, ...] = ()
-    """Question sets that they answer."""
+    """Names of the question sets that they answer."""
     arenas: tuple[VerifiedArena, ...] = ()
 
 
-def runs_in(engine: sa.Engine) -> list[Run]:
+def read_runs(engine: sa.Engine) -> list[Run]:
     """The runs of a store of unknown origin, oldest first.
 
     Raises:
@@ -61,7 +68,7 @@ def runs_in(engine: sa.Engine) -> list[Run]:
         try:
             for row in stream(reading, sa.select(schema.runs).order_by(schema.runs.c.number)):
                 _check_types(schema.runs, row)
-                run = msgspec.msgpack.decode(checked(row.body), type=Run)
+                run = msgspec.msgpack.decode(decompress_untrusted(row.body), type=Run)
                 if run.id != row.id or run.fingerprint != row.fingerprint:
                     raise ValueError(f"the run {row.id} is not what its row says")
                 if not _ID.fullmatch(run.id):
@@ -76,23 +83,23 @@ def runs_in(engine: sa.Engine) -> list[Run]:
 
 
 class SourceVerifier:
-    """One pass over what some runs rest on. Nothing that is read is believed."""
+    """Reads and checks all that some runs rest on, in one pass, and marks the calls and texts."""
 
     def __init__(
-        self, reading: sa.Connection, place: str, marks: Marks, final: frozenset[str], tell: Callable[[str, int], None]
+        self, reading: sa.Connection, place: str, marks: Marks, final: frozenset[str], report: Progress
     ) -> None:
         self._reading = reading
         self._place = place
         self._marks = marks
         self._final = final
-        self._tell = tell
+        self._report = report
         self._at = ""
 
     def read(self, runs: Sequence[Run]) -> VerifiedSource:
-        """Check all that these runs refer to, and mark it.
+        """Check and mark all that these runs refer to.
 
         Raises:
-            UserError: something is broken or missing, with its place.
+            UserError: something is broken or missing; names the place.
         """
         try:
             return self._read(runs)
@@ -128,7 +135,7 @@ class SourceVerifier:
         distinct = self._reading.execute(named).scalar_one()
         asked = sa.select(table).where(table.c.set == name).order_by(table.c.position)
         for position, row in enumerate(self._rows(table, asked)):
-            item = msgspec.msgpack.decode(checked(row.body), type=StoredQuestion)
+            item = msgspec.msgpack.decode(decompress_untrusted(row.body), type=StoredQuestion)
             _check_shown(row.question_id, item.question.benchmark)
             if row.position != position or item.question.id != row.question_id:
                 raise ValueError(f"the questions {name[:12]} are not in order")
@@ -161,16 +168,16 @@ class SourceVerifier:
         for row in self._rows(schema.gradings, own(schema.gradings, "run", number)):
             self._marks.mark(self._marks.calls, [row.key])
             if row.body is not None:
-                checked(row.body)
+                decompress_untrusted(row.body)
         self._at = f"claims of {run.id}"
         for row in self._rows(schema.stoppings, own(schema.stoppings, "run", number)):
-            checked(row.body)
+            decompress_untrusted(row.body)
         self._marks.unfinished(number, run, self._final)
 
     def _arenas(self, runs: set[str]) -> Iterator[VerifiedArena]:
         for row in self._rows(schema.arenas, sa.select(schema.arenas).order_by(schema.arenas.c.number)):
             self._at = f"arena {row.id}"
-            arena = msgspec.msgpack.decode(checked(row.body))
+            arena = msgspec.msgpack.decode(decompress_untrusted(row.body))
             _check_shown(row.id, *(system["name"] for system in arena["systems"]), *arena["judges"])
             played = {system["run"] for system in arena["systems"] if system.get("run")}
             if not played or not played <= runs:
@@ -194,7 +201,7 @@ class SourceVerifier:
         self._at = "texts"
         marked, blobs = self._marks.blobs, schema.blobs
         for row in self._rows(blobs, sa.select(blobs).join(marked, blobs.c.hash == marked.c.mark), 20):
-            text = checked(row.data)
+            text = decompress_untrusted(row.data)
             if hash_of(text) != row.hash:
                 raise ValueError("a text is not what its hash says")
             text.decode("utf-8")
@@ -207,21 +214,21 @@ class SourceVerifier:
             raise ValueError(f"{count:,} {what} that the runs refer to are missing")
 
     def _rows(self, table: sa.Table, statement: sa.Select[Any], size: int = 100) -> Iterator[Any]:
-        what = f"reading {self._at}"
+        step = f"reading {self._at}"
         count = 0
         for count, row in enumerate(stream(self._reading, statement, size), 1):
             _check_types(table, row)
             if count % 500 == 0:
-                self._tell(what, count)
+                self._report(step, count)
             yield row
-        self._tell(what, count)
+        self._report(step, count)
 
     def _broken(self, why: str) -> UserError:
         return UserError(f"{self._place} cannot be read: {self._at}: {why}. Nothing was written.")
 
 
 def own(table: sa.Table, column: str, number: int) -> sa.Select[Any]:
-    """The rows of a run or an arena."""
+    """The statement that selects the rows of a run or an arena."""
     return sa.select(table).where(table.c[column] == number)
 
 
@@ -249,7 +256,7 @@ _TYPES: dict[type[Any], tuple[type, ...]] = {
 
 
 def _check_shown(*names: str) -> None:
-    """Names that tables show as they are, and that no program of ours makes with control characters in them."""
+    """Raise ValueError for names with control characters: tables show names as they are, and ours have none."""
     for name in names:
         if not name.isprintable():
             raise ValueError(f"a name holds control characters: {name!r}")
@@ -264,36 +271,43 @@ def _check_types(table: sa.Table, row: Any) -> None:
             raise ValueError(f"{table.name}.{column.name} holds {type(value).__name__} of the wrong kind")
 
 
-MOVED: tuple[sa.Table, ...] = (schema.attempts, schema.scores, schema.gradings, schema.stoppings)
-"""Tables whose rows belong to a run and move with it."""
+RUN_TABLES: tuple[sa.Table, ...] = (schema.attempts, schema.scores, schema.gradings, schema.stoppings)
+"""Tables whose rows belong to a run and are copied with it."""
 _BYTES = 8 << 20
 """Bytes of rows written at a time."""
-Tell = Callable[[str, int], None]
-"""Told what is being done and how much of it is done."""
 
 
 class TransferResult(Struct, frozen=True, kw_only=True):
-    """What a move has brought."""
+    """What copying has added to the target."""
 
     runs: tuple[str, ...]
-    """Ids of the runs that are new there."""
+    """Ids of the runs that were added."""
     present: tuple[str, ...]
     """Ids of the runs that were there already, equal in every row."""
     arenas: tuple[str, ...]
-    """Ids of the arenas that are new there."""
+    """Ids of the arenas that were added."""
     calls: int
-    """Recorded calls that are new there."""
+    """Recorded calls that were added."""
     texts: int
     differing: int
-    """Calls that the other store has recorded with another reply: its own was left, and traces show that one."""
+    """Calls that the target had recorded with another reply: that one stays, and traces show it."""
 
 
-def move(
-    source: sa.Engine, target: sa.Engine, runs: Sequence[Run], final: frozenset[str], tell: Tell = lambda what, n: None
+def copy_runs(
+    source: sa.Engine,
+    target: sa.Engine,
+    runs: Sequence[Run],
+    final: frozenset[str],
+    report: Progress = lambda step, rows: None,
 ) -> TransferResult:
-    """Copy runs from `source` to `target`, and every arena that only they played in.
+    """Copy runs from `source` to `target`, with every arena in which only they played.
 
-    `final`: statuses of attempts that are not made again; for the others the calls already paid are taken along.
+    Args:
+        source: the store that has them.
+        target: the store that gets them.
+        runs: as :func:`read_runs` returns them.
+        final: statuses of attempts that are not made again; of the others, the calls already paid for are copied.
+        report: called with the step and the rows it has passed.
 
     Raises:
         UserError: the source is broken or lacks something, or the target has a run of the same id with other content;
@@ -302,53 +316,53 @@ def move(
     """
     with snapshot(source) as reading:
         marks = Marks(reading)
-        chosen = SourceVerifier(reading, shown(source), marks, final, tell).read(runs)
+        chosen = SourceVerifier(reading, shown(source), marks, final, report).read(runs)
         present = _present(reading, target, chosen)
-        writing = _Writing(reading, target, tell)
+        writer = _Writer(reading, target, report)
         for table in (schema.questions,):
             for name in chosen.sets:
-                writing.add(table, stream(reading, sa.select(table).where(table.c.set == name)))
+                writer.add(table, stream(reading, sa.select(table).where(table.c.set == name)))
         marked = sa.select(schema.blobs).join(marks.blobs, schema.blobs.c.hash == marks.blobs.c.mark)
-        texts = writing.add(schema.blobs, stream(reading, marked, 20))
+        texts = writer.add(schema.blobs, stream(reading, marked, 20))
         marked = sa.select(schema.calls).join(marks.calls, schema.calls.c.key == marks.calls.c.mark)
-        calls = writing.add(schema.calls, stream(reading, marked))
+        calls = writer.add(schema.calls, stream(reading, marked))
         new = [run for run in chosen.runs.values() if run.id not in present]
         for number, run in chosen.runs.items():
             if run.id not in present:
-                writing.run(run, {table: own_rows(reading, table, "run", number) for table in MOVED})
+                writer.run(run, {table: own_rows(reading, table, "run", number) for table in RUN_TABLES})
         arenas = [arena for arena in chosen.arenas if arena.id not in present]
         for arena in arenas:
             rows = {table: own_rows(reading, table, "arena", arena.number) for table in ARENA_TABLES}
-            writing.arena(arena.row, rows)
+            writer.arena(arena.row, rows)
     return TransferResult(
         runs=tuple(run.id for run in new),
         present=tuple(sorted(present & {run.id for run in chosen.runs.values()})),
         arenas=tuple(arena.id for arena in arenas),
         calls=calls,
         texts=texts,
-        differing=writing.differing,
+        differing=writer.differing,
     )
 
 
 def _present(reading: sa.Connection, target: sa.Engine, chosen: VerifiedSource) -> set[str]:
-    """Ids of runs and arenas that the target has already, row for row.
+    """Ids of the runs and arenas that the target holds already with equal rows.
 
     Raises:
-        UserError: it has one of the same id that is not equal.
+        UserError: the target holds one of the same id with other rows.
     """
     present: set[str] = set()
     with snapshot(target) as there:
         known = {row.id: row for row in there.execute(sa.select(schema.runs))}
         for number, run in chosen.runs.items():
             if run.id in known:
-                mine = {table.name: digest(reading, table, "run", number) for table in MOVED}
-                other = {table.name: digest(there, table, "run", known[run.id].number) for table in MOVED}
+                mine = {table.name: digest(reading, table, "run", number) for table in RUN_TABLES}
+                other = {table.name: digest(there, table, "run", known[run.id].number) for table in RUN_TABLES}
                 same = decompress(known[run.id].body) == decompress(run_body(run))
                 if not same or mine != other:
                     what = "another run" if not same else _difference(mine, other)
                     raise UserError(
                         f"{shown(target)} has a run {run.id} already, and it is not the same: {what}. Nothing was "
-                        f"written. Remove one of them (`ragrounds runs rm {run.id}`), or move the others by name."
+                        f"written. Remove one of them (`ragrounds runs rm {run.id}`), or name the others alone."
                     )
                 present.add(run.id)
         arenas = {row.fingerprint: row for row in there.execute(sa.select(schema.arenas))}
@@ -368,24 +382,24 @@ def _present(reading: sa.Connection, target: sa.Engine, chosen: VerifiedSource) 
 def _difference(mine: Mapping[str, tuple[int, int]], other: Mapping[str, tuple[int, int]]) -> str:
     name = next(name for name in mine if mine[name] != other[name])
     here, there = other[name][0], mine[name][0]
-    return f"{here:,} {name} there, {there:,} in what is moved" if here != there else f"other {name}"
+    return f"{here:,} {name} there, {there:,} in what is copied" if here != there else f"other {name}"
 
 
-class _Writing:
-    """Writes rows in bounded batches, each a transaction of its own; runs and arenas in one each."""
+class _Writer:
+    """Writes rows in bounded batches, a transaction each; a run or arena with its rows is one transaction."""
 
-    def __init__(self, reading: sa.Connection, target: sa.Engine, tell: Tell) -> None:
+    def __init__(self, reading: sa.Connection, target: sa.Engine, report: Progress) -> None:
         self._reading = reading
         self._target = target
-        self._tell = tell
+        self._report = report
         self.differing = 0
 
     def add(self, table: sa.Table, rows: Iterator[Any]) -> int:
-        """Write those rows whose key is not there yet; gives how many."""
+        """Write the rows whose key the target does not hold yet; returns how many."""
         new = done = 0
         for batch in _batches(rows):
             done += len(batch)
-            fresh = self._fresh(table, batch)
+            fresh = self._new(table, batch)
             if fresh:
                 try:
                     with self._target.begin() as connection:
@@ -393,10 +407,10 @@ class _Writing:
                 except sa.exc.SQLAlchemyError as error:
                     raise writing_failed(self._target, error) from error
             new += len(fresh)
-            self._tell(f"writing {table.name}", done)
+            self._report(f"writing {table.name}", done)
         return new
 
-    def _fresh(self, table: sa.Table, batch: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _new(self, table: sa.Table, batch: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if table is schema.questions:
             return batch
         key = next(iter(table.primary_key.columns)).name
@@ -410,14 +424,14 @@ class _Writing:
         return [row for row in batch if row[key] not in known]
 
     def _same(self, mine: bytes, theirs: bytes) -> bool:
-        # Which parts of a text stand apart depends on what was stored before it.
+        # Which parts of a text are stored apart depends on what was stored before it.
         if decompress(mine) == decompress(theirs):
             return True
         with self._target.connect() as connection:
             return bool(unpack(mine, dict, _texts(self._reading)) == unpack(theirs, dict, _texts(connection)))
 
     def run(self, run: Run, own: Mapping[sa.Table, Iterator[Any]]) -> None:
-        """Write a run with what is its own, whole or not at all."""
+        """Write a run with its own rows, whole or not at all."""
         row = {"id": run.id, "fingerprint": run.fingerprint, "created": run.created, "body": run_body(run)}
         self._whole(schema.runs, row, schema.runs.c.id == run.id, "run", own, f"writing {run.id}")
 
@@ -444,17 +458,17 @@ class _Writing:
                     for batch in _batches(rows):
                         connection.execute(sa.insert(other), [{**one, column: number} for one in batch])
                         done += len(batch)
-                        self._tell(what, done)
+                        self._report(what, done)
         except sa.exc.SQLAlchemyError as error:
             raise writing_failed(self._target, error) from error
 
 
 def _texts(connection: sa.Connection) -> Fetch:
-    def fetch(hashes: Iterable[bytes]) -> dict[bytes, str]:
+    def _fetch(hashes: Iterable[bytes]) -> dict[bytes, str]:
         wanted = sa.select(schema.blobs).where(schema.blobs.c.hash.in_(list(hashes)))
         return {bytes(row.hash): decompress(row.data).decode() for row in connection.execute(wanted)}
 
-    return fetch
+    return _fetch
 
 
 def _batches(rows: Iterator[Any]) -> Iterator[list[dict[str, Any]]]:

@@ -1,7 +1,7 @@
-"""The one writer: a thread that commits what has gathered in a few milliseconds together.
+"""The group-committing writer: a thread that commits the rows of a few milliseconds together.
 
-A caller gets its answer when its rows are on the disk, so a call is durable before its result is used, and a hundred
-calls share one commit.
+A caller waits until its rows are on the disk, so a call is durable before its result is used, and a hundred calls
+share one commit.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from ragrounds.evals.store.schema import Row
 Prepare = Callable[[], list[Row]]
 Grouped = dict[str, tuple[sa.Table, dict[Any, Mapping[str, Any]]]]
 _GATHER = 0.008
-"""Seconds that a commit waits for company: what a call of half a second does not feel, and every commit costs."""
+"""Seconds that a commit waits for more rows: little beside a call's half second, and about what a commit takes."""
 _REMEMBERED = 200_000
-"""Texts that are known to be there, at most."""
+"""Most texts that are remembered to be in the store."""
 _VALUES = re.compile(r"(?<=VALUES )(\([?, ]+\))")
 """One row's place in an INSERT."""
 _VARIABLES = 30_000
 """Values in one statement; SQLite takes 32,766."""
-_SWEPT = f"SELECT value FROM meta WHERE key = '{schema.SWEPT}'"  # noqa: S608 - a constant of ours
+_TEXTS_REMOVED = f"SELECT value FROM meta WHERE key = '{schema.TEXTS_REMOVED}'"  # noqa: S608 - a constant of ours
 _REPLACED = frozenset({"attempts", "scores", "judgements", "votes"})
 """Tables whose rows may be written again (an attempt or a judge call that failed and is tried again, a new scoring, a
 changed vote)."""
 
 
 def group(rows: Iterable[Row], into: Grouped) -> Grouped:
-    """Sort rows by table, one row a key: PostgreSQL refuses to touch a row twice in one statement."""
+    """Group rows by table, the last of each primary key: PostgreSQL refuses to touch a row twice in one statement."""
     for table, row in rows:
         key = tuple(row[column.name] for column in table.primary_key.columns)
         into.setdefault(table.name, (table, {}))[1][key] = row
     return into
 
 
-class _Item:
+class _Request:
     __slots__ = ("done", "error", "known", "loop", "prepare")
 
     def __init__(self, prepare: Prepare, loop: asyncio.AbstractEventLoop, done: asyncio.Future[bool]) -> None:
@@ -59,15 +59,14 @@ class Writer:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
         self._statements: dict[str, tuple[str, list[str] | None]] = {}
-        self._texts = _Texts()
-        self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._texts = _StoredTexts()
+        self._queue: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._broken: Exception | None = None
         self._thread = threading.Thread(target=self._work, name="ragrounds-writer", daemon=True)
         self._thread.start()
 
     async def write(self, prepare: Prepare) -> bool:
-        """Return when the rows of `prepare()` are committed, as :meth:`put` says; they are also where nobody waits for
-        it any more."""
+        """Wait until the rows of `prepare()` are committed, as :meth:`put` says; a cancelled wait does not stop it."""
         return await asyncio.shield(self.put(prepare))
 
     def put(self, prepare: Prepare) -> asyncio.Future[bool]:
@@ -82,11 +81,11 @@ class Writer:
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[bool] = loop.create_future()
-        self._queue.put(_Item(prepare, loop, done))
+        self._queue.put(_Request(prepare, loop, done))
         return done
 
     def close(self) -> None:
-        """Commit what is waiting and end the thread."""
+        """Commit what is in the queue and end the thread."""
         self._queue.put(None)
         self._thread.join()
 
@@ -98,8 +97,8 @@ class Writer:
                 if self._commit(connection, item):
                     return
 
-    def _commit(self, connection: sa.Connection, first: _Item) -> bool:
-        """Commit `first` and what waits behind it; whether the queue has come to its end.
+    def _commit(self, connection: sa.Connection, first: _Request) -> bool:
+        """Commit `first` and what is behind it in the queue; returns whether the queue has ended.
 
         A batch is bounded by the time that its rows take to prepare. A longer one would let all that arrived meanwhile
         wait for each other, and they would set off together again, and arrive together: in step, they would wait for
@@ -140,7 +139,7 @@ class Writer:
         for item in batch:
             item.known = known
             item.error = self._broken or item.error
-        _tell(batch)
+        _report(batch)
         return ended
 
     def _insert(self, connection: sa.Connection, name: str, table: sa.Table, rows: list[Mapping[str, Any]]) -> int:
@@ -164,15 +163,15 @@ class Writer:
         return count
 
 
-class _Texts:
-    """Texts that this writer has committed and that cannot have gone since: they are not written again. The same
-    passages come again and again, and each would be looked for in the index.
+class _StoredTexts:
+    """Texts that this writer has committed and that are still there: they are not written again. The same passages
+    come again and again, and each would be looked for in the index.
 
-    Texts go only by ``runs gc``, which leaves a mark in the same transaction.
+    Texts are removed only by ``runs gc``, which changes a value in `meta` in the same transaction.
     """
 
     def __init__(self) -> None:
-        self._swept: str | None = None
+        self._removal: str | None = None
         self._there: set[Any] = set()
         self._written: list[Any] = []
 
@@ -184,19 +183,19 @@ class _Texts:
             keys: hashes.
             first: nothing was written in this transaction so far: then all of them are.
         """
-        swept = connection.exec_driver_sql(_SWEPT).scalar()
-        if first or swept != self._swept or len(self._there) > _REMEMBERED:
-            self._swept, self._there = swept, set()
+        removal = connection.exec_driver_sql(_TEXTS_REMOVED).scalar()
+        if first or removal != self._removal or len(self._there) > _REMEMBERED:
+            self._removal, self._there = removal, set()
         self._written = sorted(key for key in keys if key not in self._there)
         return self._written
 
     def committed(self) -> None:
-        """What was missing is there."""
+        """Remember the texts that were missing: they are committed."""
         self._there.update(self._written)
         self._written = []
 
 
-def _tell(batch: list[_Item]) -> None:
+def _report(batch: list[_Request]) -> None:
     loops = {item.loop for item in batch}
     for loop in loops:
         mine = [item for item in batch if item.loop is loop]
@@ -204,7 +203,7 @@ def _tell(batch: list[_Item]) -> None:
             loop.call_soon_threadsafe(_settle, mine)
 
 
-def _settle(items: list[_Item]) -> None:
+def _settle(items: list[_Request]) -> None:
     for item in items:
         if item.done.done():
             continue

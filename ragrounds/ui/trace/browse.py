@@ -19,7 +19,8 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from ragrounds.evals.store.summaries import SORTS, ChangeWatch, Filter, SortBy
+from ragrounds.evals.store.database import ChangeWatch
+from ragrounds.evals.store.summaries import SORTS, Filter, SortBy
 from ragrounds.ui.text import safe
 from ragrounds.ui.trace.attempt_list import AttemptList, is_troubled, is_wrong
 from ragrounds.ui.trace.dialogs import FindBar
@@ -203,7 +204,7 @@ class FollowingScreen(PanesScreen):
 
     def __init__(self, browsing: AttemptList) -> None:
         super().__init__(browsing)
-        self._watch = ChangeWatch(browsing.pages)
+        self._watch = ChangeWatch(browsing.pages.store.engine)
 
     def on_mount(self) -> None:
         self.set_interval(_LOOK, self.look)

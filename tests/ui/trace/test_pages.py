@@ -9,8 +9,9 @@ import pytest
 
 from ragrounds.evals.engine.progress import OUTCOMES, outcome
 from ragrounds.evals.store import summaries
+from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Filter, Pages, Watch
+from ragrounds.evals.store.summaries import Filter, Pages
 from tests.ui.trace.making import attempt, make_run, score
 
 
@@ -122,7 +123,7 @@ def test_all_scores_of_an_attempt(pages: Pages) -> None:
 
 
 def test_a_watch_sees_what_another_connection_writes(store: Store, pages: Pages) -> None:
-    watch = Watch(pages)
+    watch = ChangeWatch(pages.store.engine)
     assert not watch.changed()
     store.add_scores(store.runs()[0], [score(0, False)])
     assert watch.changed()

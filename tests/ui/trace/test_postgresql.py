@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from ragrounds.evals.store.arenas import answer_verdicts
+from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import SORTS, Filter, Pages, Watch
+from ragrounds.evals.store.summaries import SORTS, Filter, Pages
 from ragrounds.ui.trace.tree import LoadedAttempt
 from ragrounds.ui.trace.tree_view import TreeState
 from tests.servers.postgresql import database
@@ -50,7 +51,7 @@ def test_an_attempt_is_opened_and_searched(other: Pages) -> None:
 
 
 def test_a_watch_sees_what_was_written_when_the_server_has_counted_it(other: Pages) -> None:
-    watch = Watch(other)
+    watch = ChangeWatch(other.store.engine)
     other.store.add_scores(other.store.runs()[1], [score(0, True)])
     assert any(watch.changed() or time.sleep(0.1) for _ in range(300))
     watch.close()
