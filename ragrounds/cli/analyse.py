@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from ragrounds.evals.analyses import AnalysisResult, AnalysisTable
+    from ragrounds.evals.analyses.analysis import AnalysisResult, AnalysisTable
     from ragrounds.evals.analyses.pictures import Picture
     from ragrounds.evals.compare.figures import Figure
 
 
 def analyse_command(
     name: str = typer.Argument(
-        help="passages, size, position, sources, grid, success, quality, searches, flips or epochs; `list` says more."
+        help="An analysis, such as passages or position (`list` shows all), or package.module:NAME of your own."
     ),
     runs: list[str] = typer.Argument(None, help="Runs: an id, the beginning of one, or an agent's text."),
     scorer: str = typer.Option("strict", help="The scorer whose scores are shown."),
@@ -35,26 +35,22 @@ def analyse_command(
       ragrounds analyse success vanilla_rag --k 5 --scorer mirage
     """
     from ragrounds.cli.common import open_store, print_json, settings
-    from ragrounds.errors import unknown
-    from ragrounds.evals.analyses import ANALYSES, AnalysisOptions, analyse
-    from ragrounds.evals.analyses.pictures import picture
+    from ragrounds.evals.analyses.analysis import AnalysisOptions, analyses, find_analysis
 
     if name == "list":
-        for known, (about, _) in ANALYSES.items():
-            typer.echo(f"{known:10} {about}")
+        for known in analyses().values():
+            typer.echo(f"{known.name:10} {known.summary}; needs {known.needs}")
         return
-    if name not in ANALYSES:  # said before the runs are looked for
-        raise unknown("analysis", name, ANALYSES, "ragrounds analyse list")
-    choices = AnalysisOptions(scorer=scorer, k=k, parameter=parameter, sizes=_sizes(size), seed=seed)
+    analysis = find_analysis(name)  # an unknown one is said before the runs are looked for
+    options = AnalysisOptions(scorer=scorer, k=k, parameter=parameter, sizes=_sizes(size), seed=seed)
     with open_store(settings()) as store:
-        analysed = analyse(name, store, [store.run(reference) for reference in runs or ()], choices)
-    drawn = picture(analysed)
+        analysed = analysis(store, [store.run(reference) for reference in runs or ()], options)
     if svg:
-        _write(drawn, svg)
+        _write(analysed.picture, svg)
     if as_json:
         print_json(analysed)
     else:
-        _print(analysed, drawn)
+        _print(analysed)
 
 
 def _sizes(texts: list[str]) -> dict[str, float]:
@@ -84,7 +80,7 @@ def _write(drawn: Picture, path: Path) -> None:
     say(f"{path}: {drawn.title}")
 
 
-def _print(analysed: AnalysisResult, drawn: Picture) -> None:
+def _print(analysed: AnalysisResult) -> None:
     from rich.text import Text
 
     from ragrounds.ui.chart_text import draw
@@ -104,7 +100,7 @@ def _print(analysed: AnalysisResult, drawn: Picture) -> None:
     if table.note:
         console.print(Text(safe(table.note)), soft_wrap=True)
     console.print()
-    console.print(draw(drawn, width=min(console.width, 100)))
+    console.print(draw(analysed.picture, width=min(console.width, 100)))
 
 
 def _rows(table: AnalysisTable) -> tuple[tuple[str, ...], ...]:

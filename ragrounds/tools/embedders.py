@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from ragrounds.contracts import EventCollector, Used
 from ragrounds.errors import UserError
-from ragrounds.tools.user_objects import imported
+from ragrounds.plugins import imported
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -9,28 +9,19 @@ from statsmodels.stats.proportion import confint_proportions_2indep
 
 from ragrounds.contracts import Entry, SearchRequest, SearchResult
 from ragrounds.errors import UserError
-from ragrounds.evals.analyses import (
-    ANALYSES,
-    AnalysisOptions,
-    FoundPassages,
-    against_ndcg,
-    against_parameter,
-    against_size,
-    analyse,
-    by_position,
-    by_success,
-    first_found,
-    grid,
-    over_epochs,
-    scored_run,
-    searches,
-    sources,
-)
-from ragrounds.evals.analyses import analysis as naming
-from ragrounds.evals.analyses.curves import size_of
-from ragrounds.evals.analyses.retrieved import _newcombe, ndcg
+from ragrounds.evals.analyses import run_data
+from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse, analyses
+from ragrounds.evals.analyses.curves import against_parameter, against_size, size_of
+from ragrounds.evals.analyses.epochs import over_epochs
+from ragrounds.evals.analyses.grid import grid
+from ragrounds.evals.analyses.position import by_position
+from ragrounds.evals.analyses.quality import against_ndcg, ndcg
+from ragrounds.evals.analyses.run_data import first_found, scored_run, searches
+from ragrounds.evals.analyses.sources import sources
+from ragrounds.evals.analyses.success import _newcombe, by_success
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import FoundPassages
 from ragrounds.records import Attempt, Call, Called, Gold, Passage, Question, Run, Score
 
 COUNT = 20
@@ -285,8 +276,8 @@ def test_every_analysis_by_name_gives_a_table(store, monkeypatch):
     models = {"model": "x:y-7b"}
     first = add(store, "rag[top_k=2]", lambda i, e: i < 5, parameters={"top_k": 2}, models=models)
     second = add(store, "rag[top_k=8]", lambda i, e: i < 9, created=2.0, parameters={"top_k": 8}, models=models)
-    monkeypatch.setattr(naming, "_first", lambda store, run: placed([1] * COUNT))
-    for name in ANALYSES:
+    monkeypatch.setattr(run_data, "first_found", lambda found, questions: placed([1] * COUNT))
+    for name in analyses():
         made = analyse(name, store, [first.run, second.run], AnalysisOptions())
         assert made.table.rows, name
         assert {len(row) for row in made.table.rows} == {len(made.table.columns)}

@@ -6,8 +6,7 @@ import pytest
 
 from ragrounds.contracts import Entry, SearchRequest, SearchResult
 from ragrounds.errors import UserError
-from ragrounds.evals.analyses import AnalysisOptions, analyse
-from ragrounds.evals.analyses.pictures import picture
+from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Call, Called, Entered, Gold, Left, Passage, Question, Run
@@ -116,7 +115,7 @@ def test_searches_by_their_order(store):
     # The answers of q/0 and q/1 rest on gold, found by q/0's search and by q/1's second and third; q/2's does not.
     assert (every.used.value, every.used.n) == (pytest.approx(3 / 5), 5)
     assert every.used.low < every.used.value < every.used.high
-    drawn = picture(made)
+    drawn = made.picture
     assert [bar.name for bar in drawn.groups[0][1]] == ["found gold", "new gold", "kept gold", "used gold"]
 
 
@@ -148,6 +147,6 @@ def test_flips_with_the_interval_of_the_net_gain(store):
     assert 0 < record.low < record.net < record.high
     assert (record.gained.value, record.lost.value) == (pytest.approx(0.5), pytest.approx(2 / 24))
     assert made.table.rows[0][1:7] == (10, 2, 12, 0, 14, 1)
-    assert [bar.value for bar in picture(made).groups[0][1]] == [record.gained.value, record.lost.value]
+    assert [bar.value for bar in made.picture.groups[0][1]] == [record.gained.value, record.lost.value]
     with pytest.raises(UserError, match="equivalent"):  # a judge would be needed
         analyse("flips", store, [run], AnalysisOptions(scorer="equivalent"))

@@ -1,5 +1,5 @@
 """Accuracy against something that was varied between runs: the number of passages (MIRAGE Fig. 3, MRAG Fig. 3), the
-model's size with and without retrieval (MRAG Fig. 4)."""
+model's size with and without retrieval (MRAG Fig. 4). Two analyses, one curve."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.evals.analyses.run_data import ScoredRun
+from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
+from ragrounds.evals.analyses.pictures import Points, Series, figure_marks
+from ragrounds.evals.analyses.run_data import ScoredRun, scored_runs
 from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.specs import parse
 
@@ -125,3 +128,46 @@ def _model(run: Run) -> str:
 def _setting(run: Run) -> tuple[str, ...]:
     parts = (_model(run), run.identity.get("retriever"), run.identity.get("corpus"))
     return tuple(str(part) if part else "-" for part in parts)
+
+
+def _table(made: Curves, options: AnalysisOptions) -> AnalysisTable:
+    return AnalysisTable(
+        title=f"Accuracy against {made.x}",
+        columns=("agent", made.x, f"accuracy ({made.scorer})", "run"),
+        rows=tuple((curve.name, point.x, point.figure, point.run) for curve in made.curves for point in curve.points),
+        note=f"Without {made.x}: {', '.join(made.without)}." if made.without else "",
+    )
+
+
+def _picture(made: Curves, options: AnalysisOptions) -> Points:
+    lines = tuple(
+        Series(name=curve.name, marks=figure_marks((point.x, point.figure) for point in curve.points))
+        for curve in made.curves
+    )
+    return Points(title=f"Accuracy against {made.x} ({made.scorer})", x=made.x, lines=lines)
+
+
+def _by_parameter(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Curves:
+    return against_parameter(scored_runs(store, runs, options.scorer), options.parameter, options.seed)
+
+
+def _by_size(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Curves:
+    return against_size(scored_runs(store, runs, options.scorer), options.sizes, options.seed)
+
+
+PASSAGES = Analysis(
+    name="passages",
+    summary="accuracy against the number of passages (MIRAGE Fig. 3, MRAG Fig. 3)",
+    needs="scores of runs that differ in a parameter of the agent",
+    measure=_by_parameter,
+    table=_table,
+    picture=_picture,
+)
+SIZE = Analysis(
+    name="size",
+    summary="accuracy against model size (MRAG Fig. 4)",
+    needs="scores of runs whose models differ in size",
+    measure=_by_size,
+    table=_table,
+    picture=_picture,
+)

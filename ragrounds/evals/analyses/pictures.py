@@ -1,35 +1,19 @@
-"""Axes of pictures: ticks and scales. Shared by the terminal and SVG.
-
-What is drawn of an analysis: points with intervals on curves, or bars. The terminal and SVG draw the same.
-
-Where things stand in the picture of an analysis.
-"""
+"""Pictures as data: marks and axes. An analysis makes one; terminal, SVG and notebook draw the same from it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.evals.analyses import (
-    AnalysisResult,
-    Curves,
-    Epochs,
-    Grid,
-    Positions,
-    Qualities,
-    Refinement,
-    SearchUses,
-    Sources,
-    Success,
-)
-from ragrounds.evals.analyses.retrieved import NOT_FOUND
 from ragrounds.evals.compare.figures import Figure
 
 _LOGARITHMIC = 20.0
 """Highest over lowest value from which a scale is logarithmic."""
+INTERVALS = "95 % intervals"
 
 
 class PictureAxis(Struct, frozen=True, kw_only=True):
@@ -84,31 +68,44 @@ def _nice(step: float) -> float:
 
 
 class Mark(Struct, frozen=True, kw_only=True):
-    """A point. Shares, not percent; `low` and `high` are its 95 % interval."""
+    """A point. `value` is a share from 0 to 1; its 95 % interval is `low` to `high`, across `x_low` to `x_high`."""
 
     x: float
     value: float
     low: float | None = None
     high: float | None = None
+    x_low: float | None = None
+    x_high: float | None = None
+    label: str = ""
+    """Written on the mark, such as a run's number; empty: nothing."""
+    emphasis: bool = False
+    """Whether it stands out, such as a point on the frontier."""
 
 
 class Series(Struct, frozen=True, kw_only=True):
-    """Points of one name."""
+    """Marks of one name."""
 
     name: str
     marks: tuple[Mark, ...]
 
 
 class Points(Struct, frozen=True, kw_only=True):
-    """Shares upwards, a number across."""
+    """Shares upwards, a number across, one line of marks for each series."""
 
     title: str
     x: str
+    """Words of the axis across."""
     lines: tuple[Series, ...]
+    up: str = "percent right"
+    """Words of the axis upwards."""
+    unit: Literal["number", "dollars", "seconds", "tokens"] = "number"
+    """What the axis across counts."""
+    steps: bool = False
+    """Whether a stepped line joins the emphasised marks."""
 
 
 class Bar(Struct, frozen=True, kw_only=True):
-    """A share; `low` and `high` are what `Bars.spread` says."""
+    """A share from 0 to 1, ``None`` where it is not known; `low` and `high` are what `Bars.spread` says."""
 
     name: str
     value: float | None
@@ -118,57 +115,19 @@ class Bar(Struct, frozen=True, kw_only=True):
 
 
 class Bars(Struct, frozen=True, kw_only=True):
-    """Shares as bars, in groups. No `spread`: bars have no interval."""
+    """Shares as bars, in named groups."""
 
     title: str
     groups: tuple[tuple[str, tuple[Bar, ...]], ...]
-    spread: str = "95 % intervals"
+    spread: str = INTERVALS
+    """What the ends of a bar's interval are; empty: bars have no interval."""
 
 
 Picture = Points | Bars
 
 
-def picture(analysed: AnalysisResult) -> Picture:
-    """What to draw of an analysis."""
-    title, record = analysed.table.title, analysed.record
-    if isinstance(record, Curves):
-        lines = tuple(
-            Series(name=curve.name, marks=_marks([(point.x, point.figure) for point in curve.points]))
-            for curve in record.curves
-        )
-        return Points(title=f"{title} ({record.scorer})", x=record.x, lines=lines)
-    if isinstance(record, Qualities):
-        lines = tuple(Series(name=run.run, marks=_marks([(run.ndcg, run.figure)])) for run in record.runs)
-        return Points(title=f"{title} ({record.scorer})", x=f"nDCG@{record.k}", lines=lines)
-    if isinstance(record, Grid):
-        cells = tuple(_bar(f"{cell.corpus}, {cell.retriever}", cell.overall) for cell in record.cells)
-        return Bars(title=title, groups=(("", cells),))
-    parts = record if isinstance(record, tuple) else (record,)
-    groups: list[tuple[str, tuple[Bar, ...]]] = []
-    spread = "95 % intervals"
-    for part in parts:
-        if isinstance(part, Positions):
-            title = f"{analysed.table.title} ({part.scorer})"
-            groups.append((part.run, tuple(_bar(_ranks(one.ranks), one.figure) for one in part.bins)))
-        elif isinstance(part, Success):
-            groups.append((part.run, _success(part)))
-            spread = ""
-        elif isinstance(part, Sources):
-            for dataset, shares in part.shares.items():
-                name = f"{part.run}, {dataset}"
-                groups.append((name, tuple(Bar(name=source, value=share) for source, share in shares.items())))
-            spread = ""
-        elif isinstance(part, SearchUses):
-            groups.append((part.run, _uses(part)))
-        elif isinstance(part, Refinement):
-            groups.append((part.run, (_of("wrong to right", part.gained), _of("right to wrong", part.lost))))
-        elif isinstance(part, Epochs):
-            groups.append(("", (_epochs(part),)))
-            title, spread = f"{analysed.table.title} ({part.scorer})", "mean ± sd"
-    return Bars(title=title, groups=tuple(groups), spread=spread)
-
-
-def _marks(found: Sequence[tuple[float, Figure]]) -> tuple[Mark, ...]:
+def figure_marks(found: Iterable[tuple[float, Figure]]) -> tuple[Mark, ...]:
+    """A mark for each place across and the figure there; figures without a value have none."""
     return tuple(
         Mark(x=x, value=figure.value, low=figure.low, high=figure.high)
         for x, figure in found
@@ -176,35 +135,11 @@ def _marks(found: Sequence[tuple[float, Figure]]) -> tuple[Mark, ...]:
     )
 
 
-def _bar(name: str, figure: Figure) -> Bar:
+def figure_bar(name: str, figure: Figure | None) -> Bar:
+    """The bar of a figure, with the number of questions behind it; ``None`` is a bar without a value."""
+    if figure is None:
+        return Bar(name=name, value=None)
     return Bar(name=name, value=figure.value, low=figure.low, high=figure.high, note=f"n = {figure.n:,}")
-
-
-def _ranks(ranks: str) -> str:
-    return ranks if ranks == NOT_FOUND else f"rank {ranks}"
-
-
-def _success(part: Success) -> tuple[Bar, ...]:
-    found, missed = part.found_right + part.found_wrong, part.missed_right + part.missed_wrong
-    return (
-        Bar(name="right if found", value=part.accuracy_found, note=f"n = {found:,}"),
-        Bar(name="right if missed", value=part.accuracy_missed, note=f"n = {missed:,}"),
-    )
-
-
-def _uses(part: SearchUses) -> tuple[Bar, ...]:
-    use = part.uses[-1]
-    shown = {"found gold": use.found, "new gold": use.new_gold, "kept gold": use.kept, "used gold": use.used}
-    return tuple(_of(name, figure) for name, figure in shown.items())
-
-
-def _of(name: str, figure: Figure | None) -> Bar:
-    return Bar(name=name, value=None) if figure is None else _bar(name, figure)
-
-
-def _epochs(part: Epochs) -> Bar:
-    low, high = (None, None) if part.sd is None else (max(0.0, part.mean - part.sd), min(1.0, part.mean + part.sd))
-    return Bar(name=part.name, value=part.mean, low=low, high=high, note=f"n = {len(part.values):,}")
 
 
 def point_axes(points: Points) -> tuple[PictureAxis, PictureAxis]:
@@ -216,8 +151,9 @@ def point_axes(points: Points) -> tuple[PictureAxis, PictureAxis]:
     marks = [mark for line in points.lines for mark in line.marks]
     if not marks:
         raise UserError("There is nothing to draw: no point has a value.")
+    across = [end for mark in marks for end in (mark.x, mark.x_low, mark.x_high) if end is not None]
     ends = [end for mark in marks for end in (mark.value, mark.low, mark.high) if end is not None]
-    return scale([mark.x for mark in marks]), linear(min(ends), max(ends), top=1.0)
+    return scale(across), linear(min(ends), max(ends), top=1.0)
 
 
 def number(value: float) -> str:

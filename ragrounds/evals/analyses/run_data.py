@@ -1,4 +1,4 @@
-"""What analyses are made of: a run's values, and what its attempts found. Read from the store, nothing asked again."""
+"""What analyses are made of: a run's values and what its searches found, read from the store."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from ragrounds.contracts import SearchRequest, SearchResult
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.compare.figures import Figure, figure, scorer_values
+from ragrounds.evals.stats import stratified_mean
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import calls
-from ragrounds.records import Attempt, Gold, Passage, Question, Run, Score
+from ragrounds.evals.store.traces import FoundPassages, searches_by
+from ragrounds.records import Gold, Passage, Question, Run, Score
 
 AttemptKey = tuple[str, int]
 """Question id and epoch."""
@@ -36,11 +36,9 @@ class ScoredRun(Struct, frozen=True, kw_only=True):
         return figure(chosen, self.values, {}, seed)
 
 
-class FoundPassages(Struct, frozen=True):
-    """What one search returned."""
-
-    query: str
-    passages: tuple[Passage, ...]
+def scored_runs(store: Store, runs: Iterable[Run], scorer: str) -> list[ScoredRun]:
+    """:func:`scored_run` of several runs, in their order."""
+    return [scored_run(store, run, scorer) for run in runs]
 
 
 def scored_run(store: Store, run: Run, scorer: str) -> ScoredRun:
@@ -75,18 +73,7 @@ def searches(store: Store, run: Run) -> dict[AttemptKey, tuple[FoundPassages, ..
     Equal searches of several attempts are read once.
     """
     read: dict[str, FoundPassages] = {}
-    return {(attempt.question_id, attempt.epoch): found_by(store, attempt, read) for attempt in store.attempts(run)}
-
-
-def found_by(store: Store, attempt: Attempt, read: dict[str, FoundPassages] | None = None) -> tuple[FoundPassages, ...]:
-    """What one attempt's searches returned, in order; `read` keeps what was read, by the calls' keys."""
-    known = {} if read is None else read
-    asked = [call.key for call in calls(attempt.events) if call.kind == "search" and call.key and not call.error]
-    for key in asked:
-        if key not in known:
-            recorded = store.call(key, SearchRequest, SearchResult)
-            known[key] = FoundPassages(recorded[0].query, recorded[1].passages) if recorded else FoundPassages("", ())
-    return tuple(known[key] for key in asked)
+    return {(attempt.question_id, attempt.epoch): searches_by(store, attempt, read) for attempt in store.attempts(run)}
 
 
 def first_found(
@@ -101,7 +88,37 @@ def first_found(
     return firsts
 
 
+def first_searches(store: Store, run: ScoredRun) -> dict[str, FoundPassages]:
+    """The first search of each question of a scored run, by question id."""
+    return first_found(searches(store, run.run), run.questions)
+
+
+def gold_ranks(run: ScoredRun, found: Mapping[str, FoundPassages]) -> dict[str, int | None]:
+    """The gold rank of every question that names gold documents and was searched for; ``None``: not found."""
+    return {
+        question.id: gold_rank(found[question.id].passages, run.golds[question.id])
+        for question in run.questions
+        if run.golds[question.id].documents and question.id in found
+    }
+
+
 def gold_rank(passages: Iterable[Passage], gold: Gold) -> int | None:
     """The rank (from 1) of the first passage from a gold document; ``None``: none among them."""
     wanted = set(gold.documents)
     return next((rank for rank, passage in enumerate(passages, start=1) if passage.document in wanted), None)
+
+
+def share_figure(values: Iterable[tuple[Question, float]], seed: int) -> Figure | None:
+    """The mean of some values with its 95 % interval by a bootstrap over the questions' clusters; ``None`` of none."""
+    found = list(values)
+    if not found:
+        return None
+    made = stratified_mean(
+        [value for _, value in found], [""] * len(found), [cluster_of(question) for question, _ in found], seed=seed
+    )
+    return Figure(value=made.value, n=made.n, missing=0, error=None, low=made.low, high=made.high, best=None)
+
+
+def cluster_of(question: Question) -> str:
+    """What a question is drawn together with: its cluster, or itself alone."""
+    return question.cluster or question.id

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.analyses.run_data import FoundPassages, found_by
 from ragrounds.evals.benchmarks.families.kqa import STATEMENTS, must_have, nice_to_have
 from ragrounds.evals.judges.attempts import AttemptJudge
 from ragrounds.evals.judges.equivalence import CONTRACT, Equivalence
@@ -22,6 +21,7 @@ from ragrounds.evals.judges.statements import (
     outcomes,
 )
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import FoundPassages, searches_by
 from ragrounds.models.prices import Price
 from ragrounds.records import Attempt, Gold, Passage, Question, Run, Score
 from ragrounds.tools.cards import NamedEmbedder
@@ -77,7 +77,7 @@ def _by_ragas(metrics: tuple[Metric, ...]) -> Kind:
         read: dict[str, FoundPassages] = {}
 
         def passages(attempt: Attempt) -> list[Passage]:
-            found = (passage for search in found_by(means.store, attempt, read) for passage in search.passages)
+            found = (passage for search in searches_by(means.store, attempt, read) for passage in search.passages)
             return list({passage.id: passage for passage in found}.values())
 
         return Ragas(passages=passages, metrics=metrics, embedder=means.embedder, prices=means.prices)

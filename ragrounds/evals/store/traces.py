@@ -141,6 +141,26 @@ def traced_call(store: Store, call: Call) -> TracedCall:
     return TracedCall(call)
 
 
+class FoundPassages(Struct, frozen=True):
+    """What one search returned."""
+
+    query: str
+    passages: tuple[Passage, ...]
+
+
+def searches_by(
+    store: Store, attempt: Attempt, read: dict[str, FoundPassages] | None = None
+) -> tuple[FoundPassages, ...]:
+    """What one attempt's searches returned, in order; `read` keeps what was read, by the calls' keys."""
+    known = {} if read is None else read
+    asked = [call.key for call in calls(attempt.events) if call.kind == "search" and call.key and not call.error]
+    for key in asked:
+        if key not in known:
+            recorded = store.call(key, SearchRequest, SearchResult)
+            known[key] = FoundPassages(recorded[0].query, recorded[1].passages) if recorded else FoundPassages("", ())
+    return tuple(known[key] for key in asked)
+
+
 def _steps(store: Store, attempt: Attempt) -> tuple[TracedStep, ...]:
     return tuple(
         TracedStep(

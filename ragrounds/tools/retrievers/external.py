@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ragrounds.errors import UserError, nearest
+from ragrounds.plugins import imported
 from ragrounds.records import Passage
 from ragrounds.specs import Spec
-from ragrounds.tools.user_objects import imported
 
 _IDS = ("id", "_id", "passage_id", "chunk_id")
 _DOCUMENTS = ("document", "document_id", "doc_id", "source")

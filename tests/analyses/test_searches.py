@@ -1,6 +1,6 @@
 from ragrounds.contracts import SearchRequest
-from ragrounds.evals.analyses.refinement import count_flips, first_answer, refinements
-from ragrounds.evals.analyses.search_use import Searched, attributed, searches_of, use_of_searches
+from ragrounds.evals.analyses.flips import count_flips, first_answer, refinements
+from ragrounds.evals.analyses.searches import Searched, attributed, searches_of, use_of_searches
 from ragrounds.evals.scorers import find_scorer
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
 from ragrounds.records import Call, Left, Passage, Run

@@ -1,15 +1,18 @@
-"""Runs in a grid of corpus and retriever (MIRAGE Table 7), and means over epochs (MRAG: mean ± sd of five runs)."""
+"""Runs in a grid of corpus and retriever (MIRAGE Table 7)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean, stdev
 
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.evals.analyses.run_data import ScoredRun
-from ragrounds.evals.compare.figures import Figure, figure, scorer_values
+from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
+from ragrounds.evals.analyses.pictures import Bars, figure_bar
+from ragrounds.evals.analyses.run_data import ScoredRun, scored_runs
+from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Run
 
 NONE = "none"
 
@@ -31,18 +34,6 @@ class Grid(Struct, frozen=True, kw_only=True):
     corpora: tuple[str, ...]
     retrievers: tuple[str, ...]
     cells: tuple[GridCell, ...]
-
-
-class Epochs(Struct, frozen=True, kw_only=True):
-    """Mean and spread of an agent's accuracy over epochs or over equal runs."""
-
-    name: str
-    scorer: str
-    values: tuple[float, ...]
-    """Unweighted mean over datasets, one an epoch."""
-    mean: float
-    sd: float | None
-    """Sample standard deviation; ``None`` for a single epoch."""
 
 
 def grid(runs: Sequence[ScoredRun], seed: int = 0) -> Grid:
@@ -73,24 +64,33 @@ def grid(runs: Sequence[ScoredRun], seed: int = 0) -> Grid:
     )
 
 
-def over_epochs(runs: Sequence[ScoredRun]) -> tuple[Epochs, ...]:
-    """Every agent's mean ± sd, over the epochs of its runs: five epochs of one run or five runs of one are the same."""
-    values: dict[str, list[float]] = {}
-    for run in runs:
-        for epoch in range(run.run.epochs):
-            scores = [score for score in run.scores if score.epoch == epoch]
-            if not scores:
-                continue
-            found = figure(run.questions, scorer_values(run.questions, scores, 1), {}, 0)
-            if found.value is not None:
-                values.setdefault(run.run.agent, []).append(found.value)
-    return tuple(
-        Epochs(
-            name=name,
-            scorer=runs[0].scorer,
-            values=tuple(found),
-            mean=fmean(found),
-            sd=stdev(found) if len(found) > 1 else None,
-        )
-        for name, found in values.items()
+def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Grid:
+    return grid(scored_runs(store, runs, options.scorer), options.seed)
+
+
+def _title(made: Grid) -> str:
+    return f"Accuracy by corpus and retriever ({made.scorer})"
+
+
+def _table(made: Grid, options: AnalysisOptions) -> AnalysisTable:
+    datasets = tuple(dict.fromkeys(name for cell in made.cells for name in cell.datasets))
+    rows = tuple(
+        (cell.corpus, cell.retriever, *(cell.datasets.get(name) for name in datasets), cell.overall)
+        for cell in made.cells
     )
+    return AnalysisTable(title=_title(made), columns=("corpus", "retriever", *datasets, "mean"), rows=rows)
+
+
+def _picture(made: Grid, options: AnalysisOptions) -> Bars:
+    bars = tuple(figure_bar(f"{cell.corpus}, {cell.retriever}", cell.overall) for cell in made.cells)
+    return Bars(title=_title(made), groups=(("", bars),))
+
+
+GRID = Analysis(
+    name="grid",
+    summary="corpus and retriever (MIRAGE Table 7)",
+    needs="scores of runs that differ in corpus or retriever",
+    measure=_measure,
+    table=_table,
+    picture=_picture,
+)

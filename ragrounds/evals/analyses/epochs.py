@@ -1,0 +1,85 @@
+"""Mean and spread of accuracy over epochs (MRAG: mean ± sd of five runs)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean, stdev
+
+from msgspec import Struct
+
+from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
+from ragrounds.evals.analyses.pictures import Bar, Bars
+from ragrounds.evals.analyses.run_data import ScoredRun, scored_runs
+from ragrounds.evals.compare.figures import figure, scorer_values
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Run
+
+_TITLE = "Mean and spread over epochs"
+
+
+class Epochs(Struct, frozen=True, kw_only=True):
+    """Mean and spread of an agent's accuracy over epochs or over equal runs."""
+
+    name: str
+    scorer: str
+    values: tuple[float, ...]
+    """Unweighted mean over datasets, one an epoch."""
+    mean: float
+    sd: float | None
+    """Sample standard deviation; ``None`` for a single epoch."""
+
+
+def over_epochs(runs: Sequence[ScoredRun]) -> tuple[Epochs, ...]:
+    """Every agent's mean ± sd, over the epochs of its runs: five epochs of one run or five runs of one are the same."""
+    values: dict[str, list[float]] = {}
+    for run in runs:
+        for epoch in range(run.run.epochs):
+            scores = [score for score in run.scores if score.epoch == epoch]
+            if not scores:
+                continue
+            found = figure(run.questions, scorer_values(run.questions, scores, 1), {}, 0)
+            if found.value is not None:
+                values.setdefault(run.run.agent, []).append(found.value)
+    return tuple(
+        Epochs(
+            name=name,
+            scorer=runs[0].scorer,
+            values=tuple(found),
+            mean=fmean(found),
+            sd=stdev(found) if len(found) > 1 else None,
+        )
+        for name, found in values.items()
+    )
+
+
+def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[Epochs, ...]:
+    return over_epochs(scored_runs(store, runs, options.scorer))
+
+
+def _table(made: tuple[Epochs, ...], options: AnalysisOptions) -> AnalysisTable:
+    return AnalysisTable(
+        title=_TITLE,
+        columns=("agent", "epochs", f"mean accuracy ({options.scorer})", "sd"),
+        rows=tuple((one.name, len(one.values), one.mean, one.sd) for one in made),
+    )
+
+
+def _picture(made: tuple[Epochs, ...], options: AnalysisOptions) -> Bars:
+    return Bars(
+        title=f"{_TITLE} ({options.scorer})", groups=tuple(("", (_bar(one),)) for one in made), spread="mean ± sd"
+    )
+
+
+def _bar(one: Epochs) -> Bar:
+    low, high = (None, None) if one.sd is None else (max(0.0, one.mean - one.sd), min(1.0, one.mean + one.sd))
+    return Bar(name=one.name, value=one.mean, low=low, high=high, note=f"n = {len(one.values):,}")
+
+
+EPOCHS = Analysis(
+    name="epochs",
+    summary="mean and sd over epochs (MRAG)",
+    needs="scores of runs of several epochs, or of equal runs",
+    measure=_measure,
+    table=_table,
+    picture=_picture,
+)

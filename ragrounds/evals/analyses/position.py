@@ -1,0 +1,103 @@
+"""Accuracy by the rank of the first passage from a gold document (MIRAGE Fig. 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
+from ragrounds.evals.analyses.pictures import Bars, figure_bar
+from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, gold_ranks, scored_runs
+from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import FoundPassages
+from ragrounds.records import Run
+
+EDGES = (1, 2, 3, 5, 9, 17, 33)
+"""First ranks of the bins of positions: 1, 2, 3–4, 5–8, 9–16, 17–32, 33 and more."""
+NOT_FOUND = "not found"
+_TITLE = "Accuracy by the gold passage's position"
+
+
+class PositionBin(Struct, frozen=True, kw_only=True):
+    """Questions whose gold passage stood at these ranks."""
+
+    ranks: str
+    questions: int
+    figure: Figure
+
+
+class Positions(Struct, frozen=True, kw_only=True):
+    """Accuracy by the gold passage's rank in an attempt's first search."""
+
+    run: str
+    scorer: str
+    bins: tuple[PositionBin, ...]
+    without_gold: int
+    """Questions that name no gold document, or were not searched for: in no bin."""
+
+
+def by_position(
+    run: ScoredRun, found: Mapping[str, FoundPassages], edges: Sequence[int] = EDGES, seed: int = 0
+) -> Positions:
+    """Accuracy in bins of the gold passage's rank; `found` is each question's first search."""
+    names = [*(_name(start, end) for start, end in zip(edges, [*edges[1:], 0], strict=True)), NOT_FOUND]
+    members: dict[str, list[str]] = {name: [] for name in names}
+    for question, rank in gold_ranks(run, found).items():
+        place = len(edges) if rank is None else sum(rank >= edge for edge in edges) - 1
+        members[names[place]].append(question)
+    counted = sum(len(ids) for ids in members.values())
+    return Positions(
+        run=run.run.id,
+        scorer=run.scorer,
+        bins=tuple(
+            PositionBin(ranks=name, questions=len(ids), figure=run.figure(ids, seed))
+            for name, ids in members.items()
+            if ids
+        ),
+        without_gold=len(run.questions) - counted,
+    )
+
+
+def _name(start: int, end: int) -> str:
+    if not end:
+        return f"{start} and more"
+    return str(start) if end == start + 1 else f"{start}–{end - 1}"
+
+
+def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[Positions, ...]:
+    return tuple(
+        by_position(run, first_searches(store, run), seed=options.seed)
+        for run in scored_runs(store, runs, options.scorer)
+    )
+
+
+def _table(made: tuple[Positions, ...], options: AnalysisOptions) -> AnalysisTable:
+    return AnalysisTable(
+        title=_TITLE,
+        columns=("run", "rank of the gold passage", "questions", f"accuracy ({options.scorer})"),
+        rows=tuple((one.run, found.ranks, found.questions, found.figure) for one in made for found in one.bins),
+        note="; ".join(
+            f"{one.run}: {one.without_gold:,} questions without a gold document or a search" for one in made
+        ),
+    )
+
+
+def _picture(made: tuple[Positions, ...], options: AnalysisOptions) -> Bars:
+    groups = tuple((one.run, tuple(figure_bar(_rank(found.ranks), found.figure) for found in one.bins)) for one in made)
+    return Bars(title=f"{_TITLE} ({options.scorer})", groups=groups)
+
+
+def _rank(ranks: str) -> str:
+    return ranks if ranks == NOT_FOUND else f"rank {ranks}"
+
+
+POSITION = Analysis(
+    name="position",
+    summary="accuracy by the gold passage's position (MIRAGE Fig. 4)",
+    needs="scores, recorded searches, and questions that name gold documents",
+    measure=_measure,
+    table=_table,
+    picture=_picture,
+)

@@ -1,0 +1,122 @@
+"""Retrieval success against right answers (OGCaReBench Table 14)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
+from ragrounds.evals.analyses.pictures import Bar, Bars
+from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, gold_ranks, scored_runs
+from ragrounds.evals.stats.intervals import wilson
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import FoundPassages
+from ragrounds.records import Run
+
+
+class Success(Struct, frozen=True, kw_only=True):
+    """Retrieval success against a right answer."""
+
+    run: str
+    scorer: str
+    k: int
+    found_right: int
+    found_wrong: int
+    missed_right: int
+    missed_wrong: int
+    accuracy_found: float | None
+    accuracy_missed: float | None
+    difference: float | None
+    """Accuracy with the gold document found, less that without; with Newcombe's interval (1998, method 10)."""
+    low: float | None
+    high: float | None
+    without_gold: int
+
+
+def by_success(run: ScoredRun, found: Mapping[str, FoundPassages], k: int) -> Success:
+    """Right and wrong answers with a gold document among the first k passages, and without. A value of 1 is right."""
+    table: Counter[tuple[bool, bool]] = Counter()
+    ranks = gold_ranks(run, found)
+    for question, rank in ranks.items():
+        value = run.values.get(question)
+        if value is not None:
+            table[rank is not None and rank <= k, value == 1.0] += 1
+    hit, miss = table[True, True] + table[True, False], table[False, True] + table[False, False]
+    difference, low, high = _newcombe(table[True, True], hit, table[False, True], miss)
+    return Success(
+        run=run.run.id,
+        scorer=run.scorer,
+        k=k,
+        found_right=table[True, True],
+        found_wrong=table[True, False],
+        missed_right=table[False, True],
+        missed_wrong=table[False, False],
+        accuracy_found=table[True, True] / hit if hit else None,
+        accuracy_missed=table[False, True] / miss if miss else None,
+        difference=difference,
+        low=low,
+        high=high,
+        without_gold=len(run.questions) - hit - miss,
+    )
+
+
+def _newcombe(right: int, n: int, other_right: int, other_n: int) -> tuple[float | None, float | None, float | None]:
+    if not n or not other_n:
+        return None, None, None
+    one, other = right / n, other_right / other_n
+    low1, high1 = wilson(right, n)
+    low2, high2 = wilson(other_right, other_n)
+    difference = one - other
+    low = difference - math.sqrt((one - low1) ** 2 + (high2 - other) ** 2)
+    high = difference + math.sqrt((high1 - one) ** 2 + (other - low2) ** 2)
+    return difference, low, high
+
+
+def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[Success, ...]:
+    return tuple(
+        by_success(run, first_searches(store, run), options.k) for run in scored_runs(store, runs, options.scorer)
+    )
+
+
+def _title(options: AnalysisOptions) -> str:
+    return f"Gold document among the first {options.k} passages, and the answer ({options.scorer})"
+
+
+def _table(made: tuple[Success, ...], options: AnalysisOptions) -> AnalysisTable:
+    columns = (
+        *("run", "found, right", "found, wrong", "missed, right", "missed, wrong"),
+        *("accuracy if found", "accuracy if missed", "difference", "low", "high"),
+    )
+    rows = tuple(
+        (
+            *(one.run, one.found_right, one.found_wrong, one.missed_right, one.missed_wrong),
+            *(one.accuracy_found, one.accuracy_missed, one.difference, one.low, one.high),
+        )
+        for one in made
+    )
+    return AnalysisTable(title=_title(options), columns=columns, rows=rows)
+
+
+def _picture(made: tuple[Success, ...], options: AnalysisOptions) -> Bars:
+    return Bars(title=_title(options), groups=tuple((one.run, _bars(one)) for one in made), spread="")
+
+
+def _bars(one: Success) -> tuple[Bar, ...]:
+    found, missed = one.found_right + one.found_wrong, one.missed_right + one.missed_wrong
+    return (
+        Bar(name="right if found", value=one.accuracy_found, note=f"n = {found:,}"),
+        Bar(name="right if missed", value=one.accuracy_missed, note=f"n = {missed:,}"),
+    )
+
+
+SUCCESS = Analysis(
+    name="success",
+    summary="retrieval success and right answers (OGCaReBench Table 14)",
+    needs="scores, recorded searches, and questions that name gold documents",
+    measure=_measure,
+    table=_table,
+    picture=_picture,
+)
