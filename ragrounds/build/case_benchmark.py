@@ -104,7 +104,8 @@ class CaseBenchmark(Struct, frozen=True, kw_only=True):
             language=_language(pairs),
             size=len(pairs),
             metric="share of equivalent answers",
-            scorers=("equivalent", "rouge-l"),
+            headline=("equivalent",),
+            columns=("rouge-l",),
             note="Equivalence needs a judge. The answers are verbatim from the timelines that a model made.",
         )
         files = rejection_file(self.item_set, results, dropped)

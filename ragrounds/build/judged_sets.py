@@ -256,7 +256,7 @@ def retrieval_card(
         language=language,
         size=size,
         metric="nDCG@10",
-        scorers=("rouge-l",),
+        headline=("rouge-l",),
         note=note,
     )
 

@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from ragrounds.evals.scorers.answer_status import AnswerRead
+from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.store.traces import node_path
-from ragrounds.records import Attempt, Gold, Question, Score
+from ragrounds.records import AnswerStatus, Attempt, Gold, Kind, Question, Score
 
-PROTOCOL = "kept"
+KEPT = "kept"
 REFUSED = "refused by the provider"
 CAPPED = "the item's cap was reached"
 _UNREADABLE = "the pipeline gave no outcome"
@@ -50,19 +52,23 @@ def read_outcome(attempt: Attempt) -> Outcome | None:
         return Outcome(kept=False, reason=_UNREADABLE, detail=str(error))
 
 
-class KeptScorer(Struct, frozen=True):
+class KeptScorer(ScorerRecord, frozen=True, kw_only=True):
     """Scores 1 for a kept item and 0 for a rejected one, so that progress, traces and tables show them apart."""
 
-    scorer: str = PROTOCOL
+    name: str = KEPT
+    summary: str = "share of the items that were kept"
+    method: str = "the share of items that the pipeline kept"
+    kinds: tuple[Kind, ...] = ("choice", "long", "extraction")
+    reads: str = "the outcome of the pipeline"
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
+        """1.0, 0.0, or no value where the outcome cannot be read; the prediction says what became of the item."""
         outcome = read_outcome(attempt)
-        return Score(
-            question_id=attempt.question_id,
-            epoch=attempt.epoch,
-            scorer=self.scorer,
-            value=None if outcome is None else float(outcome.kept),
-            answer_status="empty" if outcome is None else "refused" if attempt.status == "blocked" else "answered",
-            prediction="" if outcome is None else "kept" if outcome.kept else f"rejected: {outcome.stage}",
-            reason=attempt.reason if outcome is None else f"{outcome.reason}: {outcome.detail}".strip(": "),
-        )
+        status: AnswerStatus = "answered"
+        if outcome is None:
+            status = "empty"
+        elif attempt.status == "blocked":
+            status = "refused"
+        said = "" if outcome is None else "kept" if outcome.kept else f"rejected: {outcome.stage}"
+        reason = attempt.reason if outcome is None else f"{outcome.reason}: {outcome.detail}".strip(": ")
+        return self.scored(attempt, None if outcome is None else float(outcome.kept), AnswerRead(status), said, reason)

@@ -50,7 +50,7 @@ from ragrounds.contracts import Context
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item
 from ragrounds.evals.judges.verdict import Contract
-from ragrounds.evals.scorers.robust import read
+from ragrounds.evals.scorers.robust import read_robustly
 from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.graphs.state import whole
 from ragrounds.records import Gold, Passage, Query, Question
@@ -217,8 +217,8 @@ class Difficulty(Struct, frozen=True, kw_only=True):
 def chosen(text: str, question: Question) -> str | None:
     """The option that a reply chooses, by the scorer ``robust``; empty where it chooses none in so many words;
     ``None`` where it cannot be read."""
-    found = read(text, question)
-    return found.prediction if found.answer_status in ("answered", "abstained", "refused") else None
+    found = read_robustly(text, question)
+    return found.prediction if found.status in ("answered", "abstained", "refused") else None
 
 
 def difficulty(predictions: Mapping[str, str | None], answer: str, most_right: int = MOST_RIGHT) -> Difficulty:

@@ -31,7 +31,7 @@ def score_command(
     """
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.scorers import find_scorer, scorers_for, suits
+    from ragrounds.evals.scorers import find_scorer, scorers_for
     from ragrounds.evals.scorers.trajectory import Trajectory, queries_of, read_expected
     from ragrounds.ui.tables import print_comparison
 
@@ -40,7 +40,7 @@ def score_command(
     expected = read_expected(trajectory) if trajectory else None
     with open_store(settings()) as store:
         found = [store.run(reference) for reference in runs]
-        ways = [] if expected is None else [Trajectory(expected, queries_of(store))]
+        ways = [] if expected is None else [Trajectory(expected=expected, query=queries_of(store))]
         for run in found:
             questions, golds = store.questions(run)
             by_id = {question.id: question for question in questions}
@@ -48,7 +48,7 @@ def score_command(
                 scorer.score(attempt, by_id[attempt.question_id], golds[attempt.question_id])
                 for attempt in store.attempts(run)
                 for scorer in [*(wanted or scorers_for(by_id[attempt.question_id])), *matching, *ways]
-                if scorer in ways or suits(scorer, by_id[attempt.question_id])
+                if scorer.suits(by_id[attempt.question_id])
             ]
             store.add_scores(run, scores)
             say(f"{run.id}: {len(scores):,} scores")
@@ -58,13 +58,13 @@ def score_command(
     else:
         print_comparison(comparison)
         present = {table.scorer for table in comparison.tables}
-        asked = [one.scorer for one in (*matching, *ways) if one.scorer in present]
+        asked = [one.name for one in (*matching, *ways) if one.name in present]
         if asked:
             print_comparison(comparison, asked)
 
 
 def _matching(embedder: str) -> Scorer:
-    from ragrounds.evals.scorers.matching import GreedyMatch
+    from ragrounds.evals.scorers.greedy_match import GREEDY_MATCH
     from ragrounds.tools.cards import named_embedder
 
-    return GreedyMatch(named_embedder(embedder))
+    return GREEDY_MATCH.opened(named_embedder(embedder))

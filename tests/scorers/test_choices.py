@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
-from ragrounds.evals.scorers import SCORERS, find_scorer, scorers_for
+from ragrounds.evals.scorers import find_scorer, ready_scorers, scorers_for
 from tests.scorers.making import FOUR, attempt, gold, question
 
 
@@ -97,7 +97,7 @@ def test_what_a_capped_attempt_had_is_scored():
     assert find_scorer("strict").score(attempt(said("A"), "capped"), question(), gold()).value == 1.0
 
 
-@pytest.mark.parametrize("scorer", sorted(SCORERS))
+@pytest.mark.parametrize("scorer", sorted(ready_scorers()))
 def test_what_was_not_run_is_missing(scorer):
     score = find_scorer(scorer).score(attempt("", "not_run"), question(), gold("A", facts=(("x",),)))
     assert score.value is None
@@ -171,20 +171,22 @@ def test_robust_reads_words(text, letter):
 def test_numbered_options():
     options = {str(number): f"relation {number}" for number in range(1, 31)}
     asked = question(options)
-    assert [made.scorer for made in scorers_for(asked)] == ["robust"]
+    assert [made.name for made in scorers_for(asked)] == ["robust"]
     for text in ("12", "The answer is 12.", "relation 12", said("12"), "12. relation 12"):
         assert find_scorer("robust").score(attempt(text), asked, gold("12")).value == 1.0
     assert find_scorer("robust").score(attempt("2"), asked, gold("12")).value == 0.0
 
 
 def test_scorers_for():
-    assert [made.scorer for made in scorers_for(question())] == ["mirage", "strict", "robust"]
-    assert [made.scorer for made in scorers_for(question({}, kind="long"))] == ["facts", "rouge-l"]
-    assert [made.scorer for made in scorers_for(question({}, kind="extraction"))] == ["triplets"]
+    assert [made.name for made in scorers_for(question())] == ["robust", "strict", "mirage"]
+    published = question(benchmark="mirage/medqa")
+    assert [made.name for made in scorers_for(published)] == ["mirage", "strict", "robust"]
+    assert [made.name for made in scorers_for(question({}, kind="long"))] == ["facts", "rouge-l"]
+    assert [made.name for made in scorers_for(question({}, kind="extraction"))] == ["triplets"]
     linked = question(FOUR, benchmark="link/umls")
-    assert [made.scorer for made in scorers_for(linked)] == ["strict", "robust"]
+    assert [made.name for made in scorers_for(linked)] == ["robust", "strict"]
     asked = question({}, kind="long", metadata={"facts": "statements"})
-    assert [made.scorer for made in scorers_for(asked)] == ["rouge-l"]
+    assert [made.name for made in scorers_for(asked)] == ["rouge-l"]
 
 
 def test_an_unknown_scorer():
@@ -192,7 +194,9 @@ def test_an_unknown_scorer():
         find_scorer("strikt")
 
 
-@given(st.text(), st.sampled_from(sorted(SCORERS)), st.sampled_from(["completed", "failed", "blocked", "capped"]))
+@given(
+    st.text(), st.sampled_from(sorted(ready_scorers())), st.sampled_from(["completed", "failed", "blocked", "capped"])
+)
 def test_any_text_gets_a_score(text, scorer, status):
     score = find_scorer(scorer).score(attempt(text, status), question(), gold("A", facts=(("x",),)))
     assert score.value is not None
@@ -218,7 +222,7 @@ HOSTILE += [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("scorer", sorted(SCORERS))
+@pytest.mark.parametrize("scorer", sorted(ready_scorers()))
 def test_long_hostile_texts_take_no_time(text, scorer):
     long = text * (100_000 // len(text)) + " " * 50_000 + "x"
     before = time.process_time()

@@ -33,7 +33,7 @@ QUERIES = {"k1": "Vitamin  C", "k2": "scurvy"}
 
 
 def score(expected, query=lambda call: QUERIES.get(call.key), **more):
-    scorer = Trajectory({"*": expected}, query)
+    scorer = Trajectory(expected={"*": expected}, query=query)
     return scorer.score(attempt("B", events=EVENTS, **more), question(), gold())
 
 
@@ -66,7 +66,7 @@ def test_queries_that_are_not_known_do_not_match():
 
 
 def test_nothing_expected_is_missing():
-    made = Trajectory({"other": Expected()}).score(attempt("B", events=EVENTS), question(), gold())
+    made = Trajectory(expected={"other": Expected()}).score(attempt("B", events=EVENTS), question(), gold())
     assert made.value is None
     assert score(Expected(), status="not_run").value is None
 

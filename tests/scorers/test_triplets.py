@@ -7,7 +7,7 @@ from sklearn.metrics import f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from ragrounds.evals.scorers import find_scorer
-from ragrounds.evals.scorers.triplets import Counts, compare, micro_f1, parse, partial
+from ragrounds.evals.scorers.triplets import TripletCounts, compare, micro_f1, parse, partial
 from tests.scorers.making import attempt, gold, question
 
 GOLD = [["aspirin", "effect", "warfarin"], ["digoxin", "mechanism", "quinidine"]]
@@ -70,7 +70,7 @@ def test_micro_f1_equals_scikit_learn(answers):
     made = micro_f1(scores)
     labels = sorted({triplet for found, wanted in answers for triplet in (*found, *wanted)})
     if not labels:
-        assert made == Counts()
+        assert made == TripletCounts()
         return
     # A single column would be taken as a binary problem with two classes: one label that never occurs keeps it apart.
     binarizer = MultiLabelBinarizer(classes=[*labels, ("z", "z", "z")])

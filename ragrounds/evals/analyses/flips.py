@@ -13,7 +13,7 @@ from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, Analysi
 from ragrounds.evals.analyses.pictures import Bars, figure_bar
 from ragrounds.evals.analyses.run_data import cluster_of, share_figure
 from ragrounds.evals.compare.figures import Figure
-from ragrounds.evals.scorers import find_scorer, suits
+from ragrounds.evals.scorers import find_scorer
 from ragrounds.evals.stats import paired_difference
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Left, Question, Run, Score
@@ -124,7 +124,7 @@ def refinement(
     )
     return RunFlips(
         run=run.id,
-        flips=count_flips(scorer.scorer, made),
+        flips=count_flips(scorer.name, made),
         gained=share_figure([(question, float(after and not before)) for question, before, after in known], seed),
         lost=share_figure([(question, float(before and not after)) for question, before, after in known], seed),
         net=net.value if net else None,
@@ -137,7 +137,7 @@ def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tup
     scorer = find_scorer(options.scorer)
     made = []
     for run in runs:
-        fitting = {question.id: question for question in store.questions(run)[0] if suits(scorer, question)}
+        fitting = {question.id: question for question in store.questions(run)[0] if scorer.suits(question)}
         made.append(refinement(store, run, scorer, fitting, seed=options.seed))
     return tuple(made)
 

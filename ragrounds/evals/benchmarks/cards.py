@@ -52,13 +52,20 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     size: int = 0
     """Questions (or queries) of the published split."""
     metric: str = "accuracy"
-    scorers: tuple[str, ...] = ()
-    """How answers are scored, the paper's own scorer first."""
+    headline: tuple[str, ...] = ()
+    """Scorers whose figures are the benchmark's, one for each kind of question; empty: the usual ones of the kinds."""
+    columns: tuple[str, ...] = ()
+    """Scorers that stand beside the headline, in this order."""
     table: str = ""
     """The paper and the table that its figures stand in."""
     missing: str = ""
     """What of the published benchmark cannot be had."""
     note: str = ""
+
+    @property
+    def scorers(self) -> tuple[str, ...]:
+        """All that are named, the headline first."""
+        return *self.headline, *self.columns
 
 
 class _Family(Struct, forbid_unknown_fields=True):
@@ -113,9 +120,20 @@ def _beside(folder: Path) -> _Beside | None:
     if not path.is_file():
         return None
     try:
-        return msgspec.json.decode(read_bytes(path), type=_Beside)
+        return msgspec.convert(_renamed(msgspec.json.decode(read_bytes(path))), _Beside)
     except msgspec.MsgspecError as error:
         raise broken(path, f"it is not the card of a benchmark ({error})") from None
+
+
+def _renamed(found: object) -> object:
+    """A card file with today's names: until version 0.9 one list, ``protocols``, held the headline and the columns."""
+    if not isinstance(found, dict) or not isinstance(found.get("benchmark"), dict):
+        return found
+    card = dict(found["benchmark"])
+    named = card.pop("protocols", None)
+    if isinstance(named, list):
+        card |= {"headline": named[:1], "columns": named[1:]}
+    return {**found, "benchmark": card}
 
 
 @cache
@@ -142,3 +160,11 @@ def card(name: str) -> Card:
         if found.name == name:
             return found
     raise unknown("benchmark", name, [found.name for found in all_cards()], "ragrounds data ls")
+
+
+def card_of(dataset: str) -> Card | None:
+    """The card of a dataset by its canonical name (:attr:`ragrounds.records.Question.benchmark`), else that of its
+    family; ``None``: the package has neither."""
+    family = dataset.partition("/")[0]
+    cards = {found.name: found for found in family_cards(family)}
+    return cards.get(dataset) or cards.get(family)

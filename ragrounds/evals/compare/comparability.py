@@ -13,8 +13,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.figures import scorer_values
 from ragrounds.evals.judges.ragas import PROTOCOLS as RAGAS
-from ragrounds.evals.scorers import scorers_for
-from ragrounds.evals.scorers.registry import GREEDY_MATCH, SCORERS, suits
+from ragrounds.evals.scorers import described, scorers_for
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
@@ -22,14 +21,6 @@ LOWER_IS_BETTER = frozenset({"contradiction"})
 """Scorers whose score is a fault: there is no frontier of them, and no price of one more."""
 SHOWN = ("mirage", "strict", "facts", "triplets", "equivalent", "comprehensiveness", "contradiction", *RAGAS)
 """Scorers that tables show where none is named; the others stand in ``--json`` or are named with ``--scorer``."""
-JUDGED: Mapping[str, str] = {
-    "equivalent": "equivalence",
-    "comprehensiveness": "statements",
-    "contradiction": "statements",
-    **{name: name for name in RAGAS},
-}
-"""Scorers whose scores a judge gives, and the kind of judging that gives them: `ragrounds judge --kind`."""
-_LONG = ("facts", "rouge-l", "equivalent", "comprehensiveness", "contradiction", *RAGAS)
 
 
 def shown_scorers(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
@@ -47,7 +38,7 @@ def shown_scorers(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
 def computed(scorer: str) -> bool:
     """Whether a scorer's scores are computed: such a score has no value where a question has nothing to score by
     (``facts`` without listed facts). A judge's score without a value is a failure of the judge."""
-    return scorer in SCORERS
+    return not described(scorer).needs_judge
 
 
 def in_order(scorers: Collection[str]) -> list[str]:
@@ -71,9 +62,7 @@ def outcome_scorers(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
 
 def _kind(scorer: str) -> str:
     """What kind of question a scorer is for."""
-    if scorer in _LONG or scorer.startswith(GREEDY_MATCH):
-        return "long"
-    return "extraction" if scorer == "triplets" else "choice"
+    return described(scorer).kinds[0]
 
 
 class ComparisonBasis(Struct, frozen=True, kw_only=True):
@@ -92,10 +81,10 @@ class ComparisonBasis(Struct, frozen=True, kw_only=True):
         """The questions that a scorer is for: those that any run has a score for, and those that it would score,
         whether an attempt was made or not. The denominator is every question."""
         scored = {score.question_id for found in self.scores.values() for score in found.get(scorer, ())}
-        usual = {one.id for one in self.questions if scorer in {made.scorer for made in scorers_for(one)}}
-        known = SCORERS.get(scorer)
-        if not usual and known is not None:  # a scorer that is only used when it is asked for
-            usual = {question.id for question in self.questions if suits(known, question)}
+        usual = {one.id for one in self.questions if scorer in {made.name for made in scorers_for(one)}}
+        known = described(scorer)
+        if not usual and not known.needs_judge:  # a scorer that is only used when it is asked for
+            usual = {question.id for question in self.questions if known.suits(question)}
         wanted = scored | usual
         return [question for question in self.questions if question.id in wanted]
 
@@ -257,18 +246,7 @@ def _scorers(
 
 def _command(scorer: str, runs: Sequence[str]) -> str:
     """The command that makes scores under a scorer."""
-    named = " ".join(runs)
-    kind = JUDGED.get(scorer)
-    if kind is not None:
-        # The ragas figure that compares vectors cannot be had without them.
-        embedder = " --embedder EMBEDDER" if scorer == "ragas_answer_relevancy" else ""
-        return f"`ragrounds judge {named} --kind {kind} --judge MODEL{embedder}`"
-    asked = f"--scorer {scorer}"
-    if scorer.startswith(GREEDY_MATCH):
-        asked = "--embedder EMBEDDER"
-    elif scorer == "trajectory":
-        asked = "--trajectory FILE"
-    return f"`ragrounds score {named} {asked}`"
+    return f"`{described(scorer).command(runs)}`"
 
 
 def _lacks(

@@ -191,7 +191,7 @@ def _partial(store: Store, run: Run) -> bool:
 
 
 def _scores(scorer: str, question: Question) -> bool:
-    return scorer in {made.scorer for made in scorers_for(question)}
+    return scorer in {made.name for made in scorers_for(question)}
 
 
 def _differences(rounds: Sequence[QuestionRound], first: Values, second: Values) -> SequentialInterval | None:
@@ -330,9 +330,9 @@ def _used_up(rounds: Sequence[QuestionRound], asked: Iterable[Question]) -> str:
 
 
 def _scorer(questions: Sequence[Question]) -> str:
-    known = {made.scorer for question in questions for made in scorers_for(question)}
+    known = {made.name for question in questions for made in scorers_for(question)}
     return in_order(known)[0]
 
 
 def _scored(question: Question, scorer: str) -> bool:
-    return scorer in {made.scorer for made in scorers_for(question)}
+    return scorer in {made.name for made in scorers_for(question)}

@@ -12,7 +12,7 @@ from ragrounds.evals.judges.ask import TRIES, ask
 from ragrounds.evals.judges.attempts import Grade
 from ragrounds.evals.judges.pairs import neutral
 from ragrounds.evals.judges.verdict import Contract
-from ragrounds.evals.scorers.long import read_long
+from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.records import AnswerStatus, Attempt, Gold, Question, Score, Verdict
 
 PROMPT = "judge/equivalent"
@@ -38,9 +38,9 @@ class Equivalence(Struct, frozen=True):
         read = read_long(attempt)
         if attempt.status == "not_run" or not gold.answer.strip():
             reason = read.reason or "the question has no reference answer"
-            return Grade(scores=(self._score(attempt, None, read.answer_status, "", reason),))
+            return Grade(scores=(self._score(attempt, None, read.status, "", reason),))
         if not attempt.text.strip():
-            return Grade(scores=(self._score(attempt, 0.0, read.answer_status, "", read.reason),))
+            return Grade(scores=(self._score(attempt, 0.0, read.status, "", read.reason),))
         messages = prompts.render(
             PROMPT,
             question.language,
@@ -66,7 +66,7 @@ class Equivalence(Struct, frozen=True):
         read = read_long(attempt)
         ((grade, why),) = said
         value = None if not grade else float(grade == _EQUIVALENT)
-        return (self._score(attempt, value, read.answer_status, grade, f"judge: {why}" if why else read.reason),)
+        return (self._score(attempt, value, read.status, grade, f"judge: {why}" if why else read.reason),)
 
     def _score(
         self, attempt: Attempt, value: float | None, answer_status: AnswerStatus, prediction: str, reason: str

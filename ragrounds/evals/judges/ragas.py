@@ -40,7 +40,7 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.judges.ask import FAILED, REFUSED, TRIES, call
 from ragrounds.evals.judges.attempts import Grade
 from ragrounds.evals.judges.verdict import CUT, EMPTY, objects, spoken
-from ragrounds.evals.scorers.long import read_long
+from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, embedding_price
 from ragrounds.records import Attempt, Call, Gold, Message, Passage, Question, Reply, Score, Usage, Verdict
@@ -405,6 +405,6 @@ def _score(metric: Metric, attempt: Attempt, value: float | None, why: str) -> S
         epoch=attempt.epoch,
         scorer=metric.scorer,
         value=value,
-        answer_status=read.answer_status,
+        answer_status=read.status,
         reason=why or read.reason,
     )

@@ -22,7 +22,7 @@ from ragrounds.evals.engine.scheduler import interruptible
 from ragrounds.evals.judges.attempts import AttemptJudge, Grade, Job, Open, Voting, judge_jobs
 from ragrounds.evals.judges.bill import JudgedRun, Paying, made, store_judged_run
 from ragrounds.evals.judges.panel import PanelJudgedRun, as_panel, by_majority, store_panel_run
-from ragrounds.evals.scorers.long import read_long
+from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.store.journal import judging_payer
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Run, Score
@@ -198,6 +198,6 @@ def _missing(attempt: Attempt, scorer: str, reason: str) -> Score:
         epoch=attempt.epoch,
         scorer=scorer,
         value=None,
-        answer_status=read_long(attempt).answer_status,
+        answer_status=read_long(attempt).status,
         reason=f"not judged: {reason}",
     )

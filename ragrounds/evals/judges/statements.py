@@ -17,8 +17,7 @@ from ragrounds.evals.judges.ask import TRIES, Judgement, ask
 from ragrounds.evals.judges.attempts import Grade
 from ragrounds.evals.judges.pairs import neutral
 from ragrounds.evals.judges.verdict import Contract
-from ragrounds.evals.scorers.long import read_long
-from ragrounds.evals.scorers.readings import Read
+from ragrounds.evals.scorers.answer_status import AnswerRead, read_long
 from ragrounds.records import Attempt, Gold, Question, Score, Verdict
 
 PROMPT = "judge/entails"
@@ -103,7 +102,7 @@ def outcomes(score: Score) -> tuple[str | None, ...]:
     return tuple(None if outcome == _MISSING else outcome for outcome in listed.split(", ")) if listed else ()
 
 
-def _share(attempt: Attempt, scorer: str, outcomes: list[str], counted: str, read: Read) -> Score:
+def _share(attempt: Attempt, scorer: str, outcomes: list[str], counted: str, read: AnswerRead) -> Score:
     missing = sum(not outcome for outcome in outcomes)
     count = outcomes.count(counted)
     said = f"{count}/{len(outcomes)}: {', '.join(outcome or _MISSING for outcome in outcomes)}"
@@ -113,13 +112,15 @@ def _share(attempt: Attempt, scorer: str, outcomes: list[str], counted: str, rea
     return _score(attempt, scorer, count / len(outcomes), read, read.reason, said)
 
 
-def _score(attempt: Attempt, scorer: str, value: float | None, read: Read, reason: str, prediction: str = "") -> Score:
+def _score(
+    attempt: Attempt, scorer: str, value: float | None, read: AnswerRead, reason: str, prediction: str = ""
+) -> Score:
     return Score(
         question_id=attempt.question_id,
         epoch=attempt.epoch,
         scorer=scorer,
         value=value,
-        answer_status=read.answer_status,
+        answer_status=read.status,
         prediction=prediction,
         reason=reason,
     )

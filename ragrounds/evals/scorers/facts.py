@@ -1,4 +1,4 @@
-"""Long answers with listed facts: scorer ``facts``.
+"""Scorer ``facts``: long answers to questions that list the facts of a good answer.
 
 The value is the share of a question's required facts that the answer contains: a fact is contained where one of its
 accepted wordings occurs as whole words, whatever the case, spacing and hyphens. It is a cheap, repeatable figure, not
@@ -11,40 +11,44 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from msgspec import Struct
-
-from ragrounds.evals.scorers.choices import no_text
-from ragrounds.evals.scorers.long import read_long
-from ragrounds.evals.scorers.readings import Read
-from ragrounds.records import Attempt, Gold, Question, Score
+from ragrounds.evals.scorers.answer_status import AnswerRead, no_text, read_long
+from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.records import Attempt, Gold, Kind, Question, Score
 
 _HYPHENS = re.compile(r"[-\u2010-\u2015\u2212]")
 
 
-class Facts(Struct, frozen=True):
+class FactScorer(ScorerRecord, frozen=True, kw_only=True):
     """Scores a long answer by the facts in it, 0.0 to 1.0; no value where the question lists no facts."""
 
-    scorer: str = "facts"
+    name: str = "facts"
+    summary: str = "share of the required facts that the answer holds"
+    method: str = "the share of required facts that the answer holds"
+    kinds: tuple[Kind, ...] = ("long",)
+    usual: bool = True
+
+    def default(self, question: Question) -> bool:
+        """Long answers whose facts are wordings: statements for a judge (K-QA) are sentences, and no answer holds them
+        word for word."""
+        return self.suits(question) and not for_a_judge(question)
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """The prediction is ``found/all``; the reason names the facts that are missing, by their first wording."""
-        if question.metadata.get("facts") == "statements":
-            gold = Gold(question_id=gold.question_id, answer=gold.answer)  # for a judge, not for a search
-        found = [contains(attempt.text, wordings) for wordings in gold.facts]
-        missing = [wordings[0] for wordings, there in zip(gold.facts, found, strict=True) if not there]
+        facts = () if for_a_judge(question) else gold.facts
+        found = [contains(attempt.text, wordings) for wordings in facts]
+        missing = [wordings[0] for wordings, there in zip(facts, found, strict=True) if not there]
         # An answer without any required fact is still an answer, unless it refuses or abstains.
-        read = no_text(attempt) or (Read("answered") if any(found) else read_long(attempt))
-        value = sum(found) / len(found) if found and attempt.status != "not_run" else None
+        read = no_text(attempt) or (AnswerRead("answered") if any(found) else read_long(attempt))
+        if not found:
+            return self.scored(attempt, None, read, reason="the question lists no facts as wordings")
         reason = read.reason or (f"missing: {'; '.join(missing)}" if missing else "")
-        return Score(
-            question_id=attempt.question_id,
-            epoch=attempt.epoch,
-            scorer=self.scorer,
-            value=value,
-            answer_status=read.answer_status,
-            prediction=f"{sum(found)}/{len(found)}" if found else "",
-            reason=reason if found else "the question lists no facts as wordings",
-        )
+        value = None if attempt.status == "not_run" else sum(found) / len(found)
+        return self.scored(attempt, value, read, f"{sum(found)}/{len(found)}", reason)
+
+
+def for_a_judge(question: Question) -> bool:
+    """Whether a question's facts are statements that a judge sets the answer against (K-QA)."""
+    return question.metadata.get("facts") == "statements"
 
 
 def contains(text: str, wordings: tuple[str, ...]) -> bool:
@@ -68,4 +72,4 @@ def _spaced(letter: str) -> bool:
     return letter.isalnum() and not "\u3040" <= letter <= "\u9fff"
 
 
-FACTS = Facts()
+FACTS = FactScorer()

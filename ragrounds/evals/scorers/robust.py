@@ -1,4 +1,4 @@
-"""Reading an answer letter as a careful person would: scorer ``robust``.
+"""Scorer ``robust``: an option read as a careful person would read it.
 
 The stated answer is looked for first (a JSON field, a box, "the answer is …"), the last statement wins; then a label is
 read from it, or the option whose text it is. Where it names several options, or none, nothing is guessed.
@@ -11,7 +11,8 @@ import unicodedata
 from collections import deque
 from functools import lru_cache
 
-from ragrounds.evals.scorers.readings import Read, abstains, failure, without_answer
+from ragrounds.evals.scorers.answer_status import AnswerRead, abstains, failure, without_answer
+from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.records import Question
 
 # Every repetition is bounded or cannot backtrack: a reply may be hostile, or a model's endless loop.
@@ -40,11 +41,11 @@ _LAST = 400
 _PUNCTUATION = " \t\r\n\"'`*_.,;:!?()[]{}<>。，；：！？、-"
 
 
-def read(text: str, question: Question) -> Read:
+def read_robustly(text: str, question: Question) -> AnswerRead:
     """Read the label of one option, or tell why none can be read."""
     plain = unicodedata.normalize("NFKC", _THOUGHT_ENDS.split(text)[-1]).strip()
     if not plain:
-        return Read("unreadable", reason="reasoning without an answer") if text.strip() else Read("empty")
+        return AnswerRead("unreadable", reason="reasoning without an answer") if text.strip() else AnswerRead("empty")
     explicit = _explicit(plain)
     failed = None if explicit else failure(plain)
     if failed:
@@ -55,13 +56,13 @@ def read(text: str, question: Question) -> Read:
     for candidate in (*(stated or [plain]), *last):
         label = by_label(candidate, question) or by_text(candidate, question)
         if label:
-            return Read("answered", label)
+            return AnswerRead("answered", label)
         if abstains(candidate[-_LAST:]):
             break
     candidate = stated[0] if stated else plain
     several = _mentions(candidate, tuple(question.options)) if len(candidate) <= _LAST else set()
     if len(several) > 1 and not abstains(candidate):
-        return Read("unreadable", reason=f"names several options: {', '.join(sorted(several))}")
+        return AnswerRead("unreadable", reason=f"names several options: {', '.join(sorted(several))}")
     return without_answer(plain, candidate)
 
 
@@ -149,3 +150,12 @@ def _known(label: str, labels: tuple[str, ...]) -> str:
 def _folded(text: str) -> str:
     plain = unicodedata.normalize("NFKC", text)
     return " ".join(plain.split()).casefold().strip(_PUNCTUATION)
+
+
+ROBUST = ChoiceScorer(
+    name="robust",
+    summary="lenient reading: repaired JSON, option text, full-width letters",
+    method="a lenient reader of option letters and texts",
+    read=read_robustly,
+    usual=True,
+)

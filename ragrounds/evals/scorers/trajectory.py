@@ -1,5 +1,5 @@
-"""Trajectories: did an attempt take the way that was expected? Nodes of the graph, tools, and search queries, each
-compared in one of five ways. Protocol ``trajectory``, 1.0 or 0.0; it says nothing about the answer.
+"""Scorer ``trajectory``: did an attempt take the way that was expected? Nodes of the graph, tools, and search queries,
+each compared in one of five ways; 1.0 or 0.0. It says nothing about the answer.
 
 | mode | what the attempt may do |
 |---|---|
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET as _UNSET
@@ -25,9 +26,11 @@ from msgspec import Struct, UnsetType
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import fold
+from ragrounds.evals.scorers.answer_status import AnswerRead
+from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.store.traces import calls, node_path
 from ragrounds.files import broken, convert, read_jsonl, shown
-from ragrounds.records import Attempt, Call, Gold, Question, Score
+from ragrounds.records import Attempt, Call, Gold, Kind, Question, Score
 from ragrounds.specs import parse
 
 if TYPE_CHECKING:
@@ -50,34 +53,45 @@ class Expected(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is searched for; case and spacing do not matter."""
 
 
-class Trajectory(Struct, frozen=True):
+class Trajectory(ScorerRecord, frozen=True, kw_only=True):
     """Scores the way an attempt took against what is expected of its question; no value where nothing is."""
 
-    expected: Mapping[str, Expected]
+    name: str = "trajectory"
+    summary: str = "attempts that took the expected way"
+    method: str = "the share of attempts whose nodes, tools and queries were the expected ones"
+    kinds: tuple[Kind, ...] = ("choice", "long", "extraction")
+    reads: str = "the nodes, tools and queries of the attempt"
+    beside: bool = False
+    expected: Mapping[str, Expected] = MappingProxyType({})
     """By question id, or ``*``."""
     query: Callable[[Call], str | None] = lambda call: None
     """What a search call asked for: it stands in the journal, not in the attempt. ``None``: not known."""
-    scorer: str = "trajectory"
+
+    @property
+    def ready(self) -> bool:
+        """Whether expectations were named."""
+        return bool(self.expected)
+
+    def default(self, question: Question) -> bool:
+        """Never: it needs expectations."""
+        return False
+
+    def command(self, runs: Sequence[str]) -> str:
+        """`ragrounds score` with a file of expectations."""
+        return f"ragrounds score {' '.join(runs)} --trajectory FILE"
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
-        """The reason names the first part that differs, with what was seen."""
+        """The reason names the first part that differs, with what was seen; the prediction lists the nodes."""
         expected = self.expected.get(question.id) or self.expected.get(EVERY)
         value: float | None = None
         reason = "nothing is expected of this question"
         if attempt.status == "not_run":
             reason = attempt.reason or "not run"
         elif expected is not None:
-            wrong = self._difference(attempt, expected)
-            value, reason = float(not wrong), wrong
-        return Score(
-            question_id=attempt.question_id,
-            epoch=attempt.epoch,
-            scorer=self.scorer,
-            value=value,
-            answer_status="answered" if attempt.text.strip() else "empty",
-            prediction=" → ".join(node_path(attempt.events)),
-            reason=reason,
-        )
+            reason = self._difference(attempt, expected)
+            value = float(not reason)
+        read = AnswerRead("answered" if attempt.text.strip() else "empty")
+        return self.scored(attempt, value, read, " → ".join(node_path(attempt.events)), reason)
 
     def _difference(self, attempt: Attempt, expected: Expected) -> str:
         asked = [call for call in calls(attempt.events) if call.kind != "model"]
@@ -141,3 +155,6 @@ def read_expected(file: Path) -> dict[str, Expected]:
 
 def _listed(steps: Sequence[str]) -> str:
     return ", ".join(steps) if steps else "none"
+
+
+TRAJECTORY = Trajectory()

@@ -1,4 +1,4 @@
-"""Extraction: scorer ``triplets``, strict instance-level micro-F1 as in MRAG (Section 3), and partial credit.
+"""Scorer ``triplets``: extraction, by strict instance-level micro-F1 as in MRAG (Section 3), and partial credit.
 
 A predicted triplet is right only where all three parts are. Each answer's triplets are a set: repeats count once.
 Letters' case and spacing are no difference; where relations have no direction, neither is the order of the entities.
@@ -13,13 +13,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from msgspec import Struct
 
-from ragrounds.evals.scorers.choices import no_text
-from ragrounds.evals.scorers.readings import Read, without_answer
-from ragrounds.records import Attempt, Gold, Question, Score
+from ragrounds.evals.scorers.answer_status import AnswerRead, no_text, without_answer
+from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.records import Attempt, Gold, Kind, Question, Score
 
 Triplet = tuple[str, str, str]
 
@@ -40,15 +39,15 @@ _LINES = (
 """A triplet a line, in brackets or between bars; a sentence with two commas is none."""
 
 
-class Counts(Struct, frozen=True):
+class TripletCounts(Struct, frozen=True):
     """Right, wrong and missed triplets."""
 
     true_positive: int = 0
     false_positive: int = 0
     false_negative: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(
+    def __add__(self, other: TripletCounts) -> TripletCounts:
+        return TripletCounts(
             self.true_positive + other.true_positive,
             self.false_positive + other.false_positive,
             self.false_negative + other.false_negative,
@@ -73,10 +72,15 @@ class Counts(Struct, frozen=True):
         return self.true_positive / wanted if wanted else None
 
 
-class Triplets(Struct, frozen=True):
+class TripletScorer(ScorerRecord, frozen=True, kw_only=True):
     """Scores an answer that should be a JSON list of triplets."""
 
-    scorer: str = "triplets"
+    name: str = "triplets"
+    summary: str = "mean F1 of an answer's triplets"
+    method: str = "the mean F1 of an answer's triplets"
+    kinds: tuple[Kind, ...] = ("extraction",)
+    usual: bool = True
+    reads: str = "the triplets in the final answer"
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """The value is this answer's F1; the prediction is ``TP/FP/FN``, which :func:`counts` reads."""
@@ -84,21 +88,13 @@ class Triplets(Struct, frozen=True):
         found: list[Triplet] | None = None
         if read is None:
             found = parse(attempt.text)
-            read = Read("answered") if found is not None else without_answer(attempt.text, attempt.text)
+            read = AnswerRead("answered") if found is not None else without_answer(attempt.text, attempt.text)
         symmetric = question.metadata.get("symmetric") == "true"
-        wanted = parse(gold.answer) or []
-        made = compare(found or [], wanted, symmetric=symmetric)
+        made = compare(found or [], parse(gold.answer) or [], symmetric=symmetric)
         # An answer that cannot be read finds nothing; it does not get the full mark where nothing was to be found.
         value = made.f1 if found is not None else 0.0
-        return Score(
-            question_id=attempt.question_id,
-            epoch=attempt.epoch,
-            scorer=self.scorer,
-            value=None if attempt.status == "not_run" else value,
-            answer_status=read.answer_status,
-            prediction=f"{made.true_positive}/{made.false_positive}/{made.false_negative}",
-            reason=read.reason,
-        )
+        prediction = f"{made.true_positive}/{made.false_positive}/{made.false_negative}"
+        return self.scored(attempt, None if attempt.status == "not_run" else value, read, prediction)
 
 
 def parse(text: str) -> list[Triplet] | None:
@@ -129,11 +125,11 @@ def parse(text: str) -> list[Triplet] | None:
     return found or None
 
 
-def compare(found: Iterable[Triplet], wanted: Iterable[Triplet], *, symmetric: bool = False) -> Counts:
+def compare(found: Iterable[Triplet], wanted: Iterable[Triplet], *, symmetric: bool = False) -> TripletCounts:
     """Count predicted triplets against the gold ones, as sets."""
     given = {_folded(triplet, symmetric) for triplet in found}
     right = {_folded(triplet, symmetric) for triplet in wanted}
-    return Counts(len(given & right), len(given - right), len(right - given))
+    return TripletCounts(len(given & right), len(given - right), len(right - given))
 
 
 def partial(found: Sequence[Triplet], wanted: Sequence[Triplet], *, symmetric: bool = False) -> float:
@@ -161,17 +157,17 @@ def partial(found: Sequence[Triplet], wanted: Sequence[Triplet], *, symmetric: b
     return 2 * credit / (len(given) + len(right))
 
 
-def counts(score: Score) -> Counts:
+def counts(score: Score) -> TripletCounts:
     """The counts behind a score of this scorer."""
-    return Counts(*(int(number) for number in score.prediction.split("/")))
+    return TripletCounts(*(int(number) for number in score.prediction.split("/")))
 
 
-def micro_f1(scores: Iterable[Score]) -> Counts:
+def micro_f1(scores: Iterable[Score]) -> TripletCounts:
     """The counts of all answers added up; their ``f1`` is the paper's figure."""
-    return sum((counts(score) for score in scores), Counts())
+    return sum((counts(score) for score in scores), TripletCounts())
 
 
-def _list(value: Any) -> list[Triplet] | None:
+def _list(value: object) -> list[Triplet] | None:
     if not isinstance(value, list):
         return None
     if len(value) == 3 and all(isinstance(part, str) for part in value):
@@ -182,7 +178,7 @@ def _list(value: Any) -> list[Triplet] | None:
     return kept if kept or not value else None
 
 
-def _triplet(value: Any) -> Triplet | None:
+def _triplet(value: object) -> Triplet | None:
     if isinstance(value, list) and len(value) == 3 and all(isinstance(part, str) for part in value):
         return value[0], value[1], value[2]
     if isinstance(value, dict):
@@ -197,4 +193,4 @@ def _folded(triplet: Triplet, symmetric: bool) -> Triplet:
     return (min(one, other), relation, max(one, other)) if symmetric else (one, relation, other)
 
 
-TRIPLETS = Triplets()
+TRIPLETS = TripletScorer()

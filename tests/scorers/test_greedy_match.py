@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from ragrounds.evals.scorers.matching import GreedyMatch, greedy_f1, windows
+from ragrounds.evals.scorers.greedy_match import GREEDY_MATCH, greedy_f1, windows
 from ragrounds.evals.store.store import Store
 from ragrounds.tools.cards import NamedEmbedder, named_embedder
 from ragrounds.tools.embedders import Encoding
@@ -33,7 +33,7 @@ class Made:
 
 def opened():
     embedder = Made([])
-    return GreedyMatch(NamedEmbedder("dense[model=made]", Encoding(model="made"), embedder)), embedder
+    return GREEDY_MATCH.opened(NamedEmbedder("dense[model=made]", Encoding(model="made"), embedder)), embedder
 
 
 def by_hand(answer, reference):
@@ -53,7 +53,7 @@ def by_hand(answer, reference):
     [("Give thiamine first.", "thiamine before glucose"), ("one two two", "two"), ("维生素 B1", "硫胺素")],
 )
 def test_the_value_is_as_by_hand(answer, reference):
-    from ragrounds.evals.scorers.overlap import words
+    from ragrounds.evals.scorers.rouge_l import words
 
     made, _ = opened()
     value = made.score(attempt(answer), LONG, gold(reference)).value
@@ -69,7 +69,7 @@ def test_equal_texts_match_wholly_and_each_word_is_embedded_once():
 
 def test_what_has_no_reference_or_no_text():
     made, _ = opened()
-    assert made.scorer == "greedy-match[embedder=dense[model=made],tokens=words]"
+    assert made.name == "greedy-match[embedder=dense[model=made],tokens=words]"
     assert made.score(attempt("x"), LONG, gold("")).value is None
     failed = made.score(attempt("", "failed"), LONG, gold("x y"))
     assert (failed.value, failed.answer_status) == (0.0, "empty")
@@ -126,8 +126,8 @@ def test_tokens_in_context_of_real_weights():
 
     folder = str(package.get_model_path())
     named = named_embedder(f'dense[model="{folder}"]')
-    made = GreedyMatch(named)
-    assert made.scorer.endswith(",tokens=context]")
+    made = GREEDY_MATCH.opened(named)
+    assert made.name.endswith(",tokens=context]")
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
 
     def tokens(text):

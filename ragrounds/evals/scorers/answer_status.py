@@ -1,5 +1,7 @@
-"""What a text without a readable answer is: an abstention, a refusal, an error that was recorded as if it were a
-reply, or nothing that can be read.
+"""The status of an answer: answered, or why there is no answer that can be read.
+
+A text without a readable answer is an abstention, a refusal, an error that was recorded as if it were a reply, or
+unreadable. Every scorer goes by these patterns, so that an answer has the same status under all that read it alike.
 
 The wordings are patterns in English and Chinese; they are looked for in the stated answer, not in the reasoning before
 it, where "cannot be determined" is often said of one option on the way.
@@ -10,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ragrounds.records import AnswerStatus
+from ragrounds.records import AnswerStatus, Attempt
 
 _LONGEST_ERROR = 1_000
 """Characters; a longer text is prose that mentions an error, not an error."""
@@ -18,10 +20,10 @@ _LONGEST_ANSWER = 300
 """Characters; a longer text is reasoning, where only the last sentence is looked at."""
 
 
-class Read(NamedTuple):
-    """What was made of a text. `prediction` is empty unless the reading is ``answered``."""
+class AnswerRead(NamedTuple):
+    """What was read from a text. `prediction` is empty unless the status is ``answered``."""
 
-    answer_status: AnswerStatus
+    status: AnswerStatus
     prediction: str = ""
     reason: str = ""
 
@@ -70,37 +72,56 @@ _ABSTAINED = re.compile(
 )
 
 
-def failure(text: str) -> Read | None:
+def no_text(attempt: Attempt) -> AnswerRead | None:
+    """The status of an attempt that has no text at all; ``None`` where it has one."""
+    if attempt.status == "not_run":
+        return AnswerRead("empty", reason=attempt.reason or "not run")
+    if attempt.text.strip():
+        return None
+    return AnswerRead("refused" if attempt.status == "blocked" else "empty", reason=attempt.reason or "empty reply")
+
+
+def read_long(attempt: Attempt) -> AnswerRead:
+    """The status of a long answer: empty, refused, abstained, an error in place of a reply; every other text is an
+    answer."""
+    read = no_text(attempt)
+    if read is not None:
+        return read
+    read = without_answer(attempt.text, attempt.text)
+    return AnswerRead("answered") if read.status == "unreadable" else read
+
+
+def failure(text: str) -> AnswerRead | None:
     """A provider's refusal or a client's error that was recorded in place of a reply; ``None`` for anything else."""
     if len(text) > _LONGEST_ERROR:
         return None
     if _FILTERED.search(text):
-        return Read("refused", reason="the provider's content filter")
+        return AnswerRead("refused", reason="the provider's content filter")
     if _KEY_ERROR.match(text.strip()) or _ERROR.search(text):
-        return Read("empty", reason="an error was recorded in place of a reply")
+        return AnswerRead("empty", reason="an error was recorded in place of a reply")
     return None
 
 
-def without_answer(text: str, candidate: str) -> Read:
+def without_answer(text: str, candidate: str) -> AnswerRead:
     """What a text is from which no answer was read; `candidate` is the part that states the answer, which is the
     whole text where none does."""
     if not text.strip():
-        return Read("empty", reason="empty reply")
+        return AnswerRead("empty", reason="empty reply")
     failed = failure(text) if candidate.strip() == text.strip() else None
     if failed:
         return failed
     said = candidate.strip().strip("\"'`{}[]() \n\t.。")
     if not said:
-        return Read("abstained", reason="the stated answer is empty")
+        return AnswerRead("abstained", reason="the stated answer is empty")
     if len(said) > _LONGEST_ANSWER:
         if _DECLINED.search(said):
-            return Read("refused", reason="the model declined")
+            return AnswerRead("refused", reason="the model declined")
         said = _last_sentence(said)
     if _DECLINED.search(said):
-        return Read("refused", reason="the model declined")
+        return AnswerRead("refused", reason="the model declined")
     if abstains(said):
-        return Read("abstained", reason="no option was chosen")
-    return Read("unreadable", reason="no option can be read from the answer")
+        return AnswerRead("abstained", reason="no option was chosen")
+    return AnswerRead("unreadable", reason="no option can be read from the answer")
 
 
 def abstains(answer: str) -> bool:

@@ -1,4 +1,4 @@
-"""Long answers against a reference text: scorer ``rouge-l``. A secondary figure: it measures wording, not truth.
+"""Scorer ``rouge-l``: a long answer against a reference text. A secondary figure: it measures wording, not truth.
 
 ROUGE-L (Lin 2004) is the F1 of the longest common subsequence of words; in scripts without spaces every character is
 a word.
@@ -8,33 +8,30 @@ from __future__ import annotations
 
 import re
 
-from msgspec import Struct
-
-from ragrounds.evals.scorers.long import read_long
-from ragrounds.records import Attempt, Gold, Question, Score
+from ragrounds.evals.scorers.answer_status import read_long
+from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.records import Attempt, Gold, Kind, Question, Score
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 _LONGEST = 4_000
 """Words of a text that are compared; the time grows with the product of both lengths."""
 
 
-class Overlap(Struct, frozen=True):
+class RougeL(ScorerRecord, frozen=True, kw_only=True):
     """Scores a long answer by its overlap with the reference; no value where there is no reference."""
 
-    scorer: str = "rouge-l"
+    name: str = "rouge-l"
+    summary: str = "secondary: longest common subsequence of words, F1; wording, not truth"
+    method: str = "ROUGE-L against the reference answer, a secondary figure"
+    kinds: tuple[Kind, ...] = ("long",)
+    beside: bool = False
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """0.0 to 1.0; an attempt without text overlaps with nothing."""
         read = read_long(attempt)
-        missing = attempt.status == "not_run" or not gold.answer.strip()
-        return Score(
-            question_id=attempt.question_id,
-            epoch=attempt.epoch,
-            scorer=self.scorer,
-            value=None if missing else rouge_l(attempt.text, gold.answer),
-            answer_status=read.answer_status,
-            reason="the question has no reference answer" if not gold.answer.strip() else read.reason,
-        )
+        if not gold.answer.strip():
+            return self.scored(attempt, None, read, reason="the question has no reference answer")
+        return self.scored(attempt, None if attempt.status == "not_run" else rouge_l(attempt.text, gold.answer), read)
 
 
 def words(text: str) -> list[str]:
@@ -62,4 +59,4 @@ def _longest_common(one: list[str], other: list[str]) -> int:
     return len(one) - row.bit_count()
 
 
-ROUGE_L = Overlap()
+ROUGE_L = RougeL()

@@ -1,0 +1,44 @@
+"""What all scorers of multiple choice share: right 1.0, anything else 0.0, and every question counts.
+
+An attempt without a text is wrong under all of them but one case: a completed attempt with an empty reply counts as the
+letter that a scorer has for what it cannot read (``mirage``: A). An attempt that was never begun has no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ragrounds.evals.scorers.answer_status import AnswerRead, no_text
+from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.records import Attempt, Gold, Kind, Question, Score
+
+
+class ChoiceScorer(ScorerRecord, frozen=True, kw_only=True):
+    """A scorer of multiple-choice answers (contract: :class:`ragrounds.contracts.Scorer`)."""
+
+    read: Callable[[str, Question], AnswerRead]
+    otherwise: str = ""
+    """The letter that counts where a text was received, or a completed attempt gave none, and no letter could be
+    read."""
+    letters_alone: bool = False
+    """Its patterns know options with single letters alone."""
+    kinds: tuple[Kind, ...] = ("choice",)
+    reads: str = "the option that the final answer names"
+
+    def default(self, question: Question) -> bool:
+        """Questions whose options it can read."""
+        return self.suits(question) and (not self.letters_alone or lettered(question))
+
+    def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
+        """Score by the attempt's final text alone; its status matters only where there is no text."""
+        read = no_text(attempt) or self.read(attempt.text, question)
+        prediction = read.prediction
+        if not prediction and (attempt.text.strip() or attempt.status == "completed"):
+            prediction = self.otherwise
+        right = prediction == gold.answer and prediction != ""
+        return self.scored(attempt, None if attempt.status == "not_run" else float(right), read, prediction)
+
+
+def lettered(question: Question) -> bool:
+    """Whether every option's label is one letter."""
+    return all(len(label) == 1 and label.isalpha() for label in question.options)

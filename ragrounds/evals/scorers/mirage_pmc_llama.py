@@ -1,0 +1,42 @@
+"""Scorer ``mirage-pmc-llama``: the patterns published with MIRAGE for PMC-LLaMA, which completes a text and writes no
+JSON. What they do not match counts as "A"."""
+
+from __future__ import annotations
+
+from ragrounds.evals.scorers.answer_status import AnswerRead
+from ragrounds.evals.scorers.choice import ChoiceScorer
+from ragrounds.evals.scorers.mirage import matched
+from ragrounds.records import Question
+
+_MARK = "Answer:"
+_TEMPLATES = (r"[Oo]ption (X)", r"OPTION (X)", r'^\s*(X)"', r"^\s*(X):")
+"""In the order of trial; X stands for any option letter."""
+
+
+def completion(text: str) -> str:
+    """What stands after the last "Answer:" of a completion; the whole text where there is none."""
+    return text.rpartition(_MARK)[2]
+
+
+def read_completion(text: str, question: Question) -> AnswerRead:
+    """The letter by the patterns for PMC-LLaMA; what they do not match has its status by its wording."""
+    return matched(completion(text), _TEMPLATES, text, question)
+
+
+class CompletionScorer(ChoiceScorer, frozen=True, kw_only=True):
+    """The published reading of completions."""
+
+    def default(self, question: Question) -> bool:
+        """Never: it is for one model, and asked for by name."""
+        return False
+
+
+MIRAGE_PMC_LLAMA = CompletionScorer(
+    name="mirage-pmc-llama",
+    summary="as published for PMC-LLaMA's completions: an answer that cannot be read counts as A",
+    method="the patterns that MIRAGE published for PMC-LLaMA (an answer that cannot be read counts as option A)",
+    read=read_completion,
+    otherwise="A",
+    letters_alone=True,
+    beside=False,
+)

@@ -1,0 +1,15 @@
+"""Scorer ``strict``: the patterns published with MIRAGE without their default, so that what none of them matches is
+wrong."""
+
+from __future__ import annotations
+
+from ragrounds.evals.scorers.choice import ChoiceScorer
+from ragrounds.evals.scorers.mirage import read_published
+
+STRICT = ChoiceScorer(
+    name="strict",
+    summary="the published patterns without that: what cannot be read is wrong",
+    method="MIRAGE's published patterns without their default (an answer that cannot be read is wrong)",
+    read=read_published,
+    letters_alone=True,
+)
