@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ragrounds.evals.arena.matches import all_pairs
 from ragrounds.evals.arena.ratings import rate, shuffled_elo
+from ragrounds.evals.arena.schedules import all_pairs
 from ragrounds.evals.arena.verdicts import combine_judgements, matches_of
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Axis, Contestant, JudgementDetail
 from ragrounds.evals.store.store import Store

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragrounds.evals.arena.matches import all_pairs
 from ragrounds.evals.arena.ratings import fit
-from ragrounds.evals.arena.schedules import choose_pairs
+from ragrounds.evals.arena.schedules import all_pairs, choose_pairs
 
 
 class Judge:

@@ -93,6 +93,5 @@ def test_wins_ties_and_losses_are_counted_from_both_sides():
     found = count_wins(collect_matches(["a", "b", "c"], rows))
     assert found.counts[0][1] == (2, 1, 1)
     assert found.counts[1][0] == (1, 1, 2)
-    assert found.least() == 0
     rated = rate(collect_matches(["a", "b"], rows), replicates=20)
     assert [(row.wins, row.ties, row.losses) for row in rated.rows if row.system == "a"] == [(2, 1, 1)]

@@ -2,14 +2,15 @@ import numpy as np
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.arena.matches import all_pairs, question_orders
 from ragrounds.evals.arena.schedules import (
     AdaptiveSchedule,
     FullSchedule,
     MatchCounts,
     PublishedSchedule,
+    all_pairs,
     choose_pairs,
     open_schedule,
+    question_orders,
 )
 
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
-from ragrounds.evals.stats import binomial_error, bounds, proportion, wilson
+from ragrounds.evals.stats import binomial_error, proportion, wilson
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1), st.sampled_from([0.8, 0.9, 0.95, 0.99]))
@@ -32,7 +32,3 @@ def test_no_values_is_an_error_and_a_missing_score_is_no_value():
             proportion(values)
     with pytest.raises(ValueError):
         wilson(3, 2)
-
-
-def test_bounds():
-    assert bounds(5, 2, 10) == (0.5, 0.7)

@@ -19,8 +19,8 @@ differences = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1,
 def heard(values, **options):
     sequence = ConfidenceSequence(**options)
     for value in values:
-        sequence.hear(value)
-    return sequence.now
+        sequence.add(value)
+    return sequence.interval
 
 
 def test_the_capital_after_one_value_by_hand():
@@ -66,8 +66,8 @@ def test_intervals_only_get_narrower_and_hold_what_they_must(values):
     sequence = ConfidenceSequence(null=0.0)
     before = (-1.0, 1.0, 1.0)
     for value in values:
-        sequence.hear(value)
-        now = sequence.now
+        sequence.add(value)
+        now = sequence.interval
         assert before[0] <= now.low <= now.high <= before[1]
         assert now.p <= before[2]
         before = (now.low, now.high, now.p)
@@ -116,7 +116,7 @@ def test_bad_values_and_bounds():
         heard([math.nan])
     with pytest.raises(ValueError, match="least < most"):
         ConfidenceSequence(1.0, 1.0)
-    assert ConfidenceSequence().now is None
+    assert ConfidenceSequence().interval is None
     # Means that no values within the bounds can have are refuted by anything.
     assert heard([0.0], null=2.0).p == 0.0
 

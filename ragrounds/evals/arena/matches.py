@@ -1,18 +1,14 @@
-"""Finished matches on one axis, as arrays: what every rating is computed from.
+"""Finished matches on one axis as arrays, their table of wins, and their bootstrap: what every rating is computed from.
 
-Pairs of systems in a fixed order, and which question a pair plays next.
-
-The matrix of wins, ties and losses.
-
-Resampling questions with replacement: matches about one question are not independent, so they go together.
+Matches about one question are not independent, so the bootstrap draws questions with replacement, each with all its
+matches.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +16,18 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+_AT_ONCE = 4_000_000
+"""Numbers held in memory at once: replicates × clusters."""
 
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """Matches in the order they were played; missing verdicts are not among them.
+    """Matches in the order in which they were played; missing verdicts are not among them.
 
     `first` and `second` index into `systems`; `score` is the first system's: 1 won, ½ tie, 0 lost. Matches of one
     question (or of one cluster of questions that are not independent) share a number in `cluster`, from 0 without
@@ -44,11 +45,11 @@ class Matches:
 
     @property
     def clusters(self) -> int:
-        """How many clusters there are."""
+        """The number of clusters."""
         return int(self.cluster.max()) + 1 if len(self) else 0
 
     def totals(self) -> Floats:
-        """(K, K): points of the row's system against the column's, a tie as half a point each."""
+        """Points of the row's system against the column's, (K, K); a tie is half a point for each."""
         size = len(self.systems)
         points = np.zeros((size, size))
         np.add.at(points, (self.first, self.second), self.score)
@@ -56,7 +57,7 @@ class Matches:
         return points
 
     def taken(self, chosen: Ints) -> Matches:
-        """The same matches in another order, or some of them; clusters keep their numbers."""
+        """The matches at these places, in this order; clusters keep their numbers."""
         return Matches(self.systems, self.first[chosen], self.second[chosen], self.score[chosen], self.cluster[chosen])
 
 
@@ -87,43 +88,15 @@ def collect_matches(systems: Sequence[str], played: Iterable[tuple[Hashable, str
     )
 
 
-def all_pairs(size: int) -> tuple[Ints, Ints]:
-    """Both members of the K(K−1)/2 pairs."""
-    first, second = np.triu_indices(size, 1)
-    return first.astype(np.int64), second.astype(np.int64)
-
-
-def question_orders(size: int, questions: int, seed: int) -> Ints:
-    """(P, Q): in which order each pair plays the questions.
-
-    Drawn for each pair before anything is played: the results of a pair are then a fixed sequence of which a schedule
-    only decides how much is seen, and this is what keeps the stopping rule valid however pairs are chosen.
-    """
-    count = size * (size - 1) // 2
-    return np.array([_draw(seed, pair).permutation(questions) for pair in range(count)], dtype=np.int64).reshape(
-        count, questions
-    )
-
-
-def _draw(seed: int, pair: int) -> np.random.Generator:
-    digest = hashlib.sha256(f"arena order {seed} {pair}".encode()).digest()
-    return np.random.default_rng(int.from_bytes(digest[:8], "big"))
-
-
 class Wins(Struct, frozen=True):
-    """``counts[i][j]``: how often i won, tied, lost against j."""
+    """The table of results: ``counts[i][j]`` says how often system i won, tied and lost against system j."""
 
     systems: tuple[str, ...]
     counts: tuple[tuple[tuple[int, int, int], ...], ...]
 
-    def least(self) -> int:
-        """Matches of the pair that met least."""
-        size = len(self.systems)
-        return min((sum(self.counts[i][j]) for i in range(size) for j in range(i)), default=0)
-
 
 def count_wins(matches: Matches) -> Wins:
-    """Count every pair from both sides."""
+    """The table of wins, ties and losses of these matches, every pair from both sides."""
     size = len(matches.systems)
     table = np.zeros((size, size, 3), dtype=np.int64)
     outcome = np.rint(2.0 - 2.0 * matches.score).astype(np.int64)
@@ -133,12 +106,8 @@ def count_wins(matches: Matches) -> Wins:
     return Wins(matches.systems, counts)
 
 
-_AT_ONCE = 4_000_000
-"""Numbers held at once: replicates × clusters."""
-
-
 def resampled(matches: Matches, *, replicates: int = 1000, seed: int = 0) -> Floats:
-    """(B, K, K) tables of points (a tie is half a point each), one for every resample of the clusters."""
+    """Tables of points (B, K, K), one for every resample of the clusters; a tie is half a point for each."""
     size, count = len(matches.systems), matches.clusters
     draw = np.random.default_rng(seed)
     tables = np.zeros((replicates, size * size))
@@ -154,8 +123,8 @@ def resampled(matches: Matches, *, replicates: int = 1000, seed: int = 0) -> Flo
     return tables.reshape(replicates, size, size)
 
 
-def _by_cluster(matches: Matches) -> Any:
-    """(C, K²) points of each cluster, sparse: most questions are played by few pairs."""
+def _by_cluster(matches: Matches) -> csr_array:
+    """The points of each cluster, (C, K²); sparse, because most questions are played by few pairs."""
     from scipy import sparse
 
     size, count = len(matches.systems), matches.clusters

@@ -18,8 +18,7 @@ from msgspec import Struct
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.arena.lineup import Lineup
-from ragrounds.evals.arena.matches import all_pairs, question_orders
-from ragrounds.evals.arena.schedules import MatchCounts, Schedule, open_schedule
+from ragrounds.evals.arena.schedules import MatchCounts, Schedule, all_pairs, open_schedule, question_orders
 from ragrounds.evals.arena.verdicts import Match, combine_judgements
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.scheduler import interruptible

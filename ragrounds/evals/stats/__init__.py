@@ -9,7 +9,7 @@ from ragrounds.evals.stats.agreement import (
     majority,
 )
 from ragrounds.evals.stats.bootstrap import macro_error, paired_difference, ratio_of_sums, stratified_mean
-from ragrounds.evals.stats.intervals import Estimate, binomial_error, bounds, proportion, wilson
+from ragrounds.evals.stats.intervals import Estimate, binomial_error, proportion, wilson
 from ragrounds.evals.stats.paired import McNemar, holm, mcnemar, minimum_detectable_effect
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "Estimate",
     "McNemar",
     "binomial_error",
-    "bounds",
     "cohen_kappa",
     "compare_with_human",
     "fleiss_kappa",

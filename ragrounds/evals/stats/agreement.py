@@ -1,11 +1,9 @@
 """Agreement of raters: people with people, judges with people, judges with judges.
 
-All take labels as texts; ``None`` is a missing label. Kappa-like figures are 1 for full agreement, 0 for what chance
-gives, and ``None`` where they are not defined (a single label throughout).
-
-The interval of Cohen's kappa, by a bootstrap over clusters of items (Efron & Tibshirani 1993; percentile interval).
-
-Items of one answer, such as its statements, are not independent: they are drawn together.
+Every function takes labels as texts; ``None`` is a missing label. A coefficient is 1 for full agreement, 0 for what
+chance gives, and ``None`` where it is not defined (a single label throughout). The interval of Cohen's kappa comes from
+a bootstrap over clusters of items (Efron & Tibshirani 1993; percentile interval), because items of one answer, such as
+its statements, are not independent.
 """
 
 from __future__ import annotations
@@ -24,6 +22,13 @@ Labels = Sequence[Sequence[str | None]]
 """One sequence an item, one label a rater."""
 
 Level = Literal["nominal", "ordinal", "interval"]
+
+
+KAPPA_RESAMPLES = 10_000
+_AT_ONCE = 4_000_000
+"""Numbers held in memory at a time."""
+_UNDEFINED = 0.05
+"""Share of resamples without a kappa (one label throughout) from which there is no interval."""
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
@@ -85,7 +90,11 @@ def compare_with_human(
 
 
 def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
-    """Cohen's kappa (1960) of two raters who labelled the same items."""
+    """Cohen's kappa (1960) of two raters who labelled the same items.
+
+    Raises:
+        ValueError: no items, or lengths that differ.
+    """
     if not first or len(first) != len(second):
         raise ValueError(f"expected one label of each rater an item, got {len(first)} and {len(second)}")
     n = len(first)
@@ -93,6 +102,49 @@ def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
     left, right = Counter(first), Counter(second)
     expected = sum(left[label] * right[label] for label in left) / n**2
     return None if expected == 1 else (observed - expected) / (1 - expected)
+
+
+def kappa_interval(
+    first: Sequence[str],
+    second: Sequence[str],
+    clusters: Sequence[str] | None = None,
+    *,
+    resamples: int = KAPPA_RESAMPLES,
+    level: float = 0.95,
+    seed: int = 0,
+) -> tuple[float, float] | None:
+    """The interval of the kappa of two raters who labelled the same items; ``None`` where too few resamples have one.
+
+    Raises:
+        ValueError: no items, or lengths that differ.
+    """
+    names = list(clusters) if clusters is not None else [str(place) for place in range(len(first))]
+    if not first or not len(first) == len(second) == len(names):
+        raise ValueError(f"expected one label of each rater an item, got {len(first)} and {len(second)}")
+    labels = {label: place for place, label in enumerate(sorted({*first, *second}))}
+    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    size = len(labels)
+    tables = np.zeros((len(places), size * size))
+    for one, other, name in zip(first, second, names, strict=True):
+        tables[places[name], labels[one] * size + labels[other]] += 1
+    # Clusters with the same table are drawn together, by one multinomial count: the same distribution.
+    kinds, counts = np.unique(tables, axis=0, return_counts=True)
+    generator = np.random.default_rng(seed)
+    kappas: list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = []
+    at_once = max(1, _AT_ONCE // len(kinds))
+    for start in range(0, resamples, at_once):
+        often = generator.multinomial(len(tables), counts / len(tables), size=min(at_once, resamples - start))
+        drawn = (often @ kinds).reshape(-1, size, size)
+        n = drawn.sum(axis=(1, 2))
+        observed = np.trace(drawn, axis1=1, axis2=2) / n
+        expected = (drawn.sum(axis=2) * drawn.sum(axis=1)).sum(axis=1) / n**2
+        defined = expected < 1
+        kappas.append((observed[defined] - expected[defined]) / (1 - expected[defined]))
+    values = np.concatenate(kappas)
+    if len(values) < (1 - _UNDEFINED) * resamples:
+        return None
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
 
 
 def fleiss_kappa(ratings: Labels) -> float | None:
@@ -165,58 +217,9 @@ def _distance(level: Level, totals: Mapping[str, float], order: Sequence[str]) -
         raise ValueError(f"the label {lost[0]!r} is not in the order given")
     place = {label: index for index, label in enumerate(order)}
 
-    def between(one: str, other: str) -> float:
+    def ordinal(one: str, other: str) -> float:
         low, high = sorted((place[one], place[other]))
         passed = sum(totals.get(label, 0) for label in order[low : high + 1])
         return float(passed - (totals.get(one, 0) + totals.get(other, 0)) / 2) ** 2
 
-    return between
-
-
-RESAMPLES = 10_000
-_AT_ONCE = 4_000_000
-_UNDEFINED = 0.05
-"""Share of resamples without a kappa (one label throughout) from which there is no interval."""
-
-
-def kappa_interval(
-    first: Sequence[str],
-    second: Sequence[str],
-    clusters: Sequence[str] | None = None,
-    *,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-    seed: int = 0,
-) -> tuple[float, float] | None:
-    """The interval of the kappa of two raters who labelled the same items; ``None`` where too few resamples have one.
-
-    Raises:
-        ValueError: no items, or lengths that differ.
-    """
-    names = list(clusters) if clusters is not None else [str(place) for place in range(len(first))]
-    if not first or not len(first) == len(second) == len(names):
-        raise ValueError(f"expected one label of each rater an item, got {len(first)} and {len(second)}")
-    labels = {label: place for place, label in enumerate(sorted({*first, *second}))}
-    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
-    size = len(labels)
-    tables = np.zeros((len(places), size * size))
-    for one, other, name in zip(first, second, names, strict=True):
-        tables[places[name], labels[one] * size + labels[other]] += 1
-    # Clusters with the same table are drawn together, by one multinomial count: the same distribution.
-    kinds, counts = np.unique(tables, axis=0, return_counts=True)
-    generator = np.random.default_rng(seed)
-    kappas: list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = []
-    at_once = max(1, _AT_ONCE // len(kinds))
-    for start in range(0, resamples, at_once):
-        often = generator.multinomial(len(tables), counts / len(tables), size=min(at_once, resamples - start))
-        drawn = (often @ kinds).reshape(-1, size, size)
-        n = drawn.sum(axis=(1, 2))
-        observed = np.trace(drawn, axis1=1, axis2=2) / n
-        expected = (drawn.sum(axis=2) * drawn.sum(axis=1)).sum(axis=1) / n**2
-        defined = expected < 1
-        kappas.append((observed[defined] - expected[defined]) / (1 - expected[defined]))
-    values = np.concatenate(kappas)
-    if len(values) < (1 - _UNDEFINED) * resamples:
-        return None
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    return ordinal

@@ -11,7 +11,7 @@ questions take milliseconds.
 A bootstrap knows only what it has seen: where every answer of a dataset is right, or where it has a single cluster, its
 share of the interval has no width. Look at the Wilson interval there.
 
-Several means of the same questions, resampled together: for ratios and orders that a single interval cannot give.
+:func:`joint_means` resamples several means of the same questions together, for ratios and orders of them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from ragrounds.evals.stats.intervals import Estimate
 Floats = NDArray[np.float64]
 
 RESAMPLES = 10_000
+JOINT_RESAMPLES = 2_000
+"""Enough for 95 % intervals of ratios; every resample draws all questions one by one."""
 _DRAWN_AT_ONCE = 4_000_000
 """Counts or clusters held in memory at a time."""
 
@@ -179,10 +181,6 @@ def _stratum_means(kinds: Floats, counts: NDArray[Any], resamples: int, generato
             often = generator.multinomial(drawn, chances, size=size)
             means[part] = (often @ kinds[:, 0]) / (often @ kinds[:, 1])
     return means
-
-
-JOINT_RESAMPLES = 2_000
-"""Enough for 95 % intervals of ratios; every resample draws all questions one by one."""
 
 
 def joint_means(

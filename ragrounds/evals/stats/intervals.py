@@ -49,7 +49,11 @@ def binomial_error(p: float, n: int) -> float:
 
 
 def wilson(right: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval for `right` of `n` (Wilson 1927): close to its coverage for small n and near 0 and 1."""
+    """Wilson's score interval for `right` of `n` (Wilson 1927): close to its coverage for small n and near 0 and 1.
+
+    Raises:
+        ValueError: `n` below 1, or `right` outside of 0 to `n`.
+    """
     if n < 1 or not 0 <= right <= n:
         raise ValueError(f"expected 0 to n right answers of n ≥ 1, got {right} of {n}")
     z2 = normal_quantile(level) ** 2
@@ -59,9 +63,3 @@ def wilson(right: float, n: int, level: float = 0.95) -> tuple[float, float]:
     low = 0.0 if right == 0 else max(0.0, middle - half)
     high = 1.0 if right == n else min(1.0, middle + half)
     return low, high
-
-
-def bounds(right: float, missing: int, n: int) -> tuple[float, float]:
-    """What the accuracy of `n` questions could be if the `missing` ones (failed, capped) had all been wrong, or all
-    been right; `right` counts the right answers among the others."""
-    return right / n, (right + missing) / n

@@ -41,7 +41,7 @@ _HALVINGS = 50
 
 
 class SequentialInterval(Struct, frozen=True, kw_only=True):
-    """A confidence sequence at the place where it was looked at."""
+    """A confidence sequence after the values so far."""
 
     n: int
     """Values so far."""
@@ -56,7 +56,7 @@ class SequentialInterval(Struct, frozen=True, kw_only=True):
 
 
 class ConfidenceSequence:
-    """Of the mean of values between `least` and `most`, one value at a time.
+    """A confidence sequence of the mean of values between `least` and `most`, given one at a time.
 
     Args:
         least: smallest value there can be.
@@ -81,8 +81,8 @@ class ConfidenceSequence:
         self._null = None if null is None else (null - least) / self._span
         self._most_capital = 0.0
 
-    def hear(self, value: float) -> None:
-        """Take the next value.
+    def add(self, value: float) -> None:
+        """Take the next value into account.
 
         Raises:
             ValueError: it is not finite, or outside the bounds.
@@ -101,7 +101,7 @@ class ConfidenceSequence:
             self._most_capital = max(self._most_capital, self._against(self._null, values, counts))
 
     @property
-    def now(self) -> SequentialInterval | None:
+    def interval(self) -> SequentialInterval | None:
         """The interval after the values so far; ``None`` before the first."""
         if not self._n:
             return None
