@@ -1,22 +1,23 @@
-"""Ratings by many judge verdicts, corrected by a few human ones: prediction-powered inference.
+"""Ratings corrected: by a few human votes, and for the style of the answers.
 
-Angelopoulos, Duchi and Zrnic 2023, "PPI++: Efficient prediction-powered inference". The human votes alone would give an
-unbiased but wide estimate; the judge alone a narrow one of the wrong thing. The estimate solves
+Votes. Prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023, "PPI++: Efficient prediction-powered
+inference"): the human votes alone would give an unbiased but wide estimate; the judge alone a narrow one of the wrong
+thing. The estimate solves
 
     mean over votes of ∇ℓ(θ; vote)  +  λ (mean over unvoted of ∇ℓ(θ; judge) − mean over votes of ∇ℓ(θ; judge))  =  0
 
 with ℓ the Bradley–Terry loss of a match: whatever the judge's bias, it cancels. λ is chosen from the data to make the
 variance least; a useless judge gets λ near 0 and changes nothing. The votes must be a random sample of the matches.
 
-Length and formatting as covariates: what the ratings are when style is held equal.
-
-Style control as in the LMSYS arena (Li, Angelopoulos, Chiang, August 2024): beside the systems' strengths, the logistic
-regression gets the differences of the two answers' styles. Errors are sandwich estimates clustered by question.
+Style. As in the LMSYS arena (Li, Angelopoulos, Chiang, August 2024), the logistic regression gets the differences of
+the two answers' lengths and formatting beside the systems' strengths, so that the ratings hold with style equal. Errors
+are sandwich estimates clustered by question.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 from msgspec import Struct
@@ -24,9 +25,18 @@ from msgspec import Struct
 from ragrounds.evals.arena.matches import Floats, Ints, Matches
 from ragrounds.evals.arena.ratings import POINTS, START, reachable
 
-LEAST = 30
+FEWEST_VOTES = 30
 """Votes below which no correction is given: its error would rest on too few."""
 _STEPS = 60
+_FARTHEST = 15.0
+"""A strength beyond this is taken for one that has no maximum."""
+
+COVARIATES = ("length", "headings", "lists", "bold")
+_HEADING = re.compile(r"^ {0,3}#{1,6}\s", re.MULTILINE)
+_ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s", re.MULTILINE)
+_BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
+_FENCE = re.compile(r"```.*?```", re.DOTALL)
+_NEWTON_STEPS = 50
 
 
 class CorrectedRatings(Struct, frozen=True, kw_only=True):
@@ -48,26 +58,29 @@ class CorrectedRatings(Struct, frozen=True, kw_only=True):
 def correct_by_votes(
     votes: Matches, same: Floats, judged: Matches, *, confidence: float = 0.95
 ) -> CorrectedRatings | None:
-    """Correct a judge by votes.
+    """Correct a judge's ratings by human votes; ``None``: too few votes, or systems that the votes do not connect.
 
-    `votes` are the human verdicts, `same` (n) the judge's scores of the very same matches, `judged` the judge's
-    verdicts on matches nobody voted on; clusters of both are questions. ``None``: too few votes, or systems that the
-    votes do not connect.
+    Args:
+        votes: the human verdicts; clusters are questions.
+        same: the judge's scores of the very same matches, (n,).
+        judged: the judge's verdicts on matches nobody voted on; clusters are questions.
+        confidence: coverage of the intervals.
     """
-    if len(votes) < LEAST or len(judged) < 2 or votes.clusters < 2:
+    if len(votes) < FEWEST_VOTES or len(judged) < 2 or votes.clusters < 2:
         return None
-    rows, others = _design(votes), _design(judged)
-    alone = _solve(rows, votes.score, same, others, judged.score, 0.0)
+    from scipy import special
+
+    sample = _VotedSample(votes, same, judged, _contrasts(votes), _contrasts(judged))
+    alone = sample.strengths(0.0)
     if alone is None:
         return None
-    weight = _weight(alone, rows, votes.score, same, others, judged.score)
-    found = _solve(rows, votes.score, same, others, judged.score, weight)
+    weight = sample.best_weight(alone)
+    found = sample.strengths(weight)
     if found is None:
         weight, found = 0.0, alone
-    covariance = _covariance(found, rows, votes, same, others, judged, weight)
-    by_votes = _covariance(alone, rows, votes, same, others, judged, 0.0)
+    covariance = sample.covariance(found, weight)
     error = np.sqrt(np.diag(covariance))
-    reach = float(_quantile(0.5 + confidence / 2))
+    reach = float(special.ndtri(0.5 + confidence / 2))
     ratings = START + POINTS * found
     return CorrectedRatings(
         systems=votes.systems,
@@ -77,84 +90,93 @@ def correct_by_votes(
         weight=weight,
         votes=len(votes),
         judged=len(judged),
-        gain=float(np.trace(by_votes) / np.trace(covariance)),
+        gain=float(np.trace(sample.covariance(alone, 0.0)) / np.trace(covariance)),
     )
 
 
-def _design(matches: Matches) -> Floats:
-    design = np.zeros((len(matches), len(matches.systems)))
+@dataclass(frozen=True, eq=False)
+class _VotedSample:
+    """Matches that people voted on, with the judge's scores of the same, and matches that only the judge decided."""
+
+    votes: Matches
+    same: Floats
+    judged: Matches
+    rows: Floats
+    """Contrasts of the votes, (n, K)."""
+    others: Floats
+    """Contrasts of the other matches, (m, K)."""
+
+    def strengths(self, weight: float) -> Floats | None:
+        """The solution at this λ, (K,) of mean 0; ``None`` where there is none within reach."""
+        rows, others, size = self.rows, self.others, self.rows.shape[1]
+        anchor = np.full((size, size), 1.0 / size)
+        pull = rows.T @ (self.votes.score - weight * self.same) / len(rows)
+        pull = pull + weight * (others.T @ self.judged.score) / len(others)
+        strengths = np.zeros(size)
+        for _ in range(_STEPS):
+            push = (1.0 - weight) * (rows.T @ _chance(rows, strengths)) / len(rows)
+            push = push + weight * (others.T @ _chance(others, strengths)) / len(others)
+            slope = pull - push
+            if np.abs(slope).max() < 1e-10:
+                centred: Floats = strengths - strengths.mean()
+                return centred
+            curve = (1.0 - weight) * _curve(rows, strengths) + weight * _curve(others, strengths)
+            if np.linalg.matrix_rank(curve + anchor, tol=1e-9) < size:
+                return None
+            step = np.linalg.solve(curve + anchor, slope)
+            strengths = strengths + step * min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
+            if np.abs(strengths).max() > _FARTHEST:
+                return None
+        return None
+
+    def best_weight(self, strengths: Floats) -> float:
+        """The λ that makes the trace of the variance least (PPI++, Section 6), kept within 0 and 1."""
+        rows, others, size = self.rows, self.others, self.rows.shape[1]
+        inverse = np.linalg.inv(_curve(rows, strengths) + np.full((size, size), 1.0 / size))
+        chance = _chance(rows, strengths)
+        by_vote, by_judge = rows * (self.votes.score - chance)[:, None], rows * (self.same - chance)[:, None]
+        by_judge_unvoted = others * (self.judged.score - _chance(others, strengths))[:, None]
+        mixed = (by_vote - by_vote.mean(axis=0)).T @ (by_judge - by_judge.mean(axis=0)) / len(rows)
+        own = np.cov(np.vstack([by_judge, by_judge_unvoted]).T, bias=True)
+        upper = np.trace(inverse @ (mixed + mixed.T) @ inverse) / 2
+        lower = (1.0 + len(rows) / len(others)) * np.trace(inverse @ own @ inverse)
+        return float(np.clip(upper / lower, 0.0, 1.0)) if lower > 0 else 0.0
+
+    def covariance(self, strengths: Floats, weight: float) -> Floats:
+        """The sandwich estimate at this λ, (K, K), with matches of one question going together."""
+        rows, others, size = self.rows, self.others, self.rows.shape[1]
+        curve = (1.0 - weight) * _curve(rows, strengths) + weight * _curve(others, strengths)
+        inverse = np.linalg.inv(curve + np.full((size, size), 1.0 / size))
+        chance = _chance(rows, strengths)
+        near = rows * (self.votes.score - chance - weight * (self.same - chance))[:, None]
+        far = others * (self.judged.score - _chance(others, strengths))[:, None]
+        middle = _variance_of_mean(near, self.votes) + weight**2 * _variance_of_mean(far, self.judged)
+        covariance: Floats = inverse @ middle @ inverse
+        return covariance
+
+
+def _contrasts(matches: Matches) -> Floats:
+    """One row a match, (n, K): 1 for its first system, -1 for its second."""
+    contrasts = np.zeros((len(matches), len(matches.systems)))
     rows = np.arange(len(matches))
-    design[rows, matches.first] += 1.0
-    design[rows, matches.second] -= 1.0
-    return design
+    contrasts[rows, matches.first] += 1.0
+    contrasts[rows, matches.second] -= 1.0
+    return contrasts
 
 
-def _chance(design: Floats, strengths: Floats) -> Floats:
-    chance: Floats = 1.0 / (1.0 + np.exp(-(design @ strengths)))
+def _chance(contrasts: Floats, strengths: Floats) -> Floats:
+    chance: Floats = 1.0 / (1.0 + np.exp(-(contrasts @ strengths)))
     return chance
 
 
-def _curve(design: Floats, strengths: Floats) -> Floats:
-    chance = _chance(design, strengths)
-    curve: Floats = (design * (chance * (1.0 - chance))[:, None]).T @ design / len(design)
+def _curve(contrasts: Floats, strengths: Floats) -> Floats:
+    chance = _chance(contrasts, strengths)
+    curve: Floats = (contrasts * (chance * (1.0 - chance))[:, None]).T @ contrasts / len(contrasts)
     return curve
 
 
-def _solve(rows: Floats, voted: Floats, same: Floats, others: Floats, judged: Floats, weight: float) -> Floats | None:
-    """Strengths of mean 0; ``None`` where there is no solution within reach."""
-    size = rows.shape[1]
-    anchor = np.full((size, size), 1.0 / size)
-    pull = rows.T @ (voted - weight * same) / len(rows) + weight * (others.T @ judged) / len(others)
-    strengths = np.zeros(size)
-    for _step in range(_STEPS):
-        push = (1.0 - weight) * (rows.T @ _chance(rows, strengths)) / len(rows)
-        push = push + weight * (others.T @ _chance(others, strengths)) / len(others)
-        slope = pull - push
-        if np.abs(slope).max() < 1e-10:
-            centred: Floats = strengths - strengths.mean()
-            return centred
-        curve = (1.0 - weight) * _curve(rows, strengths) + weight * _curve(others, strengths)
-        if np.linalg.matrix_rank(curve + anchor, tol=1e-9) < size:
-            return None
-        step = np.linalg.solve(curve + anchor, slope)
-        strengths = strengths + step * min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
-        if np.abs(strengths).max() > 15:
-            return None
-    return None
-
-
-def _weight(strengths: Floats, rows: Floats, voted: Floats, same: Floats, others: Floats, judged: Floats) -> float:
-    """λ that makes the trace of the variance least (PPI++, Section 6), kept within 0 and 1."""
-    size = rows.shape[1]
-    inverse = np.linalg.inv(_curve(rows, strengths) + np.full((size, size), 1.0 / size))
-    chance = _chance(rows, strengths)
-    by_vote, by_judge = rows * (voted - chance)[:, None], rows * (same - chance)[:, None]
-    by_judge_elsewhere = others * (judged - _chance(others, strengths))[:, None]
-    mixed = (by_vote - by_vote.mean(axis=0)).T @ (by_judge - by_judge.mean(axis=0)) / len(rows)
-    together = np.vstack([by_judge, by_judge_elsewhere])
-    own = np.cov(together.T, bias=True)
-    upper = np.trace(inverse @ (mixed + mixed.T) @ inverse) / 2
-    lower = (1.0 + len(rows) / len(others)) * np.trace(inverse @ own @ inverse)
-    return float(np.clip(upper / lower, 0.0, 1.0)) if lower > 0 else 0.0
-
-
-def _covariance(
-    strengths: Floats, rows: Floats, votes: Matches, same: Floats, others: Floats, judged: Matches, weight: float
-) -> Floats:
-    """Sandwich, with matches of one question going together."""
-    size = rows.shape[1]
-    curve = (1.0 - weight) * _curve(rows, strengths) + weight * _curve(others, strengths)
-    inverse = np.linalg.inv(curve + np.full((size, size), 1.0 / size))
-    chance = _chance(rows, strengths)
-    near = rows * (votes.score - chance - weight * (same - chance))[:, None]
-    far = others * (judged.score - _chance(others, strengths))[:, None]
-    middle = _clustered(near, votes) + weight**2 * _clustered(far, judged)
-    covariance: Floats = inverse @ middle @ inverse
-    return covariance
-
-
-def _clustered(gradients: Floats, matches: Matches) -> Floats:
-    """Variance of the mean of `gradients`."""
+def _variance_of_mean(gradients: Floats, matches: Matches) -> Floats:
+    """The variance of the mean of `gradients`, one a match, with matches of one question going together."""
     count, size = matches.clusters, gradients.shape[1]
     sums = np.zeros((count, size))
     np.add.at(sums, matches.cluster, gradients - gradients.mean(axis=0))
@@ -164,22 +186,8 @@ def _clustered(gradients: Floats, matches: Matches) -> Floats:
     return variance
 
 
-def _quantile(level: float) -> float:
-    from scipy import special
-
-    return float(special.ndtri(level))
-
-
-COVARIATES = ("length", "headings", "lists", "bold")
-_HEADING = re.compile(r"^ {0,3}#{1,6}\s", re.MULTILINE)
-_ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s", re.MULTILINE)
-_BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
-_FENCE = re.compile(r"```.*?```", re.DOTALL)
-_NEWTON_STEPS = 50
-
-
 class StyleControlledRatings(Struct, frozen=True, kw_only=True):
-    """Ratings with style held equal, and what style itself is worth."""
+    """Ratings with style held equal, and what style itself is worth to the judge."""
 
     systems: tuple[str, ...]
     ratings: tuple[float, ...]
@@ -191,14 +199,15 @@ class StyleControlledRatings(Struct, frozen=True, kw_only=True):
 
 
 def style_features(text: str) -> tuple[float, float, float, float]:
-    """Length in characters, and numbers of Markdown headings, list items and bold phrases outside of code."""
+    """The style of a text: its length in characters, and its numbers of Markdown headings, list items and bold phrases
+    outside of code."""
     plain = _FENCE.sub("", text)
     counts = (len(pattern.findall(plain)) for pattern in (_HEADING, _ITEM, _BOLD))
     return (float(len(text)), *(float(count) for count in counts))  # type: ignore[return-value]
 
 
 def style_differences(first: Floats, second: Floats) -> Floats:
-    """(N, 4) style differences, each (a − b) / (a + b) and scaled to standard deviation 1; 0 where both have none."""
+    """Differences of style (N, 4), each (a − b) / (a + b), scaled to standard deviation 1; 0 where both have none."""
     total = first + second
     raw = np.divide(first - second, total, out=np.zeros_like(total), where=total > 0)
     scale = raw.std(axis=0)
@@ -207,18 +216,20 @@ def style_differences(first: Floats, second: Floats) -> Floats:
 
 
 def control_style(matches: Matches, style: Floats) -> StyleControlledRatings | None:
-    """Fit strengths and style together; `style` is (N, covariates), the first answer's minus the second's.
+    """Fit strengths and style together.
 
-    ``None`` where that cannot be: strengths without a maximum, or style that goes wholly with the system.
+    Args:
+        matches: N finished matches.
+        style: the first answer's style minus the second's, (N, covariates).
+
+    Returns:
+        ``None`` where strengths have no maximum, or style goes wholly with the system.
     """
     varied = np.flatnonzero(style.std(axis=0) > 1e-9) if len(style) else np.array([], dtype=np.int64)
     size = len(matches.systems)
     if size < 2 or matches.clusters < 2 or not reachable(matches.totals()).all():
         return None
-    design = np.zeros((len(matches), size))
-    rows = np.arange(len(matches))
-    design[rows, matches.first] += 1.0
-    design[rows, matches.second] -= 1.0
+    design = _contrasts(matches)
     # The last strength is minus the sum of the others, so that their mean is 0.
     design = np.hstack([design[:, :-1] - design[:, -1:], style[:, varied]])
     if np.linalg.matrix_rank(design) < design.shape[1]:
@@ -228,9 +239,9 @@ def control_style(matches: Matches, style: Floats) -> StyleControlledRatings | N
         return None
     weights, curve = found
     covariance = _sandwich(design, matches.score, weights, curve, matches.cluster)
-    spread = np.vstack([np.eye(size - 1), -np.ones((1, size - 1))])
-    strengths = spread @ weights[: size - 1]
-    errors = np.sqrt(np.diag(spread @ covariance[: size - 1, : size - 1] @ spread.T))
+    from_free = np.vstack([np.eye(size - 1), -np.ones((1, size - 1))])
+    strengths = from_free @ weights[: size - 1]
+    errors = np.sqrt(np.diag(from_free @ covariance[: size - 1, : size - 1] @ from_free.T))
     effect_errors = np.sqrt(np.diag(covariance))[size - 1 :]
     return StyleControlledRatings(
         systems=matches.systems,
@@ -258,7 +269,7 @@ def _logistic(design: Floats, score: Floats) -> tuple[Floats, Floats] | None:
             return None
         weights = weights + step * min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
         if np.abs(weights).max() > 30:
-            return None  # style tells wins from losses wholly: no maximum
+            return None  # style alone separates wins from losses: no maximum
     return None
 
 

@@ -1,21 +1,18 @@
-"""Elo ratings: exactly as MRAG-Bench plays them, and averaged over the order, which is arbitrary.
+"""Ratings from the finished matches of one axis: Bradley–Terry with intervals and ranks, and Elo beside it.
 
-An online rating depends on the order of the matches. MRAG-Bench (its LFQA arena) starts every system at 1000 and moves
-40 points at most a match; at that speed, order alone moves a rating by about ±50.
+Bradley–Terry strengths are fitted by maximum likelihood, for one table of points or a thousand at once. The chance that
+i beats j is σ(θi − θj); a tie counts as half a win for each (as in the LMSYS arena). The likelihood is concave, so
+Newton's method finds its maximum in a few steps. All tables of a bootstrap are fitted together: that is what
+:func:`fit` has over `evalica.bradley_terry`, which is its reference in the tests. Ford (1957): a maximum exists exactly
+when every system can be reached from every other by a chain of "took a point from". Where it does not (a system that
+never loses, two groups that never met), every system gets one tie with an imaginary average system, which keeps all
+strengths finite; the fit says so.
 
-Bradley–Terry strengths by maximum likelihood, for one table of points or a thousand at once.
+Elo is played exactly as MRAG-Bench plays it (its LFQA arena: start 1000, at most 40 points a match), and averaged over
+random orders: an online rating depends on the order of the matches, which is arbitrary, and at that speed order alone
+moves a rating by about ±50.
 
-The chance that i beats j is σ(θi − θj); a tie counts as half a win for each (as in the LMSYS arena). The likelihood is
-concave, so Newton's method finds its maximum in a few steps. All tables of a bootstrap are fitted together: that is
-what the fit here has over `evalica.bradley_terry`, which is its reference in the tests.
-
-Ford (1957): a maximum exists exactly when every system can be reached from every other by a chain of "took a point
-from". Where it does not (a system that never loses, two groups that never met), every system gets one tie with an
-imaginary average system, which keeps all strengths finite; the fit says so.
-
-Ratings with intervals and ranks with ties, from finished matches of one axis.
-
-Whether missing verdicts could overturn a ranking: then no ranking is shown, and the report says so.
+Where matches without a verdict could overturn a ranking, none is shown: :func:`check_ranking` finds the pairs.
 """
 
 from __future__ import annotations
@@ -28,14 +25,26 @@ from msgspec import Struct
 
 from ragrounds.evals.arena.matches import Floats, Ints, Matches, resampled
 
+Flags = npt.NDArray[np.bool_]
+
 START, K, BASE, SCALE = 1000.0, 40.0, 10.0, 400.0
+"""Elo's parameters as MRAG-Bench sets them: the first rating, the largest change, and what a difference means."""
+POINTS = SCALE / np.log(10.0)
+"""Elo points of one unit of θ."""
 _RATE = float(np.log(BASE)) / SCALE
 _BLOCK = 4096
 """Matches whose places are looked up at once."""
+_STEPS = 60
+_AT_ONCE = 2_000_000
+"""Numbers in the tables that are fitted at once."""
+_LONGEST = 2.0
+"""Largest change of a strength in one step: far from the maximum a whole Newton step can overshoot."""
+_ROUNDS = 3
+"""How often the worst filling of the missing matches is improved."""
 
 
 class ShuffledElo(Struct, frozen=True):
-    """Elo over random orders of the same matches, by system."""
+    """Elo ratings over random orders of the same matches, by system."""
 
     mean: tuple[float, ...]
     spread: tuple[float, ...]
@@ -44,14 +53,14 @@ class ShuffledElo(Struct, frozen=True):
 
 
 def online_elo(matches: Matches) -> Floats:
-    """(K,) ratings after all matches in their order."""
+    """The ratings after all matches in the order in which they were played, (K,)."""
     order = np.arange(len(matches), dtype=np.int64)[None, :]
     ratings: Floats = _play(matches, order)[0]
     return ratings
 
 
 def shuffled_elo(matches: Matches, *, shuffles: int = 100, seed: int = 0) -> ShuffledElo:
-    """Ratings averaged over `shuffles` random orders."""
+    """The ratings averaged over `shuffles` random orders of the matches."""
     draw = np.random.default_rng(seed)
     order = np.stack([draw.permutation(len(matches)) for _ in range(shuffles)])
     ratings = _play(matches, order)
@@ -60,7 +69,7 @@ def shuffled_elo(matches: Matches, *, shuffles: int = 100, seed: int = 0) -> Shu
 
 
 def _play(matches: Matches, orders: Ints) -> Floats:
-    """(S, K) ratings after each of S orders (S, N): all orders advance one match at a time, together."""
+    """The ratings (S, K) after each of S orders (S, N): all orders advance one match at a time, together."""
     count, size = len(orders), len(matches.systems)
     ratings = np.full(count * size, START)
     rows = np.arange(count) * size
@@ -75,31 +84,24 @@ def _play(matches: Matches, orders: Ints) -> Floats:
     return ratings.reshape(count, size)
 
 
-POINTS = SCALE / np.log(10.0)
-"""Elo points of one unit of θ."""
-_STEPS = 60
-_AT_ONCE = 2_000_000
-"""Numbers in the tables that are fitted at once."""
-_LONGEST = 2.0
-"""Largest change of a strength in one step: far from the maximum a whole Newton step can overshoot."""
-
-
 @dataclass(frozen=True, eq=False)
 class BradleyTerryFit:
-    """`strengths` (…, K) have mean 0; `exists` (…): the maximum exists, so no imaginary tie was added."""
+    """Strengths at the maximum of the likelihood."""
 
     strengths: Floats
-    exists: npt.NDArray[np.bool_]
+    """Of mean 0, (…, K)."""
+    exists: Flags
+    """Whether the maximum exists, (…); where it does not, imaginary ties were added."""
 
     @property
     def ratings(self) -> Floats:
-        """Strengths on Elo's scale, mean 1000."""
+        """The strengths on Elo's scale, with mean 1000."""
         ratings: Floats = START + POINTS * self.strengths
         return ratings
 
 
 def fit(points: Floats, *, prior: bool = False) -> BradleyTerryFit:
-    """Fit tables of points (…, K, K): ``points[i, j]`` of i against j, a tie as half a point each.
+    """Fit tables of points (…, K, K), where ``points[i, j]`` are those of i against j; a tie is half a point for each.
 
     Points may be weighted, so they need not be whole; none may be negative. `prior` adds the imaginary ties everywhere.
     """
@@ -117,7 +119,7 @@ def fit(points: Floats, *, prior: bool = False) -> BradleyTerryFit:
 
 
 def information(games: Floats, strengths: Floats) -> Floats:
-    """(…, K, K) Fisher information of strengths from numbers of games (…, K, K): a weighted graph Laplacian."""
+    """Fisher information of the strengths (…, K, K), from numbers of games (…, K, K): a weighted graph Laplacian."""
     chance = expected(strengths)
     weight = games * chance * (1.0 - chance)
     laplacian = -weight
@@ -127,7 +129,7 @@ def information(games: Floats, strengths: Floats) -> Floats:
 
 
 def expected(strengths: Floats) -> Floats:
-    """(…, K, K): the chance that the row's system beats the column's."""
+    """The chance that the row's system beats the column's, (…, K, K)."""
     gaps = strengths[..., :, None] - strengths[..., None, :]
     chance: Floats = 1.0 / (1.0 + np.exp(-gaps))
     return chance
@@ -156,8 +158,8 @@ def _newton(points: Floats, ties: float) -> Floats:
     return centred
 
 
-def reachable(points: Floats) -> npt.NDArray[np.bool_]:
-    """(…, K, K): there is a chain "took a point from" from the row's system to the column's."""
+def reachable(points: Floats) -> Flags:
+    """Whether a chain of "took a point from" leads from the row's system to the column's, (…, K, K)."""
     size = points.shape[-1]
     reach = (points > 0) | np.eye(size, dtype=bool)
     length = 1
@@ -168,11 +170,8 @@ def reachable(points: Floats) -> npt.NDArray[np.bool_]:
     return reach
 
 
-Flags = npt.NDArray[np.bool_]
-
-
 class RatedSystem(Struct, frozen=True, kw_only=True):
-    """One system's place. A bound of ``None``: the data set none on that side (it never lost, or never won)."""
+    """One system's place. A bound is ``None`` where the data set none on that side (it never lost, or never won)."""
 
     system: str
     rating: float
@@ -180,7 +179,7 @@ class RatedSystem(Struct, frozen=True, kw_only=True):
     low: float | None
     high: float | None
     rank: int
-    """1 + systems that are better beyond doubt: systems that cannot be told apart may share it."""
+    """1 + the number of systems that are separated from it above; systems that are not separated may share a rank."""
     worst: int
     """The last rank that is not excluded."""
     matches: int
@@ -190,7 +189,7 @@ class RatedSystem(Struct, frozen=True, kw_only=True):
 
 
 class Ratings(Struct, frozen=True, kw_only=True):
-    """All systems, best rating first."""
+    """The ratings of all systems, the best first."""
 
     rows: tuple[RatedSystem, ...]
     separated: tuple[tuple[bool, ...], ...]
@@ -205,6 +204,7 @@ class Ratings(Struct, frozen=True, kw_only=True):
 
     @property
     def order(self) -> tuple[str, ...]:
+        """The systems' names, the best rating first."""
         return tuple(row.system for row in self.rows)
 
 
@@ -288,7 +288,7 @@ def _bound(matches: Matches, points: Floats, strengths: Floats, i: int, tail: fl
 def _separated(
     matches: Matches, points: Floats, fitted: BradleyTerryFit, spread: BradleyTerryFit, confidence: float
 ) -> tuple[Flags, Floats]:
-    """(K, K) who is better than whom, and the gap in strength it takes."""
+    """Which system is separated above which (K, K), and the gap in strength that it takes (K, K)."""
     size = len(matches.systems)
     gaps = fitted.strengths[:, None] - fitted.strengths[None, :]
     draws = spread.strengths[:, :, None] - spread.strengths[:, None, :]
@@ -353,22 +353,22 @@ def _notes(matches: Matches, points: Floats) -> list[str]:
     return notes
 
 
-_ROUNDS = 3
-
-
 class RankingCheck(Struct, frozen=True):
-    """The pairs (upper, lower of the ranking) whose order the missing matches could overturn; none: it stands."""
+    """Whether a ranking stands whatever the missing verdicts are."""
 
     missing: int
+    """Matches without a verdict."""
     overturned: tuple[tuple[str, str], ...] = ()
+    """The pairs (upper, lower of the ranking) whose order they could overturn."""
 
     @property
-    def open(self) -> bool:
+    def stands(self) -> bool:
+        """Whether no pair's order could be overturned."""
         return not self.overturned
 
 
 def check_ranking(matches: Matches, missing: Floats, ratings: Ratings) -> RankingCheck:
-    """Fill the missing matches in the way that is worst for each pair, and see what is left of the ranking.
+    """Fill the missing matches in the way that is worst for each pair, and check what is left of the ranking.
 
     `missing` (K, K), symmetric, counts matches without a verdict. A pair called separated is overturned where the worst
     filling takes its lead away; a pair called tied, where it would be separated the other way round. Winning is
@@ -393,7 +393,7 @@ def check_ranking(matches: Matches, missing: Floats, ratings: Ratings) -> Rankin
 
 
 def _worst_gap(points: Floats, missing: Floats, i: int, j: int) -> float:
-    """Points by which i leads j when the missing matches fall as badly for it as they can."""
+    """The points by which i leads j when the missing matches fall as badly for it as they can."""
     size = len(points)
     worst = _filled(points, missing, i, j, np.zeros((size, size)))
     strengths = fit(worst, prior=True).strengths
@@ -407,7 +407,7 @@ def _worst_gap(points: Floats, missing: Floats, i: int, j: int) -> float:
 
 
 def _filled(points: Floats, missing: Floats, i: int, j: int, influence: Floats) -> Floats:
-    """The table with every missing match given to the side that hurts i against j; undecided ones are ties."""
+    """The table with every missing match given to the side that hurts i against j; those without influence are ties."""
     share = np.where(influence > 1e-12, 0.0, np.where(influence < -1e-12, 1.0, 0.5))
     share[i, :], share[:, i] = 0.0, 1.0
     share[j, :], share[:, j] = 1.0, 0.0

@@ -144,20 +144,20 @@ def _axis(
     panel = [match.panel(axis) for match in played]
     matches = matches_of(arena, played, axis, clusters=clusters)
     ratings = rate(matches, confidence=arena.confidence, replicates=replicates, seed=arena.seed)
-    gate = check_ranking(matches, _missing(arena, played, panel), ratings)
+    ranking = check_ranking(matches, _missing(arena, played, panel), ratings)
     few = max(2, min(shuffles, AT_MOST // max(1, len(matches))))
     return AxisReport(
         axis=name,
         matches=len(matches),
         missing=len(played) - len(matches),
         wins=count_wins(matches),
-        ratings=ratings if gate.open else None,
-        withheld=_withheld(gate),
-        online=tuple(online_elo(matches).tolist()) if gate.open else (),
-        shuffled=shuffled_elo(matches, shuffles=few, seed=arena.seed) if gate.open and len(matches) else None,
-        controlled=_controlled(arena, field, matches, played, panel) if gate.open else None,
+        ratings=ratings if ranking.stands else None,
+        withheld=_withheld(ranking),
+        online=tuple(online_elo(matches).tolist()) if ranking.stands else (),
+        shuffled=shuffled_elo(matches, shuffles=few, seed=arena.seed) if ranking.stands and len(matches) else None,
+        controlled=_controlled(arena, field, matches, played, panel) if ranking.stands else None,
         judges=(*judges_on_axis(arena, judgements, played, axis), *voters_on_axis(votes, name)),
-        orders_by_judge=_orders(arena, played, votes, axis) if gate.open else (),
+        orders_by_judge=_orders(arena, played, votes, axis) if ranking.stands else (),
         agreement=judge_agreements(_said(arena, played, votes, axis)),
         self_preference=self_preference(arena, played, axis),
         exact=against_exact(arena, played, axis, field.scores),
@@ -174,14 +174,14 @@ def _missing(arena: Arena, played: Sequence[Match], panel: Sequence[str | None])
     return table
 
 
-def _withheld(gate: RankingCheck) -> str:
-    if gate.open:
+def _withheld(ranking: RankingCheck) -> str:
+    if ranking.stands:
         return ""
-    pairs = "; ".join(f"{one} and {other}" for one, other in gate.overturned[:5])
-    more = f" and {len(gate.overturned) - 5} more pairs" if len(gate.overturned) > 5 else ""
+    pairs = "; ".join(f"{one} and {other}" for one, other in ranking.overturned[:5])
+    more = f" and {len(ranking.overturned) - 5} more pairs" if len(ranking.overturned) > 5 else ""
     return (
-        f"No ranking: {gate.missing} {'match has' if gate.missing == 1 else 'matches have'} no verdict, and they could "
-        f"overturn the order of {pairs}{more}. The same command asks again where "
+        f"No ranking: {ranking.missing} {'match has' if ranking.missing == 1 else 'matches have'} no verdict, and "
+        f"they could overturn the order of {pairs}{more}. The same command asks again where "
         "calls failed; where verdicts cannot be read, take another judge or more --tries."
     )
 

@@ -14,13 +14,13 @@ def missing(size, *pairs):
 
 def test_nothing_missing_leaves_the_gate_open():
     matches = played([0.5, 0.0, -0.5], 300, questions=100)
-    assert check_ranking(matches, np.zeros((3, 3)), rate(matches, replicates=100)).open
+    assert check_ranking(matches, np.zeros((3, 3)), rate(matches, replicates=100)).stands
 
 
 def test_a_few_missing_verdicts_cannot_overturn_a_clear_lead():
     matches = played([1.5, -1.5], 200, questions=200)
     found = check_ranking(matches, missing(2, (0, 1, 5)), rate(matches, replicates=200))
-    assert found.open
+    assert found.stands
     assert found.missing == 5
 
 
@@ -43,8 +43,8 @@ def test_a_tie_that_stays_a_tie_is_not_overturned():
     matches = played([0.0, 0.0], 200, questions=200)
     ratings = rate(matches, replicates=200)
     assert not any(any(row) for row in ratings.separated)
-    assert check_ranking(matches, missing(2, (0, 1, 3)), ratings).open
-    assert not check_ranking(matches, missing(2, (0, 1, 120)), ratings).open
+    assert check_ranking(matches, missing(2, (0, 1, 3)), ratings).stands
+    assert not check_ranking(matches, missing(2, (0, 1, 120)), ratings).stands
 
 
 def test_the_worst_filling_is_at_least_as_bad_as_any_drawn_one():
@@ -63,4 +63,4 @@ def test_the_worst_filling_is_at_least_as_bad_as_any_drawn_one():
 
 def test_one_question_and_a_missing_verdict_prove_nothing():
     matches = collect_matches(["a", "b"], [("q", "a", "b", 1.0)])
-    assert not check_ranking(matches, missing(2, (0, 1, 1)), rate(matches, replicates=20)).open
+    assert not check_ranking(matches, missing(2, (0, 1, 1)), rate(matches, replicates=20)).stands
