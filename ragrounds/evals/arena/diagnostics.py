@@ -1,14 +1,8 @@
-"""How each judge behaved: position, ties, disagreement with itself, what it failed to say, what it cost.
+"""How each judge of an arena behaved, and how its verdicts fit other judges, people and exact scores.
 
-How far judges agree with each other, people among them.
-
-Does a judge favour answers of its own model?
-
-A judge that is also a contestant's model is compared with the other judges on the very same matches: what share of the
-points it gives its own systems against what they give them. One judge alone cannot show it: a good score for its own
-systems may be deserved.
-
-Arena against exact scores: where a judge's verdict and a checkable score of the same answers disagree.
+Each judge on each axis (position, ties, disagreement with itself, what it failed to say), its costs, agreement between
+judges, and preference for its own model: a judge whose model also plays is compared with the other judges on the very
+same matches. One judge alone cannot show that: a good score for its own systems may be deserved.
 """
 
 from __future__ import annotations
@@ -16,26 +10,33 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
 from msgspec import Struct
 
 from ragrounds.evals.arena.verdicts import LETTERS, POINTS, Match, one_way
 from ragrounds.evals.judges.attempts import judges_itself
-from ragrounds.evals.judges.statements import CONTRADICTION
 from ragrounds.evals.stats.agreement import krippendorff_alpha
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, JudgementDetail, Vote
 
 BIASED = 0.2
 """A judge that prefers one place more often than the other by this share of its decided verdicts gets a note."""
+_CLOSE = 1e-9
+"""Scores that differ by less are equal."""
+
+Pair = tuple[str, int, int]
+"""A question and the places of two systems, the smaller first."""
+
+
+ItemT = TypeVar("ItemT")
 
 
 class JudgeOnAxis(Struct, frozen=True, kw_only=True):
-    """One judge on one axis. Shares are of pairs of verdicts (`swapped`) or of matches; ``None``: there are none."""
+    """One judge, or one voter, on one axis. A share is ``None`` where there is nothing to count."""
 
     judge: str
     matches: int
-    """With a verdict (in both orders, where both are played)."""
+    """Matches with a verdict (in both orders, where both are played)."""
     missing: int
     ties: float | None
     inconsistent: float | None
@@ -47,7 +48,7 @@ class JudgeOnAxis(Struct, frozen=True, kw_only=True):
 
 
 class JudgeCost(Struct, frozen=True, kw_only=True):
-    """What a judge took. ``None``: not known."""
+    """What a judge took in calls, tokens and dollars. ``None``: not known."""
 
     judge: str
     calls: int
@@ -59,7 +60,7 @@ class JudgeCost(Struct, frozen=True, kw_only=True):
 
 
 class MissingVerdicts(Struct, frozen=True, kw_only=True):
-    """Why verdicts are missing, counted in verdicts (an axis of a call each)."""
+    """How many verdicts (an axis of a call each) are missing for one reason."""
 
     judge: str
     reason: str
@@ -69,7 +70,7 @@ class MissingVerdicts(Struct, frozen=True, kw_only=True):
 def judges_on_axis(
     arena: Arena, judgements: Sequence[ArenaJudgement], played: Sequence[Match], axis: int
 ) -> list[JudgeOnAxis]:
-    """Every judge of the arena on one axis."""
+    """How every judge of the arena behaved on one axis."""
     part, place = (0, axis) if arena.calls == "together" else (axis, 0)
     found = []
     for judge, name in enumerate(arena.judges):
@@ -95,7 +96,7 @@ def judges_on_axis(
 
 
 def voters_on_axis(votes: Sequence[Vote], axis: str) -> list[JudgeOnAxis]:
-    """Every person who voted on the axis; skipped pairs are missing, and no pair is shown twice."""
+    """How every person voted on one axis; skipped pairs count as missing."""
     said: dict[str, list[str]] = {}
     for vote in votes:
         if vote.axis == axis:
@@ -115,7 +116,7 @@ def voters_on_axis(votes: Sequence[Vote], axis: str) -> list[JudgeOnAxis]:
 
 
 def judge_costs(arena: Arena, judgements: Sequence[ArenaJudgement]) -> list[JudgeCost]:
-    """Every judge's calls, tokens and dollars."""
+    """What every judge of the arena took."""
     found = []
     for judge, name in enumerate(arena.judges):
         mine = [one for one in judgements if one.judge == judge]
@@ -134,7 +135,7 @@ def judge_costs(arena: Arena, judgements: Sequence[ArenaJudgement]) -> list[Judg
 
 
 def missing_verdicts(arena: Arena, details: Iterable[tuple[ArenaJudgement, JudgementDetail]]) -> list[MissingVerdicts]:
-    """Reasons of missing verdicts, the most frequent first."""
+    """The reasons of missing verdicts, the most frequent first."""
     counts: Counter[tuple[int, str]] = Counter()
     for judged, detail in details:
         counts.update((judged.judge, reason) for reason in detail.reasons.values())
@@ -145,8 +146,8 @@ def missing_verdicts(arena: Arena, details: Iterable[tuple[ArenaJudgement, Judge
 
 
 def _both_orders(asked: Sequence[ArenaJudgement], place: int) -> list[tuple[str, str]]:
-    """Verdicts of both orders of a pair, from the same side, where there are both."""
-    ways: dict[tuple[str, int, int], list[str]] = {}
+    """The outcomes of both orders of a pair, from the same side, where there are both."""
+    ways: dict[Pair, list[str]] = {}
     for one in asked:
         outcome = one_way(one)[place]
         if outcome in LETTERS.values():
@@ -169,12 +170,8 @@ def _total(values: Sequence[float | None]) -> float | None:
     return round(sum(known), 9) if len(known) == len(values) else None
 
 
-OutcomesByItem = Mapping[Any, str]
-"""Item (question and pair) → outcome, where there is one."""
-
-
 class JudgeAgreement(Struct, frozen=True, kw_only=True):
-    """Two judges on the items that both judged."""
+    """How far two judges agree on the pairs that both judged."""
 
     one: str
     other: str
@@ -185,14 +182,18 @@ class JudgeAgreement(Struct, frozen=True, kw_only=True):
     """Krippendorff's alpha, nominal: 1 perfect, 0 as by chance; ``None`` where it is not defined."""
 
 
-def judge_agreements(said: Mapping[str, OutcomesByItem]) -> tuple[JudgeAgreement, ...]:
-    """Every pair of judges."""
-    names = list(said)
+def judge_agreements(outcomes: Mapping[str, Mapping[ItemT, str]]) -> tuple[JudgeAgreement, ...]:
+    """The agreement of every two judges, people among them.
+
+    Args:
+        outcomes: judge → item (a question and a pair) → outcome, where there is one.
+    """
+    names = list(outcomes)
     found = []
     for place, one in enumerate(names):
         for other in names[place + 1 :]:
-            common = [item for item in said[one] if item in said[other]]
-            pairs = [(said[one][item], said[other][item]) for item in common]
+            common = [item for item in outcomes[one] if item in outcomes[other]]
+            pairs = [(outcomes[one][item], outcomes[other][item]) for item in common]
             found.append(
                 JudgeAgreement(
                     one=one,
@@ -206,7 +207,7 @@ def judge_agreements(said: Mapping[str, OutcomesByItem]) -> tuple[JudgeAgreement
 
 
 class SelfPreference(Struct, frozen=True, kw_only=True):
-    """One judge on its own systems' matches against others'."""
+    """How one judge treats the systems of its own model in their matches against others."""
 
     judge: str
     systems: tuple[str, ...]
@@ -221,7 +222,7 @@ class SelfPreference(Struct, frozen=True, kw_only=True):
 
 
 def self_preference(arena: Arena, played: Sequence[Match], axis: int) -> tuple[SelfPreference, ...]:
-    """Every judge whose model also answers."""
+    """The preference of every judge whose model also answers."""
     found = []
     for judge, text in enumerate(arena.judges):
         own = {
@@ -269,7 +270,7 @@ def _points(outcome: str | None, first: bool) -> float:
 
 
 def _clustered(groups: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
-    """Mean over all values, and its standard error with values of one group going together."""
+    """The mean over all values, and its standard error with the values of a group going together."""
     count = sum(len(group) for group in groups)
     if not count:
         return None, None
@@ -280,13 +281,8 @@ def _clustered(groups: Sequence[Sequence[float]]) -> tuple[float | None, float |
     return mean, math.sqrt(squares * len(groups) / (len(groups) - 1)) / count
 
 
-LOWER_IS_BETTER = frozenset({CONTRADICTION})
-"""Scorers whose value counts what is wrong."""
-_CLOSE = 1e-9
-
-
 class ScoreDisagreement(Struct, frozen=True, kw_only=True):
-    """One match whose arena winner has the worse exact score."""
+    """A match whose winner in the arena has the worse score."""
 
     question_id: str
     winner: str
@@ -297,7 +293,7 @@ class ScoreDisagreement(Struct, frozen=True, kw_only=True):
 
 
 class AgainstExact(Struct, frozen=True, kw_only=True):
-    """One scorer. Counts are matches: the arena's outcome by which system's exact score is better."""
+    """The arena's outcomes set against the scores of one scorer. Counts are matches."""
 
     scorer: str
     matches: int
@@ -319,7 +315,14 @@ class AgainstExact(Struct, frozen=True, kw_only=True):
 def against_exact(
     arena: Arena, played: Sequence[Match], axis: int, scores: Sequence[Mapping[str, Mapping[str, float]]]
 ) -> tuple[AgainstExact, ...]:
-    """Every scorer that two systems or more have scores of. `scores`: by system, scorer, question."""
+    """The arena against every scorer that two systems or more have scores under.
+
+    Args:
+        arena: that was played.
+        played: its matches.
+        axis: the axis' place.
+        scores: for each system: scorer → question id → score.
+    """
     scorers = Counter(scorer for table in scores for scorer in table)
     return tuple(
         _against_scorer(arena, played, axis, scorer, [table.get(scorer, {}) for table in scores])
@@ -339,7 +342,7 @@ def _against_scorer(
         one, other = scores[match.first].get(match.question_id), scores[match.second].get(match.question_id)
         if outcome is None or one is None or other is None:
             continue
-        given = {"first": 1.0, "tie": 0.5, "second": 0.0}[outcome]
+        given = POINTS[outcome]
         points.setdefault(match.first, []).append((given, one))
         points.setdefault(match.second, []).append((1.0 - given, other))
         lead = other - one if scorer in LOWER_IS_BETTER else one - other

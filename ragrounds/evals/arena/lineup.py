@@ -1,6 +1,7 @@
-"""Axes on which two answers are compared: data, MRAG-Bench's four and the user's own.
+"""The lineup of an arena: the systems, the questions that all of them answered, the answers, and the axes.
 
-The field of an arena: systems, the questions that all of them answered, and the answers. Nothing is generated.
+Nothing is generated: answers are those of stored runs, or the benchmark's own. Axes are data: MRAG-Bench's four stand
+in ``axes.toml`` beside this file, a user's own in a file of the same form.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from ragrounds.evals.store.arenas import AnswerPart, Axis, Contestant
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
+REFERENCE = "reference"
+"""The name of the benchmark's own answers as a system."""
+_MARKER = re.compile(r"^\s*(?:[#*]+\s*)?(?:Answer|答案|回答)\s*[:：]\s*\**\s*$", re.MULTILINE | re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 
 
@@ -62,11 +66,6 @@ def _read(text: str, where: str) -> Mapping[str, _AxisEntry]:
     return known
 
 
-REFERENCE = "reference"
-"""The name of the benchmark's own answers as a system."""
-_MARKER = re.compile(r"^\s*(?:[#*]+\s*)?(?:Answer|答案|回答)\s*[:：]\s*\**\s*$", re.MULTILINE | re.IGNORECASE)
-
-
 class Lineup(Struct, frozen=True, kw_only=True):
     """Who plays, and on what."""
 
@@ -76,14 +75,14 @@ class Lineup(Struct, frozen=True, kw_only=True):
     """For each system: question id → text; empty where it gave none (it loses to any answer)."""
     golds: dict[str, Gold]
     scores: tuple[dict[str, dict[str, float]], ...] = ()
-    """For each system: scorer → question id → exact score."""
+    """For each system: scorer → question id → the answer's score."""
     left_out: int = 0
     """Questions that some system has not been asked yet."""
     benchmark: str = ""
 
     @property
     def version(self) -> str:
-        """Hash of questions and answers."""
+        """Hash of the questions and the answers (SHA-256, hexadecimal)."""
         digest = hashlib.sha256()
         for question in self.questions:
             texts = [answers[question.id] for answers in self.answers]
@@ -92,14 +91,14 @@ class Lineup(Struct, frozen=True, kw_only=True):
 
     @property
     def empty(self) -> tuple[int, ...]:
-        """For each system: questions without an answer."""
+        """For each system the number of questions without an answer."""
         return tuple(sum(not text.strip() for text in answers.values()) for answers in self.answers)
 
 
 def gather_lineup(
     store: Store, references: Sequence[str], *, reference: bool = False, epoch: int = 0, part: AnswerPart = "whole"
 ) -> Lineup:
-    """The field of the runs `references`; `reference` adds the benchmark's own answers as a system.
+    """The lineup of the runs `references`; `reference` adds the benchmark's own answers as a system.
 
     Raises:
         UserError: fewer than two systems, the same run twice, questions that differ, or none of them long.
@@ -109,8 +108,10 @@ def gather_lineup(
         if sum(other.id == run.id for other in runs) > 1:
             raise UserError(f"The run {run.id} is named twice. A system cannot play against itself.")
     if len(runs) + reference < 2:
-        raise UserError(f"An arena needs two systems or more; {len(runs) + reference} was given. See `ragrounds runs`.")
-    questions, golds = _common(store, runs)
+        raise UserError(
+            f"An arena needs two systems or more; {len(runs) + reference} was given. See `ragrounds runs ls`."
+        )
+    questions, golds = _shared_questions(store, runs)
     attempts = [
         {attempt.question_id: attempt for attempt in store.attempts(run) if attempt.epoch == epoch} for run in runs
     ]
@@ -145,8 +146,8 @@ def gather_lineup(
     )
 
 
-def _common(store: Store, runs: Sequence[Run]) -> tuple[list[Question], dict[str, Gold]]:
-    """Long-form questions that all runs share, in the first run's order."""
+def _shared_questions(store: Store, runs: Sequence[Run]) -> tuple[list[Question], dict[str, Gold]]:
+    """The long-form questions that all runs share, in the first run's order, and their golds."""
     sets = [store.questions(run) for run in runs]
     if not sets:
         raise UserError("An arena needs one stored run or more beside the reference answers.")

@@ -1,9 +1,8 @@
 """Playing an arena: the schedule chooses, judges are asked, every verdict is on the disk before the next choice.
 
-Going on after a crash is playing again from the start: the schedule is a pure function of seed and results, and what
+To resume after a crash is to play again from the start: the schedule is a pure function of seed and results, and what
 was judged before is not asked again, whether the judgement was written or only the call (the journal has it).
-
-What an arena will take, before anybody is asked: one call for all axes, and one for each.
+:func:`estimate_play` says what that will take before anybody is asked.
 """
 
 from __future__ import annotations
@@ -31,12 +30,14 @@ from ragrounds.records import Question, Reply, Usage
 
 _ANSWER = 1024
 """Tokens of a judge's window that are left for its reply."""
+_PROMPT, _REPLY, _SAMPLE = 350, 200, 100
+"""Tokens of a judge's prompt without question and answers, and of its reply, as assumed; answers that are counted."""
 _TRIAL, _HOPELESS = 20, 0.8
 """After so many matches, a larger share of them without any verdict ends the play."""
 
 
 class FinishedMatch(Struct, frozen=True):
-    """What the display is told after each match."""
+    """A match that has just ended, for a display."""
 
     match: Match
     judged: tuple[ArenaJudgement, ...]
@@ -46,14 +47,31 @@ MatchListener = Callable[[FinishedMatch], None]
 
 
 class ArenaPlayer:
-    """Plays one arena."""
+    """Plays one arena.
+
+    Args:
+        arena: its settings.
+        lineup: who plays, on what.
+        judges: the models that :attr:`Arena.judges` names, in that order.
+        arenas: where judgements are written.
+        journal: where calls are recorded.
+        prompts: the judges' prompts.
+        concurrency: matches and calls in flight.
+        max_cost: dollars that this arena may cost in all, over all commands.
+        max_tokens: tokens that this command may use.
+        max_seconds: seconds that this command may take.
+        listener: is given every match that ended.
+
+    Raises:
+        UserError: `max_cost`, and a judge without a known price.
+    """
 
     def __init__(
         self,
         arena: Arena,
-        field: Lineup,
+        lineup: Lineup,
         judges: Sequence[Model],
-        keeper: ArenaStore,
+        arenas: ArenaStore,
         journal: Journal,
         prompts: Prompts,
         *,
@@ -65,8 +83,8 @@ class ArenaPlayer:
     ) -> None:
         if max_cost is not None:
             _check_prices(judges)
-        self._arena, self._field, self._judges = arena, field, tuple(judges)
-        self._keeper, self._prompts = keeper, prompts
+        self._arena, self._lineup, self._judges = arena, lineup, tuple(judges)
+        self._arenas, self._prompts = arenas, prompts
         self._journal = Paying(journal, arena_payer(arena.fingerprint))
         self._listener = listener
         self._max_cost = max_cost
@@ -74,8 +92,8 @@ class ArenaPlayer:
         """Of this command; dollars are counted over the whole arena."""
         self._slots = asyncio.Semaphore(max(1, concurrency))
         self._at_once = max(1, concurrency)
-        self._number = keeper.add(arena)
-        before = keeper.judgements(self._number)
+        self._number = arenas.add(arena)
+        before = arenas.judgements(self._number)
         self._known = {one.key: one for one in before if "!" not in one.outcomes}
         self.cost_paid = sum(one.cost_paid or 0.0 for one in before)
         """Dollars paid for this arena so far; calls without a known price are not in it."""
@@ -86,39 +104,39 @@ class ArenaPlayer:
         self._finished = self._mute = 0
 
     async def play(self, schedule: Schedule) -> str:
-        """Play until the schedule or the budget ends; says which.
+        """Play until the schedule or the budget ends; says which of them did, and why.
 
         Raises:
             StopRun: the judge cannot be asked (wrong key, server gone, store full); what is done is kept.
         """
-        orders = question_orders(len(self._arena.systems), len(self._field.questions), self._arena.seed)
+        orders = question_orders(len(self._arena.systems), len(self._lineup.questions), self._arena.seed)
         number = 0
         while True:
-            standing = MatchCounts(self._wins, self._ties, self._played)
-            batch = schedule.batch(standing)
+            counts = MatchCounts(self._wins, self._ties, self._played)
+            batch = schedule.batch(counts)
             if not batch:
-                return schedule.reason(standing)
-            waiting: list[tuple[int, int, Question]] = []
+                return schedule.reason(counts)
+            queued: list[tuple[int, int, Question]] = []
             for pair in batch:
-                waiting.append((number, pair, self._field.questions[orders[pair, self._played[pair]]]))
+                queued.append((number, pair, self._lineup.questions[orders[pair, self._played[pair]]]))
                 self._played[pair] += 1
                 number += 1
-            left = await self._all(waiting)
+            left = await self._play_batch(queued)
             if self._hopeless():
                 return (
-                    f"{self._mute:,} of the first {self._finished:,} matches have no verdict on any axis: it is no use "
-                    "going on with these judges"
+                    f"{self._mute:,} of the first {self._finished:,} matches have no verdict on any axis: these "
+                    "judges are asked no further"
                 )
             if left:
-                return f"{self._over()}; {left:,} matches of the schedule were not played"
+                return f"{self._limit_reached()}; {left:,} matches of the schedule were not played"
 
-    async def _all(self, waiting: Iterable[tuple[int, int, Question]]) -> int:
-        """Play these matches; says how many the budget left over."""
-        queue = list(reversed(list(waiting)))
+    async def _play_batch(self, queued: Iterable[tuple[int, int, Question]]) -> int:
+        """Play these matches; says how many were not played because a limit was reached."""
+        queue = list(reversed(list(queued)))
         ends: list[BaseException] = []
 
         async def work() -> None:
-            while queue and not ends and not self._over() and not self._hopeless():
+            while queue and not ends and not self._limit_reached() and not self._hopeless():
                 try:
                     await self._match(*queue.pop())
                 except UserError as error:
@@ -136,14 +154,14 @@ class ArenaPlayer:
             raise ends[0]
         return len(queue)
 
-    def _over(self) -> str:
-        """Which limit is reached."""
+    def _limit_reached(self) -> str:
+        """Which limit is reached; empty: none."""
         if self._max_cost is not None and self.cost_paid >= self._max_cost:
             return f"the budget of ${self._max_cost:g} is spent"
         return self._spending.reached()
 
     def _hopeless(self) -> bool:
-        """A judge that hardly ever says anything must not be asked until the questions run out."""
+        """Whether hardly any match has a verdict: such a judge must not be asked until the questions run out."""
         return self._finished >= _TRIAL and self._mute > _HOPELESS * self._finished
 
     async def _match(self, number: int, pair: int, question: Question) -> None:
@@ -155,7 +173,7 @@ class ArenaPlayer:
             ways = ways[:1]
         judged = await asyncio.gather(
             *(
-                self._one(number, judge, question, way, part)
+                self._judgement(number, judge, question, way, part)
                 for judge in range(len(self._judges))
                 for way in ways
                 for part in range(len(self._arena.parts))
@@ -174,13 +192,13 @@ class ArenaPlayer:
         self._mute += all(match.panel(axis) is None for axis in range(len(self._arena.axes)))
         self._listener(FinishedMatch(match, tuple(judged)))
 
-    async def _one(
+    async def _judgement(
         self, number: int, judge: int, question: Question, way: tuple[int, int], part: int
     ) -> ArenaJudgement:
         known = self._known.get((judge, question.id, *way, part))
         if known is not None:
             return known
-        texts = tuple(self._field.answers[system][question.id].strip() for system in way)
+        texts = tuple(self._lineup.answers[system][question.id].strip() for system in way)
         axes = self._arena.parts[part]
         blank = ArenaJudgement(
             judge=judge,
@@ -198,11 +216,11 @@ class ArenaPlayer:
             judged = msgspec.structs.replace(blank, outcomes=letter * len(axes), how=how)
             detail = JudgementDetail({}, ())
         else:
-            judged, detail = await self._asked(blank, question, (texts[0], texts[1]))
-        await self._keeper.write(self._number, judged, detail)
+            judged, detail = await self._ask(blank, question, (texts[0], texts[1]))
+        await self._arenas.write(self._number, judged, detail)
         return judged
 
-    async def _asked(
+    async def _ask(
         self, blank: ArenaJudgement, question: Question, texts: tuple[str, str]
     ) -> tuple[ArenaJudgement, JudgementDetail]:
         model, axes = self._judges[blank.judge], self._arena.parts[blank.part]
@@ -242,7 +260,7 @@ class ArenaPlayer:
 
 
 def _without_judge(first: str, second: str) -> tuple[str, str] | None:
-    """How it is decided and the letter, where no judge is needed: an empty answer loses, equal texts tie."""
+    """How the match is decided and its letter, where no judge is needed: an empty answer loses, equal texts tie."""
     if not first or not second:
         return "empty", "=" if first == second else "1" if first else "2"
     return ("identical", "=") if first == second else None
@@ -271,14 +289,11 @@ def _check_prices(judges: Sequence[Model]) -> None:
             )
 
 
-_PROMPT, _REPLY, _SAMPLE = 350, 200, 100
-"""Tokens of a judge's prompt without question and answers, and of its reply, as assumed; answers that are counted."""
-
-
 class PlayEstimate(Struct, frozen=True, kw_only=True):
-    """One way of asking."""
+    """What an arena takes with one way of asking."""
 
     calls: str
+    """``together`` or ``apart``, see :attr:`Arena.calls`."""
     matches: int
     at_most: bool
     """The schedule may end before."""
@@ -288,11 +303,11 @@ class PlayEstimate(Struct, frozen=True, kw_only=True):
     """Dollars with an empty journal; ``None``: no known price."""
 
 
-def estimate_play(arena: Arena, field: Lineup, judges: Sequence[Model]) -> tuple[PlayEstimate, ...]:
-    """Both ways; every match is taken to need a judge, and every reply to be parsable."""
+def estimate_play(arena: Arena, lineup: Lineup, judges: Sequence[Model]) -> tuple[PlayEstimate, ...]:
+    """What both ways of asking take, if every match needs a judge and every reply can be read."""
     size = len(arena.systems)
-    matches = _matches(arena, len(field.questions))
-    tokens = _tokens(field, judges[0])
+    matches = _matches(arena, len(lineup.questions))
+    tokens = _tokens(lineup, judges[0])
     found = []
     for calls in ("together", "apart"):
         parts = 1 if calls == "together" else len(arena.axes)
@@ -323,9 +338,9 @@ def _matches(arena: Arena, questions: int) -> int:
     return len(schedule.batch(MatchCounts(zeros, zeros, np.zeros(pairs, dtype=np.int64))))
 
 
-def _tokens(field: Lineup, judge: Model) -> int:
-    """Tokens of a prompt, by a sample of questions and answers."""
-    questions = field.questions[:_SAMPLE]
+def _tokens(lineup: Lineup, judge: Model) -> int:
+    """Tokens of a judge's prompt, by a sample of questions and answers."""
+    questions = lineup.questions[:_SAMPLE]
     lengths = [judge.count(question.text) for question in questions]
-    answers = [judge.count(texts[question.id]) for texts in field.answers for question in questions]
+    answers = [judge.count(texts[question.id]) for texts in lineup.answers for question in questions]
     return _PROMPT + int(np.mean(lengths) + 2 * np.mean(answers))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.evals.arena.corrections import (
     CorrectedRatings,
@@ -22,6 +24,7 @@ from ragrounds.evals.arena.diagnostics import (
     JudgeCost,
     JudgeOnAxis,
     MissingVerdicts,
+    Pair,
     SelfPreference,
     against_exact,
     judge_agreements,
@@ -51,15 +54,16 @@ AT_MOST = 10_000_000
 
 
 class AxisReport(Struct, frozen=True, kw_only=True):
-    """One axis."""
+    """What an arena came to on one axis."""
 
     axis: str
     matches: int
     missing: int
     wins: Wins
     ratings: Ratings | None
-    """``None``: withheld, and `withheld` says why."""
+    """``None``: withheld."""
     withheld: str
+    """Why there are no ratings; empty: there are."""
     online: tuple[float, ...]
     """MRAG-Bench's online Elo in the order of play, for the arena's systems; empty where ratings are withheld."""
     shuffled: ShuffledElo | None
@@ -75,11 +79,12 @@ class AxisReport(Struct, frozen=True, kw_only=True):
 
 
 class ArenaReport(Struct, frozen=True, kw_only=True):
-    """An arena as it stands."""
+    """An arena as it stands: its settings, every axis, its judges' costs and failures."""
 
     arena: Arena
     id: str
     left_out: int
+    """Questions that some system has not been asked yet."""
     empty: tuple[tuple[str, int], ...]
     """Answers that are empty, by system: they lose to any answer."""
     decided_without_judge: dict[str, int]
@@ -95,73 +100,87 @@ class ArenaReport(Struct, frozen=True, kw_only=True):
 
 
 def arena_report(
-    keeper: ArenaStore, arena: Arena, field: Lineup, *, replicates: int = 1000, shuffles: int = 100
+    arenas: ArenaStore, arena: Arena, lineup: Lineup, *, replicates: int = 1000, shuffles: int = 100
 ) -> ArenaReport:
-    """The arena as it stands in the store."""
-    number = keeper.add(arena)
-    judgements, votes = keeper.judgements(number), keeper.votes(number)
-    played = combine_judgements(arena, judgements)
-    axes = tuple(
-        _axis(arena, field, judgements, played, votes, axis, replicates, shuffles) for axis in range(len(arena.axes))
-    )
-    names = [axis.name for axis in arena.axes]
-    pairs = {
-        how: len({(one.question_id, *sorted((one.first, one.second))) for one in judgements if one.how == how})
-        for how in ("empty", "identical")
-    }
+    """The report of an arena as it stands in the store.
+
+    Args:
+        arenas: where its judgements and votes are.
+        arena: its settings.
+        lineup: the answers that it was played on.
+        replicates: bootstrap samples of the ratings.
+        shuffles: random orders of Elo, at most.
+    """
+    number = arenas.add(arena)
+    judgements = arenas.judgements(number)
+    stand = _Stand(arena, lineup, judgements, combine_judgements(arena, judgements), arenas.votes(number))
+    axes = tuple(_axis(stand, axis, replicates, shuffles) for axis in range(len(arena.axes)))
     planted = tuple(
-        (system, sum(tampers(list(answers.values()), names)))
-        for system, answers in zip(arena.names, field.answers, strict=True)
+        (system, sum(tampers(list(answers.values()), [axis.name for axis in arena.axes])))
+        for system, answers in zip(arena.names, lineup.answers, strict=True)
     )
     return ArenaReport(
         arena=arena,
         id=arena.id,
-        left_out=field.left_out,
-        empty=tuple(zip(arena.names, field.empty, strict=True)),
-        decided_without_judge=pairs,
+        left_out=lineup.left_out,
+        empty=tuple(zip(arena.names, lineup.empty, strict=True)),
+        decided_without_judge={how: _pairs_decided(judgements, how) for how in ("empty", "identical")},
         cut=sum(one.how == "cut" for one in judgements),
         planted=planted,
         axes=axes,
         costs=tuple(judge_costs(arena, judgements)),
-        failures=tuple(missing_verdicts(arena, keeper.details(number, missing=True))),
-        votes=len(votes),
+        failures=tuple(missing_verdicts(arena, arenas.details(number, missing=True))),
+        votes=len(stand.votes),
         notes=tuple(_notes(arena, axes, planted)),
     )
 
 
-def _axis(
-    arena: Arena,
-    field: Lineup,
-    judgements: Sequence[ArenaJudgement],
-    played: Sequence[Match],
-    votes: Sequence[Vote],
-    axis: int,
-    replicates: int,
-    shuffles: int,
-) -> AxisReport:
+@dataclass(frozen=True)
+class _Stand:
+    """What the store holds of an arena."""
+
+    arena: Arena
+    lineup: Lineup
+    judgements: Sequence[ArenaJudgement]
+    played: Sequence[Match]
+    votes: Sequence[Vote]
+
+    def votes_on(self, axis: int) -> Iterator[Vote]:
+        """The votes on one axis that are not skipped."""
+        name = self.arena.axes[axis].name
+        return (vote for vote in self.votes if vote.axis == name and vote.outcome in POINTS)
+
+
+def _pairs_decided(judgements: Sequence[ArenaJudgement], how: str) -> int:
+    return len({(one.question_id, *sorted((one.first, one.second))) for one in judgements if one.how == how})
+
+
+def _axis(stand: _Stand, axis: int, replicates: int, shuffles: int) -> AxisReport:
+    arena, played = stand.arena, stand.played
     name = arena.axes[axis].name
-    clusters = {question.id: question.cluster for question in field.questions}
+    clusters = {question.id: question.cluster for question in stand.lineup.questions}
     panel = [match.panel(axis) for match in played]
     matches = matches_of(arena, played, axis, clusters=clusters)
     ratings = rate(matches, confidence=arena.confidence, replicates=replicates, seed=arena.seed)
     ranking = check_ranking(matches, _missing(arena, played, panel), ratings)
     few = max(2, min(shuffles, AT_MOST // max(1, len(matches))))
+    shown = ranking.stands
     return AxisReport(
         axis=name,
         matches=len(matches),
         missing=len(played) - len(matches),
         wins=count_wins(matches),
-        ratings=ratings if ranking.stands else None,
+        ratings=ratings if shown else None,
         withheld=_withheld(ranking),
-        online=tuple(online_elo(matches).tolist()) if ranking.stands else (),
-        shuffled=shuffled_elo(matches, shuffles=few, seed=arena.seed) if ranking.stands and len(matches) else None,
-        controlled=_controlled(arena, field, matches, played, panel) if ranking.stands else None,
-        judges=(*judges_on_axis(arena, judgements, played, axis), *voters_on_axis(votes, name)),
-        orders_by_judge=_orders(arena, played, votes, axis) if ranking.stands else (),
-        agreement=judge_agreements(_said(arena, played, votes, axis)),
+        online=tuple(online_elo(matches).tolist()) if shown else (),
+        shuffled=shuffled_elo(matches, shuffles=few, seed=arena.seed) if shown and len(matches) else None,
+        controlled=_style_controlled(stand, matches, panel) if shown else None,
+        judges=(*judges_on_axis(arena, stand.judgements, played, axis), *voters_on_axis(stand.votes, name)),
+        orders_by_judge=_orders(stand, axis) if shown else (),
+        agreement=judge_agreements(_outcomes_by_judge(stand, axis)),
         self_preference=self_preference(arena, played, axis),
-        exact=against_exact(arena, played, axis, field.scores),
-        corrected=_corrected(arena, played, votes, axis),
+        exact=against_exact(arena, played, axis, stand.lineup.scores),
+        corrected=_corrected(stand, axis),
     )
 
 
@@ -186,26 +205,22 @@ def _withheld(ranking: RankingCheck) -> str:
     )
 
 
-def _controlled(
-    arena: Arena, field: Lineup, matches: Matches, played: Sequence[Match], panel: Sequence[str | None]
-) -> StyleControlledRatings | None:
+def _style_controlled(stand: _Stand, matches: Matches, panel: Sequence[str | None]) -> StyleControlledRatings | None:
     if not len(matches):
         return None
-    styles = [{id: style_features(text) for id, text in answers.items()} for answers in field.answers]
-    done = [match for match, outcome in zip(played, panel, strict=True) if outcome is not None]
+    styles = [{id: style_features(text) for id, text in answers.items()} for answers in stand.lineup.answers]
+    done = [match for match, outcome in zip(stand.played, panel, strict=True) if outcome is not None]
     first = np.array([styles[match.first][match.question_id] for match in done])
     second = np.array([styles[match.second][match.question_id] for match in done])
     return control_style(matches, style_differences(first, second))
 
 
-def _orders(
-    arena: Arena, played: Sequence[Match], votes: Sequence[Vote], axis: int
-) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    found = []
+def _orders(stand: _Stand, axis: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    arena, found = stand.arena, []
     if len(arena.judges) > 1:
         for judge, name in enumerate(arena.judges):
-            found.append((name, _order(matches_of(arena, played, axis, judge=judge))))
-    human = matches_of_votes(arena, votes, arena.axes[axis].name)
+            found.append((name, _order(matches_of(arena, stand.played, axis, judge=judge))))
+    human = matches_of_votes(arena, stand.votes, arena.axes[axis].name)
     if len(human):
         found.append(("people", _order(human)))
     return tuple(found)
@@ -215,57 +230,39 @@ def _order(matches: Matches) -> tuple[str, ...]:
     return rate(matches, replicates=1).order
 
 
-def _said(
-    arena: Arena, played: Sequence[Match], votes: Sequence[Vote], axis: int
-) -> dict[str, dict[tuple[str, int, int], str]]:
-    """Judge or voter → (question, pair) → outcome."""
-    said: dict[str, dict[tuple[str, int, int], str]] = {judge: {} for judge in arena.judges}
-    for match in played:
-        for judge, outcomes in zip(arena.judges, match.judges, strict=True):
+def _outcomes_by_judge(stand: _Stand, axis: int) -> dict[str, dict[Pair, str]]:
+    """Judge or voter → pair → outcome."""
+    by_judge: dict[str, dict[Pair, str]] = {judge: {} for judge in stand.arena.judges}
+    for match in stand.played:
+        for judge, outcomes in zip(stand.arena.judges, match.judges, strict=True):
             outcome = outcomes[axis]
             if outcome is not None:
-                said[judge][match.question_id, match.first, match.second] = outcome
-    for vote in votes:
-        if vote.axis == arena.axes[axis].name and vote.outcome in POINTS:
-            said.setdefault(f"voter {vote.voter}", {})[vote.question_id, vote.first, vote.second] = vote.outcome
-    return said
+                by_judge[judge][match.question_id, match.first, match.second] = outcome
+    for vote in stand.votes_on(axis):
+        by_judge.setdefault(f"voter {vote.voter}", {})[vote.question_id, vote.first, vote.second] = vote.outcome
+    return by_judge
 
 
-def _corrected(arena: Arena, played: Sequence[Match], votes: Sequence[Vote], axis: int) -> CorrectedRatings | None:
+def _corrected(stand: _Stand, axis: int) -> CorrectedRatings | None:
     """By people's majority on each pair they voted on, and the judges' on all."""
-    by_pair: dict[tuple[str, int, int], list[str]] = {}
-    for vote in votes:
-        if vote.axis == arena.axes[axis].name and vote.outcome in POINTS:
-            by_pair.setdefault((vote.question_id, vote.first, vote.second), []).append(vote.outcome)
-    voted: list[tuple[Match, str, str]] = []
+    by_pair: dict[Pair, list[str]] = {}
+    for vote in stand.votes_on(axis):
+        by_pair.setdefault((vote.question_id, vote.first, vote.second), []).append(vote.outcome)
+    sample: list[Match] = []
+    same: list[float] = []
     rest: list[Match] = []
-    for match in played:
+    for match in stand.played:
         outcome = match.panel(axis)
         people = majority(by_pair.get((match.question_id, match.first, match.second), []))
         if outcome is not None and people is not None:
-            voted.append((match, people, outcome))
+            sample.append(replace(match, judges=((people,),)))
+            same.append(POINTS[outcome])
         elif outcome is not None:
             rest.append(match)
-    if not voted:
+    if not sample:
         return None
-    sample = [_vote_as_match(match, people) for match, people, _ in voted]
-    judged = matches_of(arena, rest, axis)
-    return correct_by_votes(
-        matches_of(arena, sample, 0),
-        np.array([POINTS[outcome] for *_, outcome in voted]),
-        judged,
-        confidence=arena.confidence,
-    )
-
-
-def _vote_as_match(match: Match, outcome: str) -> Match:
-    return Match(
-        number=match.number,
-        question_id=match.question_id,
-        first=match.first,
-        second=match.second,
-        judges=((outcome,),),
-    )
+    votes, judged = matches_of(stand.arena, sample, 0), matches_of(stand.arena, rest, axis)
+    return correct_by_votes(votes, np.array(same), judged, confidence=stand.arena.confidence)
 
 
 def _notes(arena: Arena, axes: Sequence[AxisReport], planted: Sequence[tuple[str, int]]) -> list[str]:

@@ -1,6 +1,7 @@
-"""From single judgements to matches: both orders together, all judges together.
+"""Verdicts: judges' judgements combined to matches, and people's votes.
 
-Human votes: read from a CSV file, or cast one by one on pairs that are shown blind.
+Both orders of a pair are one outcome of a judge, all judges' outcomes one match. Votes are read from a CSV file, or
+cast one by one on pairs that are shown blind.
 """
 
 from __future__ import annotations
@@ -19,8 +20,16 @@ from ragrounds.evals.judges.pairs import both_orders, majority
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, Vote
 
 LETTERS = {"1": "first", "2": "second", "=": "tie"}
-_SEEN_FROM_THE_OTHER = {"first": "second", "second": "first", "tie": "tie"}
+_SWAPPED = {"first": "second", "second": "first", "tie": "tie"}
 POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
+"""What the first system gets of a match by its outcome."""
+VOTE_COLUMNS = ("question_id", "first", "second", "outcome")
+_VOTE_WORDS = {
+    "first": "first", "1": "first", "a": "first", "left": "first",
+    "second": "second", "2": "second", "b": "second", "right": "second",
+    "tie": "tie", "t": "tie", "=": "tie", "draw": "tie",
+    "skip": "skip", "s": "skip",
+}  # fmt: skip
 
 Outcomes = tuple[str | None, ...]
 """An outcome for each axis, ``None`` where it is missing."""
@@ -37,20 +46,20 @@ class Match(Struct, frozen=True, kw_only=True, gc=False):
     """For each judge, both orders together; an outcome names the side ``first`` or ``second`` of this record."""
 
     def panel(self, axis: int) -> str | None:
-        """The majority of the judges."""
+        """The outcome of all judges on an axis, as :func:`ragrounds.evals.judges.pairs.majority` has it."""
         return majority([outcomes[axis] for outcomes in self.judges])
 
 
 def one_way(judged: ArenaJudgement) -> Outcomes:
-    """What a judgement says, from the side of the system with the smaller place."""
+    """The outcomes of a judgement, from the side of the system with the smaller place."""
     said = [LETTERS.get(letter) for letter in judged.outcomes]
     if judged.first < judged.second:
         return tuple(said)
-    return tuple(None if outcome is None else _SEEN_FROM_THE_OTHER[outcome] for outcome in said)
+    return tuple(None if outcome is None else _SWAPPED[outcome] for outcome in said)
 
 
 def combine_judgements(arena: Arena, judgements: Iterable[ArenaJudgement]) -> list[Match]:
-    """All matches that were begun, in the order of play. A match is missing for a judge until every order and every
+    """All matches that were begun, in the order of play. A judge has no outcome of a match until every order and every
     axis call of it is there."""
     orders = 2 if arena.orders == "both" else 1
     parts, judges = len(arena.parts), len(arena.judges)
@@ -95,8 +104,15 @@ def matches_of(
     judge: int | None = None,
     clusters: Mapping[str, Hashable] | None = None,
 ) -> Matches:
-    """Finished matches of one axis: by the majority of judges, or by one judge. `clusters` says which questions go
-    together."""
+    """The finished matches of one axis.
+
+    Args:
+        arena: that was played.
+        played: its matches.
+        axis: the axis' place.
+        judge: go by this judge alone; by default the majority of the judges decides.
+        clusters: question id → what it goes together with; a question without an entry stands alone.
+    """
     names = arena.names
     rows = []
     for match in played:
@@ -108,7 +124,7 @@ def matches_of(
 
 
 def matches_of_votes(arena: Arena, votes: Sequence[Vote], axis: str) -> Matches:
-    """Human votes of one axis, every vote a match; skipped ones are not among them."""
+    """The human votes of one axis, every vote as a match; skipped pairs are not among them."""
     names = arena.names
     return collect_matches(
         names,
@@ -118,15 +134,6 @@ def matches_of_votes(arena: Arena, votes: Sequence[Vote], axis: str) -> Matches:
             if vote.axis == axis and vote.outcome in POINTS
         ],
     )
-
-
-COLUMNS = ("question_id", "first", "second", "outcome")
-_WORDS = {
-    "first": "first", "1": "first", "a": "first", "left": "first",
-    "second": "second", "2": "second", "b": "second", "right": "second",
-    "tie": "tie", "t": "tie", "=": "tie", "draw": "tie",
-    "skip": "skip", "s": "skip",
-}  # fmt: skip
 
 
 class Ballot(Struct, frozen=True, kw_only=True):
@@ -140,11 +147,11 @@ class Ballot(Struct, frozen=True, kw_only=True):
     right_system: int
 
     def vote(self, voter: str, axis: str, outcome: str) -> Vote:
-        """``first`` is the left one."""
+        """The vote that `outcome` makes of it; ``first`` is the left answer."""
         return _vote(voter, self.question_id, self.left_system, self.right_system, axis, outcome)
 
 
-def read_votes(path: Path, arena: Arena, field: Lineup) -> list[Vote]:
+def read_votes(path: Path, arena: Arena, lineup: Lineup) -> list[Vote]:
     """The votes of a CSV file with the columns question_id, first, second, outcome, and perhaps axis and voter.
 
     `first` and `second` are systems by name or run id; `outcome` is first, second, tie or skip (also 1, 2, t, s).
@@ -159,18 +166,18 @@ def read_votes(path: Path, arena: Arena, field: Lineup) -> list[Vote]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"Cannot read the votes in {path}: {error}.") from error
     header = set(rows[0]) if rows else set()
-    missing = [name for name in COLUMNS if name not in header]
+    missing = [name for name in VOTE_COLUMNS if name not in header]
     if missing:
         raise UserError(
-            f"{path}: expected the columns {', '.join(COLUMNS)} (and perhaps axis, voter); "
+            f"{path}: expected the columns {', '.join(VOTE_COLUMNS)} (and perhaps axis, voter); "
             f"missing: {', '.join(missing)}."
         )
-    return [vote for line, row in enumerate(rows, 2) for vote in _read(row, f"{path}, line {line}", arena, field)]
+    return [vote for line, row in enumerate(rows, 2) for vote in _read(row, f"{path}, line {line}", arena, lineup)]
 
 
-def _read(row: dict[str, str | None], where: str, arena: Arena, field: Lineup) -> Iterator[Vote]:
-    cells = {name: (row.get(name) or "").strip() for name in (*COLUMNS, "axis", "voter")}
-    known = {question.id for question in field.questions}
+def _read(row: dict[str, str | None], where: str, arena: Arena, lineup: Lineup) -> Iterator[Vote]:
+    cells = {name: (row.get(name) or "").strip() for name in (*VOTE_COLUMNS, "axis", "voter")}
+    known = {question.id for question in lineup.questions}
     if cells["question_id"] not in known:
         raise UserError(
             f"{where}: no question {cells['question_id']!r} in {arena.id}.{nearest(cells['question_id'], known)}"
@@ -178,7 +185,7 @@ def _read(row: dict[str, str | None], where: str, arena: Arena, field: Lineup) -
     first, second = (_system(cells[side], arena, where) for side in ("first", "second"))
     if first == second:
         raise UserError(f"{where}: {cells['first']!r} is voted on against itself.")
-    outcome = _WORDS.get(cells["outcome"].casefold())
+    outcome = _VOTE_WORDS.get(cells["outcome"].casefold())
     if outcome is None:
         raise UserError(f"{where}: the outcome {cells['outcome']!r} is unknown. Expected first, second, tie or skip.")
     names = [axis.name for axis in arena.axes]
@@ -205,11 +212,11 @@ def _vote(voter: str, question_id: str, left: int, right: int, axis: str, outcom
 
 
 def ballots(
-    arena: Arena, field: Lineup, played: Sequence[Match], votes: Sequence[Vote], voter: str
+    arena: Arena, lineup: Lineup, played: Sequence[Match], votes: Sequence[Vote], voter: str
 ) -> Iterator[Ballot]:
     """Pairs for `voter` in random order: those that judges have judged (a random sample of them is what corrects the
     judges), without those that this voter has seen."""
-    texts = {question.id: question.text for question in field.questions}
+    texts = {question.id: question.text for question in lineup.questions}
     seen = {(vote.question_id, vote.first, vote.second) for vote in votes if vote.voter == voter}
     for match in sorted(played, key=lambda one: _lot(arena.seed, one)):
         if (match.question_id, match.first, match.second) in seen or match.question_id not in texts:
@@ -220,8 +227,8 @@ def ballots(
         yield Ballot(
             question_id=match.question_id,
             question=texts[match.question_id],
-            left=field.answers[left][match.question_id],
-            right=field.answers[right][match.question_id],
+            left=lineup.answers[left][match.question_id],
+            right=lineup.answers[right][match.question_id],
             left_system=left,
             right_system=right,
         )

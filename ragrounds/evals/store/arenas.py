@@ -1,14 +1,14 @@
-"""What an arena is: who plays, on what, judged how. Equal settings are the same arena, which goes on.
+"""Arenas in the store: what an arena is, the judgements of its judges, the votes of people.
 
-Arenas, judgements and votes in the store.
-
-What judges said of one answer, in every arena that it played in: read for the trace of an attempt.
+An arena is its settings: who plays, on which questions, judged how. Equal settings are the same arena, which the same
+command resumes. :class:`ArenaStore` reads and writes all of it; :func:`answer_verdicts` reads what judges said of one
+answer, for the trace of an attempt.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -26,22 +26,31 @@ from ragrounds.records import Call, Usage
 PairOrders = Literal["both", "one"]
 CallsPerPair = Literal["together", "apart"]
 AnswerPart = Literal["whole", "final"]
+VerdictWord = Literal["won", "lost", "tie", "unreadable", "failed"]
+_LETTERS: dict[str, VerdictWord] = {"1": "won", "2": "lost", "=": "tie", "?": "unreadable", "!": "failed"}
+_TURNED: dict[VerdictWord, VerdictWord] = {"won": "lost", "lost": "won"}
+
+_COLUMNS = tuple(
+    "judge question_id first second part number outcomes how calls input output cost_paid cost_uncached".split()
+)
 
 
 class Axis(Struct, frozen=True):
-    """A name, and what it means in the judge's prompt."""
+    """One axis on which two answers are compared: its name, and what it means in the judge's prompt."""
 
     name: str
     en: str
+    """The meaning in English."""
     zh: str = ""
+    """In Chinese; empty: the English text is used."""
 
     def text(self, language: str) -> str:
-        """What it means, in the question's language where there is such a text."""
+        """The meaning in the question's language, where there is such a text."""
         return self.zh if language == "zh" and self.zh else self.en
 
 
 class Contestant(Struct, frozen=True, kw_only=True):
-    """One contestant: a stored run, or the benchmark's own reference answers."""
+    """A system that plays: a stored run, or the benchmark's own reference answers."""
 
     name: str
     run: str = ""
@@ -51,7 +60,7 @@ class Contestant(Struct, frozen=True, kw_only=True):
 
 
 class Arena(Struct, frozen=True, kw_only=True):
-    """The settings that decide which calls are made and how they are read."""
+    """The settings of an arena: all that decides which calls are made and how they are read."""
 
     systems: tuple[Contestant, ...]
     benchmark: str
@@ -76,40 +85,40 @@ class Arena(Struct, frozen=True, kw_only=True):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of all of it."""
+        """Hash of all settings (SHA-256, hexadecimal)."""
         return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()
 
     @property
     def id(self) -> str:
-        """A short name for commands."""
+        """The short name that commands take."""
         return f"arena-{self.fingerprint[:8]}"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The systems' names."""
+        """The systems' names, in the order of their places."""
         return tuple(system.name for system in self.systems)
 
     @property
     def parts(self) -> tuple[tuple[Axis, ...], ...]:
-        """The axes of each call."""
+        """The axes that each call asks for."""
         return (self.axes,) if self.calls == "together" else tuple((axis,) for axis in self.axes)
-
-
-HUMAN_OUTCOMES = ("first", "second", "tie", "skip")
 
 
 class ArenaJudgement(Struct, frozen=True, kw_only=True, gc=False):
     """What one judge said of one pair in one order, in one call (or its repetitions)."""
 
     judge: int
+    """The judge's place among the arena's."""
     question_id: str
     first: int
+    """The place of the system whose answer was shown first."""
     second: int
     part: int
+    """Which of the arena's calls for a pair this was."""
     number: int
     """The match's place in the order of play, from 0."""
     outcomes: str
-    """A letter for each axis of the part: ``1`` the first is better, ``2`` the second, ``=`` tie, ``?`` unparsable,
+    """A letter for each axis of the part: ``1`` the first is better, ``2`` the second, ``=`` tie, ``?`` unreadable,
     ``!`` the call failed."""
     how: str = "asked"
     """``asked``; ``cut``: asked with answers cut to the judge's window; ``empty``: one answer or both were empty;
@@ -121,37 +130,45 @@ class ArenaJudgement(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def key(self) -> tuple[int, str, int, int, int]:
-        """What is judged only once."""
+        """Judge, question, order and part: what is judged only once."""
         return self.judge, self.question_id, self.first, self.second, self.part
 
 
 class JudgementDetail(Struct, frozen=True):
-    """What stands behind a judgement."""
+    """What a judgement rests on."""
 
     reasons: dict[str, str]
+    """Axis → why it has no verdict."""
     calls: tuple[Call, ...]
     extra: tuple[str, ...] = ()
+    """Keys of the replies that nobody asked for."""
 
 
 class Vote(Struct, frozen=True, kw_only=True):
-    """A person's verdict on a pair; `first` is the smaller place among the systems."""
+    """A person's verdict on a pair of systems on one axis."""
 
     voter: str
     question_id: str
     first: int
+    """The smaller of the two systems' places."""
     second: int
     axis: str
     outcome: str
+    """``first``, ``second``, ``tie`` or ``skip``."""
 
 
 class ArenaStore:
-    """Reads and writes of one store's arenas."""
+    """The arenas of one store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def add(self, arena: Arena) -> int:
-        """The arena's number; it is written where it is new."""
+        """Write the arena where it is new; says its number in the store.
+
+        Raises:
+            StopRun: the store cannot be written.
+        """
         row = {
             "id": arena.id,
             "fingerprint": arena.fingerprint,
@@ -170,7 +187,7 @@ class ArenaStore:
         return int(number)
 
     def arenas(self) -> list[Arena]:
-        """All arenas, oldest first."""
+        """All arenas, the oldest first."""
         with self._store.engine.connect() as connection:
             rows = connection.execute(sa.select(schema.arenas.c.body).order_by(schema.arenas.c.number)).all()
         return [msgspec.msgpack.decode(decompress(row.body), type=Arena) for row in rows]
@@ -194,7 +211,7 @@ class ArenaStore:
         return found[0]
 
     def rows(self, number: int, judged: ArenaJudgement, detail: JudgementDetail) -> list[Row]:
-        """The rows of a judgement."""
+        """The rows that a judgement is stored as."""
         body, apart = pack(detail)
         row = {
             "arena": number,
@@ -216,25 +233,25 @@ class ArenaStore:
         return [*blob_rows(apart), (schema.judgements, row)]
 
     async def write(self, number: int, judged: ArenaJudgement, detail: JudgementDetail) -> None:
-        """Return when the judgement is on the disk."""
+        """Write a judgement; returns when it is on the disk."""
         await self._store.writer.write(lambda: self.rows(number, judged, detail))
 
     def add_judgements(self, number: int, judged: Sequence[tuple[ArenaJudgement, JudgementDetail]]) -> None:
-        """Write many at once."""
+        """Write many judgements at once."""
         rows = [row for one, detail in judged for row in self.rows(number, one, detail)]
         self._write([row for table, row in rows if table is schema.blobs], schema.blobs, replace=False)
         self._write([row for table, row in rows if table is schema.judgements], schema.judgements)
 
     def judgements(self, number: int) -> list[ArenaJudgement]:
-        """All judgements of an arena in the order of play, without what stands behind them."""
+        """All judgements of an arena in the order of play, without their details."""
         table = schema.judgements
         columns = [table.c[name] for name in _COLUMNS]
         statement = sa.select(*columns).where(table.c.arena == number).order_by(table.c.number, table.c.judge)
         with self._store.engine.connect() as connection:
-            return [_judged(*row) for row in connection.execute(statement)]
+            return [_judgement(*row) for row in connection.execute(statement)]
 
     def details(self, number: int, *, missing: bool = False) -> Iterator[tuple[ArenaJudgement, JudgementDetail]]:
-        """Judgements with what stands behind them; only those with a `missing` verdict, where asked."""
+        """Judgements with their details in the order of play; with `missing` only those that lack a verdict."""
         table = schema.judgements
         columns = [table.c[name] for name in (*_COLUMNS, "body")]
         statement = sa.select(*columns).where(table.c.arena == number).order_by(table.c.number, table.c.judge)
@@ -243,7 +260,7 @@ class ArenaStore:
         with self._store.engine.connect() as connection:
             rows = connection.execute(statement).all()
         for *row, body in rows:
-            yield _judged(*row), unpack(body, JudgementDetail, self._store.texts)
+            yield _judgement(*row), unpack(body, JudgementDetail, self._store.texts)
 
     def add_votes(self, number: int, votes: Sequence[Vote]) -> None:
         """Write votes; a later vote of the same person on the same pair and axis replaces the earlier one."""
@@ -258,7 +275,7 @@ class ArenaStore:
         self._write(list(rows.values()), schema.votes)
 
     def votes(self, number: int) -> list[Vote]:
-        """All votes of an arena."""
+        """All votes of an arena, by voter and question."""
         table = schema.votes
         columns = [column for column in table.c if column.name not in ("arena", "at")]
         order = (table.c.voter, table.c.question_id, table.c.first, table.c.second, table.c.axis)
@@ -266,23 +283,18 @@ class ArenaStore:
         with self._store.engine.connect() as connection:
             return [Vote(**row._asdict()) for row in connection.execute(statement)]
 
-    def _write(self, rows: list[dict[str, Any]] | list[Any], table: sa.Table, replace: bool = True) -> None:
+    def _write(self, rows: Sequence[Mapping[str, object]], table: sa.Table, replace: bool = True) -> None:
         if not rows:
             return
         statement = (upsert if replace else insert_new)(self._store.engine, table)
         try:
             with self._store.engine.begin() as connection:
-                connection.execute(statement, rows)
+                connection.execute(statement, list(rows))
         except sa.exc.SQLAlchemyError as error:
             raise writing_failed(self._store.engine, error) from error
 
 
-_COLUMNS = tuple(
-    "judge question_id first second part number outcomes how calls input output cost_paid cost_uncached".split()
-)
-
-
-def _judged(
+def _judgement(
     judge: int,
     question_id: str,
     first: int,
@@ -297,7 +309,7 @@ def _judged(
     cost_paid: float | None,
     cost_uncached: float | None,
 ) -> ArenaJudgement:
-    """A row of `_COLUMNS`; by place, because an arena can have hundreds of thousands."""
+    """The record of a row of `_COLUMNS`. Columns come by place, because an arena can have hundreds of thousands."""
     return ArenaJudgement(
         judge=judge,
         question_id=question_id,
@@ -314,13 +326,8 @@ def _judged(
     )
 
 
-VerdictWord = Literal["won", "lost", "tie", "unreadable", "failed"]
-_LETTERS: dict[str, VerdictWord] = {"1": "won", "2": "lost", "=": "tie", "?": "unreadable", "!": "failed"}
-_TURNED: dict[VerdictWord, VerdictWord] = {"won": "lost", "lost": "won"}
-
-
 class AnswerVerdict(Struct, frozen=True, kw_only=True):
-    """One judgement, from the point of view of one of its answers."""
+    """One judgement from the point of view of one of its answers."""
 
     arena: str
     judge: str
@@ -336,7 +343,7 @@ class AnswerVerdict(Struct, frozen=True, kw_only=True):
 
 
 def answer_verdicts(store: Store, run: str, question_id: str, epoch: int = 0) -> list[AnswerVerdict]:
-    """Judgements of a run's answer to a question; none where no arena was played."""
+    """The judgements of a run's answer to a question, over all arenas that it played in."""
     found: list[AnswerVerdict] = []
     with store.engine.connect() as connection:
         arenas = connection.execute(sa.select(schema.arenas.c.number, schema.arenas.c.body)).all()
@@ -344,12 +351,12 @@ def answer_verdicts(store: Store, run: str, question_id: str, epoch: int = 0) ->
             arena: Arena = msgspec.msgpack.decode(decompress(body), type=Arena)
             places = [place for place, system in enumerate(arena.systems) if system.run == run]
             if places and arena.epoch == epoch:
-                for row in connection.execute(_of(number, len(arena.judges), question_id, places[0])):
+                for row in connection.execute(_judgements_of(number, len(arena.judges), question_id, places[0])):
                     found.append(_answer_verdict(store, arena, places[0], row))
     return found
 
 
-def _of(arena: int, judges: int, question_id: str, place: int) -> sa.Select[Any]:
+def _judgements_of(arena: int, judges: int, question_id: str, place: int) -> sa.Select[Any]:
     table = schema.judgements
     return (
         sa.select(table)
@@ -373,12 +380,12 @@ def _answer_verdict(store: Store, arena: Arena, place: int, row: Any) -> AnswerV
         against=arena.names[row.second if first else row.first],
         shown="first" if first else "second",
         how=row.how,
-        axes={axis.name: _said(letter, first) for axis, letter in axes},
+        axes={axis.name: _verdict_word(letter, first) for axis, letter in axes},
         reasons=detail.reasons,
         calls=detail.calls,
     )
 
 
-def _said(letter: str, first: bool) -> VerdictWord:
-    said = _LETTERS.get(letter, "unreadable")
-    return said if first else _TURNED.get(said, said)
+def _verdict_word(letter: str, first: bool) -> VerdictWord:
+    word = _LETTERS.get(letter, "unreadable")
+    return word if first else _TURNED.get(word, word)
