@@ -330,8 +330,8 @@ class _LiveCondition:
                 self._missing += 1
                 return
             sums.append(sum(known) / len(known))
-        self._sequence.hear(sum(sums) / len(sums))
-        now = self._sequence.now
+        self._sequence.add(sum(sums) / len(sums))
+        now = self._sequence.interval
         if now is not None and self.decision == "cannot tell":
             self.decision = decide(self._condition, now.mean, now.low, now.high)
 
@@ -346,7 +346,7 @@ class _LiveCondition:
 
     @property
     def now(self) -> ConditionState:
-        found = self._sequence.now
+        found = self._sequence.interval
         return ConditionState(
             decision=self.decision,
             value=found.mean if found else None,

@@ -205,8 +205,8 @@ def _differences(rounds: Sequence[QuestionRound], first: Values, second: Values)
             if known:
                 sums.append(sum(known) / len(known))
         if len(sums) == len(drawn.parts):
-            sequence.hear(sum(sums) / len(sums))
-    return sequence.now
+            sequence.add(sum(sums) / len(sums))
+    return sequence.interval
 
 
 class ClaimStop:
