@@ -10,7 +10,7 @@ from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.frontier import cost_measure
 from ragrounds.evals.stats.bootstrap import joint_means
 from ragrounds.ui.chart_svg import frontier_svg
-from ragrounds.ui.chart_text import draw
+from ragrounds.ui.chart_text import draw_frontier
 from ragrounds.ui.comparison_tables import agent_names, numbered
 from ragrounds.ui.frontier_axes import axes
 from tests.compare.making import add_run, questions
@@ -84,7 +84,7 @@ def test_free_runs_are_drawn_when_dollars_are_asked_for(store):
     found = compare(store, runs, cost="cost_uncached").tables[0].frontier
     cost, _ = axes(found)
     assert cost.place(0.0) == 0.0
-    assert "$0.00" in draw(found, NUMBERS).plain
+    assert "$0.00" in draw_frontier(found, NUMBERS).plain
     assert [spot.on_frontier for spot in found.spots] == [True, True]
     assert found.exchanges == ()
 
@@ -122,7 +122,7 @@ def test_joint_means_refuses_columns_of_other_lengths():
 @pytest.mark.parametrize("width", [20, 80, 200])
 def test_the_drawing_fits_and_shows_every_run(store, width):
     found = compare(store, three(store)).tables[0].frontier
-    lines = draw(found, NUMBERS, width=width).plain.splitlines()
+    lines = draw_frontier(found, NUMBERS, width=width).plain.splitlines()
     assert all(len(line) <= max(width, 60) for line in lines[1:-3])
     inside = "".join(line[7:] for line in lines[1:-3])
     assert all(number in inside for number in NUMBERS.values())
