@@ -30,6 +30,7 @@ def test_ruff(check: list[str]) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_types_are_strict() -> None:
     done = run("-m", "mypy")
     assert done.returncode == 0, done.stdout

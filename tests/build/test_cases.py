@@ -96,6 +96,7 @@ def test_from_reports_to_a_benchmark_that_runs(command: Cli, corpus: str, tmp_pa
     assert found["unknown_documents"] == 0
 
 
+@pytest.mark.slow
 def test_killed_and_gone_on_with_no_call_is_repeated(tmp_path: Path) -> None:
     write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
     home, out = tmp_path / "home", tmp_path / "rare"

@@ -55,6 +55,7 @@ def card(folder: Path) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_killed_twice_equals_undisturbed(pipeline: str, tmp_path: Path) -> None:
     in_flight = CONCURRENCY * PIPELINES[pipeline][1]

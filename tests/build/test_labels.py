@@ -39,7 +39,7 @@ class Source(NamedTuple):
     texts: dict[str, str]
 
 
-@pytest.fixture(params=["sample", "scifact"])
+@pytest.fixture(params=["sample", pytest.param("scifact", marks=pytest.mark.slow)])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
     """The sample's questions; where the real data are, claims on abstracts."""
     if request.param == "sample":

@@ -56,7 +56,9 @@ class Source(NamedTuple):
     negative: int
 
 
-@pytest.fixture(params=["sample", "mirage", "medquad"])
+@pytest.fixture(
+    params=["sample", pytest.param("mirage", marks=pytest.mark.slow), pytest.param("medquad", marks=pytest.mark.slow)]
+)
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
     """The sample; where the real data are, MIRAGE's choices and MedQuAD's long answers on two open textbooks."""
     if request.param == "sample":

@@ -16,7 +16,7 @@ from tests.servers.process import Running
 SCORES = ("mirage", "strict", "robust", "facts")
 
 
-def test_run_without_arguments_compares_three_agents_on_the_sample(cli: Cli) -> None:
+def test_run_without_arguments_compares_three_agents_on_the_sample(cli: Cli, command: Cli) -> None:
     done = cli("run", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -28,7 +28,7 @@ def test_run_without_arguments_compares_three_agents_on_the_sample(cli: Cli) -> 
     assert accuracy[0] < accuracy[1] < accuracy[2]
     assert all(row["cost_paid"] == 0 for row in found["rows"])
     assert "Next:" not in done.stderr  # talk about tables is for those who see tables
-    again = cli("run")
+    again = command("run")
     assert "0 calls made" in again.stderr
     assert "extractive baseline, not from a language model" in " ".join(again.stderr.split())
     assert "strict" in again.stdout
@@ -115,6 +115,7 @@ def test_runs_on_different_questions_are_not_compared_silently(command: Cli) -> 
     assert shared["questions"] == 5
 
 
+@pytest.mark.slow
 def test_the_published_figures_come_out_of_the_recorded_predictions(command: Cli, data: Path) -> None:
     """MIRAGE's two GPT-3.5 rows: CoT with empty replies as wrong, and MedRAG (Table 5 and docs/scorers.md)."""
     mirage = data / "mirage"
@@ -176,6 +177,7 @@ def test_the_audit_finds_what_is_known_of_mirage(command: Cli, data: Path) -> No
     assert "mirage/medmcqa: right letters A 32 %" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_real_questions_through_the_wire(data: Path) -> None:
     """The smaller form of perf/mirage_wire.py, which also kills the run and goes on."""
     command = [sys.executable, str(ROOT / "perf" / "mirage_wire.py"), "--data", str(data), "--questions", "150"]

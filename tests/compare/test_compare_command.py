@@ -12,10 +12,10 @@ from ragrounds.evals.store.store import Store
 
 
 @pytest.fixture
-def ran(cli, home):
-    done = cli("run", "--display", "none")
+def ran(command, home):
+    done = command("run", "--display", "none")
     assert done.returncode == 0, done.stderr
-    return cli
+    return command
 
 
 def test_the_figures_are_those_of_the_stored_scores(ran, home):

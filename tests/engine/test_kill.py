@@ -19,6 +19,7 @@ from tests.servers.process import openai_server
 CONCURRENCY = 8
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_equals_undisturbed(tmp_path: Path) -> None:
     with openai_server("--latency", "0.02", "--jitter", "0.03", "--faults", "0.05") as server:
         options = ["--agent", "direct", "--agent", "direct_cot", "--agent", "vanilla_rag[top_k=2]"]

@@ -142,6 +142,7 @@ def test_the_questions_of_a_killed_worker_are_taken_up_by_others(start: Start, t
     assert stats["asked"] <= COUNT + 3, "no more is asked again than the worker had in flight"
 
 
+@pytest.mark.slow
 def test_without_any_worker_left_the_run_ends_and_goes_on_later(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.1") as server:
         process = start(server)
@@ -156,6 +157,7 @@ def test_without_any_worker_left_the_run_ends_and_goes_on_later(start: Start, tm
     assert statuses(tmp_path / "home") == [Counter(completed=COUNT)] * 2
 
 
+@pytest.mark.slow
 def test_when_the_leader_is_killed_its_workers_end_by_themselves(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.2") as server:
         process = start(server)
@@ -173,6 +175,7 @@ def test_when_the_leader_is_killed_its_workers_end_by_themselves(start: Start, t
     assert asked < COUNT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(start: Start, tmp_path: Path, times: int) -> None:
     with openai_server("--latency", "3.0") as server:

@@ -5,23 +5,23 @@ import json
 from ragrounds.evals.retrieval.trec import read_run
 
 
-def test_files_by_command(cli, tmp_path):
-    assert cli("run", "--display", "none", "--limit", "5").returncode == 0
+def test_files_by_command(command, tmp_path):
+    assert command("run", "--display", "none", "--limit", "5").returncode == 0
     lines = tmp_path / "out.jsonl"
-    made = cli("export", "jsonl", "direct", "vanilla_rag[top_k=8]", "--out", str(lines))
+    made = command("export", "jsonl", "direct", "vanilla_rag[top_k=8]", "--out", str(lines))
     assert made.returncode == 0, made.stderr
     assert len([json.loads(line) for line in lines.read_text().splitlines()]) == 10
-    again = cli("export", "jsonl", "direct", "--out", str(lines))
+    again = command("export", "jsonl", "direct", "--out", str(lines))
     assert again.returncode == 2
     assert "--force" in again.stderr
     folder = tmp_path / "trec"
-    made = cli("export", "trec", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]", "--out", str(folder))
+    made = command("export", "trec", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]", "--out", str(folder))
     assert made.returncode == 0, made.stderr
     runs = sorted(folder.glob("*.run"))
     assert [max(len(found) for found in read_run(path).values()) for path in runs] == [1, 8]
-    nothing = cli("export", "trec", "direct", "--out", str(folder))
+    nothing = command("export", "trec", "direct", "--out", str(folder))
     assert nothing.returncode == 2
     assert "searched nothing" in nothing.stderr
-    both = cli("export", "otel", "direct")
+    both = command("export", "otel", "direct")
     assert both.returncode == 2
     assert "--endpoint" in both.stderr

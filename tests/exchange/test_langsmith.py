@@ -35,12 +35,12 @@ def test_a_server_that_refuses_is_one_clear_line(store, run, listening):
         upload(store, [run], url=listening.url, key="k" * 20, project="mine")
 
 
-def test_the_command_sends_nothing_without_its_flag(cli, listening):
-    refused = cli("export", "langsmith", "direct", "--url", listening.url, LANGSMITH_API_KEY="k" * 20)
+def test_the_command_sends_nothing_without_its_flag(command, listening):
+    refused = command("export", "langsmith", "direct", "--url", listening.url, LANGSMITH_API_KEY="k" * 20)
     assert refused.returncode == 2
     assert "--upload" in refused.stderr
     assert listening.requests == []
-    ran = cli(
+    ran = command(
         *("run", "--display", "none", "--limit", "3"),
         LANGSMITH_API_KEY="k" * 20,
         LANGSMITH_ENDPOINT=listening.url,

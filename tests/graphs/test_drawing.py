@@ -67,15 +67,15 @@ def test_the_digest_covers_what_a_graph_imports(monkeypatch):
     assert catalogue.digest("direct") == before["direct"]
 
 
-def show(cli, *arguments):
-    return cli("graph", "show", *arguments)
+def show(command, *arguments):
+    return command("graph", "show", *arguments)
 
 
-def test_graph_show_prints_picture_and_mermaid(cli):
-    shown = show(cli, "cot_refine_rag")
+def test_graph_show_prints_picture_and_mermaid(command):
+    shown = show(command, "cot_refine_rag")
     assert shown.returncode == 0, shown.stderr
     assert "└┄┄ retrieve\n    └── reason ↺" in shown.stdout
     assert "retrieve --> reason;" in shown.stdout
-    assert show(cli, "search_o2").returncode == 2
-    assert "search_o1" in show(cli, "search_o2").stderr
-    assert json.loads(show(cli, "direct", "--json", "--only", "tree").stdout)["tree"].startswith("start\n")
+    assert show(command, "search_o2").returncode == 2
+    assert "search_o1" in show(command, "search_o2").stderr
+    assert json.loads(show(command, "direct", "--json", "--only", "tree").stdout)["tree"].startswith("start\n")

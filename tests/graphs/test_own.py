@@ -189,8 +189,10 @@ def test_the_tier_is_a_part_of_the_identity():
     assert catalogue.tier("search_o1") == "journaled"
 
 
-def test_a_graph_of_one_s_own_needs_no_model(cli):
-    done = cli("run", "--benchmark", "sample", "--agent", f"{EXAMPLE}:own_client", "--limit", "3", "--display", "none")
+def test_a_graph_of_one_s_own_needs_no_model(command):
+    done = command(
+        "run", "--benchmark", "sample", "--agent", f"{EXAMPLE}:own_client", "--limit", "3", "--display", "none"
+    )
     assert done.returncode == 0, done.stderr
     assert "unknown" in done.stdout, "its cost"
 

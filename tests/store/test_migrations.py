@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -174,12 +173,14 @@ def test_many_processes_make_one_store(place: str, tmp_path: Path, request: pyte
     url = request.getfixturevalue("url") if place == "postgresql" else ""
     code = (
         "import sys; from pathlib import Path; from ragrounds.evals.store.store import Store\n"
+        "print('ready', flush=True)\n"
         "sys.stdin.readline()\n"
         "with Store(Path(sys.argv[1]), sys.argv[2] or None) as store: print(len(store.runs()))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "home"), url]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     started = [subprocess.Popen(command, text=True, **pipes) for _ in range(6)]  # type: ignore[call-overload]
-    time.sleep(2.0)  # all have imported what they need and wait for the line
+    for process in started:  # all have imported what they need and wait for the line
+        assert process.stdout.readline() == "ready\n"
     ended = [process.communicate("\n") for process in started]
     assert ended == [("0\n", "")] * 6

@@ -28,6 +28,7 @@ _HTML = (
 async def site():
     """A site on this machine; `site.hits` has the paths that were asked for."""
     hits = []
+    released = asyncio.Event()
 
     async def page(request):
         hits.append(request.path)
@@ -50,7 +51,7 @@ async def site():
         if path == "/image":
             return web.Response(body=b"x", content_type="image/png")
         if path == "/slow":
-            await asyncio.sleep(5)
+            await asyncio.wait_for(released.wait(), 60)
         if path == "/gone":
             raise web.HTTPNotFound
         return web.Response(text=_HTML, content_type="text/html")
@@ -64,6 +65,7 @@ async def site():
     application.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     application.hits = hits
     yield application
+    released.set()
     await runner.cleanup()
 
 

@@ -140,20 +140,20 @@ def test_methods_say_what_was_recorded(store):
         assert said in text, said
 
 
-def test_the_command_writes_whole_files_and_never_over_others(cli, home, tmp_path):
-    assert cli("run", "--display", "none", "--limit", "6").returncode == 0
+def test_the_command_writes_whole_files_and_never_over_others(command, home, tmp_path):
+    assert command("run", "--display", "none", "--limit", "6").returncode == 0
     out = tmp_path / "there.html"
-    made = cli("report", "direct", "vanilla_rag[top_k=8]", "--out", str(out), "--group-by", "subject")
+    made = command("report", "direct", "vanilla_rag[top_k=8]", "--out", str(out), "--group-by", "subject")
     assert made.returncode == 0, made.stderr
     assert len(blocks(out)["index"]["columns"][0]) == 12
     before = out.read_bytes()
-    again = cli("report", "direct", "--out", str(out))
+    again = command("report", "direct", "--out", str(out))
     assert again.returncode == 2
     assert "--force" in again.stderr
     assert out.read_bytes() == before
-    assert cli("report", "direct", "--out", str(out), "--force", "--no-attempts").returncode == 0
+    assert command("report", "direct", "--out", str(out), "--force", "--no-attempts").returncode == 0
     assert len(out.read_bytes()) < len(before)
-    nowhere = cli("report", "direct", "--out", str(tmp_path / "no" / "folder.html"))
+    nowhere = command("report", "direct", "--out", str(tmp_path / "no" / "folder.html"))
     assert nowhere.returncode == 2
     assert "Traceback" not in nowhere.stderr
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".there")]
