@@ -7,18 +7,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+import msgspec
 import typer
+from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from ragrounds.evals.store.store import Store
-    from ragrounds.records import Run
+    from ragrounds.evals.exchange.formats import ExportFormat
 
 
 RUNS = typer.Argument(None, help="Runs: ids, beginnings of ids, or agents' texts. [default: all]")
@@ -97,174 +97,88 @@ def _move(source: sa.Engine, target: sa.Engine, references: list[str] | None, as
         print_json(moved)
 
 
-export_app = typer.Typer(help="Runs written for other tools, or into another store.", no_args_is_help=True)
+class ExportCommands(TyperGroup):
+    """A command for each export format, made when asked for: formats import more than `ragrounds --help` should."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the formats, and of the other commands of the group."""
+        from ragrounds.evals.exchange.formats import export_formats
+
+        return [*super().list_commands(ctx), *export_formats()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a format, or another command of the group."""
+        from ragrounds.evals.exchange.formats import export_formats
+
+        found = super().get_command(ctx, cmd_name)
+        return found or (_export_command(export_formats()[cmd_name]) if cmd_name in export_formats() else None)
+
+
+export_app = typer.Typer(
+    cls=ExportCommands, help="Runs written for other tools, or into another store.", no_args_is_help=True
+)
 export_app.command("store")(export_store)
-RUNS_export = typer.Argument(help="Runs: an id, the beginning of one, or an agent's text.")
-FORCE = typer.Option(False, "--force", help="Write over files that are there.")
+_EXPORTED = typer.Argument(help="Runs: an id, the beginning of one, or an agent's text.")
 
 
-@export_app.command("jsonl")
-def export_jsonl(
-    runs: list[str] = RUNS_export, out: Path = typer.Option(..., "--out", "-o", help="The file."), force: bool = FORCE
-) -> None:
-    """JSON Lines: an object an attempt with question, gold, scores, steps, requests and replies."""
-    from ragrounds.evals.exchange.jsonl import json_lines
+def _export_command(export_format: ExportFormat[Any]) -> Any:
+    """The command of a format: its runs, where they go, and a parameter for each of the format's options."""
+    taken: dict[str, tuple[Any, Any]] = {"runs": (list[str], _EXPORTED)}
+    if export_format.writes != "nothing":
+        needed = ... if export_format.send is None else None
+        taken["out"] = (Path, typer.Option(needed, "--out", "-o", help=f"The {export_format.writes}."))
+        taken["force"] = (bool, typer.Option(False, "--force", help="Write over files that are there."))
+    hints = get_type_hints(export_format.options, include_extras=True)
+    for field in msgspec.structs.fields(export_format.options):
+        kind, meta = get_args(hints[field.name])
+        default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+        taken[field.name] = (kind, typer.Option(default, f"--{field.name}", help=meta.description))
 
-    with _opened(runs) as (store, found):
-        _write(json_lines(store, found), out, force)
+    def _command(**given: Any) -> None:
+        _export(export_format, given)
+
+    parameter = inspect.Parameter
+    _command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [parameter(name, parameter.KEYWORD_ONLY, default=default) for name, (_, default) in taken.items()]
+    )
+    _command.__annotations__ = {name: kind for name, (kind, _) in taken.items()}
+    made = typer.Typer(rich_markup_mode=None, add_completion=False)
+    made.command(export_format.name, help=export_format.help)(_command)
+    return typer.main.get_command(made)
 
 
-@export_app.command("parquet")
-def export_parquet(
-    runs: list[str] = RUNS_export, out: Path = typer.Option(..., "--out", "-o", help="The file."), force: bool = FORCE
-) -> None:
-    """Parquet: a row an attempt, scores as columns. Needs the extra `export`."""
+def _export(export_format: ExportFormat[Any], given: dict[str, Any]) -> None:
+    """Write the files of an export, each whole or not at all, or send it where its options say so."""
     from ragrounds.api.files import made_beside
-    from ragrounds.cli.common import say
-    from ragrounds.evals.exchange.parquet import write_parquet
+    from ragrounds.cli.common import open_store, say, settings
+    from ragrounds.evals.exchange.formats import Export
 
-    with _opened(runs) as (store, found), made_beside(out, force) as path:
-        rows = write_parquet(store, found, path)
-    say(f"{out}: {rows:,} attempts")
-
-
-@export_app.command("trec")
-def export_trec(
-    runs: list[str] = RUNS_export,
-    out: Path = typer.Option(..., "--out", "-o", help="The folder."),
-    search: str = typer.Option("all", help="Which searches of an attempt: first, last, or all in order."),
-    passages: bool = typer.Option(False, "--passages", help="Ids of passages instead of documents."),
-    force: bool = FORCE,
-) -> None:
-    """TREC runs of what agents searched, and judgements where gold documents are known."""
-    from ragrounds.api.files import made_beside
-    from ragrounds.cli.common import say
-    from ragrounds.evals.exchange.trec import file_name, judgements, searched
-    from ragrounds.evals.retrieval.trec import write_run
-
-    with _opened(runs) as (store, found):
-        ranked = [(run, searched(store, run, which=search, documents=not passages)) for run in found]
-        _folder(out)
-        taken: list[str] = []
-        for run, ranking in ranked:
-            taken.append(file_name(run, taken))
-            with made_beside(out / taken[-1], force) as path:
-                write_run(path, ranking, run.agent)
-            say(f"{out / taken[-1]}: {sum(map(bool, ranking.values())):,} of {len(ranking):,} questions with results")
-        lines = judgements(store.questions(found[0])[1])
-        if lines and not passages:
-            with made_beside(out / "qrels.txt", force) as path:
-                path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-            say(f"{out / 'qrels.txt'}: {len(lines):,} judgements")
-
-
-@export_app.command("otel")
-def export_otel(
-    runs: list[str] = RUNS_export,
-    out: Path = typer.Option(None, "--out", "-o", help="A file of OTLP/JSON lines."),
-    endpoint: str = typer.Option(
-        None, help="Or send to this OTLP/HTTP address, such as http://127.0.0.1:6006/v1/traces."
-    ),
-    header: list[str] = typer.Option([], help="NAME=VALUE sent along with --endpoint (repeatable)."),
-    force: bool = FORCE,
-) -> None:
-    """OpenTelemetry spans with the OpenInference conventions (Phoenix, Langfuse). Needs the extra `export`.
-
-    Only --endpoint sends anything anywhere.
-    """
-    from ragrounds.cli.common import say
-    from ragrounds.errors import UserError
-    from ragrounds.evals.exchange.otel import otlp_json, send
-
-    if (out is None) == (endpoint is None):
-        raise UserError("Give one of --out FILE and --endpoint URL.")
-    headers = dict(_pair(text) for text in header)
-    with _opened(runs) as (store, found):
-        if endpoint:
-            say(f"{send(store, found, endpoint, headers):,} spans sent to {endpoint}")
-        else:
-            _write(otlp_json(store, found), out, force)
-
-
-@export_app.command("inspect")
-def export_inspect(
-    runs: list[str] = RUNS_export, out: Path = typer.Option(..., "--out", "-o", help="The folder."), force: bool = FORCE
-) -> None:
-    """Inspect's log format, one .eval file a run, for `inspect view`. Needs the extra `inspect`."""
-    from ragrounds.api.files import made_beside
-    from ragrounds.cli.common import say
-    from ragrounds.evals.exchange.inspect_log import InspectWriter
-    from ragrounds.evals.exchange.trec import file_name
-
-    writer = InspectWriter()
-    with _opened(runs) as (store, found):
-        _folder(out)
-        for run in found:
-            target = out / file_name(run).replace(".run", ".eval")
-            with made_beside(target, force) as path:
-                count = writer.write(store, run, path)
-            say(f"{target}: {count:,} samples")
-
-
-@export_app.command("langsmith")
-def export_langsmith(
-    runs: list[str] = RUNS_export,
-    upload: bool = typer.Option(False, "--upload", help="Really send them: questions, answers, passages leave here."),
-    project: str = typer.Option("ragrounds", help="The project there."),
-    url: str = typer.Option("https://api.smith.langchain.com", help="The server."),
-) -> None:
-    """Send traces to LangSmith. Needs --upload and the key in LANGSMITH_API_KEY."""
-    import os
-
-    from ragrounds.cli.common import say
-    from ragrounds.errors import UserError
-    from ragrounds.evals.exchange.langsmith import upload as send
-
-    if not upload:
-        raise UserError(f"This sends questions, answers and passages to {url}. Give --upload if you want that.")
-    key = os.environ.get("LANGSMITH_API_KEY")
-    if not key:
-        raise UserError("LANGSMITH_API_KEY is not set: LangSmith needs a key.")
-    with _opened(runs) as (store, found):
-        say(f"{send(store, found, url=url, key=key, project=project):,} nodes sent to {project} at {url}")
-
-
-@contextmanager
-def _opened(references: list[str]) -> Iterator[tuple[Store, list[Run]]]:
-    from ragrounds.cli.common import open_store, settings
-
+    references, out, force = given.pop("runs"), given.pop("out", None), given.pop("force", False)
+    options = export_format.options(**given)
+    if export_format.check is not None:
+        export_format.check(options, out is not None)
     with open_store(settings()) as store:
-        yield store, [store.run(reference) for reference in references]
+        runs = [store.run(reference) for reference in references]
+        export = Export(store, runs, options)
+        if out is None and export_format.send is not None:
+            say(export_format.send(export))
+        elif export_format.parts is not None:
+            for part in export_format.parts(export):
+                target = out / part.name if part.name else out
+                if part.name:
+                    _make_folder(out)
+                with made_beside(target, force) as path:
+                    written = part.write(path)
+                say(f"{target}: {written}")
 
 
-def _write(parts: Iterable[bytes], out: Path, force: bool) -> None:
-    from ragrounds.api.files import replaced
-    from ragrounds.cli.common import say
-
-    count = 0
-    with replaced(out, force) as file:
-        for part in parts:
-            file.write(part)
-            count += 1
-    say(f"{out}: {count:,} lines, {out.stat().st_size / 1e6:.1f} MB")
-
-
-def _folder(path: Path) -> None:
+def _make_folder(path: Path) -> None:
     from ragrounds.errors import UserError
 
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"Cannot make the folder {path}: {error.strerror}.") from error
-
-
-def _pair(text: str) -> tuple[str, str]:
-    from ragrounds.errors import UserError
-
-    name, sign, value = text.partition("=")
-    if not sign or not name.strip():
-        raise UserError("--header must be NAME=VALUE.")
-    return name.strip(), value.strip()
 
 
 import_app = typer.Typer(help="Outputs of other systems, and runs of other stores.", no_args_is_help=True)
@@ -290,7 +204,7 @@ def import_mirage_predictions(
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.evals.benchmarks import load
     from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.exchange.mirage_predictions import as_runs, keep, read_predictions
+    from ragrounds.evals.exchange.mirage_predictions import as_runs, read_predictions, store_run
     from ragrounds.ui.tables import print_comparison
 
     chosen = settings()
@@ -298,7 +212,7 @@ def import_mirage_predictions(
     with open_store(chosen) as store:
         predictions = (prediction for path in paths for prediction in read_predictions(path))
         made = as_runs(predictions, loaded, [run.id for run in store.runs()])
-        runs = [keep(store, imported, loaded) for imported in made]
+        runs = [store_run(store, imported, loaded) for imported in made]
         for imported, run in zip(made, runs, strict=True):
             missing = f", {imported.missing:,} questions without a prediction" if imported.missing else ""
             say(f"{run.id}: {len(imported.attempts) - imported.missing:,} predictions{missing}")

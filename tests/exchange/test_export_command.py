@@ -1,7 +1,9 @@
 """`ragrounds export` as a user gives it."""
 
 import json
+from pathlib import Path
 
+from ragrounds.evals.exchange.formats import export_formats
 from ragrounds.evals.retrieval.trec import read_run
 
 
@@ -25,3 +27,34 @@ def test_files_by_command(command, tmp_path):
     both = command("export", "otel", "direct")
     assert both.returncode == 2
     assert "--endpoint" in both.stderr
+
+
+NEW = """
+from ragrounds.evals.exchange.formats import ExportFormat, NoOptions, lines_file
+
+FORMAT = ExportFormat(
+    name="ids", summary="Ids of runs, a line each.", writes="file", options=NoOptions,
+    parts=lambda export: iter([lines_file(lambda: (f"{run.id}\\n".encode() for run in export.runs))]),
+)
+"""
+
+
+def test_a_new_file_is_a_new_command(cli, tmp_path):
+    """A format is found by its file: here one on the path of the package, in no other file named."""
+    (tmp_path / "zz_ids.py").write_text(NEW)
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import ragrounds.evals.exchange as folder; folder.__path__.append({str(tmp_path)!r})"
+    )
+    assert cli("run", "--display", "none", "--limit", "2", "--agent", "direct").returncode == 0
+    listed = cli("export", "--help", PYTHONPATH=f"{Path.cwd()}:{tmp_path}")
+    assert "Ids of runs, a line each." in listed.stdout
+    made = cli("export", "ids", "direct", "--out", str(tmp_path / "ids.txt"), PYTHONPATH=f"{Path.cwd()}:{tmp_path}")
+    assert made.returncode == 0, made.stderr
+    assert (tmp_path / "ids.txt").read_text().startswith("direct-")
+
+
+def test_every_format_says_what_it_is():
+    for name, known in export_formats().items():
+        assert known.name == name
+        assert known.summary.endswith(".")
+        assert known.parts or known.send

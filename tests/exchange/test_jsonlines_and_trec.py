@@ -5,8 +5,9 @@ import json
 import pytest
 
 from ragrounds.errors import UserError
+from ragrounds.evals.exchange.formats import run_file_name
 from ragrounds.evals.exchange.jsonl import json_lines
-from ragrounds.evals.exchange.trec import file_name, judgements, searched
+from ragrounds.evals.exchange.trec import judgements, searched
 from ragrounds.evals.retrieval.trec import read_judgements, read_run, write_run
 from ragrounds.records import Gold
 from tests.compare.making import add_run, questions
@@ -35,7 +36,7 @@ def test_trec_runs_are_read_again_with_the_same_order(store, run, tmp_path):
     assert ranked["x/one/0"] == [("d1#0", 9.0), ("d2#0", 8.0)]
     assert ranked["x/one/1"] == []
     assert searched(store, run, which="last")["x/one/0"] == [("d1", 9.0), ("d2", 8.0)]
-    path = tmp_path / file_name(run)
+    path = tmp_path / run_file_name(run, ".run")
     write_run(path, ranked, run.agent)
     assert read_run(path) == {"x/one/0": {"d1#0": 9.0, "d2#0": 8.0}}
 

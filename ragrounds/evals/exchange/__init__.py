@@ -1,1 +1,1 @@
-"""Runs written for other tools, and what reads them whole for that."""
+"""Exports of runs to other tools, a file a format, and imports of what other systems answered."""

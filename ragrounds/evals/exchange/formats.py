@@ -1,6 +1,7 @@
-"""Optional libraries, asked for by what needs them.
+"""What an export format is, how formats are found, and what they share: optional libraries, and keys kept out of files.
 
-Keys and passwords kept out of everything that leaves the store.
+A format is one object in one file of this folder (`FORMAT`). `ragrounds export NAME`, its help and its options are made
+from it, so a new file is a new command.
 """
 
 from __future__ import annotations
@@ -8,13 +9,103 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from msgspec import Struct
 
 from ragrounds.errors import UserError
+from ragrounds.plugins import discover
+
+if TYPE_CHECKING:
+    from ragrounds.evals.store.store import Store
+    from ragrounds.records import Run
 
 
-def need(module: str, form: str, extra: str = "export") -> Any:
-    """Import a module of an extra.
+class NoOptions(Struct, frozen=True):
+    """A format without options of its own."""
+
+
+O = TypeVar("O", bound=Struct)  # noqa: E741 - options
+
+
+class Export(Struct, Generic[O], frozen=True):
+    """What is to be exported: some runs of a store, under a format's options."""
+
+    store: Store
+    runs: Sequence[Run]
+    options: O
+
+
+class ExportPart(Struct, frozen=True):
+    """One file of an export."""
+
+    write: Callable[[Path], str]
+    """Writes the file at a path; returns what it wrote, in words."""
+    name: str = ""
+    """Its name in the folder; empty: the export is this file alone."""
+
+
+class ExportFormat(Struct, Generic[O], frozen=True, kw_only=True):
+    """One format: its name, what it writes or sends, and its words."""
+
+    name: str
+    """As in ``ragrounds export NAME``."""
+    summary: str
+    """Its help: what stands in the file, a sentence or two."""
+    writes: Literal["file", "folder", "nothing"]
+    """What ``--out`` names."""
+    extra: str = ""
+    """The extra of this package that it needs; empty: none."""
+    options: type[O]
+    """Its own options: each field becomes an option of the command, with its type, default and description
+    (``Annotated[T, msgspec.Meta(description=…)]``)."""
+    parts: Callable[[Export[O]], Iterator[ExportPart]] | None = None
+    """Yields the files one after the other; raises UserError where there is nothing to write."""
+    send: Callable[[Export[O]], str] | None = None
+    """Sends the runs to a server and returns what it sent, in words. It is called where no ``--out`` is given."""
+    check: Callable[[O, bool], None] | None = None
+    """Called first, with the options and whether ``--out`` is given; raises UserError where they do not fit. A format
+    that sends refuses here unless an option asks for it."""
+
+    @property
+    def help(self) -> str:
+        """The summary, with the extra that the format needs."""
+        return f"{self.summary} Needs the extra `{self.extra}`." if self.extra else self.summary
+
+
+def export_formats() -> dict[str, ExportFormat[Any]]:
+    """All formats by name, found in the files of this folder."""
+    return discover(__package__ or "", ExportFormat)
+
+
+def lines_file(lines: Callable[[], Iterator[bytes]]) -> ExportPart:
+    """An export that is one file of lines, written as they come."""
+
+    def _write(path: Path) -> str:
+        count = 0
+        with path.open("wb") as file:
+            for line in lines():
+                file.write(line)
+                count += 1
+        return f"{count:,} lines, {path.stat().st_size / 1e6:.1f} MB"
+
+    return ExportPart(_write)
+
+
+def run_file_name(run: Run, suffix: str, taken: Sequence[str] = ()) -> str:
+    """A file name for a run that is none of those `taken`, such as ``direct-a1b2c3.run``."""
+    name = "".join(letter if letter.isalnum() or letter in "._=-" else "_" for letter in run.id)[:120].lstrip(".")
+    candidate, number = f"{name}{suffix}", 2
+    while candidate in taken:
+        candidate, number = f"{name}-{number}{suffix}", number + 1
+    return candidate
+
+
+def optional_module(module: str, what: str, extra: str = "export") -> ModuleType:
+    """Import a module of an extra; `what` is exported with it.
 
     Raises:
         UserError: it is not installed; says how to install it.
@@ -23,7 +114,7 @@ def need(module: str, form: str, extra: str = "export") -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise UserError(
-            f"Exporting {form} needs {module.partition('.')[0]}: pip install 'ragrounds[{extra}]' ({error})."
+            f"Exporting {what} needs {module.partition('.')[0]}: pip install 'ragrounds[{extra}]' ({error})."
         ) from error
 
 
@@ -39,8 +130,8 @@ HIDDEN = "[key]"
 
 
 class Redactor:
-    """Takes out what looks like a key, a password inside a URL, and the values of this process's own variables that
-    are named like keys."""
+    """Replaces what looks like a key, a password inside a URL, and the values of this process's variables that are
+    named like keys."""
 
     def __init__(self) -> None:
         values = {value for name, value in os.environ.items() if _NAMES.search(name.upper())}
@@ -48,6 +139,7 @@ class Redactor:
         self._known = re.compile("|".join(re.escape(value) for value in known)) if known else None
 
     def __call__(self, text: str) -> str:
+        """The text with ``[key]`` in place of every key."""
         if self._known is not None:
             text = self._known.sub(HIDDEN, text)
         return _IN_URL.sub(HIDDEN, _SHAPES.sub(HIDDEN, text))

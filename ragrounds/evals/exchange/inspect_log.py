@@ -1,18 +1,26 @@
 """Inspect's log format (``.eval``): `inspect view` shows our runs, `inspect_ai.analysis` makes data frames of them.
 
 A sample holds the last exchange with the answering model as its messages, every model call as an event inside the span
-of its step, and our scores by scorer. What Inspect has no place for stands in `metadata`.
+of its step, and our scores by scorer. What Inspect has no field for is in `metadata`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ragrounds import __version__
-from ragrounds.evals.exchange.formats import Redactor, need
+from ragrounds.evals.exchange.formats import (
+    Export,
+    ExportFormat,
+    ExportPart,
+    NoOptions,
+    Redactor,
+    optional_module,
+    run_file_name,
+)
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.store.traces import steps as steps_of
@@ -25,10 +33,10 @@ class InspectWriter:
     """Builds and writes logs. Needs the extra ``inspect``."""
 
     def __init__(self) -> None:
-        self._log = need("inspect_ai.log", "Inspect logs", "inspect")
-        self._model = need("inspect_ai.model", "Inspect logs", "inspect")
-        self._event = need("inspect_ai.event", "Inspect logs", "inspect")
-        self._score = need("inspect_ai.scorer", "Inspect logs", "inspect").Score
+        self._log = optional_module("inspect_ai.log", "Inspect logs", "inspect")
+        self._model = optional_module("inspect_ai.model", "Inspect logs", "inspect")
+        self._event = optional_module("inspect_ai.event", "Inspect logs", "inspect")
+        self._score = optional_module("inspect_ai.scorer", "Inspect logs", "inspect").Score
         self._hide = Redactor()
 
     def write(self, store: Store, run: Run, path: Path) -> int:
@@ -210,3 +218,23 @@ class InspectWriter:
 
 def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
+
+
+def _parts(export: Export[NoOptions]) -> Iterator[ExportPart]:
+    writer = InspectWriter()
+    for run in export.runs:
+
+        def _write(path: Path, run: Run = run) -> str:
+            return f"{writer.write(export.store, run, path):,} samples"
+
+        yield ExportPart(_write, run_file_name(run, ".eval"))
+
+
+FORMAT = ExportFormat(
+    name="inspect",
+    summary="Inspect's log format, one .eval file a run, for `inspect view`.",
+    writes="folder",
+    extra="inspect",
+    options=NoOptions,
+    parts=_parts,
+)

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ragrounds.evals.exchange.formats import Redactor
+from ragrounds.evals.exchange.formats import Export, ExportFormat, ExportPart, NoOptions, Redactor, lines_file
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, every_trace
 from ragrounds.records import Run
 
 
 def json_lines(store: Store, runs: Sequence[Run]) -> Iterator[bytes]:
-    """The attempts of the runs, one line each."""
+    """The attempts of the runs as JSON objects, a line each, with keys redacted."""
     hide = Redactor()
     for run in runs:
         for trace in every_trace(store, run):
@@ -22,7 +22,7 @@ def json_lines(store: Store, runs: Sequence[Run]) -> Iterator[bytes]:
 
 
 def _flat(trace: Trace) -> dict[str, object]:
-    """A trace with its run named; the events stand as steps, not twice."""
+    """A trace with its run named; its events are given as steps alone."""
     attempt = {
         name: value
         for name, value in msgspec.structs.asdict(trace.attempt).items()
@@ -39,3 +39,16 @@ def _flat(trace: Trace) -> dict[str, object]:
         "scores": trace.scores,
         "steps": trace.steps,
     }
+
+
+def _parts(export: Export[NoOptions]) -> Iterator[ExportPart]:
+    yield lines_file(lambda: json_lines(export.store, export.runs))
+
+
+FORMAT = ExportFormat(
+    name="jsonl",
+    summary="JSON Lines: an object an attempt with question, gold, scores, steps, requests and replies.",
+    writes="file",
+    options=NoOptions,
+    parts=_parts,
+)

@@ -1,17 +1,18 @@
-"""Traces sent to LangSmith. Only ever called by `ragrounds export langsmith --upload`: no variable of the environment
-makes anything be sent."""
+"""Traces sent to LangSmith, only by `ragrounds export langsmith --upload`: no variable of the environment sends any."""
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta, Struct
 
 from ragrounds.errors import UserError
-from ragrounds.evals.exchange.formats import Redactor, need
+from ragrounds.evals.exchange.formats import Export, ExportFormat, Redactor, optional_module
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.store.traces import steps as steps_of
@@ -24,13 +25,14 @@ _KINDS = {"model": "llm", "search": "retriever", "tool": "tool"}
 
 
 def upload(store: Store, runs: Sequence[Run], *, url: str, key: str, project: str) -> int:
-    """Send the traces of some runs; returns how many nodes were sent. Ids are derived from the runs, so what is there
-    already is not doubled.
+    """Send the traces of some runs; returns how many nodes were sent.
+
+    Ids are hashes of run, question and epoch, so sending again doubles nothing.
 
     Raises:
         UserError: the server cannot be reached or refuses.
     """
-    langsmith = need("langsmith", "to LangSmith")
+    langsmith = optional_module("langsmith", "to LangSmith")
     problems: list[Exception] = []
     client = langsmith.Client(
         api_url=url,
@@ -46,12 +48,12 @@ def upload(store: Store, runs: Sequence[Run], *, url: str, key: str, project: st
             nodes = [{**node, "session_name": project} for node in _nodes(trace)]
             waiting += msgspec.json.decode(hide(msgspec.json.encode(nodes).decode("utf-8")))
             if len(waiting) >= _AT_ONCE:
-                sent += _send(client, waiting, problems, url)
+                sent += _ingest(client, waiting, problems, url)
                 waiting = []
-    return sent + _send(client, waiting, problems, url)
+    return sent + _ingest(client, waiting, problems, url)
 
 
-def _send(client: Any, nodes: list[dict[str, Any]], problems: list[Exception], url: str) -> int:
+def _ingest(client: Any, nodes: list[dict[str, Any]], problems: list[Exception], url: str) -> int:
     if nodes:
         try:
             client.batch_ingest_runs(create=nodes)
@@ -135,3 +137,33 @@ def _said(traced: TracedCall) -> dict[str, Any]:
 
 def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
+
+
+class LangSmithOptions(Struct, frozen=True):
+    """Where the traces go, and that they may."""
+
+    upload: Annotated[bool, Meta(description="Really send them: questions, answers, passages leave here.")] = False
+    project: Annotated[str, Meta(description="The project there.")] = "ragrounds"
+    url: Annotated[str, Meta(description="The server.")] = "https://api.smith.langchain.com"
+
+
+def _check(options: LangSmithOptions, to_file: bool) -> None:
+    if not options.upload:
+        raise UserError(f"This sends questions, answers and passages to {options.url}. Give --upload if you want that.")
+    if not os.environ.get("LANGSMITH_API_KEY"):
+        raise UserError("LANGSMITH_API_KEY is not set: LangSmith needs a key.")
+
+
+def _send(export: Export[LangSmithOptions]) -> str:
+    project, url, key = export.options.project, export.options.url, os.environ["LANGSMITH_API_KEY"]
+    return f"{upload(export.store, export.runs, url=url, key=key, project=project):,} nodes sent to {project} at {url}"
+
+
+FORMAT = ExportFormat(
+    name="langsmith",
+    summary="Send traces to LangSmith. Needs --upload and the key in LANGSMITH_API_KEY.",
+    writes="nothing",
+    options=LangSmithOptions,
+    send=_send,
+    check=_check,
+)

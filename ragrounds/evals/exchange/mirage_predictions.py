@@ -1,9 +1,7 @@
-"""The MIRAGE authors' predictions: their folder of per-question files, or one JSON-lines file of the same replies.
+"""The MIRAGE authors' predictions as runs: their folder of per-question files, or one JSON-lines file of the replies.
 
 The folder is ``prediction/DATASET/SETTING/MODEL…/{test,dev}_QID.json``, each file a list of replies. A line of the
 other form is ``{"dataset", "id", "setting", "model", "raw": [reply, …]}``, plain or gzip.
-
-Writing imported runs into the store, scored.
 """
 
 from __future__ import annotations
@@ -37,8 +35,8 @@ class Prediction(Struct, frozen=True):
     """Replies in the order they were drawn; only the first counts. Empty: the call failed."""
 
 
-class Imported(Struct, frozen=True):
-    """One run made of predictions, and what did not fit."""
+class ImportedRun(Struct, frozen=True):
+    """One run made of predictions, with its attempts."""
 
     run: Run
     attempts: tuple[Attempt, ...]
@@ -47,7 +45,7 @@ class Imported(Struct, frozen=True):
 
 
 def read_predictions(path: Path) -> Iterator[Prediction]:
-    """Every prediction under `path`.
+    """The predictions in a folder or file.
 
     Raises:
         UserError: nothing there, or a file that does not have one of the two forms; names the file and the line.
@@ -60,7 +58,7 @@ def read_predictions(path: Path) -> Iterator[Prediction]:
         raise UserError(f"There is no file or folder {path}.")
 
 
-def as_runs(predictions: Iterator[Prediction], benchmark: Benchmark, taken: list[str]) -> list[Imported]:
+def as_runs(predictions: Iterator[Prediction], benchmark: Benchmark, taken: list[str]) -> list[ImportedRun]:
     """One run for each setting and model in the predictions.
 
     Raises:
@@ -80,14 +78,16 @@ def as_runs(predictions: Iterator[Prediction], benchmark: Benchmark, taken: list
         group[id] = prediction
     if not grouped:
         raise UserError("There is no prediction in what was given. Expected the authors' folder, or JSON lines.")
-    runs: list[Imported] = []
+    runs: list[ImportedRun] = []
     for (setting, model), found in sorted(grouped.items()):
         imported = _as_run(setting, model, found, benchmark, [*taken, *(one.run.id for one in runs)])
         runs.append(imported)
     return runs
 
 
-def _as_run(setting: str, model: str, found: dict[str, Prediction], benchmark: Benchmark, taken: list[str]) -> Imported:
+def _as_run(
+    setting: str, model: str, found: dict[str, Prediction], benchmark: Benchmark, taken: list[str]
+) -> ImportedRun:
     agent = str(Spec("mirage_predictions", {"setting": setting, "model": model}))
     identity = {
         "imported": "mirage-predictions",
@@ -112,7 +112,7 @@ def _as_run(setting: str, model: str, found: dict[str, Prediction], benchmark: B
         origin="imported",
     )
     attempts = tuple(_attempt(run, question.id, found.get(question.id)) for question in benchmark.questions)
-    return Imported(run, attempts, len(benchmark) - len(found))
+    return ImportedRun(run, attempts, len(benchmark) - len(found))
 
 
 def _attempt(run: Run, question_id: str, prediction: Prediction | None) -> Attempt:
@@ -180,8 +180,8 @@ def _folder(root: Path) -> Iterator[Prediction]:
         yield Prediction(dataset=parts[0], id=id, setting=parts[1], model="/".join(parts[2:-1]), raw=raw)
 
 
-def keep(store: Store, imported: Imported, benchmark: Benchmark) -> Run:
-    """Write a run with its attempts and scores; the same content imported again is the same run."""
+def store_run(store: Store, imported: ImportedRun, benchmark: Benchmark) -> Run:
+    """Write an imported run with its attempts, scored; the same content imported again is the same run."""
     run = store.latest(imported.run.fingerprint)
     if run is None:
         run = imported.run

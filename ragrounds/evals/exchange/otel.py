@@ -1,9 +1,7 @@
-"""Traces as OpenTelemetry spans with the OpenInference conventions, as Phoenix and Langfuse show them.
+"""OpenTelemetry spans with the OpenInference conventions (Phoenix, Langfuse show them), into a file or to a server.
 
 One trace an attempt: the attempt (AGENT), its steps (CHAIN), its calls (LLM, RETRIEVER, TOOL). Ids are hashes of run,
-question and epoch, so exporting again gives the same spans.
-
-Spans as OpenTelemetry's protocol: into a file (OTLP/JSON, one request a line), or to a collector by HTTP.
+question and epoch, so exporting again gives the same spans. A file holds OTLP/JSON, one request a line.
 """
 
 from __future__ import annotations
@@ -12,12 +10,13 @@ import base64
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta, Struct
 
 from ragrounds.errors import UserError
-from ragrounds.evals.exchange.formats import Redactor, need
+from ragrounds.evals.exchange.formats import Export, ExportFormat, ExportPart, Redactor, lines_file, optional_module
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.store.traces import steps as steps_of
@@ -28,23 +27,25 @@ Attributes = dict[str, Any]
 
 
 class SpanBuilder:
-    """Builds spans. Needs the extra ``export``."""
+    """Makes the spans of traces. Needs the extra ``export``."""
 
     def __init__(self) -> None:
         self._hide = Redactor()
-        self._sdk = need("opentelemetry.sdk.trace", "OpenTelemetry")
-        self._api = need("opentelemetry.trace", "OpenTelemetry")
-        conventions = need("openinference.semconv.trace", "OpenTelemetry")
+        self._sdk = optional_module("opentelemetry.sdk.trace", "OpenTelemetry")
+        self._api = optional_module("opentelemetry.trace", "OpenTelemetry")
+        conventions = optional_module("openinference.semconv.trace", "OpenTelemetry")
         self._names = conventions.SpanAttributes
         self._message = conventions.MessageAttributes
         self._document = conventions.DocumentAttributes
-        resources = need("opentelemetry.sdk.resources", "OpenTelemetry")
-        project = need("openinference.semconv.resource", "OpenTelemetry").ResourceAttributes.PROJECT_NAME
+        resources = optional_module("opentelemetry.sdk.resources", "OpenTelemetry")
+        project = optional_module("openinference.semconv.resource", "OpenTelemetry").ResourceAttributes.PROJECT_NAME
         self._resources: dict[str, Any] = {}
         self._resource: Callable[[str], Any] = lambda name: resources.Resource(
             {"service.name": "ragrounds", project: name}
         )
-        self._scope = need("opentelemetry.sdk.util.instrumentation", "OpenTelemetry").InstrumentationScope("ragrounds")
+        self._scope = optional_module("opentelemetry.sdk.util.instrumentation", "OpenTelemetry").InstrumentationScope(
+            "ragrounds"
+        )
 
     def spans(self, trace: Trace) -> Iterator[Any]:
         """The spans of one attempt, the attempt itself first."""
@@ -192,7 +193,7 @@ _IDS = ("traceId", "spanId", "parentSpanId")
 
 
 def batches(store: Store, runs: Sequence[Run]) -> Iterator[list[Any]]:
-    """The spans of the runs, some attempts at a time."""
+    """The spans of the runs, those of some attempts at a time."""
     builder = SpanBuilder()
     traces = (trace for run in runs for trace in every_trace(store, run))
     while some := list(itertools.islice(traces, _ATTEMPTS)):
@@ -200,9 +201,9 @@ def batches(store: Store, runs: Sequence[Run]) -> Iterator[list[Any]]:
 
 
 def otlp_json(store: Store, runs: Sequence[Run]) -> Iterator[bytes]:
-    """Lines of OTLP/JSON, as the OpenTelemetry collector's file receiver reads them."""
-    encode = need("opentelemetry.exporter.otlp.proto.common.trace_encoder", "OpenTelemetry").encode_spans
-    as_dict = need("google.protobuf.json_format", "OpenTelemetry").MessageToDict
+    """The spans as lines of OTLP/JSON, as the OpenTelemetry collector's file receiver reads them."""
+    encode = optional_module("opentelemetry.exporter.otlp.proto.common.trace_encoder", "OpenTelemetry").encode_spans
+    as_dict = optional_module("google.protobuf.json_format", "OpenTelemetry").MessageToDict
     for spans in batches(store, runs):
         request = as_dict(encode(spans), use_integers_for_enums=True)
         for resource in request["resourceSpans"]:
@@ -219,8 +220,8 @@ def send(store: Store, runs: Sequence[Run], endpoint: str, headers: Mapping[str,
     Raises:
         UserError: it cannot be reached, or refuses them.
     """
-    module = need("opentelemetry.exporter.otlp.proto.http.trace_exporter", "OpenTelemetry")
-    success = need("opentelemetry.sdk.trace.export", "OpenTelemetry").SpanExportResult.SUCCESS
+    module = optional_module("opentelemetry.exporter.otlp.proto.http.trace_exporter", "OpenTelemetry")
+    success = optional_module("opentelemetry.sdk.trace.export", "OpenTelemetry").SpanExportResult.SUCCESS
     exporter = module.OTLPSpanExporter(endpoint=endpoint, headers=dict(headers), timeout=30)
     sent = 0
     try:
@@ -234,3 +235,48 @@ def send(store: Store, runs: Sequence[Run], endpoint: str, headers: Mapping[str,
     finally:
         exporter.shutdown()
     return sent
+
+
+class OtelOptions(Struct, frozen=True):
+    """Where the spans go, where they are sent."""
+
+    endpoint: Annotated[
+        str, Meta(description="Or send to this OTLP/HTTP address, such as http://127.0.0.1:6006/v1/traces.")
+    ] = ""
+    header: Annotated[list[str], Meta(description="NAME=VALUE sent along with --endpoint (repeatable).")] = []
+
+
+def _parts(export: Export[OtelOptions]) -> Iterator[ExportPart]:
+    yield lines_file(lambda: otlp_json(export.store, export.runs))
+
+
+def _check(options: OtelOptions, to_file: bool) -> None:
+    if to_file == bool(options.endpoint):
+        raise UserError("Give one of --out FILE and --endpoint URL.")
+    for text in options.header:
+        _header(text)
+
+
+def _send(export: Export[OtelOptions]) -> str:
+    endpoint = export.options.endpoint
+    headers = dict(_header(text) for text in export.options.header)
+    return f"{send(export.store, export.runs, endpoint, headers):,} spans sent to {endpoint}"
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise UserError("--header must be NAME=VALUE.")
+    return name.strip(), value.strip()
+
+
+FORMAT = ExportFormat(
+    name="otel",
+    summary="OpenTelemetry spans with the OpenInference conventions (Phoenix, Langfuse). Only --endpoint sends them.",
+    writes="file",
+    extra="export",
+    options=OtelOptions,
+    parts=_parts,
+    send=_send,
+    check=_check,
+)

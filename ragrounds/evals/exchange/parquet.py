@@ -6,23 +6,30 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragrounds.evals.exchange.formats import Redactor, need
+from ragrounds.evals.exchange.formats import (
+    Export,
+    ExportFormat,
+    ExportPart,
+    NoOptions,
+    Redactor,
+    optional_module,
+)
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import node_path
 from ragrounds.records import Run, Score
 
 _ROWS = 2_000
-"""Rows of a row group, and of what is held in memory."""
+"""Rows of a row group, which is also what is held in memory."""
 
 
 def write_parquet(store: Store, runs: Sequence[Run], path: Path) -> int:
-    """Write the attempts of the runs; returns how many.
+    """Write the attempts of the runs as rows; returns how many.
 
     Raises:
         UserError: pyarrow is not installed.
     """
-    arrow = need("pyarrow", "Parquet")
-    parquet = need("pyarrow.parquet", "Parquet")
+    arrow = optional_module("pyarrow", "Parquet")
+    parquet = optional_module("pyarrow.parquet", "Parquet")
     scores = {run.id: _scores(store.scores(run)) for run in runs}
     scorers = sorted({scorer for found in scores.values() for known in found.values() for scorer in known})
     text, whole, real = arrow.string(), arrow.int64(), arrow.float64()
@@ -96,3 +103,17 @@ def _batches(
                 batch = []
     if batch:
         yield batch
+
+
+def _parts(export: Export[NoOptions]) -> Iterator[ExportPart]:
+    yield ExportPart(lambda path: f"{write_parquet(export.store, export.runs, path):,} attempts")
+
+
+FORMAT = ExportFormat(
+    name="parquet",
+    summary="Parquet: a row an attempt, scores as columns.",
+    writes="file",
+    extra="export",
+    options=NoOptions,
+    parts=_parts,
+)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from ragrounds.errors import UserError
+from ragrounds.evals.exchange.formats import Export, ExportFormat, ExportPart, run_file_name
+from ragrounds.evals.retrieval.trec import write_run
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, every_trace
 from ragrounds.records import Gold, Passage, Run
@@ -14,13 +20,14 @@ SEARCHES = ("first", "last", "all")
 
 
 def searched(store: Store, run: Run, *, which: str = "all", documents: bool = True) -> Ranked:
-    """Question id → what its first epoch's searches found, best first.
+    """Question id → what the searches of its first epoch found, best first.
 
     Args:
         store: where the run is.
         run: a run of an agent that searches.
-        which: the ``first`` or the ``last`` search of an attempt, with its own scores; or ``all``: in the order they
-            came to the agent, each once, scored 1 / place (searches' own scores cannot be compared).
+        which: the ``first`` or the ``last`` search of an attempt, with its own scores; or ``all`` searches: results in
+            the order in which the agent got them, each once, scored 1 / place, as scores of two searches cannot be
+            compared.
         documents: ids of documents, each by its best passage; else ids of passages.
 
     Raises:
@@ -56,7 +63,11 @@ def _id(passage: Passage, documents: bool) -> str:
 
 
 def judgements(golds: Mapping[str, Gold]) -> list[str]:
-    """Lines of a TREC judgement file, of the questions whose gold documents are known."""
+    """The lines of a TREC judgement file, for the questions whose gold documents are known.
+
+    Raises:
+        UserError: an id holds blanks, which the format cannot carry.
+    """
     lines = []
     for id, gold in golds.items():
         for document in gold.documents:
@@ -66,10 +77,41 @@ def judgements(golds: Mapping[str, Gold]) -> list[str]:
     return lines
 
 
-def file_name(run: Run, taken: Sequence[str] = ()) -> str:
-    """A file name for a run."""
-    name = "".join(letter if letter.isalnum() or letter in "._=-" else "_" for letter in run.id)[:120].lstrip(".")
-    candidate, number = f"{name}.run", 2
-    while candidate in taken:
-        candidate, number = f"{name}-{number}.run", number + 1
-    return candidate
+class TrecOptions(Struct, frozen=True):
+    """Which searches of an attempt are written, and whose ids."""
+
+    search: Annotated[str, Meta(description="Which searches of an attempt: first, last, or all in order.")] = "all"
+    passages: Annotated[bool, Meta(description="Ids of passages instead of documents.")] = False
+
+
+def _parts(export: Export[TrecOptions]) -> Iterator[ExportPart]:
+    options = export.options
+    rankings = [
+        (run, searched(export.store, run, which=options.search, documents=not options.passages)) for run in export.runs
+    ]
+    names: list[str] = []
+    for run, ranking in rankings:
+        names.append(run_file_name(run, ".run", names))
+
+        def _write(path: Path, run: Run = run, ranking: Ranked = ranking) -> str:
+            write_run(path, ranking, run.agent)
+            return f"{sum(map(bool, ranking.values())):,} of {len(ranking):,} questions with results"
+
+        yield ExportPart(_write, names[-1])
+    lines = judgements(export.store.questions(export.runs[0])[1])
+    if lines and not options.passages:
+
+        def _write_judgements(path: Path) -> str:
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            return f"{len(lines):,} judgements"
+
+        yield ExportPart(_write_judgements, "qrels.txt")
+
+
+FORMAT = ExportFormat(
+    name="trec",
+    summary="TREC runs of what agents searched, and judgements where gold documents are known.",
+    writes="folder",
+    options=TrecOptions,
+    parts=_parts,
+)
