@@ -34,7 +34,8 @@ from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.evals.judges.labels import JudgeAgreement
 from ragrounds.records import Passage
-from ragrounds.tools.retriever import Progress, corpora_of, open_collection
+from ragrounds.tools.collection_builder import Progress, open_collection
+from ragrounds.tools.corpora import corpora_of
 
 
 class JudgedQuery(Struct, frozen=True, kw_only=True):

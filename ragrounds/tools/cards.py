@@ -1,7 +1,5 @@
-"""Cards of the retrievers and rerankers that the papers use: ``retrievers.toml``.
-
-From a retriever's text to the embedder in it: for what needs vectors, and searches nothing.
-"""
+"""Cards of the retrievers and rerankers that the papers use (``retrievers.toml``), and the embedder that a card or a
+``dense[…]`` spec names."""
 
 from __future__ import annotations
 
@@ -14,23 +12,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.errors import UserError, nearest
 from ragrounds.specs import Spec, parse
 from ragrounds.tools.embedders import Embedder, Encoding, open_embedder
-from ragrounds.tools.retrievers.dense import encoding_of
 
 
 class RetrieverCard(msgspec.Struct, frozen=True, kw_only=True):
-    """One retriever."""
+    """What is needed to run one retriever or reranker as the papers did."""
 
     name: str
     title: str
     kind: Literal["dense", "api", "foreign", "reranker"]
     encoding: Encoding
     size: str = ""
-    """Parameters."""
+    """How many parameters the weights have."""
     used_in: tuple[str, ...] = ()
     """Papers and their tables."""
     note: str = ""
@@ -82,7 +78,37 @@ def card_encoding(spec: Spec) -> Encoding:
     return card.encoding
 
 
-class NamedEmbedder(Struct, frozen=True):
+def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, str]:
+    """Read a ``dense[…]`` spec, or a card's with changes: the encoding and the store.
+
+    Raises:
+        UserError: an unknown parameter, a wrong value, or no model.
+    """
+    given = dict(spec.parameters)
+    store = given.pop("store", "chroma")
+    known = Encoding.__struct_fields__
+    for key in given:
+        if key not in known:
+            raise UserError(
+                f"{spec.name} has no parameter {key!r}.{nearest(key, known)} It takes store, {', '.join(known)}."
+            )
+    if card is not None and "model" in given and "document_model" not in given and card.document_model:
+        raise UserError(f"{spec.name} has two encoders: give document_model=… together with model=….")
+    base = {} if card is None else msgspec.structs.asdict(card)
+    if not {"model"} & (base | given).keys():
+        raise UserError(
+            f"{str(spec)!r} names no model: dense[model=PATH_OR_ID], say, or a card of `ragrounds retrievers`."
+        )
+    try:
+        encoding = msgspec.convert({**base, **given}, Encoding)
+    except msgspec.ValidationError as problem:
+        raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
+    if not isinstance(store, str) or (store not in ("chroma", "faiss") and "://" not in store):
+        raise UserError(f"Unknown store {store!r}: expected chroma, faiss, or the URL of a Chroma server.")
+    return encoding, store
+
+
+class NamedEmbedder(msgspec.Struct, frozen=True):
     """An embedder with its canonical text, which is its identity."""
 
     spec: str

@@ -7,9 +7,12 @@ only a 64-bit hash of its id stays in memory, to find ids given twice (54 millio
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,12 +21,61 @@ import numpy.typing as npt
 
 from ragrounds.errors import StopRun, UserError
 from ragrounds.tools.chunkers import Chunker
-from ragrounds.tools.collection import START, Manifest, PassageStore, PassageWriter, id_hash, sync, write_whole
-from ragrounds.tools.corpora import BadLine, CorpusSource, UnreadableLine, passages
+from ragrounds.tools.collection import (
+    START,
+    Collection,
+    Manifest,
+    PassageStore,
+    PassageWriter,
+    id_hash,
+    indexes,
+    is_current,
+    open_named,
+    sync,
+    write_whole,
+)
+from ragrounds.tools.corpora import BadLine, CorpusSource, UnreadableLine, corpus_source, is_source, passages
 
 STRIDE = 20_000
 
-Progress = Callable[[int], None]
+Count = Callable[[int], None]
+"""Called now and then with how many passages are done."""
+Progress = Callable[[str, int], None]
+"""Called now and then with what is being done and how many passages are done."""
+
+
+def open_collection(corpus: str, home: Path, *, progress: Progress | None = None) -> Collection:
+    """Open the passages of a corpus; those of a source are stored first where they are not yet.
+
+    A source whose files have the paths, sizes and times of an earlier reading is taken to be unchanged.
+    """
+    if not is_source(corpus):
+        return open_named(corpus, home)
+    origin = corpus_source(corpus)
+    stamp = hashlib.blake2b(origin.stamp().encode(), digest_size=8).hexdigest()
+    known = indexes(home) / ".stamps" / stamp
+    folder = indexes(home) / known.read_text() if known.is_file() else None
+    if folder is None or not is_current(folder):
+        folder = _store(origin, stamp, home, progress)
+        known.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(known, folder.name.encode())
+    return Collection(folder)
+
+
+def _store(origin: CorpusSource, stamp: str, home: Path, progress: Progress | None) -> Path:
+    """Store a source's passages in a folder that carries their version; equal passages share one."""
+    building = indexes(home) / f".building-{stamp}"
+    count = partial(progress, "reading") if progress else None
+    manifest = build_collection(building, origin, name=origin.name, progress=count)
+    letters = [letter if letter.isalnum() or letter in "._-" else "-" for letter in origin.name]
+    folder = indexes(home) / f"{''.join(letters).strip('.') or 'corpus'}@{manifest.version}"
+    if folder.is_dir() and not is_current(folder):  # written by an older version of this package
+        shutil.rmtree(folder)
+    try:
+        building.rename(folder)
+    except OSError:  # the same passages are there already, from another path
+        shutil.rmtree(building, ignore_errors=True)
+    return folder
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -47,7 +99,7 @@ def build_collection(
     chunker: str = "none",
     chunk: Chunker | None = None,
     bad: list[BadLine] | None = None,
-    progress: Progress | None = None,
+    progress: Count | None = None,
 ) -> Manifest:
     """Build the collection `name` in `folder`, or go on with a build that was interrupted.
 
@@ -80,7 +132,7 @@ def _collect(
     chunker: str,
     chunk: Chunker | None,
     bad: list[BadLine] | None,
-    progress: Progress | None,
+    progress: Count | None,
 ) -> Manifest:
     (folder / "manifest.json").unlink(missing_ok=True)
     place = _resume(folder, source.stamp(), chunker)
@@ -202,6 +254,24 @@ def _index_ids(folder: Path) -> None:
 def _listed(source: CorpusSource) -> str:
     shown = ", ".join(str(file) for file in source.files[:3])
     return shown if len(source.files) <= 3 else f"{shown} and {len(source.files) - 3} more"
+
+
+def ensure_index(folder: Path, build: Callable[[], None]) -> None:
+    """Build an index in a folder where none is whole yet: where it has no ``engine.json``, which a build writes last.
+
+    Raises:
+        UserError: another process is building the same.
+        StopRun: the disk is full. What is built is kept.
+    """
+    if (folder / "engine.json").is_file():
+        return
+    folder.mkdir(exist_ok=True)
+    with exclusive_build(folder):
+        try:
+            if not (folder / "engine.json").is_file():  # nobody else built it meanwhile
+                build()
+        except OSError as problem:
+            raise disk_error(folder, problem) from None
 
 
 @contextmanager

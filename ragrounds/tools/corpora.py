@@ -80,6 +80,13 @@ def is_source(corpus: str) -> bool:
     return corpus == SAMPLE or corpus.partition(":")[0] in FAMILIES
 
 
+def corpora_of(corpus: str) -> list[str]:
+    """The corpora that ``one+two`` names. A path that has a ``+`` in it and exists is one corpus."""
+    if "+" not in corpus or (is_source(corpus) and Path(corpus.partition(":")[2]).expanduser().exists()):
+        return [corpus]
+    return [part for part in corpus.split("+") if part]
+
+
 def corpus_source(corpus: str) -> CorpusSource:
     """Find the files of ``sample`` or ``family:PATH``.
 

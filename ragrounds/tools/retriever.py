@@ -1,23 +1,186 @@
-"""Documents through searchers that are made of others.
+"""A retriever is one object: its name, parameters, needs and cost, and how it opens over a corpus.
 
-The one way to a searcher: a retriever's spec, a corpus, and the home where indexes are kept.
+Every module of :mod:`ragrounds.tools.retrievers` that holds a :class:`Retriever` is found by itself: a new one is one
+new file. Installed packages add theirs by entry points of the group ``ragrounds.retrievers``, and
+``package.module:NAME`` names one by its import path.
 """
 
 from __future__ import annotations
 
-import hashlib
-import shutil
-from collections.abc import Callable, Iterable
+import asyncio
+import importlib.util
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection as Names
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from ragrounds.contracts import Library, Searcher
-from ragrounds.errors import UserError, unknown
+from ragrounds.errors import UserError, nearest, unknown
+from ragrounds.plugins import discover, imported, installed
 from ragrounds.records import Passage
-from ragrounds.specs import Spec, parse
-from ragrounds.tools.cards import card_encoding, cards
-from ragrounds.tools.collection import Collection, indexes, is_current, open_named, write_whole
-from ragrounds.tools.corpora import CorpusSource, corpus_source, is_source
+from ragrounds.specs import Spec, Value, parse
+from ragrounds.tools.collection import Collection
+from ragrounds.tools.collection_builder import Count, Progress, open_collection
+from ragrounds.tools.corpora import corpora_of
+
+GROUP = "ragrounds.retrievers"
+"""Entry points by which installed packages add retrievers."""
+
+
+@dataclass(frozen=True)
+class RetrieverParameter:
+    """A parameter of a retriever's spec."""
+
+    name: str
+    words: str
+    default: Value | None = None
+    """``None``: it has none, or depends on others."""
+
+
+@dataclass(frozen=True)
+class SearchedCorpora:
+    """The corpora that a retriever is opened over, with what it may use to open."""
+
+    names: str
+    """As the user gives them: ``sample``, a source such as ``beir:PATH``, an index, or several joined with ``+``."""
+    home: Path
+    """Where ragrounds keeps its files; indexes are under ``home/indexes``."""
+    progress: Progress | None = None
+
+    def each(self, open_one: Callable[[Collection], Searcher]) -> Searcher:
+        """Open something over the passages of every corpus; the hits of several are put together by raw score."""
+        opened = [open_one(open_collection(name, self.home, progress=self.progress)) for name in corpora_of(self.names)]
+        return opened[0] if len(opened) == 1 else MergedSearcher(opened)
+
+    def inner(self, spec: Spec) -> Searcher:
+        """Open another retriever over the same corpora."""
+        return find_retriever(spec.name).open(spec, self)
+
+    def counting(self, doing: str) -> Count | None:
+        """Progress of one kind of work; ``None`` where nobody follows it."""
+        return partial(self.progress, doing) if self.progress else None
+
+
+@dataclass(frozen=True)
+class Retriever:
+    """A way to search, as `ragrounds retrievers` lists it and specs name it."""
+
+    name: str
+    summary: str
+    """One line."""
+    example: str
+    """A spec that shows its parameters."""
+    open: Callable[[Spec, SearchedCorpora], Searcher]
+    """Makes a searcher. What it needs on disk is built once and kept under ``home/indexes``. Raises a
+    :class:`~ragrounds.errors.UserError` for parameters that are wrong and libraries or weights that are missing."""
+    parameters: tuple[RetrieverParameter, ...] = ()
+    index: str = ""
+    """What it builds over a corpus and keeps; empty: nothing."""
+    cost: str = ""
+    """What a search takes."""
+    extra: str = ""
+    """The extra of this package that it needs; empty: none."""
+    library: str = ""
+    """The module of that extra whose absence is noticed before anything is opened."""
+    further_names: Callable[[], Names[str]] = tuple
+    """More names that open it, such as those of cards."""
+
+    def check(self, spec: Spec) -> None:
+        """Refuse parameters that the retriever does not have.
+
+        Raises:
+            UserError: there is one; names the nearest.
+        """
+        known = [parameter.name for parameter in self.parameters]
+        for key in spec.parameters:
+            if key not in known:
+                raise UserError(
+                    f"{spec.name} has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}."
+                )
+
+    def missing(self) -> str:
+        """What has to be installed before it can be used; empty: nothing."""
+        if not self.library or importlib.util.find_spec(self.library):
+            return ""
+        return f"{self.library}: install ragrounds[{self.extra}]"
+
+    def described(self) -> dict[str, object]:
+        """The retriever in words, for JSON."""
+        parameters = [
+            {
+                "name": one.name,
+                "words": one.words,
+                "default": str(one.default) if isinstance(one.default, Spec) else one.default,
+            }
+            for one in self.parameters
+        ]
+        words = {key: getattr(self, key) for key in ("name", "summary", "example", "index", "cost", "extra")}
+        return {**words, "missing": self.missing(), "parameters": parameters}
+
+
+def retrievers() -> dict[str, Retriever]:
+    """All retrievers by name: those of this package, and those that installed packages add."""
+    return {**installed(GROUP, Retriever), **discover("ragrounds.tools.retrievers", Retriever)}
+
+
+def find_retriever(name: str) -> Retriever:
+    """The retriever of a name, of a card's name, or of an import path (``package.module:NAME``).
+
+    Raises:
+        UserError: there is none; names the nearest.
+    """
+    known = discover("ragrounds.tools.retrievers", Retriever)
+    if name in known:
+        return known[name]
+    if ":" in name:
+        return imported(name, Retriever, "a Retriever")
+    for one in known.values():
+        if name in one.further_names():
+            return one
+    known = retrievers()
+    if name in known:
+        return known[name]
+    names = [*known, *(further for one in known.values() for further in one.further_names())]
+    raise unknown("retriever", name, names, "ragrounds retrievers")
+
+
+def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: Progress | None = None) -> Searcher:
+    """Open a retriever over a corpus; what it needs on disk is built once and kept under ``home/indexes``.
+
+    Args:
+        retriever: A spec such as ``bm25``, ``bm25[k1=1.2,b=0.75,analyser=plain]`` or ``rrf[a=bm25,b=medcpt]``.
+        corpus: ``sample``, a source to read such as ``beir:PATH``, or the name of an index built before; several are
+            joined with ``+``.
+        home: Where ragrounds keeps its files.
+        progress: Called with how far the building is, where something has to be built.
+
+    Raises:
+        UserError: an unknown retriever, parameter or corpus; input that cannot be read.
+        StopRun: the disk is full.
+    """
+    spec = parse(retriever) if isinstance(retriever, str) else retriever
+    return find_retriever(spec.name).open(spec, SearchedCorpora(corpus, home, progress))
+
+
+def inner_spec(spec: Spec, default: str = "bm25") -> Spec:
+    """The retriever that ``of=…`` names in the spec of one that is made of another.
+
+    Raises:
+        UserError: it is a number or a truth value.
+    """
+    inner = spec.parameters.get("of", default)
+    if isinstance(inner, bool | int | float):
+        raise UserError(f"{spec.name} needs a retriever: {spec.name}[of={default}], not of={inner!r}.")
+    return inner if isinstance(inner, Spec) else Spec(inner)
+
+
+def value_of(searcher: Searcher) -> Value:
+    """A searcher's spec as the value of a parameter of another spec."""
+    spec = parse(searcher.spec)
+    return spec if spec.parameters else spec.name
 
 
 def passages_of(document: str, searchers: Iterable[Searcher]) -> list[Passage]:
@@ -29,169 +192,28 @@ def passages_of(document: str, searchers: Iterable[Searcher]) -> list[Passage]:
     return []
 
 
-Progress = Callable[[str, int], None]
-"""Told what is being done and how many passages are done."""
+class MergedSearcher:
+    """One retriever over several corpora, their hits put together by raw score."""
 
+    def __init__(self, members: Sequence[Searcher]) -> None:
+        self._members = list(members)
 
-def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: Progress | None = None) -> Searcher:
-    """Open a retriever over a corpus; what it needs on disk is built once and kept under ``home/indexes``.
+    @property
+    def spec(self) -> str:
+        """Canonical text of the retriever."""
+        return self._members[0].spec
 
-    Args:
-        retriever: A spec such as ``bm25``, ``bm25[k1=1.2,b=0.75,analyser=plain]`` or ``rrf[a=bm25,b=medcpt]``.
-        corpus: ``sample``, a source to read such as ``beir:PATH``, or the name of an index built before; several are
-            joined with ``+``.
-        home: Where ragrounds keeps its files.
-        progress: Told how far the building is, where something has to be built.
+    @property
+    def corpus(self) -> str:
+        """Names and versions of the corpora, joined with ``+``."""
+        return "+".join(member.corpus for member in self._members)
 
-    Raises:
-        UserError: an unknown retriever, parameter or corpus; input that cannot be read.
-        StopRun: the disk is full.
-    """
-    spec = parse(retriever) if isinstance(retriever, str) else retriever
-    within = partial(open_searcher, corpus=corpus, home=home, progress=progress)
-    if spec.name in _WRAPPERS:
-        return _WRAPPERS[spec.name](spec, within)
-    if spec.name in _EXTERNAL:
-        return _EXTERNAL[spec.name](spec, corpus)
-    engine = _ENGINES.get(spec.name) or (_card if spec.name in cards() else None)
-    if engine is None:
-        raise unknown("retriever", spec.name, [*_ENGINES, *_WRAPPERS, *_EXTERNAL, *cards()], "ragrounds retrievers")
-    opened = [engine(spec, open_collection(one, home, progress=progress), progress) for one in corpora_of(corpus)]
-    if len(opened) == 1:
-        return opened[0]
-    from ragrounds.tools.retrievers.fusion import MergedSearcher
+    def document(self, id: str) -> list[Passage]:
+        """The passages of a document, from the first corpus that has it."""
+        return passages_of(id, self._members)
 
-    return MergedSearcher(opened)
-
-
-def corpora_of(corpus: str) -> list[str]:
-    """The corpora that ``one+two`` names. A path that has a ``+`` in it and exists is one corpus."""
-    if "+" not in corpus or (is_source(corpus) and Path(corpus.partition(":")[2]).expanduser().exists()):
-        return [corpus]
-    return [part for part in corpus.split("+") if part]
-
-
-def open_collection(corpus: str, home: Path, *, progress: Progress | None = None) -> Collection:
-    """Open the passages of a corpus; those of a source are stored first where they are not yet.
-
-    A source whose files have the paths, sizes and times of an earlier reading is taken to be unchanged.
-    """
-    if not is_source(corpus):
-        return open_named(corpus, home)
-    origin = corpus_source(corpus)
-    stamp = hashlib.blake2b(origin.stamp().encode(), digest_size=8).hexdigest()
-    known = indexes(home) / ".stamps" / stamp
-    folder = indexes(home) / known.read_text() if known.is_file() else None
-    if folder is None or not is_current(folder):
-        folder = _store(origin, stamp, home, progress)
-        known.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(known, folder.name.encode())
-    return Collection(folder)
-
-
-def _store(origin: CorpusSource, stamp: str, home: Path, progress: Progress | None) -> Path:
-    """Store a source's passages in a folder that carries their version; equal passages share one."""
-    from ragrounds.tools.collection_builder import build_collection
-
-    building = indexes(home) / f".building-{stamp}"
-    told = partial(progress, "reading") if progress else None
-    manifest = build_collection(building, origin, name=origin.name, progress=told)
-    folder = indexes(home) / f"{_plain(origin.name)}@{manifest.version}"
-    if folder.is_dir() and not is_current(folder):  # written by an older version of this package
-        shutil.rmtree(folder)
-    try:
-        building.rename(folder)
-    except OSError:  # the same passages are there already, from another path
-        shutil.rmtree(building, ignore_errors=True)
-    return folder
-
-
-def _plain(name: str) -> str:
-    """A source's name as part of a folder's name."""
-    return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name).strip(".") or "corpus"
-
-
-def _bm25(spec: Spec, collection: Collection, progress: Progress | None) -> Searcher:
-    from ragrounds.tools.retrievers.bm25 import bm25_parameters, open_bm25
-
-    return open_bm25(collection, bm25_parameters(spec), progress=partial(progress, "indexing") if progress else None)
-
-
-def _dense(spec: Spec, collection: Collection, progress: Progress | None) -> Searcher:
-    from ragrounds.tools.retrievers.dense import open_dense
-
-    return open_dense(collection, spec, progress=partial(progress, "embedding") if progress else None)
-
-
-def _card(spec: Spec, collection: Collection, progress: Progress | None) -> Searcher:
-    from ragrounds.tools.retrievers.dense import open_dense
-
-    told = partial(progress, "embedding") if progress else None
-    return open_dense(collection, spec, card_encoding(spec), progress=told)
-
-
-def _langchain(spec: Spec, corpus: str) -> Searcher:
-    from ragrounds.tools.retrievers.external import LangChainSearcher
-
-    return LangChainSearcher(spec, corpus)
-
-
-def _llamaindex(spec: Spec, corpus: str) -> Searcher:
-    from ragrounds.tools.retrievers.external import LlamaIndexSearcher
-
-    return LlamaIndexSearcher(spec, corpus)
-
-
-def _web(spec: Spec, corpus: str) -> Searcher:
-    from ragrounds.tools.retrievers.web import WebSearcher
-
-    return WebSearcher(spec)
-
-
-Within = Callable[[Spec], Searcher]
-"""Opens another retriever over the same corpus."""
-
-
-def _fused(spec: Spec, within: Within) -> Searcher:
-    from ragrounds.tools.retrievers.fusion import MEDRAG, FusedSearcher, members_of
-
-    chosen = MEDRAG[spec.name].having(**spec.parameters) if spec.name in MEDRAG else spec
-    return FusedSearcher(chosen, {name: within(member) for name, member in members_of(chosen).items()})
-
-
-def _maxp(spec: Spec, within: Within) -> Searcher:
-    from ragrounds.tools.retrievers.maxp import MaxPSearcher, inner_of
-
-    return MaxPSearcher(spec, within(inner_of(spec)))
-
-
-def _reranked(spec: Spec, within: Within) -> Searcher:
-    from ragrounds.tools.retrievers.rerank import RerankedSearcher, scorer_of, top_of
-
-    top_of(spec)  # what is wrong with the spec is said before anything is built or loaded
-    inner = spec.parameters.get("of", "bm25")
-    if isinstance(inner, bool | int | float):
-        raise UserError(f"rerank needs a retriever: rerank[of=bm25,…], not of={inner!r}.")
-    return RerankedSearcher(spec, within(inner if isinstance(inner, Spec) else Spec(inner)), scorer_of(spec))
-
-
-_ENGINES: dict[str, Callable[[Spec, Collection, Progress | None], Searcher]] = {
-    "bm25": _bm25,
-    "dense": _dense,
-}
-"""Retrievers that search one collection."""
-_WRAPPERS: dict[str, Callable[[Spec, Within], Searcher]] = {
-    "rrf": _fused,
-    "weighted": _fused,
-    "rrf2": _fused,
-    "rrf4": _fused,
-    "maxp": _maxp,
-    "rerank": _reranked,
-}
-"""Retrievers made of others."""
-_EXTERNAL: dict[str, Callable[[Spec, str], Searcher]] = {
-    "langchain": _langchain,
-    "llamaindex": _llamaindex,
-    "web": _web,
-}
-"""Those that bring their corpus."""
+    async def search(self, query: str, k: int) -> list[Passage]:
+        """The `k` best passages of all corpora; ties go to the corpus named first."""
+        found = await asyncio.gather(*(member.search(query, k) for member in self._members))
+        best = sorted((hit for hits in found for hit in hits), key=lambda hit: -hit.score)[:k]
+        return [msgspec.structs.replace(hit, rank=rank) for rank, hit in enumerate(best, 1)]

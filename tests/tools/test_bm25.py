@@ -16,7 +16,8 @@ from ragrounds.errors import UserError
 from ragrounds.specs import parse
 from ragrounds.tools import postings
 from ragrounds.tools.analysers import analyser, words
-from ragrounds.tools.retriever import open_collection, open_searcher
+from ragrounds.tools.collection_builder import open_collection
+from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers import bm25 as bm25_building
 from ragrounds.tools.retrievers import bm25 as module
 from ragrounds.tools.retrievers.bm25 import open_bm25

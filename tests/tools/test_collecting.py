@@ -7,9 +7,8 @@ import pytest
 from ragrounds.errors import StopRun, UserError
 from ragrounds.tools import collection_builder as collecting
 from ragrounds.tools.collection import Collection, open_named
-from ragrounds.tools.collection_builder import build_collection
+from ragrounds.tools.collection_builder import build_collection, open_collection
 from ragrounds.tools.corpora import corpus_source
-from ragrounds.tools.retriever import open_collection
 
 
 def _rows(count):

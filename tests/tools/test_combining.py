@@ -11,7 +11,8 @@ from ragrounds.errors import UserError
 from ragrounds.evals.retrieval.search import GuardedSearcher, LeakGuard, overlap
 from ragrounds.records import Passage
 from ragrounds.specs import parse
-from ragrounds.tools.retriever import corpora_of, open_searcher
+from ragrounds.tools.corpora import corpora_of
+from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers.fusion import FusedSearcher, reciprocal_rank_fusion, weighted_fusion
 from ragrounds.tools.retrievers.maxp import MaxPSearcher
 

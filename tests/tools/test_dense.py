@@ -18,10 +18,11 @@ import embedding_doubles as doubles
 from ragrounds.contracts import MeanSearcher
 from ragrounds.errors import UserError
 from ragrounds.specs import parse
-from ragrounds.tools.cards import cards, missing
+from ragrounds.tools.cards import cards, encoding_of, missing
+from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.embedders import Encoding, finished, joined
-from ragrounds.tools.retriever import open_collection, open_searcher
-from ragrounds.tools.retrievers.dense import FlatStore, encoding_of
+from ragrounds.tools.retriever import open_searcher
+from ragrounds.tools.retrievers.dense import FlatStore
 
 _ROWS = [
     ("a", "Asthma", "inhaled steroids help"),

@@ -8,7 +8,7 @@ import pytest
 
 from ragrounds.specs import parse
 from ragrounds.tools import postings
-from ragrounds.tools.retriever import open_collection
+from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.retrievers import bm25
 from ragrounds.tools.retrievers.bm25 import open_bm25
 

@@ -32,7 +32,8 @@ from ragrounds.models.providers import BASELINE, open_model, starts_server, with
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Asked, Attempt, Gold, Question, Run, Score
 from ragrounds.specs import Value
-from ragrounds.tools.retriever import Progress, open_searcher
+from ragrounds.tools.collection_builder import Progress
+from ragrounds.tools.retriever import open_searcher
 
 FINAL: frozenset[str] = frozenset({"completed", "blocked", "capped"})
 """Attempts with another status are tried again when their run goes on. What a provider answered for good (a response

@@ -10,10 +10,9 @@ Two variants share one index:
 
 Lengths are exact; Lucene itself rounds them to one byte, which moves nDCG@10 in the third decimal.
 
-Builds the BM25 index of a collection: shard by shard, in bounded memory, with the statistics of the whole.
-
-First all passages are read once, and each shard's counts go to the disk; a build that was killed goes on after the
-last whole shard. Then, the mean length being known, each shard's counts become weights.
+The index is built shard by shard, in bounded memory. First all passages are read once, and each shard's counts go to
+the disk; a build that was killed resumes after the last whole shard. Then, the mean length being known, each shard's
+counts become weights.
 """
 
 from __future__ import annotations
@@ -23,20 +22,21 @@ import hashlib
 import importlib.util
 import math
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ragrounds.contracts import Searcher
 from ragrounds.errors import UserError, nearest
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
 from ragrounds.tools.analysers import NAMES, Analyser, analyser
 from ragrounds.tools.collection import Collection, map_array, write_whole
-from ragrounds.tools.collection_builder import disk_error, exclusive_build
+from ragrounds.tools.collection_builder import Count, ensure_index
 from ragrounds.tools.postings import Shard, Weighted
+from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
 _SMALL = 50_000
 """Collections up to this many passages are searched on the event loop's own thread: it takes less than handing over."""
@@ -73,10 +73,7 @@ def bm25_parameters(spec: Spec) -> Bm25Parameters:
         if "analyser" in given:
             raise UserError(f"{str(spec)!r} gives both `analyser` and `analyzer`: they are one parameter, give one.")
         given["analyser"] = given.pop("analyzer")
-    known = Bm25Parameters.__struct_fields__
-    for key in given:
-        if key not in known:
-            raise UserError(f"bm25 has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}.")
+    BM25.check(Spec(spec.name, given))
     try:
         made = msgspec.convert(given, Bm25Parameters)
     except msgspec.ValidationError as problem:
@@ -131,10 +128,12 @@ class Bm25Searcher:
 
     @property
     def spec(self) -> str:
+        """Canonical text of the retriever, with every parameter that it was opened with."""
         return self._spec
 
     @property
     def corpus(self) -> str:
+        """Name and version of the corpus."""
         return self._corpus
 
     @property
@@ -218,18 +217,16 @@ SHARD_POSTINGS = 20_000_000
 SHARD_PASSAGES = 200_000
 _BATCH = 2_000
 
-Progress = Callable[[int], None]
-
 
 def open_bm25(
-    collection: Collection, parameters: Bm25Parameters, *, progress: Progress | None = None, shard: int = SHARD_PASSAGES
+    collection: Collection, parameters: Bm25Parameters, *, progress: Count | None = None, shard: int = SHARD_PASSAGES
 ) -> Bm25Searcher:
     """Open the BM25 index over a collection, after building it where it is not there.
 
     Args:
         collection: What is searched.
         parameters: The analyser, k1 and b that the index is for.
-        progress: Told now and then how many passages are done.
+        progress: Called now and then with how many passages are done.
         shard: The most passages in one shard, where the index has to be built.
 
     Raises:
@@ -238,14 +235,7 @@ def open_bm25(
     """
     key = hashlib.blake2b(parameters.index.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"bm25-{key}"
-    if not (folder / "engine.json").is_file():
-        folder.mkdir(exist_ok=True)
-        with exclusive_build(folder):
-            try:
-                if not (folder / "engine.json").is_file():  # nobody else built it meanwhile
-                    _build(collection, folder, parameters, progress, shard)
-            except OSError as problem:
-                raise disk_error(folder, problem) from None
+    ensure_index(folder, lambda: _build(collection, folder, parameters, progress, shard))
     statistics = msgspec.json.decode((folder / "engine.json").read_bytes(), type=Bm25Statistics)
     found = (statistics.format, statistics.index, statistics.version)
     expected = (FORMAT, parameters.index, collection.manifest.version)
@@ -268,7 +258,7 @@ class _Counted(msgspec.Struct):
 
 
 def _build(
-    collection: Collection, folder: Path, parameters: Bm25Parameters, progress: Progress | None, shard: int
+    collection: Collection, folder: Path, parameters: Bm25Parameters, progress: Count | None, shard: int
 ) -> None:
     state = _Counted(parameters.index, collection.manifest.version, [], 0, 0)
     noted = folder / "counting.json"
@@ -339,7 +329,7 @@ def _count(
     analyse: Analyser,
     numbers: dict[str, int],
     shard: int,
-    progress: Progress | None,
+    progress: Count | None,
 ) -> tuple[int, int]:
     """Count the terms of one shard's passages; gives back how many passages and how many terms, repeated ones too."""
     keys: list[npt.NDArray[np.int64]] = []
@@ -394,3 +384,25 @@ def _weigh(
     held = np.flatnonzero(sizes)
     if len(held):
         most[held] = np.maximum(most[held], np.maximum.reduceat(weights, starts[:-1][held]))
+
+
+def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
+    parameters = bm25_parameters(spec)
+    return corpora.each(lambda collection: open_bm25(collection, parameters, progress=corpora.counting("indexing")))
+
+
+_DEFAULTS = Bm25Parameters()
+BM25 = Retriever(
+    name="bm25",
+    summary="BM25 as Lucene's; query_weighted=true is R2MED's and BRIGHT's",
+    example="bm25[analyser=lucene-english,k1=0.9,b=0.4]",
+    open=_open,
+    parameters=(
+        RetrieverParameter("analyser", f"{', '.join(NAMES)}", _DEFAULTS.analyser),
+        RetrieverParameter("b", "how much a passage's length counts, from 0 to 1", _DEFAULTS.b),
+        RetrieverParameter("k1", "how soon a term's repetition stops to count, 0 or more", _DEFAULTS.k1),
+        RetrieverParameter("query_weighted", "weight the query's terms as the passages'", _DEFAULTS.query_weighted),
+    ),
+    index="an inverted index in memory-mapped shards",
+    cost="no model, and milliseconds for a million passages",
+)

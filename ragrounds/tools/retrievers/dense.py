@@ -15,7 +15,7 @@ import asyncio
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -23,14 +23,16 @@ from urllib.parse import urlsplit
 import msgspec
 import numpy as np
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.contracts import Searcher
+from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
+from ragrounds.tools.cards import card_encoding, cards, encoding_of
 from ragrounds.tools.collection import Collection, map_array, sync, write_whole
-from ragrounds.tools.collection_builder import disk_error, exclusive_build
+from ragrounds.tools.collection_builder import Count, ensure_index
 from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, open_embedder
+from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
-Progress = Callable[[int], None]
 _ADDED_AT_ONCE = 50_000
 
 
@@ -66,7 +68,7 @@ class FlatStore:
 class ChromaStore:
     """A collection of Chroma's, filled where it is not yet."""
 
-    def __init__(self, client: Any, name: str, vectors: Vectors, metric: Metric, progress: Progress | None) -> None:
+    def __init__(self, client: Any, name: str, vectors: Vectors, metric: Metric, progress: Count | None) -> None:
         self._metric = metric
         self._count = len(vectors)
         try:
@@ -165,38 +167,8 @@ class DenseStatistics(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     dimensions: int
 
 
-def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, str]:
-    """Read a ``dense[…]`` spec, or a card's with changes: the encoding and the store.
-
-    Raises:
-        UserError: an unknown parameter, a wrong value, or no model.
-    """
-    given = dict(spec.parameters)
-    store = given.pop("store", "chroma")
-    known = Encoding.__struct_fields__
-    for key in given:
-        if key not in known:
-            raise UserError(
-                f"{spec.name} has no parameter {key!r}.{nearest(key, known)} It takes store, {', '.join(known)}."
-            )
-    if card is not None and "model" in given and "document_model" not in given and card.document_model:
-        raise UserError(f"{spec.name} has two encoders: give document_model=… together with model=….")
-    base = {} if card is None else msgspec.structs.asdict(card)
-    if not {"model"} & (base | given).keys():
-        raise UserError(
-            f"{str(spec)!r} names no model: dense[model=PATH_OR_ID], say, or a card of `ragrounds retrievers`."
-        )
-    try:
-        encoding = msgspec.convert({**base, **given}, Encoding)
-    except msgspec.ValidationError as problem:
-        raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
-    if not isinstance(store, str) or (store not in ("chroma", "faiss") and "://" not in store):
-        raise UserError(f"Unknown store {store!r}: expected chroma, faiss, or the URL of a Chroma server.")
-    return encoding, store
-
-
 def open_dense(
-    collection: Collection, spec: Spec, card: Encoding | None = None, *, progress: Progress | None = None
+    collection: Collection, spec: Spec, card: Encoding | None = None, *, progress: Count | None = None
 ) -> DenseSearcher:
     """Open dense retrieval over a collection; vectors are made where they are not there, and a build that was
     interrupted goes on.
@@ -212,14 +184,7 @@ def open_dense(
     key = hashlib.blake2b(documents.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"dense-{key}"
     embedder = open_embedder(encoding)
-    if not (folder / "engine.json").is_file():
-        folder.mkdir(exist_ok=True)
-        with exclusive_build(folder):
-            try:
-                if not (folder / "engine.json").is_file():  # nobody else made them meanwhile
-                    _build(collection, folder, documents, embedder, progress)
-            except OSError as problem:
-                raise disk_error(folder, problem) from None
+    ensure_index(folder, lambda: _build(collection, folder, documents, embedder, progress))
     statistics = msgspec.json.decode((folder / "engine.json").read_bytes(), type=DenseStatistics)
     found = (statistics.format, statistics.index, statistics.version)
     expected = (FORMAT, documents, collection.manifest.version)
@@ -241,7 +206,7 @@ def open_dense(
 
 
 def _store(
-    store: str, folder: Path, name: str, vectors: Vectors, encoding: Encoding, progress: Progress | None
+    store: str, folder: Path, name: str, vectors: Vectors, encoding: Encoding, progress: Count | None
 ) -> VectorStore:
     if store == "faiss":
         return FlatStore(vectors, encoding.metric)
@@ -258,7 +223,7 @@ def _text(encoding: Encoding) -> str:
     return msgspec.json.encode(msgspec.structs.asdict(encoding)).decode()
 
 
-def _build(collection: Collection, folder: Path, documents: str, embedder: Embedder, progress: Progress | None) -> None:
+def _build(collection: Collection, folder: Path, documents: str, embedder: Embedder, progress: Count | None) -> None:
     """Make the vectors of all passages. The file grows a batch at a time: its length is the place to go on from."""
     path = folder / "vectors.f32"
     total = len(collection.store)
@@ -317,10 +282,12 @@ class DenseSearcher:
 
     @property
     def spec(self) -> str:
+        """Canonical text of the retriever, with every parameter that it was opened with."""
         return self._spec
 
     @property
     def corpus(self) -> str:
+        """Name and version of the corpus."""
         return self._collection.corpus
 
     @property
@@ -369,3 +336,37 @@ class DenseSearcher:
         """Vectors of queries."""
         with self._encoding_now:
             return self._embedder.queries(texts)
+
+
+def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
+    card = None if spec.name == DENSE.name else card_encoding(spec)
+    return corpora.each(lambda collection: open_dense(collection, spec, card, progress=corpora.counting("embedding")))
+
+
+_DEFAULTS = Encoding(model="")
+DENSE = Retriever(
+    name="dense",
+    summary="any embedding model: a Hugging Face id, a folder, openai:MODEL, import:module:name, or a card",
+    example="dense[model=PATH_OR_ID,store=faiss]",
+    open=_open,
+    parameters=(
+        RetrieverParameter("store", "chroma, faiss, or the URL of a Chroma server", "chroma"),
+        RetrieverParameter("model", "the encoder of queries, and of documents where they have none of their own"),
+        RetrieverParameter("document_model", "the encoder of documents"),
+        RetrieverParameter("pooling", "mean, cls, last, or model for what the weights say", _DEFAULTS.pooling),
+        RetrieverParameter("metric", "ip, cosine or l2", _DEFAULTS.metric),
+        RetrieverParameter("normalise", "scale vectors to length 1", _DEFAULTS.normalise),
+        RetrieverParameter("query_prefix", "text before every query"),
+        RetrieverParameter("document_prefix", "text before every document"),
+        RetrieverParameter("query_length", "tokens of a query; 0: the model's limit", _DEFAULTS.query_length),
+        RetrieverParameter("document_length", "tokens of a document; 0: the model's limit", _DEFAULTS.document_length),
+        RetrieverParameter("join", "title and text as pair, sentence, sep or line", _DEFAULTS.join),
+        RetrieverParameter("dimensions", "first numbers of a vector that are kept; 0: all", _DEFAULTS.dimensions),
+        RetrieverParameter("base_url", "a server with OpenAI's API"),
+    ),
+    index="vectors of all passages, made once for every store",
+    cost="the model once for each query",
+    extra="dense",
+    library="chromadb",
+    further_names=cards,
+)

@@ -14,10 +14,11 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ragrounds.errors import UserError, nearest
+from ragrounds.errors import UserError
 from ragrounds.plugins import imported
 from ragrounds.records import Passage
 from ragrounds.specs import Spec
+from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
 _IDS = ("id", "_id", "passage_id", "chunk_id")
 _DOCUMENTS = ("document", "document_id", "doc_id", "source")
@@ -32,10 +33,12 @@ class _External:
 
     @property
     def spec(self) -> str:
+        """Canonical text of the retriever, with every parameter that it was opened with."""
         return self._spec
 
     @property
     def corpus(self) -> str:
+        """Name and version of the corpus."""
         return self._corpus
 
     def _passages(self, hits: Iterable[tuple[str, str, Mapping[str, Any], float | None]], k: int) -> list[Passage]:
@@ -106,10 +109,7 @@ def path_of(spec: Spec) -> str:
     Raises:
         UserError: there is none, or parameters that are not known.
     """
-    known = ("from", "version")
-    for key in spec.parameters:
-        if key not in known:
-            raise UserError(f"{spec.name} has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}.")
+    LANGCHAIN.check(spec)
     path = spec.parameters.get("from")
     if not isinstance(path, str):
         raise UserError(f'{spec.name} needs an import path: {spec.name}[from="package.module:name"].')
@@ -118,3 +118,33 @@ def path_of(spec: Spec) -> str:
 
 def _first(metadata: Mapping[str, Any], keys: Iterable[str]) -> str:
     return next((str(metadata[key]) for key in keys if metadata.get(key) not in (None, "")), "")
+
+
+def _langchain(spec: Spec, corpora: SearchedCorpora) -> LangChainSearcher:
+    return LangChainSearcher(spec, corpora.names)
+
+
+def _llamaindex(spec: Spec, corpora: SearchedCorpora) -> LlamaIndexSearcher:
+    return LlamaIndexSearcher(spec, corpora.names)
+
+
+_PARAMETERS = (
+    RetrieverParameter("from", "import path of the object, or of a function that makes it"),
+    RetrieverParameter("version", "of what it searches: a part of the run's identity", "unversioned"),
+)
+LANGCHAIN = Retriever(
+    name="langchain",
+    summary="your own LangChain BaseRetriever or VectorStore",
+    example='langchain[from="package.module:name",version="2026-01"]',
+    open=_langchain,
+    parameters=_PARAMETERS,
+    cost="what your retriever takes",
+)
+LLAMAINDEX = Retriever(
+    name="llamaindex",
+    summary="your own LlamaIndex BaseRetriever",
+    example='llamaindex[from="package.module:name",version="2026-01"]',
+    open=_llamaindex,
+    parameters=_PARAMETERS,
+    cost="what your retriever takes",
+)

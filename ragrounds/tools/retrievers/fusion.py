@@ -8,8 +8,7 @@
 * ``rrf2``, ``rrf4`` — MedRAG's (Xiong et al. 2024): BM25 + MedCPT, and those with Contriever and SPECTER; constant 100,
   ``max(2k, 100)`` passages from each.
 
-Several corpora are named ``one+two``. Each retriever's hits in them are put together by raw score before any fusion,
-as MedRAG does it.
+Of several corpora (``one+two``) each retriever's hits are put together by raw score before any fusion, as in MedRAG.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ragrounds.contracts import Searcher
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
-from ragrounds.tools.retriever import passages_of
+from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, passages_of, value_of
 
 CONSTANT = 60
 DEPTH = 100
@@ -82,15 +81,17 @@ class FusedSearcher:
         self._constant = _positive(spec, "constant", CONSTANT)
         self._depth = int(_positive(spec, "depth", DEPTH))
         self._double = spec.parameters.get("double") is True
-        named: dict[str, Value] = {name: _value(member.spec) for name, member in members.items()}
+        named: dict[str, Value] = {name: value_of(member) for name, member in members.items()}
         self._spec = str(Spec(spec.name, {**self._given, **named}))
 
     @property
     def spec(self) -> str:
+        """Canonical text of the retriever, with every parameter that it was opened with."""
         return self._spec
 
     @property
     def corpus(self) -> str:
+        """Name and version of the corpus."""
         return next(iter(self._members.values())).corpus
 
     def document(self, id: str) -> list[Passage]:
@@ -112,31 +113,6 @@ class FusedSearcher:
             msgspec.structs.replace(passages[key], score=score, rank=rank, retriever=self._spec)
             for rank, (key, score) in enumerate(fused[:k], 1)
         ]
-
-
-class MergedSearcher:
-    """One retriever over several corpora, their hits put together by raw score."""
-
-    def __init__(self, members: Sequence[Searcher]) -> None:
-        self._members = list(members)
-
-    @property
-    def spec(self) -> str:
-        return self._members[0].spec
-
-    @property
-    def corpus(self) -> str:
-        return "+".join(member.corpus for member in self._members)
-
-    def document(self, id: str) -> list[Passage]:
-        """The passages of a document, from the first corpus that has it."""
-        return passages_of(id, self._members)
-
-    async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` best passages of all corpora; ties go to the corpus named first."""
-        found = await asyncio.gather(*(member.search(query, k) for member in self._members))
-        best = sorted((hit for hits in found for hit in hits), key=lambda hit: -hit.score)[:k]
-        return [msgspec.structs.replace(hit, rank=rank) for rank, hit in enumerate(best, 1)]
 
 
 def members_of(spec: Spec) -> dict[str, Spec]:
@@ -173,8 +149,47 @@ def _key(passage: Passage) -> Key:
     return passage.corpus, passage.id
 
 
-def _value(text: str) -> Value:
-    from ragrounds.specs import parse
+def _open(spec: Spec, corpora: SearchedCorpora) -> FusedSearcher:
+    chosen = MEDRAG[spec.name].having(**spec.parameters) if spec.name in MEDRAG else spec
+    return FusedSearcher(chosen, {name: corpora.inner(member) for name, member in members_of(chosen).items()})
 
-    spec = parse(text)
-    return spec if spec.parameters else spec.name
+
+_PARAMETERS = (
+    RetrieverParameter("NAME", "a retriever, under any name: a=bm25,b=medcpt"),
+    RetrieverParameter("NAME_weight", "weight of that retriever", 1),
+    RetrieverParameter("depth", "passages asked of each retriever, or k where that is more", DEPTH),
+)
+_COST = "a search by each of its retrievers"
+
+RRF = Retriever(
+    name="rrf",
+    summary="reciprocal rank fusion (Cormack, Clarke and Büttcher 2009)",
+    example="rrf[a=bm25,b=medcpt,constant=60,depth=100]",
+    open=_open,
+    parameters=(*_PARAMETERS, RetrieverParameter("constant", "added to each rank", CONSTANT)),
+    cost=_COST,
+)
+WEIGHTED = Retriever(
+    name="weighted",
+    summary="weighted sum of scores, each retriever's scaled to 0…1",
+    example="weighted[a=bm25,b=medcpt,a_weight=0.3]",
+    open=_open,
+    parameters=_PARAMETERS,
+    cost=_COST,
+)
+RRF2 = Retriever(
+    name="rrf2",
+    summary="MedRAG's fusion of BM25 and MedCPT: constant 100, max(2k, 100) passages of each",
+    example="rrf2[medcpt_weight=2]",
+    open=_open,
+    parameters=RRF.parameters,
+    cost=_COST,
+)
+RRF4 = Retriever(
+    name="rrf4",
+    summary="MedRAG's fusion of BM25, MedCPT, Contriever and SPECTER, as rrf2",
+    example="rrf4",
+    open=_open,
+    parameters=RRF.parameters,
+    cost=_COST,
+)

@@ -11,11 +11,18 @@ import asyncio
 import msgspec
 
 from ragrounds.contracts import Searcher
-from ragrounds.errors import UserError, nearest
+from ragrounds.errors import UserError
 from ragrounds.records import Passage
-from ragrounds.specs import Spec, Value, parse
+from ragrounds.specs import Spec, Value
 from ragrounds.tools.chunkers import complete, splitter
-from ragrounds.tools.retriever import passages_of
+from ragrounds.tools.retriever import (
+    Retriever,
+    RetrieverParameter,
+    SearchedCorpora,
+    inner_spec,
+    passages_of,
+    value_of,
+)
 
 DEPTH = 1000
 """Chunks fetched for each piece of a query."""
@@ -38,16 +45,17 @@ class MaxPSearcher:
         self._inner = inner
         self._split = splitter(chosen)
         self._depth = depth
-        of = parse(inner.spec)
-        named: dict[str, Value] = {"of": of if of.parameters else of.name, "query": chosen, "depth": depth}
+        named: dict[str, Value] = {"of": value_of(inner), "query": chosen, "depth": depth}
         self._spec = str(Spec("maxp", named))
 
     @property
     def spec(self) -> str:
+        """Canonical text of the retriever, with every parameter that it was opened with."""
         return self._spec
 
     @property
     def corpus(self) -> str:
+        """Name and version of the corpus."""
         return self._inner.corpus
 
     def document(self, id: str) -> list[Passage]:
@@ -66,17 +74,20 @@ class MaxPSearcher:
         return [msgspec.structs.replace(hit, rank=rank, retriever=self._spec) for rank, hit in enumerate(ordered, 1)]
 
 
-def inner_of(spec: Spec) -> Spec:
-    """The retriever inside ``maxp[of=…]``, and inside the other wrappers that take one.
+def _open(spec: Spec, corpora: SearchedCorpora) -> MaxPSearcher:
+    MAXP.check(spec)
+    return MaxPSearcher(spec, corpora.inner(inner_spec(spec)))
 
-    Raises:
-        UserError: it is not given, or there are parameters that are not known.
-    """
-    known = ("of", "query", "depth")
-    for key in spec.parameters:
-        if key not in known:
-            raise UserError(f"maxp has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}.")
-    inner = spec.parameters.get("of", "bm25")
-    if isinstance(inner, bool | int | float):
-        raise UserError(f"maxp needs a retriever: maxp[of=bm25], not of={inner!r}.")
-    return inner if isinstance(inner, Spec) else Spec(inner)
+
+MAXP = Retriever(
+    name="maxp",
+    summary="two-level MaxP: pieces of a long query against chunks of documents (OGCaReBench)",
+    example="maxp[of=bm25,query=tokens[size=512,stride=128]]",
+    open=_open,
+    parameters=(
+        RetrieverParameter("of", "the retriever inside", "bm25"),
+        RetrieverParameter("query", "the chunker that cuts queries", complete(_QUERY)),
+        RetrieverParameter("depth", "chunks fetched for each piece of a query", DEPTH),
+    ),
+    cost="a search for each piece of the query",
+)

@@ -14,14 +14,22 @@ from typing import Protocol
 import msgspec
 
 from ragrounds.contracts import Searcher
-from ragrounds.errors import UserError, nearest
+from ragrounds.errors import UserError
 from ragrounds.records import Passage
-from ragrounds.specs import Spec, Value, parse
+from ragrounds.specs import Spec, Value
 from ragrounds.tools.cards import cards
 from ragrounds.tools.embedders import joined
-from ragrounds.tools.retriever import passages_of
+from ragrounds.tools.retriever import (
+    Retriever,
+    RetrieverParameter,
+    SearchedCorpora,
+    inner_spec,
+    passages_of,
+    value_of,
+)
 
 TOP = 100
+LENGTH = 512
 _BATCH = 32
 
 
@@ -38,17 +46,18 @@ class RerankedSearcher:
         self._inner = inner
         self._scorer = scorer
         self._top = top_of(spec)
-        of = parse(inner.spec)
-        named: dict[str, Value] = {**spec.parameters, "of": of if of.parameters else of.name, "top": self._top}
+        named: dict[str, Value] = {**spec.parameters, "of": value_of(inner), "top": self._top}
         self._spec = str(Spec("rerank", named))
         self._one = threading.Lock()
 
     @property
     def spec(self) -> str:
+        """Canonical text of the retriever, with every parameter that it was opened with."""
         return self._spec
 
     @property
     def corpus(self) -> str:
+        """Name and version of the corpus."""
         return self._inner.corpus
 
     def document(self, id: str) -> list[Passage]:
@@ -109,10 +118,7 @@ def top_of(spec: Spec) -> int:
     Raises:
         UserError: not a whole number above 0, or parameters that are not known.
     """
-    known = ("of", "model", "top", "length")
-    for key in spec.parameters:
-        if key not in known:
-            raise UserError(f"rerank has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}.")
+    RERANK.check(spec)
     top = spec.parameters.get("top", TOP)
     if isinstance(top, bool) or not isinstance(top, int) or top < 1:
         raise UserError(f"Cannot rerank top={top!r} passages: expected a whole number above 0.")
@@ -125,10 +131,32 @@ def scorer_of(spec: Spec) -> PairScorer:
     Raises:
         UserError: it names none, or it cannot be had.
     """
-    model, length = spec.parameters.get("model"), spec.parameters.get("length", 512)
+    model, length = spec.parameters.get("model"), spec.parameters.get("length", LENGTH)
     if not isinstance(model, str) or isinstance(length, bool) or not isinstance(length, int):
         raise UserError(f"{str(spec)!r} names no model: rerank[of=bm25,model=monobert], say, or a folder.")
     card = cards().get(model)
     if card is not None and card.kind != "reranker":
         raise UserError(f"{model!r} is no reranker: see `ragrounds retrievers`.")
     return CrossEncoderScorer(card.encoding.model if card else model, length)
+
+
+def _open(spec: Spec, corpora: SearchedCorpora) -> RerankedSearcher:
+    top_of(spec)  # what is wrong with the spec is said before anything is built or loaded
+    return RerankedSearcher(spec, corpora.inner(inner_spec(spec)), scorer_of(spec))
+
+
+RERANK = Retriever(
+    name="rerank",
+    summary="a cross-encoder over the first passages of another retriever",
+    example="rerank[of=bm25,model=monobert,top=100]",
+    open=_open,
+    parameters=(
+        RetrieverParameter("of", "the retriever inside", "bm25"),
+        RetrieverParameter("model", "a reranker's card, a Hugging Face id, or a folder"),
+        RetrieverParameter("top", "passages that are reranked", TOP),
+        RetrieverParameter("length", "tokens of query and passage together", LENGTH),
+    ),
+    cost="a search by the retriever inside, and the model once for each of the first passages",
+    extra="local",
+    library="sentence_transformers",
+)

@@ -8,12 +8,16 @@ repeated from the journal.
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from ragrounds.errors import StopRun, UserError, nearest
+from ragrounds.errors import StopRun, UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec
-from ragrounds.tools.web.pages import Fetcher, FetchFailed, excerpt, extract
-from ragrounds.tools.web.providers import SearchFailed, SearchProvider, WebHit
+from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
+
+if TYPE_CHECKING:  # httpx takes longer to import than all retrievers together
+    from ragrounds.tools.web.pages import Fetcher
+    from ragrounds.tools.web.providers import SearchProvider, WebHit
 
 TRIES = 3
 PAUSE = 1.0
@@ -24,26 +28,28 @@ class WebSearcher:
     """Searches the web; see :class:`ragrounds.contracts.Searcher`."""
 
     def __init__(self, spec: Spec, *, provider: SearchProvider | None = None, fetcher: Fetcher | None = None) -> None:
-        known = ("provider", "pages")
-        for key in spec.parameters:
-            if key not in known:
-                raise UserError(f"web has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}.")
+        WEB.check(spec)
         chosen = spec.parameters.get("provider")
         if not isinstance(chosen, str | Spec):
             raise UserError("web needs a search provider: web[provider=tavily], brave, serper or searxng[url=…].")
         pages = spec.parameters.get("pages", False)
         if not isinstance(pages, bool):
             raise UserError(f"Cannot use pages={pages!r}: expected true or false.")
+        from ragrounds.tools.web.pages import Fetcher
+        from ragrounds.tools.web.providers import SearchProvider
+
         self._provider = provider or SearchProvider(chosen if isinstance(chosen, Spec) else Spec(chosen))
         self._fetcher = fetcher or (Fetcher() if pages else None)
         self._spec = str(spec)
 
     @property
     def spec(self) -> str:
+        """Canonical text of the retriever, with every parameter that it was opened with."""
         return self._spec
 
     @property
     def corpus(self) -> str:
+        """Name and version of the corpus."""
         return "web@live"
 
     async def search(self, query: str, k: int) -> list[Passage]:
@@ -71,6 +77,8 @@ class WebSearcher:
         ]
 
     async def _hits(self, query: str, k: int) -> list[WebHit]:
+        from ragrounds.tools.web.providers import SearchFailed
+
         for number in range(TRIES):
             try:
                 return await self._provider.search(query, k)
@@ -86,8 +94,29 @@ class WebSearcher:
     async def _text(self, hit: WebHit) -> str:
         if self._fetcher is None:
             return hit.snippet
+        from ragrounds.tools.web.pages import FetchFailed, excerpt, extract
+
         try:
             page = extract(await self._fetcher.fetch(hit.url))
         except FetchFailed:
             return hit.snippet
         return excerpt(page.text, hit.snippet)
+
+
+def _open(spec: Spec, corpora: SearchedCorpora) -> WebSearcher:
+    return WebSearcher(spec)
+
+
+WEB = Retriever(
+    name="web",
+    summary="the web as a corpus, by a search provider",
+    example="web[provider=tavily,pages=true]",
+    open=_open,
+    parameters=(
+        RetrieverParameter("provider", "tavily, brave, serper, or searxng[url=…]"),
+        RetrieverParameter("pages", "fetch the pages in place of the snippets", False),
+    ),
+    cost="a request to the provider, and one for each page",
+    extra="web",
+    library="httpx",
+)
