@@ -1,7 +1,5 @@
-"""The protocols (typing) that rooms meet at. See the six contracts in docs/design.md.
-
-What happens inside a block, told from deep below to whoever began it.
-"""
+"""The protocols (typing) that rooms meet at, and the records that pass between them. See the contracts in
+docs/design.md."""
 
 from __future__ import annotations
 
@@ -22,6 +20,7 @@ from ragrounds.records import (
     Query,
     Question,
     Reply,
+    Run,
     Score,
     Stem,
 )
@@ -367,27 +366,55 @@ class Scorer(AnyScorer, Protocol):
         """The score of one attempt, stored under :attr:`name`."""
 
 
+class FinishedAttempt(Struct, frozen=True):
+    """An attempt that has ended, with its scores."""
+
+    run: Run
+    attempt: Attempt
+    """Without its events where another process made it."""
+    scores: tuple[Score, ...]
+    tokens_made: int | None = None
+    """Tokens of the calls that were not answered from the journal; ``None``: unknown."""
+
+
+class Stop(Protocol):
+    """A reason to end a run before its last question: a budget, or a comparison that is decided."""
+
+    @property
+    def epochs_together(self) -> bool:
+        """Whether a question is to be asked in all its epochs before the next; else epoch after epoch."""
+
+    def observe(self, finished: FinishedAttempt) -> None:
+        """Take note of an attempt that has ended. They come in no particular order."""
+
+    def reached(self) -> str:
+        """Say why no further question is to be begun; empty: go on. Asked between questions, never inside one."""
+
+
 Event = TypeVar("Event")
 
 
 class EventCollector(Generic[Event]):
-    """One kind of thing that may be listened for."""
+    """Events of one kind that code deep below reports, and that whoever called it may collect (a context variable).
+
+    A search reports the vectors that it had made, a reader of benchmarks the files that it read.
+    """
 
     def __init__(self, name: str) -> None:
-        self._heard: ContextVar[list[Event] | None] = ContextVar(name, default=None)
+        self._collected: ContextVar[list[Event] | None] = ContextVar(name, default=None)
 
     @contextlib.contextmanager
-    def listening(self) -> Iterator[list[Event]]:
-        """Everything that is told in here, also in the tasks and threads that are begun in here."""
-        heard: list[Event] = []
-        mark = self._heard.set(heard)
+    def collecting(self) -> Iterator[list[Event]]:
+        """Collect everything that is reported in the block, also in the tasks and threads that are begun in it."""
+        collected: list[Event] = []
+        token = self._collected.set(collected)
         try:
-            yield heard
+            yield collected
         finally:
-            self._heard.reset(mark)
+            self._collected.reset(token)
 
-    def tell(self, what: Event) -> None:
-        """This happened; nobody may be listening."""
-        heard = self._heard.get()
-        if heard is not None:
-            heard.append(what)
+    def report(self, event: Event) -> None:
+        """Report an event. Where nobody collects, nothing happens."""
+        collected = self._collected.get()
+        if collected is not None:
+            collected.append(event)

@@ -75,7 +75,7 @@ def read_bytes(path: Path) -> bytes:
         raise broken(path, "this is not a path") from None
     if not data.strip():
         raise broken(path, "the file is empty")
-    READ.tell(path)
+    READ.report(path)
     return data
 
 

@@ -303,3 +303,21 @@ class Run(Struct, frozen=True, kw_only=True):
     origin: Literal["replayed", "imported"] = "replayed"
     asked: Asked | None = None
     """``None``: not known (imported, or made before this was kept)."""
+
+
+OUTCOMES = ("answered", "abstained", "refused", "unreadable", "blocked", "failed", "capped", "paused", "not_run")
+"""How an attempt can count, in the order that tables show: a scorer's reading where the attempt was completed, its
+status where it was not."""
+
+
+def outcome(status: str, answer_status: str) -> str:
+    """One word for an attempt: its status where that says more than the reading. ``empty`` in a completed attempt is
+    an error that was recorded in place of a reply."""
+    if status != "completed":
+        return status
+    return "failed" if answer_status == "empty" else answer_status
+
+
+FINAL: frozenset[str] = frozenset({"completed", "blocked", "capped"})
+"""Attempts with another status are tried again when their run goes on. What a provider answered for good (a response
+without choices) is in the journal, so trying again costs nothing."""

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ragrounds.errors import UserError, nearest, unknown
-from ragrounds.graphs import user_graph as own
+from ragrounds.graphs import user_graph
 from ragrounds.specs import Spec, Value, parse
 
 ROLES = ("model", "reader", "judge", "embedder")
@@ -85,8 +85,8 @@ def read_card(name: str) -> Card:
     Raises:
         UserError: there is none, or it does not have the form of :class:`Card`.
     """
-    if own.is_own(name):
-        return Card(graph=name, **msgspec.structs.asdict(own.about(name)))
+    if user_graph.is_user_graph(name):
+        return Card(graph=name, **msgspec.structs.asdict(user_graph.about(name)))
     if name.endswith(".toml"):
         path = Path(name)
         if not path.is_file():
@@ -98,7 +98,7 @@ def read_card(name: str) -> Card:
         raise unknown("agent", name, names(), "ragrounds agents")
     try:
         card = msgspec.convert(tomllib.loads(text), Card)
-        if own.is_own(card.graph) and not own.is_module(card.graph) and name.endswith(".toml"):
+        if user_graph.is_user_graph(card.graph) and not user_graph.is_module(card.graph) and name.endswith(".toml"):
             # Beside the file that names it, wherever the command is given.
             card = msgspec.structs.replace(card, graph=str(Path(name).parent / card.graph))
         return card
@@ -114,7 +114,7 @@ def graph_name(name: str) -> str:
     """
     from ragrounds.graphs import catalogue
 
-    if name in catalogue.names() or own.is_own(name):
+    if name in catalogue.names() or user_graph.is_user_graph(name):
         return name
     return read_card(parse(name).name).graph
 
@@ -173,7 +173,7 @@ def check_subagent(agent: Agent) -> Agent:
     Raises:
         UserError: it is an oracle or a graph of the user's own, or names models or a corpus.
     """
-    if agent.card.oracle or agent.card.models or agent.card.corpus or own.is_own(agent.card.graph):
+    if agent.card.oracle or agent.card.models or agent.card.corpus or user_graph.is_user_graph(agent.card.graph):
         raise UserError(
             f"The agent {agent.spec!r} cannot run inside another: it is an oracle or a graph of one's own, or names "
             "models or a corpus of its own. An inner agent uses those of the outer one."

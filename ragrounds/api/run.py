@@ -24,10 +24,11 @@ from ragrounds.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ragrounds.contracts import FinishedAttempt, Stop
     from ragrounds.evals.benchmarks import Benchmark
     from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord
     from ragrounds.evals.engine.budget import Budget
-    from ragrounds.evals.engine.plan import FinishedAttempt, PlannedRun, Recipe, Stop
+    from ragrounds.evals.engine.plan import PlannedRun, Recipe
     from ragrounds.evals.engine.progress import Projection
     from ragrounds.evals.engine.question_order import Order
     from ragrounds.evals.store.store import Store
@@ -55,12 +56,12 @@ def in_order(
 ) -> tuple[Sequence[Question], Sequence[Stop]]:
     """The questions as they are asked, and what else the replay needs for that. Where nothing is said, questions that
     share something follow each other for models that vLLM serves."""
-    from ragrounds.evals.engine.question_order import Together, ordered
+    from ragrounds.evals.engine.question_order import EpochsTogether, ordered
     from ragrounds.models.options import VLLM
 
     served = any(model.spec.startswith(f"{VLLM}:") for strand in strands for model in strand.models.values())
     chosen = order or ("shared" if served else "given")
-    return ordered(loaded.questions, loaded.golds, chosen), [Together()] if chosen == "shared" else []
+    return ordered(loaded.questions, loaded.golds, chosen), [EpochsTogether()] if chosen == "shared" else []
 
 
 ENGINES = ("local", "ray")
@@ -92,7 +93,7 @@ def replayer(
         from ragrounds.evals.engine.distributed.worker import open_pipes
 
         serve = partial(with_servers, tell=say, held=held)
-        return partial(spreading, open_lines=partial(open_pipes, workers or 1), serve=serve)
+        return partial(spreading, open_links=partial(open_pipes, workers or 1), serve=serve)
     if find_spec("ray") is None:
         raise UserError("--engine ray needs Ray: pip install 'ragrounds[ray]'. Processes on this machine: --workers N.")
     if needs_servers(recipe):
@@ -100,7 +101,7 @@ def replayer(
     from ragrounds.evals.engine.distributed.ray_cluster import open_cluster
 
     joining = partial(open_cluster, workers, concurrency, chosen.store is not None, held, say)
-    return partial(spreading, open_lines=joining)
+    return partial(spreading, open_links=joining)
 
 
 def follow(
@@ -178,15 +179,15 @@ class Piloting:
         seed: int | None,
         sure: bool,
     ) -> None:
-        from ragrounds.evals.engine.progress import pilot, priced
+        from ragrounds.evals.engine.progress import costs_money, pilot_questions
 
         self._store, self._strands, self._all, self._in_flight = store, strands, questions, in_flight
-        cost = priced(strands)
+        cost = costs_money(strands)
         # A budget says already how much may be spent.
         self._dollars = chosen.project_above_dollars if budget.cost is None and cost is not False else None
         self._minutes = chosen.project_above_minutes if budget.seconds is None else None
         asks = not sure and (self._minutes is not None or (self._dollars is not None and bool(cost)))
-        first = pilot(store, strands, questions, seed) if asks or cost is not False else None
+        first = pilot_questions(store, strands, questions, seed) if asks or cost is not False else None
         self.asks = asks and first is not None
         """Whether the user may have to be asked: then :meth:`settle` comes after `first` and before the rest."""
         self.first = first or ()

@@ -11,10 +11,10 @@ from msgspec import Struct, field
 from ragrounds.agents.agent import Agent, Card
 from ragrounds.build.items import ItemSet
 from ragrounds.build.outcome import KeptScorer, Outcome, read_outcome
-from ragrounds.contracts import Model, Searcher
+from ragrounds.contracts import Searcher, Stop
 from ragrounds.evals.engine.budget import Budget
-from ragrounds.evals.engine.plan import Listener, PlannedRun, Stop, find_or_start_run, open_models
-from ragrounds.evals.engine.scheduler import replay
+from ragrounds.evals.engine.plan import OpenedAgent, PlannedRun, find_or_start_run, open_models
+from ragrounds.evals.engine.scheduler import Listener, replay
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.prices import Price
@@ -79,16 +79,16 @@ def plan_build(
     defaults: Mapping[str, Value | None] = MappingProxyType({}),
     new: bool = False,
 ) -> PlannedRun:
-    """The run of this pipeline on these items, begun or gone on with. `models` are those of named roles, `model` is for
+    """The run of this pipeline on these items, resumed or started. `models` are those of named roles, `model` is for
     all others.
 
     Raises:
         UserError: no model, or one that cannot be opened.
     """
     agent = pipeline.agent(parameters, models)
-    opened: dict[str, Model] = open_models(agent, model, {}, prices, defaults)
-    run = find_or_start_run(store, item_set.items, agent, opened, searcher, 1, new)
-    return PlannedRun(run, agent, opened, searcher, prices)
+    opened = OpenedAgent(agent, open_models(agent, model, {}, prices, defaults), searcher)
+    run = find_or_start_run(store, item_set.items, opened, 1, new=new)
+    return PlannedRun(run, agent, opened.models, searcher, prices)
 
 
 async def run_build(

@@ -125,7 +125,6 @@ def carried_out(
     from ragrounds.cli.common import one_of, open_store, print_json, say, settings
     from ragrounds.errors import UserError
     from ragrounds.evals.engine.budget import Budget
-    from ragrounds.evals.engine.plan import FINAL
     from ragrounds.evals.engine.progress import ReplayProgress
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.evals.store.leases import Lease
@@ -157,7 +156,7 @@ def carried_out(
 
         async def go() -> str:
             try:
-                with open_progress(shown or None, ReplayProgress(store, [planned], FINAL)) as progress:
+                with open_progress(shown or None, ReplayProgress(store, [planned])) as progress:
                     return await run_build(
                         store,
                         journal,

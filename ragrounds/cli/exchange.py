@@ -68,10 +68,10 @@ def _move(source: sa.Engine, target: sa.Engine, references: list[str] | None, as
     from ragrounds.cli.common import print_json, say
     from ragrounds.cli.progress import counting
     from ragrounds.errors import UserError
-    from ragrounds.evals.engine.plan import FINAL
     from ragrounds.evals.store.database import shown
     from ragrounds.evals.store.store import find_run
     from ragrounds.evals.store.transfer import copy_runs, read_runs
+    from ragrounds.records import FINAL
     from ragrounds.ui.text import safe
 
     known = read_runs(source)

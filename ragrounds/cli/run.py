@@ -19,9 +19,10 @@ from ragrounds.ui.progress import LineProgress
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ragrounds.contracts import FinishedAttempt
     from ragrounds.evals.benchmarks import Benchmark
     from ragrounds.evals.compare.comparison import Comparison
-    from ragrounds.evals.engine.plan import FinishedAttempt, PlannedRun
+    from ragrounds.evals.engine.plan import PlannedRun
     from ragrounds.evals.engine.progress import ReplayProgress
     from ragrounds.evals.store.store import Store
     from ragrounds.records import Question, Run
@@ -110,7 +111,7 @@ def run_command(
     from ragrounds.evals.benchmarks import load, select
     from ragrounds.evals.compare.comparison import compare
     from ragrounds.evals.engine.budget import Budget, BudgetStop
-    from ragrounds.evals.engine.plan import FINAL, Recipe, own_corpus, plan
+    from ragrounds.evals.engine.plan import Recipe, own_corpus, plan
     from ragrounds.evals.engine.progress import ReplayProgress
     from ragrounds.evals.scorers import scorers_for
     from ragrounds.evals.store.journal import StoreJournal
@@ -172,9 +173,9 @@ def run_command(
                     store.remove(run)
             raise
         asked, together = in_order(wanted, loaded, planned_runs)
-        tally, recorded = ReplayProgress(store, planned_runs, FINAL), StoreJournal(store, mode)
+        tally, recorded = ReplayProgress(store, planned_runs), StoreJournal(store, mode)
         if watched:
-            tally.standing = lambda: standing(watched.now)
+            tally.live_claim = lambda: standing(watched.now)
 
         questions = watched.questions if watched else asked
         budget = Budget(cost=max_cost, tokens=max_tokens, seconds=max_time)
@@ -302,7 +303,7 @@ class ViewerProgress(LineProgress):
 
     def hear(self, finished: FinishedAttempt) -> None:
         if self._viewer is not None and self._viewer.poll() is None:
-            self._tally.hear(finished)  # the terminal is the viewer's: nothing is written
+            self._tally.observe(finished)  # the terminal is the viewer's: nothing is written
         else:
             super().hear(finished)
 

@@ -125,10 +125,10 @@ def gc_command(
     from ragrounds.cli.common import open_store, print_json, say, settings
     from ragrounds.cli.progress import counting
     from ragrounds.errors import UserError
-    from ragrounds.evals.engine.plan import FINAL
     from ragrounds.evals.store.database import reclaim_space
     from ragrounds.evals.store.garbage import collect_garbage
     from ragrounds.evals.store.leases import Lease
+    from ragrounds.records import FINAL
 
     with open_store(settings()) as store:
         with counting() as tell:

@@ -13,7 +13,7 @@ from typing import Any
 from langgraph.graph import StateGraph
 
 from ragrounds.errors import unknown
-from ragrounds.graphs import user_graph as own
+from ragrounds.graphs import user_graph
 from ragrounds.graphs.user_graph import source_digest
 from ragrounds.specs import Value
 
@@ -29,17 +29,17 @@ def names() -> list[str]:
 
 def build(name: str) -> StateGraph[Any, Any, Any, Any]:
     """A fresh graph; a user's own (``PATH.py:FUNCTION``) may be compiled already."""
-    if own.is_own(name):
-        made: StateGraph[Any, Any, Any, Any] = own.construct(name)
+    if user_graph.is_user_graph(name):
+        made: StateGraph[Any, Any, Any, Any] = user_graph.construct(name)
         return made
     graph: StateGraph[Any, Any, Any, Any] = _module(name).build()
     return graph
 
 
-def tier(name: str) -> own.Tier:
+def tier(name: str) -> user_graph.Tier:
     """``journaled``: all calls go through the attempt's context. ``own``: a user's graph with models or clients of its
     own, whose figures are what callbacks saw, or the time alone."""
-    return own.tier(name) if own.is_own(name) else "journaled"
+    return user_graph.tier(name) if user_graph.is_user_graph(name) else "journaled"
 
 
 def nests(name: str, parameters: Mapping[str, Value]) -> bool:
@@ -51,23 +51,23 @@ def nests(name: str, parameters: Mapping[str, Value]) -> bool:
 
 def prompts_of(name: str) -> tuple[str, ...]:
     """The prompts that a graph may render; a user's own graph says it by ``PROMPTS`` in its file, or names none."""
-    if own.is_own(name):
-        return own.prompts(name)
+    if user_graph.is_user_graph(name):
+        return user_graph.prompts(name)
     return tuple(_module(name).PROMPTS)
 
 
 def about(name: str) -> str:
     """What a graph's file says of it: the paper it follows, its limits, where it differs, who sees the options."""
-    if own.is_own(name):
-        return own.about(name).summary
+    if user_graph.is_user_graph(name):
+        return user_graph.about(name).summary
     return inspect.cleandoc(_module(name).__doc__ or "")
 
 
 def digest(name: str) -> str:
     """Hash of the sources of the graph and of the graphs and helpers it imports: a part of a run's fingerprint, so
     that an edited graph is another run."""
-    if own.is_own(name):
-        return own.digest(name)
+    if user_graph.is_user_graph(name):
+        return user_graph.digest(name)
     return source_digest(_module(name), __name__.rpartition(".")[0])
 
 

@@ -92,7 +92,7 @@ def agent(
     return mark
 
 
-def is_own(name: str) -> bool:
+def is_user_graph(name: str) -> bool:
     """Whether a graph's name is a place in a file or in an installed module: ``PATH.py:FUNCTION``,
     ``package.module:FUNCTION``."""
     place, colon, function = name.rpartition(":")
@@ -152,7 +152,7 @@ def prompts(name: str) -> tuple[str, ...]:
     return tuple(getattr(_load(name), "PROMPTS", ()))
 
 
-class OwnGraph(Struct, frozen=True):
+class UserGraph(Struct, frozen=True):
     """A user's graph, ready to run."""
 
     graph: Any
@@ -193,7 +193,7 @@ class OwnGraph(Struct, frozen=True):
         return str(value if isinstance(value, str) else getattr(value, "text", "" if value is None else value))
 
 
-def open_own(name: str, input: Mapping[str, str], output: str, nests: bool = True) -> OwnGraph:
+def open_user_graph(name: str, input: Mapping[str, str], output: str, nests: bool = True) -> UserGraph:
     """Compile a user's graph and settle its keys.
 
     Raises:
@@ -217,7 +217,7 @@ def open_own(name: str, input: Mapping[str, str], output: str, nests: bool = Tru
         if given not in FIELDS:
             raise UserError(f"{name}: nothing is called {given!r} here.{nearest(given, FIELDS)} Known: {FIELDS}.")
     settled = isinstance(getattr(builder, "channels", {}).get(answer), LastValue)
-    return OwnGraph(graph, taken, feeds, answer, nests, settled)
+    return UserGraph(graph, taken, feeds, answer, nests, settled)
 
 
 def _guessed(keys: list[str], tier: Tier) -> dict[str, str]:
@@ -228,7 +228,13 @@ def _guessed(keys: list[str], tier: Tier) -> dict[str, str]:
     return {"messages": "stem" if tier == "journaled" else "messages"} if "messages" in keys else {}
 
 
+_EARLIER_NAMES = {"own": "user_graph", "answering": "answer_prompts"}
+"""Modules of this folder that users' files import → what they are called now."""
+
+
 def _load(name: str) -> ModuleType:
+    for earlier, module in _EARLIER_NAMES.items():
+        sys.modules.setdefault(f"ragrounds.graphs.{earlier}", importlib.import_module(f"ragrounds.graphs.{module}"))
     if not is_module(name):
         return _module(_path(name))
     place = name.rpartition(":")[0]

@@ -264,7 +264,7 @@ class OpenAIEmbedder(_Joined):
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         vectors, tokens = self.metered(texts)
-        USED.tell(Used(f"openai:{self._model}", tokens, self._hosted))
+        USED.report(Used(f"openai:{self._model}", tokens, self._hosted))
         return vectors
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:

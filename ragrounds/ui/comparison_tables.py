@@ -13,7 +13,7 @@ from msgspec import Struct
 from ragrounds.evals.compare.comparability import computed, outcome_scorers, shown_scorers
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
 from ragrounds.evals.compare.figures import Figure, PairedFigure
-from ragrounds.evals.engine.progress import OUTCOMES
+from ragrounds.records import OUTCOMES
 from ragrounds.ui.text import UNKNOWN, dollars, duration, p_value, percent, points, safe, tokens
 
 _ABOUT = {

@@ -22,12 +22,13 @@ from rich.text import Text
 
 from ragrounds.evals.compare.claims import ClaimState, ConditionState
 from ragrounds.evals.compare.sequential_stop import StopRecord
-from ragrounds.evals.engine.progress import OUTCOMES, ProjectedSum, Projection, ReplayProgress, RunProgress
+from ragrounds.evals.engine.progress import ProjectedSum, Projection, ReplayProgress, RunProgress
 from ragrounds.models.traffic import flows
+from ragrounds.records import OUTCOMES
 from ragrounds.ui.text import dollars, duration, one_line, p_value, percent, safe, tokens
 
 if TYPE_CHECKING:
-    from ragrounds.evals.engine.plan import FinishedAttempt
+    from ragrounds.contracts import FinishedAttempt
 
 
 Display = Literal["full", "plain", "json", "none"]
@@ -64,7 +65,7 @@ class SilentProgress:
         self._tally = tally
 
     def hear(self, finished: FinishedAttempt) -> None:
-        self._tally.hear(finished)
+        self._tally.observe(finished)
 
     def __enter__(self) -> SilentProgress:
         return self
@@ -83,7 +84,7 @@ class LineProgress:
         self._last = time.monotonic()
 
     def hear(self, finished: FinishedAttempt) -> None:
-        self._tally.hear(finished)
+        self._tally.observe(finished)
         if time.monotonic() - self._last >= _PLAIN_EVERY:
             self._write()
 
@@ -102,7 +103,7 @@ class LineProgress:
         all_done = sum(run.before + run.done for run in tally.runs.values())
         total = sum(run.total for run in tally.runs.values())
         bad = sum(run.outcomes["failed"] for run in tally.runs.values())
-        standing = tally.standing()
+        standing = tally.live_claim()
         return (
             f"{all_done:,} of {total:,} attempts, {tally.rate:.1f}/s, {bad:,} failed, "
             f"{dollars(_cost_paid(tally))} paid, {duration(tally.seconds_left)} left"
@@ -124,7 +125,7 @@ class LineProgress:
         }
         servers = [asdict(flow) for flow in flows()]
         told = {"rate": round(tally.rate, 3), "seconds_left": tally.seconds_left, "runs": runs, "servers": servers}
-        standing = tally.standing()
+        standing = tally.live_claim()
         return json.dumps({**told, "until": standing} if standing else told)
 
 
@@ -136,7 +137,7 @@ class FullProgress:
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._draw, transient=True)
 
     def hear(self, finished: FinishedAttempt) -> None:
-        self._tally.hear(finished)
+        self._tally.observe(finished)
 
     def __enter__(self) -> FullProgress:
         self._live.__enter__()
@@ -159,7 +160,7 @@ class FullProgress:
             style="dim",
         )
         said = [Text(line, style="dim") for line in _flows()]
-        standing = self._tally.standing()
+        standing = self._tally.live_claim()
         return Group(table, *said, *([Text(standing)] if standing else []), foot)
 
 

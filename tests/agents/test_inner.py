@@ -4,17 +4,17 @@ import pytest
 
 from ragrounds.agents.agent import graph_name, open_agent, subagent
 from ragrounds.errors import UserError
-from ragrounds.evals.engine.plan import _inner
+from ragrounds.evals.engine.plan import subagent_identity
 
 
 def test_an_agent_inside_is_a_part_of_the_identity():
     outer = open_agent("vanilla_rag[query_generation=answer[agent=search_o1[turns=3]]]")
-    covered = _inner(outer)
+    covered = subagent_identity(outer)
     assert covered is not None
     assert covered["agent"] == "search_o1[turns=3]"
     assert covered["parameters"]["turns"] == 3
     assert "search_o1/reason" in covered["prompts"]
-    assert _inner(open_agent("vanilla_rag[query_generation=hyde]")) is None
+    assert subagent_identity(open_agent("vanilla_rag[query_generation=hyde]")) is None
 
 
 @pytest.mark.parametrize("inner", ["oracle", '"direct[model=openai:gpt-4o]"', "./mine.py:build"])

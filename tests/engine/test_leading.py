@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import StopRun
 from ragrounds.evals.benchmarks import Benchmark, load, select
 from ragrounds.evals.engine.distributed.leader import replay_distributed
@@ -22,7 +23,7 @@ from ragrounds.evals.engine.distributed.protocol import (
     to_worker,
 )
 from ragrounds.evals.engine.distributed.worker import Inbox, serve
-from ragrounds.evals.engine.plan import FinishedAttempt, PlannedRun, Recipe, plan
+from ragrounds.evals.engine.plan import PlannedRun, Recipe, plan
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
@@ -113,7 +114,7 @@ async def led(
     said: list[str] = []
     journal = StoreJournal(store)
 
-    async def open_lines() -> list[LoopLine]:
+    async def open_links() -> list[LoopLine]:
         return lines
 
     try:
@@ -124,7 +125,7 @@ async def led(
             loaded.questions,
             loaded.golds,
             scorers_for,
-            open_lines=open_lines,
+            open_links=open_links,
             recipe=RECIPE,
             home=home,
             url=None,
@@ -160,7 +161,7 @@ async def test_the_share_of_a_lost_worker_goes_to_the_others(
     lines = [LoopLine("first", after=2), LoopLine("second")]
     await led(store, tmp_path, benchmark_, planned_runs, lines, concurrency=5)
     begun = [line.got(WorkerSetup)[0] for line in lines]
-    assert [(one.slots, one.share) for one in begun if isinstance(one, WorkerSetup)] == [(3, 0.5), (2, 0.5)]
+    assert [(one.concurrency, one.share) for one in begun if isinstance(one, WorkerSetup)] == [(3, 0.5), (2, 0.5)]
     assert lines[1].got(CapacityShare) == [CapacityShare(5, 1.0)]
     assert share() == 1.0, "which the worker keeps to"
 

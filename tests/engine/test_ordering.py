@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.evals.engine.question_order import Together, ordered
+from ragrounds.evals.engine.question_order import EpochsTogether, ordered
 from ragrounds.evals.store.store import Store
 from ragrounds.models.providers import open_model
 from ragrounds.records import Gold, Question
@@ -113,5 +113,5 @@ async def test_all_epochs_of_a_question_follow_each_other(tmp_path: Path) -> Non
     with Store(tmp_path / "store") as store:
         made = planned(store, "direct", asked, golds, epochs=2)
         listen = lambda finished: seen.append((finished.attempt.question_id, finished.attempt.epoch))  # noqa: E731
-        await replayed(store, [made], asked, golds, concurrency=1, stops=[Together()], listener=listen)
+        await replayed(store, [made], asked, golds, concurrency=1, stops=[EpochsTogether()], listener=listen)
     assert seen == [(f"t/{i}", epoch) for i in range(4) for epoch in range(2)]

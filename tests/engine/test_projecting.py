@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ragrounds.evals.engine.progress import PILOT, left, pilot, priced, project, projection
+from ragrounds.evals.engine.progress import PILOT, attempts_left, costs_money, pilot_questions, project, projection
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
@@ -48,16 +48,16 @@ async def test_what_is_left_of_two_agents(store: Store) -> None:
         planned(store, "direct_cot", asked, golds, dear, epochs=2),
     ]
     assert projection(store, planned_runs, asked, 4) is None
-    first = pilot(store, planned_runs, asked, 0)
+    first = pilot_questions(store, planned_runs, asked, 0)
     assert first is not None
     assert len(first) == PILOT
     assert list(first) != asked[:PILOT]
     await replay(store, StoreJournal(store), planned_runs, first, golds, scorers_for)
-    assert pilot(store, planned_runs, asked, 0) == ()  # they are a part of the run
+    assert pilot_questions(store, planned_runs, asked, 0) == ()  # they are a part of the run
     found = projection(store, planned_runs, asked, 4)
     assert found is not None
     assert [(one.attempts, one.seen) for one in found.agents] == [(32, 8), (64, 16)]
-    assert [left(store, one.run, asked) for one in planned_runs] == [32, 64]
+    assert [attempts_left(store, one.run, asked) for one in planned_runs] == [32, 64]
     assert found.cost is not None
     assert found.cost.value == pytest.approx(32 * 0.01 + 64 * 0.03)
     assert found.cost.high == pytest.approx(found.cost.value)
@@ -82,7 +82,7 @@ async def test_what_is_not_known_is_not_nothing(store: Store) -> None:
 
 def test_a_few_questions_are_not_worth_a_pilot(store: Store) -> None:
     asked, golds = questions(2 * PILOT)
-    assert pilot(store, [planned(store, "direct", asked, golds)], asked, 0) is None
+    assert pilot_questions(store, [planned(store, "direct", asked, golds)], asked, 0) is None
 
 
 def test_which_models_cost_money(store: Store) -> None:
@@ -90,6 +90,6 @@ def test_which_models_cost_money(store: Store) -> None:
     free = planned(store, "direct", asked, golds, ScriptedModel(cost=0.0))
     paid = planned(store, "direct_cot", asked, golds, ScriptedModel(cost=0.1))
     unknown = planned(store, "cot_refine", asked, golds, ScriptedModel(cost=None))
-    assert priced([free]) is False
-    assert priced([free, unknown]) is None
-    assert priced([free, unknown, paid]) is True
+    assert costs_money([free]) is False
+    assert costs_money([free, unknown]) is None
+    assert costs_money([free, unknown, paid]) is True

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.engine.plan import FinishedAttempt
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.contracts import Request
+from ragrounds.contracts import FinishedAttempt, Request
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.assertions import check_claims
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord, earlier_decision, save_stop, stop_records
-from ragrounds.evals.engine.plan import FinishedAttempt, PlannedRun
-from ragrounds.evals.engine.question_order import draw, within
+from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.engine.question_order import draw_rounds, rounds_within
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
@@ -100,17 +100,17 @@ def test_a_quick_answer_does_not_jump_the_queue(store: Store) -> None:
     first, *rest = until.questions
     for question in rest:  # all but the first drawn, as different as can be
         for one, value in zip(planned_runs, (1.0, 0.0), strict=True):
-            until.hear(finished(one, question, value))
+            until.observe(finished(one, question, value))
     assert (until.now.questions, until.reached()) == (0, "")
-    until.hear(finished(planned_runs[0], first, 0.0))
+    until.observe(finished(planned_runs[0], first, 0.0))
     assert until.reached() == ""
-    until.hear(finished(planned_runs[1], first, 1.0))
+    until.observe(finished(planned_runs[1], first, 1.0))
     assert "holds" in until.reached()
     # As if they had come one after the other.
     orderly = watching(planned_runs, asked)
     for question in orderly.questions:
         for one, value in zip(planned_runs, (1.0, 0.0), strict=True):
-            orderly.hear(finished(one, question, value if question != first else 1.0 - value))
+            orderly.observe(finished(one, question, value if question != first else 1.0 - value))
     assert orderly.now == until.now
 
 
@@ -121,7 +121,7 @@ def test_every_epoch_must_be_in_and_a_question_counts_by_its_mean(store: Store) 
     for epoch, values in enumerate([(1.0, 0.0), (0.0, 0.0)]):
         for one, value in zip(planned_runs, values, strict=True):
             assert until.now.questions == 0
-            until.hear(finished(one, question, value, epoch))
+            until.observe(finished(one, question, value, epoch))
     assert (until.now.questions, until.now.conditions[0].value) == (1, 0.5)
 
 
@@ -196,8 +196,8 @@ async def test_slow_answers_in_any_order_give_the_decision_of_the_drawn_order(st
     alone = watching(planned_runs, asked)
     by_id = {question.id: float(int(question.id.split("/")[1]) % 5 == 0) for question in asked}
     for question in alone.questions:
-        alone.hear(finished(planned_runs[0], question, 1.0))
-        alone.hear(finished(planned_runs[1], question, by_id[question.id]))
+        alone.observe(finished(planned_runs[0], question, 1.0))
+        alone.observe(finished(planned_runs[1], question, by_id[question.id]))
     assert until.now.decision == "holds"
     assert until.now == alone.now
 
@@ -237,15 +237,17 @@ def test_a_round_takes_one_of_every_dataset_and_duplicates_together() -> None:
         replace(one, benchmark="x/a", cluster="twins" if n in (1, 4) else "") for n, one in enumerate(questions(6)[0])
     ]
     second = [replace(one, id=f"u/{n}", benchmark="x/b") for n, one in enumerate(questions(3)[0])]
-    rounds = draw([*first, *second], seed=0)
+    rounds = draw_rounds([*first, *second], seed=0)
     assert len(rounds) == 3  # where the smaller dataset ends
     assert all([part[0].benchmark for part in one.parts] == ["x/a", "x/b"] for one in rounds)
-    alone = draw(first, seed=0)
+    alone = draw_rounds(first, seed=0)
     assert sorted(len(one.questions) for one in alone) == [1, 1, 1, 1, 2]
     assert {one.id for drawn in alone for one in drawn.questions if len(drawn.questions) == 2} == {"t/1", "t/4"}
-    assert within(alone, 6) == alone
-    assert sum(len(one.questions) for one in within(alone, 3)) <= 3
-    assert [one.questions for one in draw(reversed(first), 0)] != [one.questions for one in draw(first, 1)]
+    assert rounds_within(alone, 6) == alone
+    assert sum(len(one.questions) for one in rounds_within(alone, 3)) <= 3
+    assert [one.questions for one in draw_rounds(reversed(first), 0)] != [
+        one.questions for one in draw_rounds(first, 1)
+    ]
 
 
 def test_fewer_questions_than_a_round_has_are_refused(store: Store) -> None:
@@ -274,8 +276,8 @@ def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
     save_stop(store, stopping())
     assert earlier_decision(store, runs, CLAIM, 3) is None
     for question in until.questions:
-        until.hear(finished(planned_runs[0], question, 1.0))
-        until.hear(finished(planned_runs[1], question, 0.0))
+        until.observe(finished(planned_runs[0], question, 1.0))
+        until.observe(finished(planned_runs[1], question, 0.0))
     save_stop(store, stopping())
     assert stop_records(store, runs[0]) == stop_records(store, runs[1]) == [stopping()]
     assert earlier_decision(store, runs, CLAIM, 3) == stopping()

@@ -58,11 +58,11 @@ def test_studio_opens_every_graph():
 def test_the_digest_covers_what_a_graph_imports(monkeypatch):
     import inspect
 
-    from ragrounds.graphs import model_text as queries
+    from ragrounds.graphs import continuation
 
     before = {name: catalogue.digest(name) for name in ("search_o1", "direct")}
     real = inspect.getsource
-    monkeypatch.setattr(inspect, "getsource", lambda module: real(module) + ("#" if module is queries else ""))
+    monkeypatch.setattr(inspect, "getsource", lambda module: real(module) + ("#" if module is continuation else ""))
     assert catalogue.digest("search_o1") != before["search_o1"]
     assert catalogue.digest("direct") == before["direct"]
 

@@ -10,8 +10,7 @@ import pytest
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.errors import UserError
-from ragrounds.graphs import catalogue
-from ragrounds.graphs import user_graph as own
+from ragrounds.graphs import catalogue, user_graph
 
 GRAPH = """
 from typing import TypedDict
@@ -58,9 +57,9 @@ def test_it_is_an_agent_like_any_other(package: str) -> None:
     assert (agent.card.summary, agent.parameters) == ("Says it.", {"times": 2})
     assert catalogue.tier(agent.card.graph) == "journaled"
     assert catalogue.prompts_of(agent.card.graph) == ("long/direct",)
-    assert own.is_module(agent.card.graph)
-    assert not own.is_module("./graph.py:build")
-    assert not own.is_own("openai:gpt-4o-mini")
+    assert user_graph.is_module(agent.card.graph)
+    assert not user_graph.is_module("./graph.py:build")
+    assert not user_graph.is_user_graph("openai:gpt-4o-mini")
 
 
 def test_what_it_imports_from_its_package_is_a_part_of_it(package: str, tmp_path: Path) -> None:

@@ -1,14 +1,13 @@
 import pytest
 
 from ragrounds.errors import StopRun
-from ragrounds.evals.engine.plan import FINAL
 from ragrounds.evals.judges import Equivalence, judge_runs
 from ragrounds.evals.store.garbage import collect_garbage
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.ledger import ledger
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Attempt, Gold, Question, Run
+from ragrounds.records import FINAL, Attempt, Gold, Question, Run
 from tests.judges.doubles import Scripted
 
 

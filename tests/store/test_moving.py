@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.engine.plan import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.codec import run_body, run_of
@@ -27,7 +26,7 @@ from ragrounds.evals.store.database import open_source, open_target
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import trace
 from ragrounds.evals.store.transfer import ARENA_TABLES, RUN_TABLES, TransferResult, copy_runs, read_runs
-from ragrounds.records import Reply, Usage
+from ragrounds.records import FINAL, Reply, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions

@@ -17,14 +17,13 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.engine.plan import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import reclaim_space
 from ragrounds.evals.store.garbage import Garbage, RowVolume, collect_garbage
 from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import trace
-from ragrounds.records import Call, Reply, Usage
+from ragrounds.records import FINAL, Call, Reply, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions

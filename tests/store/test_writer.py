@@ -6,11 +6,11 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from ragrounds.evals.engine.plan import FINAL
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.garbage import collect_garbage
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
+from ragrounds.records import FINAL
 
 
 def texts(count: int) -> list[Row]:

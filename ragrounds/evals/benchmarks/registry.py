@@ -39,7 +39,7 @@ def register(name: str, path: Path, home: Path) -> Benchmark:
     if wanted.path is not None:
         raise UserError(f"Name the benchmark without a path, {wanted.name!r}, and give the path as the next argument.")
     source = path.expanduser().absolute()  # `.` has a name too
-    with READ.listening() as files:
+    with READ.collecting() as files:
         benchmark = read(wanted, source)
         files += _check(wanted, source)
     try:

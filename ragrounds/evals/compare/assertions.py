@@ -25,11 +25,10 @@ from ragrounds.evals.compare.claims import (
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
 from ragrounds.evals.compare.frontier import CostMeasure, costs_of
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, ended_early
-from ragrounds.evals.engine.progress import outcome
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.stats import stratified_mean, wilson
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Question, Run
+from ragrounds.records import Question, Run, outcome
 
 _COSTS: Mapping[str, CostMeasure] = {
     "cost": "cost_uncached",

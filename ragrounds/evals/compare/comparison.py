@@ -16,10 +16,9 @@ from ragrounds.evals.compare.comparability import LOWER_IS_BETTER, SHOWN, Compar
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure, figure, group_table, paired
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, frontier
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, ended_early
-from ragrounds.evals.engine.progress import outcome
 from ragrounds.evals.stats import holm
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Question, Run, Usage
+from ragrounds.records import Question, Run, Usage, outcome
 
 __all__ = ["SHOWN", "Comparison", "RunFigures", "RunPair", "RunTotals", "ScorerTable", "compare"]
 

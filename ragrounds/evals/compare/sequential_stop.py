@@ -4,7 +4,7 @@ How many questions such a run has depends on its own results, so an interval or 
 was fixed beforehand does not hold for it. In their place stands the interval by which it was watched: valid at every
 number of questions at once, whatever made the run end. A run that went on to its last question is like any other.
 
-Ending a run when a claim about it is decided (contract: :class:`ragrounds.evals.engine.plan.Stop`).
+Ending a run when a claim about it is decided (contract: :class:`ragrounds.contracts.Stop`).
 
 Attempts end in any order; what counts are rounds of questions that all agents have answered in every epoch, in the
 order in which they were drawn. A round whose slowest answer is still out holds back those behind it: were quick ones
@@ -23,20 +23,19 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.claims import ClaimState, LiveClaim, parse_claim, resolved
 from ragrounds.evals.compare.comparability import ComparisonBasis, common_questions, in_order
 from ragrounds.evals.compare.figures import PairedFigure, Values
-from ragrounds.evals.engine.plan import FINAL, FinishedAttempt
-from ragrounds.evals.engine.progress import outcome
-from ragrounds.evals.engine.question_order import QuestionRound, draw, within
+from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.stats.sequential import ConfidenceSequence, SequentialInterval
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import compress, decompress
 from ragrounds.evals.store.database import upsert, writing_failed
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Question, Run, Score
+from ragrounds.records import FINAL, Question, Run, Score, outcome
 
 
 class StopRecord(Struct, frozen=True, kw_only=True):
@@ -162,7 +161,7 @@ class StoppedRuns:
             one for one in self._shared if one.id in asked
         ]
         kept: list[QuestionRound] = []
-        for one in draw(usual, seed):
+        for one in draw_rounds(usual, seed):
             if not all(question.id in self._answered[run] for run in runs for question in one.questions):
                 break
             kept.append(one)
@@ -212,7 +211,7 @@ def _differences(rounds: Sequence[QuestionRound], first: Values, second: Values)
 class ClaimStop:
     """Watches the runs of one replay for a claim."""
 
-    whole = True
+    epochs_together = True
 
     def __init__(self, claim: str, runs: Sequence[Run], questions: Iterable[Question], *, seed: int, most: int | None):
         """Draw the order and read the claim.
@@ -234,8 +233,8 @@ class ClaimStop:
         every = list(questions)
         self.scorer = _scorer(every)
         asked = [one for one in every if _scored(one, self.scorer)]
-        rounds = draw(asked, seed)
-        self.rounds = rounds if most is None else within(rounds, most)
+        rounds = draw_rounds(asked, seed)
+        self.rounds = rounds if most is None else rounds_within(rounds, most)
         self.last = "--max-questions is reached" if len(self.rounds) < len(rounds) else _used_up(rounds, asked)
         """Why there is no further question after the last round."""
         if not self.rounds:
@@ -270,7 +269,7 @@ class ClaimStop:
                     self._hold(run.id, *key, status, scores.get(key))
         self._count()
 
-    def hear(self, finished: FinishedAttempt) -> None:
+    def observe(self, finished: FinishedAttempt) -> None:
         """An attempt ended."""
         attempt = finished.attempt
         score = next((one for one in finished.scores if one.scorer == self.scorer), None)

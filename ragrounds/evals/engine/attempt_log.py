@@ -1,16 +1,17 @@
-"""What one attempt has done and spent so far: its events, its sums, its caps."""
+"""The log of one attempt: its events, the sums of its calls, and the caps that these are held to."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal, NamedTuple
 
+import msgspec
+from langchain_core.messages import BaseMessage
 from langgraph.config import get_config
 
 from ragrounds.agents.agent import Limits
-from ragrounds.contracts import Entry
 from ragrounds.records import Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
 
 
@@ -23,9 +24,23 @@ class AttemptEnded(Exception):
         self.reason = reason
 
 
+class StartedCall(NamedTuple):
+    """A call in flight: the step and the node that make it, and when it began."""
+
+    step: int
+    node: str
+    at: float
+    """Seconds since the epoch."""
+    start: float
+    """Seconds of the monotonic clock."""
+
+
 @dataclass(eq=False, kw_only=True)
 class AttemptLog:
-    """Events as they happen, and what the calls among them add up to."""
+    """Events as they happen, and what the calls among them add up to.
+
+    A sum is ``None`` once a part of it is unknown: a sum of the known parts would read as the whole.
+    """
 
     limits: Limits = field(default_factory=Limits)
     events: list[Event] = field(default_factory=list)
@@ -38,11 +53,11 @@ class AttemptLog:
     _steps: dict[str, tuple[int, str, float]] = field(default_factory=dict)
 
     def note(self, what: str, text: str) -> None:
-        """Leave a remark in the trace."""
+        """Leave a remark in the trace, at the step that is running."""
         self.events.append(Noted(step=self._step()[0], what=what, text=text))
 
     def entered(self, task: str, node: str) -> int:
-        """A node began (LangGraph's task id); the first word of it counts."""
+        """Record that a node began, once for each of LangGraph's task ids; give its step's number."""
         known = self._steps.get(task)
         if known is not None:
             return known[0]
@@ -51,85 +66,49 @@ class AttemptLog:
         self.events.append(Entered(step=number, node=node, at=round(time.time(), 3)))
         return number
 
-    def left(self, task: str, node: str, changes: Mapping[str, Any], error: str = "") -> None:
-        """A node ended with these changes of the state."""
+    def left(self, task: str, node: str, changes: object, error: str = "") -> None:
+        """Record that a node ended, with what it wrote to the state.
+
+        LangChain's messages become role and content; anything else that is not JSON becomes its text.
+        """
         number = self.entered(task, node)
         seconds = time.perf_counter() - self._steps[task][2]
-        self.events.append(Left(step=number, seconds=round(seconds, 4), changes=dict(changes), error=error))
-
-    def _step(self) -> tuple[int, str]:
-        try:
-            meta = get_config().get("metadata", {})
-        except RuntimeError:  # outside of a node
-            return -1, ""
-        node = str(meta.get("langgraph_node", ""))
-        namespace = str(meta.get("langgraph_checkpoint_ns", ""))
-        step = -1
-        # A call may come before the event that its node began; those around it are entered first.
-        for part in namespace.split("|"):
-            name, colon, task = part.partition(":")
-            if colon:
-                step = self.entered(task, name)
-        return step, node
+        written = changes if isinstance(changes, Mapping) else {}
+        plain = {str(key): msgspec.to_builtins(value, enc_hook=_plain) for key, value in written.items()}
+        self.events.append(Left(step=number, seconds=round(seconds, 4), changes=plain, error=error))
 
     def check_caps(self) -> None:
-        """End the attempt where one of its caps is reached."""
-        caps = self.limits
+        """Hold the attempt to its caps.
+
+        Raises:
+            AttemptEnded: a cap is reached.
+        """
+        caps, seconds = self.limits, time.perf_counter() - self._started
+        tokens = 0 if self.usage is None else self.usage.input + self.usage.output
+        reached = ""
         if caps.calls is not None and self.calls >= caps.calls:
-            raise AttemptEnded("capped", f"the attempt's cap of {caps.calls} calls is reached")
-        if caps.seconds is not None and time.perf_counter() - self._started >= caps.seconds:
-            raise AttemptEnded("capped", f"the attempt's cap of {caps.seconds:g} seconds is reached")
-        if caps.tokens is not None and self.usage is not None and self.usage.input + self.usage.output >= caps.tokens:
-            raise AttemptEnded("capped", f"the attempt's cap of {caps.tokens} tokens is reached")
-        if caps.cost is not None and self.cost_uncached is not None and self.cost_uncached >= caps.cost:
-            raise AttemptEnded("capped", f"the attempt's cap of ${caps.cost:g} is reached")
+            reached = f"{caps.calls} calls"
+        elif caps.seconds is not None and seconds >= caps.seconds:
+            reached = f"{caps.seconds:g} seconds"
+        elif caps.tokens is not None and self.usage is not None and tokens >= caps.tokens:
+            reached = f"{caps.tokens} tokens"
+        elif caps.cost is not None and self.cost_uncached is not None and self.cost_uncached >= caps.cost:
+            reached = f"${caps.cost:g}"
+        if reached:
+            raise AttemptEnded("capped", f"the attempt's cap of {reached} is reached")
 
-    def _add(self, usage: Usage | None, price: float | None, cached: bool) -> None:
-        # One unknown makes the sum unknown: a sum of the known part would read as the whole.
-        self.usage = None if self.usage is None or usage is None else self.usage + usage
-        self.cost_uncached = None if self.cost_uncached is None or price is None else self.cost_uncached + price
-        if not cached:
-            self.cost_paid = None if self.cost_paid is None or price is None else self.cost_paid + price
+    def begin_call(self) -> StartedCall:
+        """Note when a call begins, and in which step."""
+        return StartedCall(*self._step(), time.time(), time.perf_counter())
 
-    def observed(
+    def end_call(
         self,
+        begun: StartedCall,
         actor: str,
-        seconds: float,
-        usage: Usage | None,
-        price: float | None,
         *,
-        cached: bool = False,
-        text: str = "",
-        error: str = "",
-    ) -> None:
-        """A call that a user's own graph made by itself: in no journal, so it has no key."""
-        step, node = self._step()
-        self.calls += 1
-        self._add(usage, price, cached)
-        self.last_reply = text or self.last_reply
-        call = Call(
-            key="",
-            kind="model",
-            role="answering",
-            node=node,
-            actor=actor,
-            at=round(time.time() - seconds, 3),
-            seconds=round(seconds, 4),
-            cached=cached,
-            usage=usage,
-            cost_uncached=price,
-            error=error,
-        )
-        self.events.append(Called(step=step, call=call))
-
-    def _record(
-        self,
-        step: int,
-        entry: Entry,
-        node: str,
-        role: str,
-        at: float,
-        start: float,
+        role: str = "answering",
+        kind: Literal["model", "search", "tool"] = "model",
+        key: str = "",
         cached: bool = False,
         usage: Usage | None = None,
         price: float | None = None,
@@ -137,15 +116,20 @@ class AttemptLog:
         faults: tuple[Fault, ...] = (),
         error: str = "",
     ) -> None:
+        """Record a call, and add it to the sums unless it failed.
+
+        `price` is in dollars; `key` is the call's key in the journal, empty for a call that a foreign graph made by
+        itself.
+        """
         self.calls += 1
         call = Call(
-            key=entry.key,
-            kind=entry.kind,
+            key=key,
+            kind=kind,
             role=role,
-            node=node,
-            actor=entry.actor,
-            at=round(at, 3),
-            seconds=round(time.perf_counter() - start, 4),
+            node=begun.node,
+            actor=actor,
+            at=round(begun.at, 3),
+            seconds=round(time.perf_counter() - begun.start, 4),
             cached=cached,
             usage=usage,
             cost_uncached=price,
@@ -153,4 +137,33 @@ class AttemptLog:
             faults=faults,
             error=error,
         )
-        self.events.append(Called(step=step, call=call))
+        self.events.append(Called(step=begun.step, call=call))
+        if not error:
+            self.add_cost(Usage() if kind == "search" else usage, price, cached)
+
+    def add_cost(self, usage: Usage | None, price: float | None, cached: bool) -> None:
+        """Add tokens and dollars to the sums; a `cached` call was not paid for."""
+        self.usage = None if self.usage is None or usage is None else self.usage + usage
+        self.cost_uncached = None if self.cost_uncached is None or price is None else self.cost_uncached + price
+        if not cached:
+            self.cost_paid = None if self.cost_paid is None or price is None else self.cost_paid + price
+
+    def _step(self) -> tuple[int, str]:
+        """The number and the node of the step that is running; -1 outside of nodes."""
+        try:
+            meta = get_config().get("metadata", {})
+        except RuntimeError:  # outside of a node
+            return -1, ""
+        step = -1
+        # A call may come before the event that its node began; those around it are entered first.
+        for part in str(meta.get("langgraph_checkpoint_ns", "")).split("|"):
+            name, colon, task = part.partition(":")
+            if colon:
+                step = self.entered(task, name)
+        return step, str(meta.get("langgraph_node", ""))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, BaseMessage):
+        return {"role": value.type, "content": value.content, "calls": getattr(value, "tool_calls", [])}
+    return repr(value)

@@ -1,4 +1,4 @@
-"""A run's budget: when it is used up no further question is begun, and every agent has answered the same questions."""
+"""A run's budget: once it is used up no further question is begun, so all agents have answered the same questions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 from msgspec import Struct
 
-from ragrounds.evals.engine.plan import FinishedAttempt
+from ragrounds.contracts import FinishedAttempt
 
 
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -16,7 +16,7 @@ class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     cost: float | None = None
-    """Dollars really spent."""
+    """Dollars really paid."""
     tokens: int | None = None
     """Tokens in and out of calls that were made (not those answered from the journal)."""
     seconds: float | None = None
@@ -24,9 +24,9 @@ class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BudgetStop:
-    """What was used so far (contract: :class:`ragrounds.evals.engine.plan.Stop`)."""
+    """Ends a run whose budget is used up (contract: :class:`ragrounds.contracts.Stop`)."""
 
-    whole = False
+    epochs_together = False
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -34,28 +34,27 @@ class BudgetStop:
         self._cost: float | None = 0.0
         self._tokens: int | None = 0
 
-    def hear(self, finished: FinishedAttempt) -> None:
+    def observe(self, finished: FinishedAttempt) -> None:
         """Count a finished attempt."""
-        self.count(finished.attempt.cost_paid, finished.made)
+        self.count(finished.attempt.cost_paid, finished.tokens_made)
 
-    def count(self, cost_paid: float | None, made: int | None) -> None:
-        """Add dollars really spent, and tokens of calls that were made; ``None``: not known."""
+    def count(self, cost_paid: float | None, tokens_made: int | None) -> None:
+        """Add dollars really paid, and tokens of calls that were made; ``None``: not known."""
         self._cost = None if self._cost is None or cost_paid is None else self._cost + cost_paid
-        self._tokens = None if self._tokens is None or made is None else self._tokens + made
+        self._tokens = None if self._tokens is None or tokens_made is None else self._tokens + tokens_made
 
     def reached(self) -> str:
-        """Which limit is reached. An unknown sum has reached every limit: what cannot be counted cannot be kept
-        within one."""
-        budget = self._budget
+        """Say which limit is reached; empty: none. A sum that is not known has reached every limit: what cannot be
+        counted cannot be kept within one."""
+        budget, rest = self._budget, "without what was in flight then"
         if budget.cost is not None and (self._cost is None or self._cost >= budget.cost):
             if self._cost is None:
                 return f"the budget of ${budget.cost:g} cannot be kept: the cost of a call is unknown"
-            return f"the budget of ${budget.cost:g} is used up: ${self._cost:.4f}, without what was in flight then"
+            return f"the budget of ${budget.cost:g} is used up: ${self._cost:.4f}, {rest}"
         if budget.tokens is not None and (self._tokens is None or self._tokens >= budget.tokens):
             if self._tokens is None:
                 return f"the budget of {budget.tokens:,} tokens cannot be kept: the tokens of a call are unknown"
-            said = f"{self._tokens:,}, without what was in flight then"
-            return f"the budget of {budget.tokens:,} tokens is used up: {said}"
+            return f"the budget of {budget.tokens:,} tokens is used up: {self._tokens:,}, {rest}"
         if budget.seconds is not None and time.monotonic() - self._started >= budget.seconds:
             return f"the time of {budget.seconds:g} seconds is over"
         return ""

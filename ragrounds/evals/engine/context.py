@@ -1,22 +1,21 @@
-"""One attempt's hands: what a graph's nodes ask models and tools through (contract: Context).
+"""The context of one attempt: through it a graph's nodes ask models and search (contract: Context).
 
-It keeps the attempt's caps, numbers the occurrences of equal calls, hands every call to the journal, and writes down
-what happened as events.
-
-A graph that runs inside a node of another: its own question and parameters, the attempt's calls, caps and trace.
+It holds the attempt to its caps, numbers the occurrences of equal calls, passes every call to the journal, and records
+it as an event. A graph that runs inside a node of another gets a nested context: its own question and parameters, the
+attempt's calls, caps and trace.
 """
 
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from ragrounds.agents.agent import check_subagent, open_agent
 from ragrounds.contracts import (
     Context,
     Continuation,
@@ -35,8 +34,10 @@ from ragrounds.contracts import (
 )
 from ragrounds.errors import UserError
 from ragrounds.evals.engine.attempt_log import AttemptEnded, AttemptLog
+from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, embedding_price
+from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import (
     Fault,
     Message,
@@ -45,16 +46,15 @@ from ragrounds.records import (
     Question,
     Reply,
     Stem,
-    Usage,
 )
 from ragrounds.specs import Value
 from ragrounds.tools.embedders import USED
 
-_ANSWER = 1024
+_ANSWER_TOKENS = 1024
 """Tokens left for the answer in a model's window where nothing else is set."""
 BLIND = frozenset({"querying", "reading"})
 """Roles that write queries or read documents: under question-only retrieval they never see the options."""
-_TURN = 8
+_TURN_TOKENS = 8
 """Tokens that a chat template may add to a turn."""
 
 
@@ -76,10 +76,10 @@ class AttemptContext(AttemptLog):
     question_only: bool = True
     """Once the options have been read, nothing is searched and no query is written any more."""
     payer: bytes = b""
-    """A mark of this attempt, which the calls that it pays for carry."""
+    """Marks the calls that this attempt pays for."""
     gold: tuple[str, ...] | None = None
     """Ids of the gold documents, for an oracle alone."""
-    _seen: Counter[bytes] = field(default_factory=Counter)
+    _occurrences: Counter[bytes] = field(default_factory=Counter)
     _passages: dict[str, Passage] = field(default_factory=dict)
     _options_read: bool = False
 
@@ -91,15 +91,17 @@ class AttemptContext(AttemptLog):
 
     @property
     def stem(self) -> Stem:
+        """The question without its options."""
         return self.item.stem
 
     @property
     def seed(self) -> str:
+        """Question and epoch: what every random choice of this attempt is drawn from."""
         return f"{self.item.id}#{self.epoch}"
 
     @property
     def continues(self) -> Continuation:
-        """How the answering model goes on with a text of its own."""
+        """How the answering model continues a text of its own."""
         model = self._model("answering")
         return model.continues if isinstance(model, Continuing) else "turns"
 
@@ -132,24 +134,31 @@ class AttemptContext(AttemptLog):
             tools=tuple(tools),
             web_search=web_search,
         )
-        bare = _digest("model", model.spec, request, self.epoch)
-        occurrence = self._seen[bare]
-        self._seen[bare] += 1
+        first = _digest("model", model.spec, request, self.epoch)
+        occurrence = self._occurrences[first]
+        self._occurrences[first] += 1
         if occurrence:
-            request = msgspec.structs.replace(request, occurrence=occurrence)
-        key = _key(bare, occurrence)
+            request = replace(request, occurrence=occurrence)
+        key = (_digest(first, occurrence) if occurrence else first).hex()
         entry = Entry(key=key, kind="model", actor=model.spec, request=request, payer=self.payer)
-        step, node = self._step()
+        begun = self.begin_call()
         faults: list[Fault] = []
-        at, start = time.time(), time.perf_counter()
         try:
             reply, cached = await self.journal.once(entry, lambda: model.complete(request, faults), Reply)
         except CallFailed as error:
-            self._record(step, entry, node, role, at, start, faults=error.faults or tuple(faults), error=error.message)
+            failed = error.faults or tuple(faults)
+            self.end_call(begun, model.spec, role=role, key=key, faults=failed, error=error.message)
             raise
-        price = model.price(reply)
-        self._record(step, entry, node, role, at, start, cached, reply.usage, price, faults=tuple(faults))
-        self._add(reply.usage, price, cached)
+        self.end_call(
+            begun,
+            model.spec,
+            role=role,
+            key=key,
+            cached=cached,
+            usage=reply.usage,
+            price=model.price(reply),
+            faults=tuple(faults),
+        )
         if reply.finish == "content_filter":
             raise AttemptEnded("blocked", "the provider's content filter refused the request")
         if reply.finish == "none":
@@ -158,7 +167,13 @@ class AttemptContext(AttemptLog):
         return reply
 
     async def search(self, query: Query, k: int) -> tuple[Passage, ...]:
-        """Search the agent's corpus. An empty query finds nothing and calls nothing."""
+        """Give the `k` best passages of the agent's corpus. An empty query finds nothing and calls nothing.
+
+        Raises:
+            UserError: the agent has no corpus, or has read the options under question-only retrieval.
+            AttemptEnded: a cap is reached.
+            CallFailed: the search failed after all retries.
+        """
         if self.searcher is None:
             raise UserError("This agent searches, but no corpus was given. Name one with --corpus.")
         self._check_blind("searched")
@@ -169,14 +184,12 @@ class AttemptContext(AttemptLog):
         searcher = self.searcher
         mean = query.dense if isinstance(searcher, MeanSearcher) else ()
         request = SearchRequest(corpus=searcher.corpus, query=query.text, k=k, mean=mean)
-        entry = Entry(
-            key=_digest("search", searcher.spec, request).hex(), kind="search", actor=searcher.spec, request=request
-        )
-        step, node = self._step()
-        at, start = time.time(), time.perf_counter()
+        key = _digest("search", searcher.spec, request).hex()
+        entry = Entry(key=key, kind="search", actor=searcher.spec, request=request)
+        begun = self.begin_call()
 
         async def found() -> SearchResult:
-            with USED.listening() as used:
+            with USED.collecting() as used:
                 if mean and isinstance(searcher, MeanSearcher):
                     passages = await searcher.search_mean(mean, k)
                 else:
@@ -186,21 +199,39 @@ class AttemptContext(AttemptLog):
         try:
             result, cached = await self.journal.once(entry, found, SearchResult)
         except CallFailed as error:
-            self._record(step, entry, node, "searching", at, start, faults=error.faults, error=error.message)
+            self.end_call(
+                begun,
+                searcher.spec,
+                role="searching",
+                kind="search",
+                key=key,
+                faults=error.faults,
+                error=error.message,
+            )
             raise
-        ids = tuple(passage.id for passage in result.passages)
-        price = self._price(result)
-        self._record(step, entry, node, "searching", at, start, cached, price=price, passages=ids)
-        self._add(Usage(), price, cached)
+        self.end_call(
+            begun,
+            searcher.spec,
+            role="searching",
+            kind="search",
+            key=key,
+            cached=cached,
+            price=self._price(result),
+            passages=tuple(passage.id for passage in result.passages),
+        )
         self._passages.update({passage.id: passage for passage in result.passages})
         return result.passages
 
     def passage(self, id: str) -> Passage:
-        """A passage that a search of this attempt returned."""
+        """Give a passage that a search of this attempt returned."""
         return self._passages[id]
 
     def gold_passages(self) -> tuple[Passage, ...]:
-        """The passages of the gold documents that the corpus holds; the others are noted."""
+        """Give the passages of the gold documents that the corpus holds; the others are noted in the trace.
+
+        Raises:
+            UserError: the agent is no oracle, or its corpus cannot give documents.
+        """
         if self.gold is None:
             raise UserError("Only an agent whose file says `oracle = true` may see gold documents.")
         if not isinstance(self.searcher, Library):
@@ -215,22 +246,30 @@ class AttemptContext(AttemptLog):
         return tuple(found)
 
     def asking(self, stem: Stem, *, role: str = "answering", **parameters: Value) -> Context:
-        """The same attempt with another question and other parameters."""
-
+        """Give a context in which the question is `stem`, without options; its calls count for this attempt."""
         return NestedContext(self, stem=stem, parameters=parameters, prompts=self.prompts, role=role)
 
     async def answer_of(self, agent: str) -> str:
-        """The final answer of another agent to this question's stem, as a part of this attempt."""
+        """Run another agent on this question's stem, inside this attempt, and give its final answer.
 
-        return await answer_of(self, agent)
+        It uses this attempt's models, corpus, journal and caps.
+
+        Raises:
+            UserError: there is no such agent, or it cannot run inside another.
+        """
+        inside = check_subagent(open_agent(agent))
+        prompts = PromptFolder(inside.card.prompts)
+        context = NestedContext(self, self.stem, inside.parameters, prompts, role="querying")
+        state = await catalogue.build(inside.card.graph).compile().ainvoke({}, context=context)
+        return str(state.get("answer", ""))
 
     def room(self, messages: Sequence[Message], *, role: str = "answering") -> int | None:
         """Tokens left beside `messages` and the answer; ``None``: the model's window is not known."""
         model = self._model(role)
         if model.window is None:
             return None
-        used = sum(model.count(message.content) + _TURN for message in messages)
-        return max(0, model.window - used - _ANSWER)
+        used = sum(model.count(message.content) + _TURN_TOKENS for message in messages)
+        return max(0, model.window - used - _ANSWER_TOKENS)
 
     def count(self, text: str, *, role: str = "answering") -> int:
         """Tokens of a text."""
@@ -264,22 +303,19 @@ class AttemptContext(AttemptLog):
 _encoder = msgspec.msgpack.Encoder()
 
 
-def _digest(*parts: Any) -> bytes:
+def _digest(*parts: object) -> bytes:
     return hashlib.sha256(_encoder.encode(parts)).digest()
-
-
-def _key(bare: bytes, occurrence: int) -> str:
-    return (_digest(bare, occurrence) if occurrence else bare).hex()
 
 
 @dataclass(eq=False)
 class NestedContext:
-    """A view of a session (contract: :class:`ragrounds.contracts.Context`) in which the question is `stem`.
+    """The context of a graph that runs inside a node of another (contract: :class:`ragrounds.contracts.Context`).
 
-    Its question has no options, so nothing that runs here can show them to anything.
+    Its question is `stem` and has no options, so nothing that runs here can show them to anything. What it asks and
+    searches is a part of `attempt`.
     """
 
-    session: AttemptContext
+    attempt: AttemptContext
     stem: Stem
     parameters: Mapping[str, Value]
     prompts: Prompts
@@ -288,18 +324,20 @@ class NestedContext:
     question: Question = field(init=False)
 
     def __post_init__(self) -> None:
-        item, stem = self.session.item, self.stem
+        stem, benchmark = self.stem, self.attempt.item.benchmark
         self.question = Question(
-            id=stem.question_id, benchmark=item.benchmark, text=stem.text, kind="long", language=stem.language
+            id=stem.question_id, benchmark=benchmark, text=stem.text, kind="long", language=stem.language
         )
 
     @property
     def seed(self) -> str:
-        return self.session.seed
+        """As that of the attempt."""
+        return self.attempt.seed
 
     @property
     def continues(self) -> Continuation:
-        return self.session.continues
+        """How the answering model continues a text of its own."""
+        return self.attempt.continues
 
     async def ask(
         self,
@@ -312,7 +350,8 @@ class NestedContext:
         tools: Sequence[Tool] = (),
         web_search: bool = False,
     ) -> Reply:
-        return await self.session.ask(
+        """Ask as the attempt does, with `role` in place of ``answering``."""
+        return await self.attempt.ask(
             messages,
             role=self._role(role),
             prefix=prefix,
@@ -323,43 +362,48 @@ class NestedContext:
         )
 
     async def search(self, query: Query, k: int) -> tuple[Passage, ...]:
-        return await self.session.search(query, k)
+        """Search the attempt's corpus."""
+        return await self.attempt.search(query, k)
 
     def passage(self, id: str) -> Passage:
-        return self.session.passage(id)
+        """Give a passage that a search of the attempt returned."""
+        return self.attempt.passage(id)
 
     def gold_passages(self) -> tuple[Passage, ...]:
+        """Refuse: a nested graph is no oracle.
+
+        Raises:
+            UserError: always.
+        """
         raise UserError("A graph inside another one is never given the gold documents.")
 
     def asking(self, stem: Stem, *, role: str = "answering", **parameters: Value) -> Context:
-        return NestedContext(self.session, stem, parameters, self.prompts, self._role(role))
+        """Give another nested context of the same attempt."""
+        return NestedContext(self.attempt, stem, parameters, self.prompts, self._role(role))
 
     async def answer_of(self, agent: str) -> str:
+        """Refuse: agents are nested once.
+
+        Raises:
+            UserError: always.
+        """
         raise UserError(f"The agent {agent!r} cannot run here: one agent inside another is as deep as it goes.")
 
     def room(self, messages: Sequence[Message], *, role: str = "answering") -> int | None:
-        return self.session.room(messages, role=self._role(role))
+        """Tokens left beside `messages` and the answer; ``None``: the model's window is not known."""
+        return self.attempt.room(messages, role=self._role(role))
 
     def count(self, text: str, *, role: str = "answering") -> int:
-        return self.session.count(text, role=self._role(role))
+        """Tokens of a text, by the model's tokenizer."""
+        return self.attempt.count(text, role=self._role(role))
 
     def cut(self, text: str, tokens: int, *, role: str = "answering") -> str:
-        return self.session.cut(text, tokens, role=self._role(role))
+        """The longest beginning of a text that has at most `tokens` tokens."""
+        return self.attempt.cut(text, tokens, role=self._role(role))
 
     def note(self, what: str, text: str) -> None:
-        self.session.note(what, text)
+        """Leave a remark in the attempt's trace."""
+        self.attempt.note(what, text)
 
     def _role(self, role: str) -> str:
         return self.role if role == "answering" else role
-
-
-async def answer_of(session: AttemptContext, text: str) -> str:
-    """Run another agent on the question's stem, inside this attempt: same models, corpus, journal and caps."""
-    from ragrounds.agents.agent import check_subagent, open_agent
-    from ragrounds.graphs import catalogue
-    from ragrounds.prompts.loader import PromptFolder
-
-    agent = check_subagent(open_agent(text))
-    context = NestedContext(session, session.stem, agent.parameters, PromptFolder(agent.card.prompts), role="querying")
-    state = await catalogue.build(agent.card.graph).compile().ainvoke({}, context=context)
-    return str(state.get("answer", ""))

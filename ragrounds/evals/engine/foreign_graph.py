@@ -1,9 +1,11 @@
-"""Running a user's own graph: mapped in and out, and, where it does not take our context, watched through callbacks."""
+"""Running a user's own graph: its question is mapped in, its answer out.
+
+Where the graph does not take our context, its model calls are recorded through LangChain's callbacks.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 from uuid import UUID
 
@@ -11,17 +13,17 @@ from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 
-from ragrounds.evals.engine.attempt_log import AttemptEnded
+from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.graphs.langchain import PROVIDER
-from ragrounds.graphs.user_graph import OwnGraph
+from ragrounds.graphs.user_graph import UserGraph
 from ragrounds.models.langchain import read_usage
 from ragrounds.models.prices import listed_price
 from ragrounds.records import Usage
 
 
 class CallbackRecorder(AsyncCallbackHandler):
-    """Writes down the model calls of LangChain models that are not ours, with tokens and listed prices.
+    """Records the calls of LangChain models that are not ours, with tokens and listed prices.
 
     Usage is read from the messages, where cached and reasoning tokens are told apart. Answers from LangChain's own
     cache cost nothing.
@@ -33,10 +35,11 @@ class CallbackRecorder(AsyncCallbackHandler):
     """No task of its own for every event: there is one for every node."""
     ignore_chain = ignore_retriever = ignore_agent = ignore_custom_event = True
 
-    def __init__(self, session: AttemptContext) -> None:
-        self._session = session
-        self._begun: dict[UUID, tuple[str, str, float]] = {}
+    def __init__(self, context: AttemptContext) -> None:
+        self._context = context
+        self._begun: dict[UUID, tuple[str, str, StartedCall]] = {}
         self.seen = 0
+        """Calls that were recorded."""
 
     async def on_chat_model_start(
         self,
@@ -47,18 +50,24 @@ class CallbackRecorder(AsyncCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **_: Any,
     ) -> None:
+        """Note that a call begins; a call of our own model is recorded already.
+
+        Raises:
+            AttemptEnded: a cap is reached.
+        """
         known = metadata or {}
         if known.get("ls_provider") == PROVIDER:
             return
-        self._session.check_caps()
+        self._context.check_caps()
         model = str(known.get("ls_model_name") or (serialized or {}).get("name") or "unknown")
-        self._begun[run_id] = (str(known.get("ls_provider") or ""), model, time.perf_counter())
+        self._begun[run_id] = (str(known.get("ls_provider") or ""), model, self._context.begin_call())
 
     async def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
+        """Record a call that gave a reply."""
         begun = self._begun.pop(run_id, None)
         if begun is None:
             return
-        provider, model, start = begun
+        provider, model, call = begun
         generation = response.generations[0][0] if response.generations and response.generations[0] else None
         message = generation.message if isinstance(generation, ChatGeneration) else None
         usage, cached = None, False
@@ -67,77 +76,58 @@ class CallbackRecorder(AsyncCallbackHandler):
             cached = dict(message.usage_metadata or {}).get("total_cost") == 0
         price = None if usage is None else listed_price(provider, model, usage)
         self.seen += 1
-        self._session.observed(
-            f"{provider}:{model}" if provider else model,
-            time.perf_counter() - start,
-            usage,
-            price,
-            cached=cached,
-            text=str(generation.text) if generation else "",
-        )
+        if generation is not None and generation.text:
+            self._context.last_reply = str(generation.text)
+        actor = f"{provider}:{model}" if provider else model
+        self._context.end_call(call, actor, cached=cached, usage=usage, price=price)
 
     async def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        """Record a call that failed: what it cost is not known."""
         begun = self._begun.pop(run_id, None)
         if begun is not None:
-            provider, model, start = begun
+            provider, model, call = begun
             self.seen += 1
-            self._session.observed(
-                f"{provider}:{model}", time.perf_counter() - start, Usage(), None, error=type(error).__name__
-            )
+            self._context.end_call(call, f"{provider}:{model}", usage=Usage(), error=type(error).__name__)
+            self._context.add_cost(Usage(), None, False)
 
 
-async def run_own(own: OwnGraph, session: AttemptContext, longest: int) -> str:
-    """Run a user's graph on the session's question and give its answer.
+async def run_user_graph(graph: UserGraph, context: AttemptContext, max_steps: int) -> str:
+    """Run a user's graph on the attempt's question and give its answer.
+
+    Where no call of a graph with models of its own was seen, the attempt's tokens and cost become unknown.
 
     Raises:
         AttemptEnded: a cap is reached.
     """
-    seconds = session.limits.seconds
-    observer = CallbackRecorder(session)
-    config = {"recursion_limit": longest, "callbacks": [observer]}
-    context = session if own.tier == "journaled" else None
+    seconds = context.limits.seconds
+    recorder = CallbackRecorder(context)
     state: Any = {}
     try:
         async with asyncio.timeout(seconds) as clock:
-            stream = own.graph.astream(
-                own.feed(session.question if own.shows_options else session.item),
-                config,
-                context=context,
-                stream_mode=["tasks"] if own.settled else ["tasks", "values"],
-                subgraphs=own.nests,
+            stream = graph.graph.astream(
+                graph.feed(context.question if graph.shows_options else context.item),
+                {"recursion_limit": max_steps, "callbacks": [recorder]},
+                context=context if graph.tier == "journaled" else None,
+                stream_mode=["tasks"] if graph.settled else ["tasks", "values"],
+                subgraphs=graph.nests,
             )
-            async for told in stream:
-                space, mode, event = told if own.nests else ((), *told)
+            async for streamed in stream:
+                space, mode, event = streamed if graph.nests else ((), *streamed)
                 if mode == "values":
                     state = event if not space else state
                 elif "result" in event:
-                    session.left(event["id"], event["name"], plain(event["result"]), str(event["error"] or ""))
-                    if own.settled and not space and isinstance(event["result"], dict):
+                    context.left(event["id"], event["name"], event["result"], str(event["error"] or ""))
+                    if graph.settled and not space and isinstance(event["result"], dict):
                         state |= event["result"]
                 else:
-                    session.entered(event["id"], event["name"])
+                    context.entered(event["id"], event["name"])
     except TimeoutError as error:
         if not clock.expired():  # a time-out of the graph's own
             raise
         raise AttemptEnded("capped", f"the attempt's cap of {seconds or 0:g} seconds is reached") from error
     finally:
-        if own.tier == "own":
-            session.note("tier", "observed through callbacks" if observer.seen else "timed only: no call was seen")
-            if not observer.seen:
-                session.usage = session.cost_paid = session.cost_uncached = None
-    return own.read(state)
-
-
-def plain(value: Any) -> dict[str, Any]:
-    """A node's changes as JSON-able values: messages as role and content, anything else unknown as its text."""
-    import msgspec
-
-    if not isinstance(value, dict):
-        return {}
-
-    def told(item: Any) -> Any:
-        if isinstance(item, BaseMessage):
-            return {"role": item.type, "content": item.content, "calls": getattr(item, "tool_calls", [])}
-        return repr(item)
-
-    return {str(key): msgspec.to_builtins(item, enc_hook=told) for key, item in value.items()}
+        if graph.tier == "own":
+            context.note("tier", "observed through callbacks" if recorder.seen else "timed only: no call was seen")
+            if not recorder.seen:
+                context.usage = context.cost_paid = context.cost_uncached = None
+    return graph.read(state)

@@ -1,8 +1,6 @@
-"""What a run has come to so far: counts that any display can draw.
+"""How far a replay has come, and what the rest of it will take: calls, tokens, dollars, time.
 
-What the rest of a run will take, from the attempts that it has: calls, tokens, dollars, time.
-
-Those to come are taken to be like those that are there; a pilot is drawn at random so that they are. The interval is
+Attempts to come are taken to be like those that are there; a pilot is drawn at random so that they are. The interval is
 for the *sum* of the attempts to come, not for their mean: it holds both what is not known of the mean and how the
 attempts themselves vary (Student's t). What is not known of one attempt is not known of the sum, and never 0.
 """
@@ -14,31 +12,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ragrounds.contracts import FinishedAttempt
 from ragrounds.evals.benchmarks.benchmark import lot
-from ragrounds.evals.engine.plan import FINAL, PlannedRun
+from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Question, Reply, Run, Usage
-
-if TYPE_CHECKING:
-    from ragrounds.evals.engine.plan import FinishedAttempt, PlannedRun
-    from ragrounds.evals.store.store import Store
-
-
-OUTCOMES = ("answered", "abstained", "refused", "unreadable", "blocked", "failed", "capped", "paused", "not_run")
-"""How an attempt can count, in the order that tables show: a scorer's reading where the attempt was completed, its
-status where it was not."""
-
-
-def outcome(status: str, answer_status: str) -> str:
-    """One word for an attempt: its status where that says more than the reading. ``empty`` in a completed attempt is
-    an error that was recorded in place of a reply."""
-    if status != "completed":
-        return status
-    return "failed" if answer_status == "empty" else answer_status
+from ragrounds.records import FINAL, Attempt, Question, Reply, Run, Usage, outcome
 
 
 @dataclass
@@ -66,35 +47,33 @@ class RunProgress:
 
 
 class ReplayProgress:
-    """All runs of one replay."""
+    """The counts of all runs of one replay, in this process."""
 
-    def __init__(self, store: Store, planned_runs: Sequence[PlannedRun], final: frozenset[str]) -> None:
+    def __init__(self, store: Store, planned_runs: Sequence[PlannedRun]) -> None:
         self.started = time.monotonic()
         self.runs: dict[str, RunProgress] = {}
-        self.standing: Callable[[], str] = str
-        """How a claim that the runs are watched for stands; empty: there is none."""
+        self.live_claim: Callable[[], str] = str
+        """Says how the claim that may end the runs stands; empty: there is none."""
         for planned in planned_runs:
-            done = sum(status in final for status in store.done(planned.run).values())
+            done = sum(status in FINAL for status in store.done(planned.run).values())
             run = planned.run
             self.runs[run.id] = RunProgress(run.agent, run.count * run.epochs, before=done)
 
-    def hear(self, finished: FinishedAttempt) -> None:
+    def observe(self, finished: FinishedAttempt) -> None:
         """Count a finished attempt."""
-        tally, attempt = self.runs[finished.run.id], finished.attempt
-        tally.done += 1
-        tally.cost_paid = (
-            None if tally.cost_paid is None or attempt.cost_paid is None else tally.cost_paid + attempt.cost_paid
+        counts, attempt = self.runs[finished.run.id], finished.attempt
+        counts.done += 1
+        counts.cost_paid = (
+            None if counts.cost_paid is None or attempt.cost_paid is None else counts.cost_paid + attempt.cost_paid
         )
-        tally.tokens += (attempt.usage.input + attempt.usage.output) if attempt.usage else 0
-        strict = next((score for score in finished.scores if score.scorer == "strict"), None)
-        score = strict or next(iter(finished.scores), None)
-        tally.outcomes[outcome(attempt.status, score.answer_status if score else "empty")] += 1
-        if finished.scores:
-            first = finished.scores[0]
-            tally.scorer = tally.scorer or first.scorer
-            if first.scorer == tally.scorer and first.value is not None:
-                tally.value += first.value
-                tally.scored += 1
+        counts.tokens += (attempt.usage.input + attempt.usage.output) if attempt.usage else 0
+        first = finished.scores[0] if finished.scores else None  # the headline's
+        counts.outcomes[outcome(attempt.status, first.answer_status if first else "empty")] += 1
+        if first is not None:
+            counts.scorer = counts.scorer or first.scorer
+            if first.scorer == counts.scorer and first.value is not None:
+                counts.value += first.value
+                counts.scored += 1
 
     @property
     def done(self) -> int:
@@ -162,7 +141,7 @@ class Projection(Struct, frozen=True, kw_only=True):
 
 
 def project(seen: Sequence[float], more: int) -> ProjectedSum:
-    """The sum of `more` values like those seen, one or more; none of them is below 0."""
+    """Project the sum of `more` values like those seen, one or more; none of them is below 0."""
     n, mean = len(seen), math.fsum(seen) / len(seen)
     if n < 2:
         return ProjectedSum(value=more * mean, low=None, high=None)
@@ -176,21 +155,21 @@ def project(seen: Sequence[float], more: int) -> ProjectedSum:
 def projection(
     store: Store, planned_runs: Sequence[PlannedRun], questions: Sequence[Question], in_flight: int
 ) -> Projection | None:
-    """What the questions still to be asked will take; ``None``: a run has no attempt yet to go by."""
+    """Project what the questions still to be asked will take; ``None``: a run has no attempt yet to go by."""
     agents = []
     for planned in planned_runs:
         seen = [one for one in store.summaries(planned.run) if one.status in FINAL]
         if not seen:
             return None
-        agents.append(_agent(planned.run, seen, left(store, planned.run, questions)))
-    clock = _together([agent.seconds for agent in agents])
+        agents.append(_agent(planned.run, seen, attempts_left(store, planned.run, questions)))
+    clock = _total([agent.seconds for agent in agents])
     at_once = max(1, min(in_flight, sum(agent.attempts for agent in agents)))
     return Projection(
         agents=tuple(agents),
         in_flight=at_once,
-        calls=_together([agent.calls for agent in agents]),
-        tokens=_known([agent.tokens for agent in agents]),
-        cost=_known([agent.cost for agent in agents]),
+        calls=_total([agent.calls for agent in agents]),
+        tokens=_known_total([agent.tokens for agent in agents]),
+        cost=_known_total([agent.cost for agent in agents]),
         seconds=ProjectedSum(
             value=clock.value / at_once,
             low=None if clock.low is None else clock.low / at_once,
@@ -199,11 +178,11 @@ def projection(
     )
 
 
-def pilot(
+def pilot_questions(
     store: Store, planned_runs: Sequence[PlannedRun], questions: Sequence[Question], seed: int | None
 ) -> tuple[Question, ...] | None:
-    """The questions to ask first: as many as are missing to `PILOT` that every run has answered. ``None``: there are
-    hardly more to ask than a pilot has, and nothing is worth projecting.
+    """Choose the questions to ask first: as many as are missing to `PILOT` that every run has answered. ``None``: there
+    are hardly more to ask than a pilot has, and nothing is worth projecting.
 
     Args:
         store: where the runs are.
@@ -219,14 +198,14 @@ def pilot(
     return tuple([question for question in drawn if question.id not in answered][: max(0, PILOT - len(answered))])
 
 
-def left(store: Store, run: Run, questions: Sequence[Question]) -> int:
-    """Attempts of a run that are still to be made at these questions."""
+def attempts_left(store: Store, run: Run, questions: Sequence[Question]) -> int:
+    """Count the attempts of a run that are still to be made at these questions."""
     done = store.done(run)
     return sum(done.get((question.id, epoch)) not in FINAL for question in questions for epoch in range(run.epochs))
 
 
-def priced(planned_runs: Sequence[PlannedRun]) -> bool | None:
-    """Whether any model costs money; ``None``: no model is known to, and the price of one is not known."""
+def costs_money(planned_runs: Sequence[PlannedRun]) -> bool | None:
+    """Say whether any model costs money; ``None``: no model is known to, and the price of one is not known."""
     probe = Reply(text="", usage=Usage(1000, 1000), busy=1.0)
     prices = [model.price(probe) for planned in planned_runs for model in planned.models.values()]
     if any(price for price in prices):
@@ -252,7 +231,7 @@ def _agent(run: Run, seen: Sequence[Attempt], more: int) -> AgentProjection:
     )
 
 
-def _together(parts: Sequence[ProjectedSum]) -> ProjectedSum:
+def _total(parts: Sequence[ProjectedSum]) -> ProjectedSum:
     """A sum over agents. They meet the same questions, so what is dear for one tends to be for all: the ends of the
     intervals are added."""
     lows = [part.low for part in parts if part.low is not None]
@@ -265,6 +244,6 @@ def _together(parts: Sequence[ProjectedSum]) -> ProjectedSum:
     )
 
 
-def _known(parts: Sequence[ProjectedSum | None]) -> ProjectedSum | None:
+def _known_total(parts: Sequence[ProjectedSum | None]) -> ProjectedSum | None:
     known = [part for part in parts if part is not None]
-    return _together(known) if len(known) == len(parts) else None
+    return _total(known) if len(known) == len(parts) else None

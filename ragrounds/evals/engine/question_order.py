@@ -1,9 +1,8 @@
-"""In which order questions are asked. It never changes a result, only when it comes.
+"""The order in which questions are asked. It never changes a result, only when it comes.
 
 A server of one's own keeps what it computed for the beginnings of prompts (vLLM's automatic prefix caching) until
 other prompts push it out. Questions whose prompts begin alike are asked one after the other, so that it is still there.
-
-The order in which a sequential comparison asks questions: drawn by a seed before anything is answered.
+A sequential comparison asks in rounds, which a seed draws before anything is answered.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ragrounds.contracts import FinishedAttempt
 from ragrounds.evals.benchmarks.benchmark import lot
-from ragrounds.evals.engine.plan import FinishedAttempt
 from ragrounds.records import Gold, Question
 
 Order = Literal["given", "shared"]
@@ -25,9 +24,10 @@ _ALIKE = 200
 
 
 def ordered(questions: Sequence[Question], golds: Mapping[str, Gold], order: Order) -> list[Question]:
-    """The questions in the order given; or those that share something together, at the place of their first.
+    """Give the questions in the order given; or (`shared`) those that share something together, at the place of the
+    first of them.
 
-    What questions share is told before anything is searched: their cluster (the same source, or duplicates), a gold
+    What questions share is known before anything is searched: their cluster (the same source, or duplicates), a gold
     document (which a retriever will likely find for both), or a long common beginning. Linear in the number of
     questions. Inside a group, equal beginnings stand together, and otherwise the order is the given one.
     """
@@ -55,17 +55,17 @@ def ordered(questions: Sequence[Question], golds: Mapping[str, Gold], order: Ord
     return [questions[place] for place in sorted(key, key=key.__getitem__)]
 
 
-class Together:
+class EpochsTogether:
     """Has every question asked in all its epochs before the next: these share all of their prompts. It never stops a
-    run (contract: :class:`ragrounds.evals.engine.plan.Stop`)."""
+    run (contract: :class:`ragrounds.contracts.Stop`)."""
 
-    whole = True
+    epochs_together = True
 
-    def hear(self, finished: FinishedAttempt) -> None:
-        """Nothing depends on it."""
+    def observe(self, finished: FinishedAttempt) -> None:
+        """Ignore it: nothing depends on results."""
 
     def reached(self) -> str:
-        """Never."""
+        """Give no reason to stop, ever."""
         return ""
 
 
@@ -80,10 +80,11 @@ def _marks(question: Question, gold: Gold | None) -> Iterator[Hashable]:
 
 
 class QuestionRound(Struct, frozen=True):
-    """What counts as one draw: for every dataset of the benchmark one question, or one cluster of duplicates.
+    """One draw of a sequential comparison: for every dataset of the benchmark one question, or one cluster of
+    duplicates.
 
     The mean over a round is the unweighted mean over datasets of a question's value, as in the tables; rounds are
-    alike, so their mean can be watched.
+    alike, so their mean can be followed.
     """
 
     parts: tuple[tuple[Question, ...], ...]
@@ -91,12 +92,12 @@ class QuestionRound(Struct, frozen=True):
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """All of them, in the order in which they are asked."""
+        """All its questions, in the order in which they are asked."""
         return tuple(itertools.chain.from_iterable(self.parts))
 
 
-def draw(questions: Iterable[Question], seed: int) -> list[QuestionRound]:
-    """Rounds in an order that depends on nothing but the seed and the questions' ids. They end where the smallest
+def draw_rounds(questions: Iterable[Question], seed: int) -> list[QuestionRound]:
+    """Draw rounds in an order that depends on nothing but the seed and the questions' ids. They end where the smallest
     dataset does. With one dataset and no duplicates a round is a question, and the first N are those that
     ``--limit N`` draws with the same seed."""
     datasets: dict[str, dict[str, list[Question]]] = {}
@@ -109,7 +110,7 @@ def draw(questions: Iterable[Question], seed: int) -> list[QuestionRound]:
     return [QuestionRound(parts) for parts in zip(*drawn, strict=False)]
 
 
-def within(rounds: Sequence[QuestionRound], most: int) -> list[QuestionRound]:
-    """The first rounds that have no more than `most` questions together."""
+def rounds_within(rounds: Sequence[QuestionRound], most: int) -> list[QuestionRound]:
+    """Give the first rounds that have no more than `most` questions together."""
     totals = itertools.accumulate(len(one.questions) for one in rounds)
     return [one for one, total in zip(rounds, totals, strict=True) if total <= most]

@@ -37,7 +37,7 @@ class Lease:
     It is a reason to stop these runs too (the engine's contract `Stop`): another process may have taken one over.
     """
 
-    whole = False
+    epochs_together = False
 
     def __init__(self, engine: sa.Engine, runs: Sequence[str], say: Callable[[str], None] = lambda text: None) -> None:
         self._engine = engine
@@ -75,7 +75,7 @@ class Lease:
             if error is None:  # the first reason counts
                 raise
 
-    def hear(self, finished: object) -> None:
+    def observe(self, finished: object) -> None:
         """Nothing: no attempt says who holds its run."""
 
     def reached(self) -> str:

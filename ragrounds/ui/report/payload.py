@@ -14,9 +14,8 @@ from typing import Any
 import msgspec
 
 from ragrounds.evals.compare.comparability import SHOWN, computed
-from ragrounds.evals.engine.progress import OUTCOMES, outcome
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
-from ragrounds.records import Score
+from ragrounds.records import OUTCOMES, Score, outcome
 
 _PIECE = 400_000
 """Characters of text after which a piece ends: small enough to unpack at a click."""

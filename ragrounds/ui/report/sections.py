@@ -16,9 +16,8 @@ import msgspec
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.figures import Figure
-from ragrounds.evals.engine.progress import OUTCOMES
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run
+from ragrounds.records import OUTCOMES, Run
 from ragrounds.ui.chart_svg import frontier_svg
 from ragrounds.ui.comparison_tables import (
     Column,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.evals.engine.progress import OUTCOMES, outcome
 from ragrounds.evals.store import summaries
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Filter, Pages
+from ragrounds.records import OUTCOMES, outcome
 from tests.ui.trace.making import attempt, make_run, score
 
 

@@ -1,1 +1,1 @@
-"""One replay spread over several processes, on one machine or on many."""
+"""One replay by several processes, on one machine or on many: a leader hands out questions, workers answer them."""

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from ragrounds.contracts import FinishedAttempt, Stop
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.engine.attempt import kept
+from ragrounds.evals.engine.attempt import Scorers, WorkItem, stored_attempt
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.distributed.protocol import (
     Assignment,
@@ -30,19 +31,21 @@ from ragrounds.evals.engine.distributed.protocol import (
     encode,
     from_worker,
 )
-from ragrounds.evals.engine.plan import FinishedAttempt, Listener, PlannedRun, Recipe, Scorers, Stop, WorkItem
-from ragrounds.evals.engine.scheduler import WorkQueue, interruptible
+from ragrounds.evals.engine.plan import PlannedRun, Recipe
+from ragrounds.evals.engine.scheduler import Listener, WorkQueue, interruptible
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models import traffic
 from ragrounds.records import Gold, Question
 
-Opening = Callable[[], Awaitable[Sequence[WorkerLink]]]
-"""Starts the workers. It is not asked where nothing is left to do."""
-Serving = Callable[[Recipe, Callable[[StopRun], None]], Awaitable[Recipe]]
-"""Starts what models are served by, and says where it is. Its second argument hears, in any thread, of its end."""
+OpenLinks = Callable[[], Awaitable[Sequence[WorkerLink]]]
+"""Starts the workers. It is not called where nothing is left to do."""
+StartServers = Callable[[Recipe, Callable[[StopRun], None]], Awaitable[Recipe]]
+"""Starts the servers of the recipe's models and gives the recipe with their addresses. Its second argument is called,
+in any thread, where a server ends by itself."""
 Say = Callable[[str], None]
-Text = tuple[str, tuple[tuple[str, str], ...]]
+QuestionText = tuple[str, tuple[tuple[str, str], ...]]
+"""A question's text, and its options."""
 
 
 async def replay_distributed(
@@ -53,7 +56,7 @@ async def replay_distributed(
     golds: Mapping[str, Gold],
     scorers: Scorers,
     *,
-    open_lines: Opening,
+    open_links: OpenLinks,
     recipe: Recipe,
     home: Path,
     url: str | None,
@@ -62,37 +65,40 @@ async def replay_distributed(
     stops: Sequence[Stop] = (),
     listener: Listener = lambda finished: None,
     say: Say = lambda text: None,
-    serve: Serving | None = None,
+    serve: StartServers | None = None,
 ) -> str:
-    """As :func:`ragrounds.evals.engine.scheduler.replay`, by the workers at the other ends of the lines.
+    """Do as :func:`ragrounds.evals.engine.scheduler.replay` does, by several workers.
 
     The workers open the agents of `recipe` themselves, and write to the store at `url` (``None``: under `home`).
-    `concurrency` is for all of them together. A worker that is lost is missed by nobody: what it had begun and not
-    written is done by the others; `say` is told. Calls that workers made are counted in `journal`. `serve` starts what
-    the models of the recipe are served by, if anything is left to ask; where that ends by itself, the run stops.
+    `concurrency` is for all of them together. Where a worker is lost, the others do what it had begun and not written,
+    and `say` is called with that. Calls that workers made are counted in `journal`. `serve` starts the servers of the
+    recipe's models, if anything is left to ask; where one ends by itself, the run stops.
+
+    Returns:
+        Why the run ended before its last question; empty: it did not.
 
     Raises:
         StopRun: the run cannot go on, was interrupted, or all workers are lost.
     """
     source = WorkQueue(store, planned_runs, questions, golds, [BudgetStop(budget or Budget()), *stops], listener)
     leader = _Leader(store, planned_runs, scorers, source, concurrency, say)
-    hello = _hello(recipe, planned_runs, home, url, journal.mode)
+    setup = _setup(recipe, planned_runs, home, url, journal.mode)
     try:
-        await leader.lead(open_lines, hello, None if journal.mode == "replay" else serve)
+        await leader.lead(open_links, setup, None if journal.mode == "replay" else serve)
     finally:
         journal.made += sum(worker.made for worker in leader.workers)
         journal.reused += sum(worker.reused for worker in leader.workers)
     return source.ended
 
 
-def _hello(recipe: Recipe, planned_runs: Sequence[PlannedRun], home: Path, url: str | None, mode: Mode) -> WorkerSetup:
+def _setup(recipe: Recipe, planned_runs: Sequence[PlannedRun], home: Path, url: str | None, mode: Mode) -> WorkerSetup:
     return WorkerSetup(
         recipe=recipe,
         runs=tuple(planned.run for planned in planned_runs),
         home=str(home.absolute()),
         store=url,
         mode=mode,
-        slots=0,
+        concurrency=0,
         share=0.0,
         folder=str(Path.cwd()),
         path=tuple(place for place in sys.path if place),
@@ -100,8 +106,8 @@ def _hello(recipe: Recipe, planned_runs: Sequence[PlannedRun], home: Path, url: 
 
 
 @dataclass(eq=False)
-class _Handed:
-    """A item in some worker's hands."""
+class _AssignedItem:
+    """A work item that a worker has, and the runs whose attempts it has not reported."""
 
     item: WorkItem
     left: list[PlannedRun]
@@ -111,17 +117,17 @@ class _Handed:
 class _Worker:
     """A worker as the leader sees it."""
 
-    line: WorkerLink
-    items: dict[int, _Handed] = field(default_factory=dict)
+    link: WorkerLink
+    items: dict[int, _AssignedItem] = field(default_factory=dict)
     made: int = 0
     reused: int = 0
     alive: bool = True
-    over: bool = False
+    done: bool = False
     """It has said that it ends."""
 
     def post(self, message: ToWorker) -> None:
         if self.alive:
-            self.line.post(encode(message))
+            self.link.post(encode(message))
 
 
 class _Leader:
@@ -141,32 +147,32 @@ class _Leader:
         self._say = say
         self._ends: list[BaseException] = []
         self._leading = False
-        self._wanting: deque[_Worker] = deque()
-        self._later: deque[WorkItem] = deque()
-        """Pieces that were lost with their worker, or whose text is in another worker's hands."""
-        self._texts: dict[Text, list[_Worker]] = {}
-        """Who holds what text, once for each item of it: all by the same worker, because equal texts make equal calls,
-        and those are made once where they meet in one worker."""
-        self._given = 0
+        self._asking: deque[_Worker] = deque()
+        self._waiting_items: deque[WorkItem] = deque()
+        """Items that were lost with their worker, or whose text another worker has."""
+        self._texts: dict[QuestionText, list[_Worker]] = {}
+        """Which worker has which text, once for each item of it: always the same one, because equal texts make equal
+        calls, and those are made once where they meet in one worker."""
+        self._assigned = 0
 
-    async def lead(self, open_lines: Opening, hello: WorkerSetup, serve: Serving | None) -> None:
-        """Until nothing is left, or the run ends otherwise."""
+    async def lead(self, open_links: OpenLinks, setup: WorkerSetup, serve: StartServers | None) -> None:
+        """Hand out questions until nothing is left, or the run ends otherwise."""
         first = self._source.take()
         if first is None:
             return  # no worker is started for nothing
-        self._later.append(first)
-        with interruptible(self._ends, self._enough):
+        self._waiting_items.append(first)
+        with interruptible(self._ends, self._end_work):
             self._leading = True
             try:
                 if serve is not None:
-                    hello = replace(hello, recipe=await serve(hello.recipe, self._breaking()))
-                self.workers = [_Worker(line) for line in await open_lines()]
+                    setup = replace(setup, recipe=await serve(setup.recipe, self._stop_from_any_thread()))
+                self.workers = [_Worker(link) for link in await open_links()]
                 async with asyncio.TaskGroup() as group:
                     for worker, share in zip(self.workers, self._shares(), strict=True):
-                        worker.post(replace(hello, slots=share.slots, share=share.share))
-                        group.create_task(self._hear(worker))
+                        worker.post(replace(setup, concurrency=share.concurrency, share=share.share))
+                        group.create_task(self._read_messages(worker))
                     if self._ends:
-                        self._enough()
+                        self._end_work()
             except asyncio.CancelledError:
                 if not self._ends:  # not by our own second Ctrl-C
                     raise
@@ -175,8 +181,8 @@ class _Leader:
         if self._ends:
             raise self._ends[0]
 
-    def _breaking(self) -> Callable[[StopRun], None]:
-        """What stops the run at once, called in any thread."""
+    def _stop_from_any_thread(self) -> Callable[[StopRun], None]:
+        """Give a function that stops the run at once, whichever thread calls it."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
         def stop(error: StopRun) -> None:
@@ -184,114 +190,114 @@ class _Leader:
                 self._ends.insert(0, error)
                 task.cancel()
 
-        def hear(error: StopRun) -> None:
+        def stop_soon(error: StopRun) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(stop, error)
 
-        return hear
+        return stop_soon
 
-    async def _hear(self, worker: _Worker) -> None:
+    async def _read_messages(self, worker: _Worker) -> None:
         try:
-            while (frame := await worker.line.receive()) is not None:
+            while (frame := await worker.link.receive()) is not None:
                 try:
-                    self._heard(worker, from_worker(frame))
+                    self._act_on(worker, from_worker(frame))
                 except UserError as error:
                     self._ends.append(error)
-                    self._enough()
+                    self._end_work()
         finally:
             worker.alive = False
-            traffic.told(worker.line.name, ())
-            how = await worker.line.end()
-        if not worker.over:
+            traffic.told(worker.link.name, ())
+            how = await worker.link.end()
+        if not worker.done:
             self._lost(worker, how)
 
-    def _heard(self, worker: _Worker, message: FromWorker) -> None:
+    def _act_on(self, worker: _Worker, message: FromWorker) -> None:
         match message:
             case WorkRequest():
-                self._wanting.append(worker)
+                self._asking.append(worker)
                 self._hand_out()
             case AttemptReport():
                 worker.made, worker.reused = message.made, message.reused
-                traffic.told(worker.line.name, message.flows)
-                planned = self._planned_runs[message.planned]
+                traffic.told(worker.link.name, message.flows)
+                planned = self._planned_runs[message.planned_run]
                 finished = FinishedAttempt(planned.run, message.attempt, message.scores, message.tokens)
                 self._ended(worker, message.number, planned, finished)
                 self._hand_out()
             case WorkerFailure(reason=reason):
                 self._ends.append(StopRun(reason))
-                self._enough()
+                self._end_work()
             case WorkerDone():
-                worker.over = True
+                worker.done = True
 
     def _ended(self, worker: _Worker, number: int, planned: PlannedRun, finished: FinishedAttempt) -> None:
-        handed = worker.items[number]
-        handed.left.remove(planned)
-        if not handed.left:
+        assigned = worker.items[number]
+        assigned.left.remove(planned)
+        if not assigned.left:
             del worker.items[number]
-            self._let_go(handed.item)
-        self._source.over(finished)
-        self._source.hear(finished)
+            self._release_text(assigned.item)
+        self._source.attempt_ended(finished)
+        self._source.attempt_written(finished)
 
     def _hand_out(self) -> None:
-        while self._wanting and not self._ends:
-            worker = self._wanting[0]
+        while self._asking and not self._ends:
+            worker = self._asking[0]
             if not worker.alive:
-                self._wanting.popleft()
-            elif (item := self._take(worker)) is not None:
-                self._wanting.popleft()
-                self._give(worker, item)
-            elif not self._later and not any(worker.items for worker in self.workers):
-                self._tell(EndOfWork())
+                self._asking.popleft()
+            elif (item := self._next_item(worker)) is not None:
+                self._asking.popleft()
+                self._assign(worker, item)
+            elif not self._waiting_items and not any(worker.items for worker in self.workers):
+                self._post_all(EndOfWork())
                 return
             else:
                 return  # somebody may yet be lost, with what is in their hands
 
-    def _take(self, worker: _Worker) -> WorkItem | None:
-        """The next item whose text no other worker holds."""
-        for place, item in enumerate(self._later):
-            if self._free(item, worker):
-                del self._later[place]
+    def _next_item(self, worker: _Worker) -> WorkItem | None:
+        """Give the next item whose text no other worker has."""
+        for place, item in enumerate(self._waiting_items):
+            if self._may_have(item, worker):
+                del self._waiting_items[place]
                 return item
         while (fresh := self._source.take()) is not None:
-            if self._free(fresh, worker):
+            if self._may_have(fresh, worker):
                 return fresh
-            self._later.append(fresh)
+            self._waiting_items.append(fresh)
         return None
 
-    def _free(self, item: WorkItem, worker: _Worker) -> bool:
+    def _may_have(self, item: WorkItem, worker: _Worker) -> bool:
         holding = self._texts.get(_question_text(item))
         return holding is None or holding[0] is worker
 
-    def _give(self, worker: _Worker, item: WorkItem) -> None:
-        self._given += 1
-        worker.items[self._given] = _Handed(item, list(item.planned_runs))
+    def _assign(self, worker: _Worker, item: WorkItem) -> None:
+        self._assigned += 1
+        worker.items[self._assigned] = _AssignedItem(item, list(item.planned_runs))
         self._texts.setdefault(_question_text(item), []).append(worker)
         places = tuple(self._places[planned.run.id] for planned in item.planned_runs)
-        worker.post(Assignment(self._given, item.question, item.gold, item.epoch, places))
+        worker.post(Assignment(self._assigned, item.question, item.gold, item.epoch, places))
 
-    def _let_go(self, item: WorkItem) -> None:
+    def _release_text(self, item: WorkItem) -> None:
         text = _question_text(item)
         self._texts[text].pop()
         if not self._texts[text]:
             del self._texts[text]
 
     def _lost(self, worker: _Worker, how: str) -> None:
-        """Its items go to others, but for what it had written and could not tell any more."""
+        """Put the worker's items back for the others, but for attempts that it had written and could not report."""
         if self._ends:
             return
         unfinished = 0
-        for number, handed in list(worker.items.items()):
-            for planned in list(handed.left):
-                found = kept(self._store, planned, handed.item, self._scorers)
+        for number, assigned in list(worker.items.items()):
+            for planned in list(assigned.left):
+                found = stored_attempt(self._store, planned, assigned.item, self._scorers)
                 if found is not None:
                     self._ended(worker, number, planned, found)
-            if handed.left:
+            if assigned.left:
                 unfinished += 1
-                self._let_go(handed.item)
-                self._later.appendleft(replace(handed.item, planned_runs=tuple(handed.left)))
+                self._release_text(assigned.item)
+                self._waiting_items.appendleft(replace(assigned.item, planned_runs=tuple(assigned.left)))
         worker.items.clear()
         alive = [other for other in self.workers if other.alive]
-        said = f"{worker.line.name} {how or 'ended before its work did'}"
+        said = f"{worker.link.name} {how or 'ended before its work did'}"
         if not alive:
             self._ends.append(
                 StopRun(f"No worker is left: {said}. What is done is kept; the same command goes on from there.")
@@ -304,18 +310,18 @@ class _Leader:
         self._hand_out()
 
     def _shares(self) -> list[CapacityShare]:
-        """What is for all workers together, shared out among those that are alive."""
+        """Divide the concurrency and the models' rate limits among the workers that are alive."""
         count = sum(worker.alive for worker in self.workers)
         each, rest = divmod(self._concurrency, max(1, count))
         return [CapacityShare(max(1, each + (place < rest)), 1 / count) for place in range(count)]
 
-    def _enough(self) -> None:
-        self._tell(EndOfWork(now=True))
+    def _end_work(self) -> None:
+        self._post_all(EndOfWork(now=True))
 
-    def _tell(self, message: ToWorker) -> None:
+    def _post_all(self, message: ToWorker) -> None:
         for worker in self.workers:
             worker.post(message)
 
 
-def _question_text(item: WorkItem) -> Text:
+def _question_text(item: WorkItem) -> QuestionText:
     return item.question.text, tuple(item.question.options.items())

@@ -1,11 +1,9 @@
-"""What the process that leads a replay and its workers say to each other: msgpack, one message a frame.
-
-The line between the leader of a replay and one worker, seen from either end. What carries it is another matter.
-"""
+"""The protocol between the leader of a replay and its workers: messages in msgpack, one a frame, and the two ends of
+the link that carries them (a pipe, an actor of Ray)."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -25,7 +23,7 @@ class WorkerSetup(Struct, frozen=True, tag=True):
     home: str
     store: str | None
     mode: Mode
-    slots: int
+    concurrency: int
     """Attempts in flight."""
     share: float
     """The part of the models' rate limits that is this worker's."""
@@ -37,18 +35,19 @@ class WorkerSetup(Struct, frozen=True, tag=True):
 class CapacityShare(Struct, frozen=True, tag=True):
     """To a worker: others have come or gone."""
 
-    slots: int
+    concurrency: int
     share: float
 
 
 class Assignment(Struct, frozen=True, tag=True):
-    """To a worker that wants work: a item of it."""
+    """To a worker that asked for work: a question in one epoch."""
 
     number: int
     question: Question
     gold: Gold
     epoch: int
     planned_runs: tuple[int, ...]
+    """Places among the runs of :class:`WorkerSetup` that are to answer it."""
 
 
 class EndOfWork(Struct, frozen=True, tag=True):
@@ -65,12 +64,13 @@ class AttemptReport(Struct, frozen=True, tag=True):
     """From a worker: an attempt has ended and is written."""
 
     number: int
-    planned: int
+    planned_run: int
+    """Its place among the runs of :class:`WorkerSetup`."""
     attempt: Attempt
     """Without its events."""
     scores: tuple[Score, ...]
     tokens: int | None
-    """As :attr:`ragrounds.evals.engine.plan.FinishedAttempt.made`."""
+    """As :attr:`ragrounds.contracts.FinishedAttempt.tokens_made`."""
     made: int
     reused: int
     """Calls of this worker so far: made, answered from the journal."""
@@ -91,45 +91,43 @@ class WorkerDone(Struct, frozen=True, tag=True):
 ToWorker = WorkerSetup | CapacityShare | Assignment | EndOfWork
 FromWorker = WorkRequest | AttemptReport | WorkerFailure | WorkerDone
 _encoder = msgspec.msgpack.Encoder()
-_to_worker: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToWorker)
-_from_worker: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(FromWorker)
+_to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
+_from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
 
 
 def encode(message: ToWorker | FromWorker) -> bytes:
-    """A message as bytes."""
+    """Encode a message as a frame."""
     return _encoder.encode(message)
 
 
 def to_worker(frame: bytes) -> ToWorker:
-    """Read what a worker is told."""
-    message: ToWorker = _to_worker.decode(frame)
-    return message
+    """Decode a frame from the leader."""
+    return _to_worker.decode(frame)
 
 
 def from_worker(frame: bytes) -> FromWorker:
-    """Read what a worker tells."""
-    message: FromWorker = _from_worker.decode(frame)
-    return message
+    """Decode a frame from a worker."""
+    return _from_worker.decode(frame)
 
 
 class WorkerLink(Protocol):
-    """The leader's end."""
+    """The leader's end of the link to one worker."""
 
     @property
     def name(self) -> str:
-        """The worker, as a user is told of it."""
+        """The worker's name in messages to the user."""
 
     def post(self, frame: bytes) -> None:
-        """Send; to a worker that is gone: nothing happens."""
+        """Send a frame. To a worker that is gone nothing is sent."""
 
     async def receive(self) -> bytes | None:
-        """The worker's next frame; ``None``: it has ended, or is lost."""
+        """Give the worker's next frame; ``None``: it has ended, or is lost."""
 
     async def end(self) -> str:
-        """Make sure that the worker is gone, soon where it still works; gives how it ended, empty: properly."""
+        """Make sure that the worker is gone, soon where it still works. Give how it ended; empty: properly."""
 
 
 class SendFrame(Protocol):
-    """The worker's end: frames come to it one by one, and it answers by this."""
+    """The worker's end: it answers by this."""
 
     def __call__(self, frame: bytes) -> None: ...

@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster: one actor each, which the leader talks to by method calls.
+"""Workers on a Ray cluster: one actor each, whose methods the leader calls.
 
 The cluster is one that runs already; nothing of the leader's code or settings is shipped to it, every node has
 ragrounds installed and its own keys in its environment.
@@ -20,9 +20,9 @@ from typing import Any
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.distributed.worker import Inbox, serve
 
-_START = 120.0
+_START_SECONDS = 120.0
 """Seconds in which a worker must have started."""
-_KNOCK = 10.0
+_CONNECT_SECONDS = 10.0
 
 
 class RayWorker:
@@ -33,43 +33,43 @@ class RayWorker:
         self._early: dict[int, bytes] = {}
         self._next = 0
         self._out: list[bytes] = []
-        self._news = asyncio.Event()
+        self._ready = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
         """Start to work."""
         self._work = asyncio.create_task(serve(self._inbox, self._post))
-        self._work.add_done_callback(lambda done: self._news.set())
+        self._work.add_done_callback(lambda done: self._ready.set())
 
-    async def tell(self, number: int, frame: bytes) -> None:
-        """Frame `number` from the leader: calls may overtake each other, frames must not."""
+    async def take(self, number: int, frame: bytes) -> None:
+        """Take frame `number` from the leader in: calls may overtake each other, frames must not."""
         self._early[number] = frame
         while (frame_now := self._early.pop(self._next, None)) is not None:
             self._next += 1
             self._inbox.put_nowait(frame_now)
 
-    async def hear(self) -> list[bytes] | None:
-        """What the worker has said since the last call, as soon as there is something; ``None``: it has ended."""
+    async def frames(self) -> list[bytes] | None:
+        """Give the worker's frames since the last call, as soon as there is one; ``None``: it has ended."""
         assert self._work is not None
-        await self._news.wait()
-        said, self._out = self._out, []
-        if said:
+        await self._ready.wait()
+        frames, self._out = self._out, []
+        if frames:
             if not self._work.done():
-                self._news.clear()
-            return said
+                self._ready.clear()
+            return frames
         self._work.result()
         return None
 
     def _post(self, frame: bytes) -> None:
         self._out.append(frame)
-        self._news.set()
+        self._ready.set()
 
 
 class RayLink:
-    """The leader's end (contract: :class:`ragrounds.evals.engine.distributed.protocol.WorkerLink`)."""
+    """The leader's end (contract: :class:`WorkerLink`)."""
 
-    def __init__(self, seat: Any, name: str) -> None:
-        self._seat = seat
+    def __init__(self, worker: Any, name: str) -> None:
+        self._worker = worker
         self._name = name
         self._numbers = itertools.count()
         self._frames: deque[bytes] = deque()
@@ -77,41 +77,45 @@ class RayLink:
 
     @property
     def name(self) -> str:
+        """``worker N on node ADDRESS``."""
         return self._name
 
     async def begin(self) -> bool:
-        """Whether the worker has started."""
+        """Start the worker; give whether it has started."""
         from ray.exceptions import RayError
 
         try:
-            await asyncio.wait_for(self._seat.begin.remote(), _START)
+            await asyncio.wait_for(self._worker.begin.remote(), _START_SECONDS)
         except TimeoutError:
-            self._how = f"did not start within {_START:g} s: its node is busy"
+            self._how = f"did not start within {_START_SECONDS:g} s: its node is busy"
         except RayError as error:
-            self._how = _said(error)
+            self._how = _cause(error)
         return not self._how
 
     def post(self, frame: bytes) -> None:
-        self._seat.tell.remote(next(self._numbers), frame)
+        """Send a frame, with its number."""
+        self._worker.take.remote(next(self._numbers), frame)
 
     async def receive(self) -> bytes | None:
+        """Give the worker's next frame; ``None``: it has ended, or is lost."""
         from ray.exceptions import RayError
 
         if not self._frames:
             try:
-                said = await self._seat.hear.remote()
+                frames = await self._worker.frames.remote()
             except RayError as error:
-                self._how = _said(error)
+                self._how = _cause(error)
                 return None
-            if said is None:
+            if frames is None:
                 return None
-            self._frames.extend(said)
+            self._frames.extend(frames)
         return self._frames.popleft()
 
     async def end(self) -> str:
+        """Kill the actor; give how the worker was lost, empty: it was not."""
         import ray
 
-        ray.kill(self._seat)
+        ray.kill(self._worker)
         return self._how
 
 
@@ -145,18 +149,18 @@ async def open_cluster(
             f"The Ray cluster has {len(nodes)} nodes, and the store is a file on this machine. Set RAGROUNDS_STORE to "
             "a PostgreSQL database that all nodes reach: postgresql://USER@HOST/DATABASE."
         )
-    lines = []
+    links = []
     for number, node in enumerate(chosen, 1):
         strategy = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        seat = ray.remote(RayWorker).options(num_cpus=1, max_restarts=0, scheduling_strategy=strategy).remote()
-        lines.append(RayLink(seat, f"worker {number} on node {node['NodeManagerAddress']}"))
-    started = await asyncio.gather(*(line.begin() for line in lines))
-    for line, runs in zip(lines, started, strict=True):
+        actor = ray.remote(RayWorker).options(num_cpus=1, max_restarts=0, scheduling_strategy=strategy).remote()
+        links.append(RayLink(actor, f"worker {number} on node {node['NodeManagerAddress']}"))
+    started = await asyncio.gather(*(link.begin() for link in links))
+    for link, runs in zip(links, started, strict=True):
         if not runs:
-            say(f"{line.name} {await line.end()}.")
+            say(f"{link.name} {await link.end()}.")
     if not any(started):
         raise StopRun("No worker could be started on the Ray cluster.")
-    return [line for line, runs in zip(lines, started, strict=True) if runs]
+    return [link for link, runs in zip(links, started, strict=True) if runs]
 
 
 def _join(held: ExitStack) -> None:
@@ -183,16 +187,16 @@ def _join(held: ExitStack) -> None:
 
 
 def _reach(address: str) -> None:
-    """Knock at ``HOST:PORT``: Ray itself would try for minutes."""
+    """Connect to ``HOST:PORT``, to see whether anything answers: Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     if host and port.isdecimal():
         try:
-            socket.create_connection((host.strip("[]"), int(port)), _KNOCK).close()
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
         except OSError as error:
             raise OSError(f"nothing answers at RAY_ADDRESS {address} ({error.strerror or error})") from error
 
 
-def _said(error: Exception) -> str:
+def _cause(error: Exception) -> str:
     from ray.exceptions import RayActorError
 
     if isinstance(error, RayActorError):

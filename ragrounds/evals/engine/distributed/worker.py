@@ -1,8 +1,7 @@
-"""A worker of a spread replay: an ordinary pool of attempts that gets its questions over a line.
+"""A worker of a distributed replay: an ordinary pool of attempts that gets its questions from a leader.
 
-Workers on this machine: processes of their own, spoken to through their standard input and output.
-
-When the leader dies, however it dies, the pipe to its worker closes, and the worker ends by itself.
+Workers on this machine are processes of their own, reached through their standard input and output. When the leader
+dies, however it dies, the pipe to its worker closes, and the worker ends by itself.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.engine.attempt import AttemptRunner
+from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, WorkItem
 from ragrounds.evals.engine.distributed.protocol import (
     Assignment,
     AttemptReport,
@@ -35,8 +35,8 @@ from ragrounds.evals.engine.distributed.protocol import (
     encode,
     to_worker,
 )
-from ragrounds.evals.engine.plan import Ended, FinishedAttempt, PlannedRun, WorkItem, agent_identity, opened
-from ragrounds.evals.engine.scheduler import AttemptSemaphore, Interrupted, no_uploads, run_pool
+from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents
+from ragrounds.evals.engine.scheduler import AttemptSemaphore, Interrupted, disable_uploads, run_pool
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.codec import storable
 from ragrounds.evals.store.journal import StoreJournal
@@ -48,101 +48,103 @@ Inbox = asyncio.Queue[bytes | None]
 
 
 async def serve(inbox: Inbox, post: SendFrame) -> None:
-    """Work until told that it is enough, or until the line is cut: then at once, whatever is in flight."""
+    """Work until the leader says that it is enough; where the link is cut, end at once, whatever is in flight."""
     frame = await inbox.get()
-    hello = None if frame is None else to_worker(frame)
-    if not isinstance(hello, WorkerSetup):
+    setup = None if frame is None else to_worker(frame)
+    if not isinstance(setup, WorkerSetup):
         return
     try:
-        await _work(hello, inbox, post)
+        await _work(setup, inbox, post)
     except UserError as error:
         post(encode(WorkerFailure(str(error))))
     post(encode(WorkerDone()))
 
 
-class _Desk:
-    """Where a worker's pool gets its items from (contract: :class:`ragrounds.evals.engine.plan.Source`)."""
+class _LeaderSource:
+    """Where a worker's pool gets its work from (contract: :class:`ragrounds.evals.engine.scheduler.Source`)."""
 
     def __init__(self, planned_runs: Sequence[PlannedRun], journal: StoreJournal, post: SendFrame) -> None:
         self._planned_runs = planned_runs
         self._places = {planned.run.id: place for place, planned in enumerate(planned_runs)}
         self._journal = journal
         self._post = post
-        self._given: asyncio.Queue[Assignment | None] = asyncio.Queue()
+        self._assignments: asyncio.Queue[Assignment | None] = asyncio.Queue()
         self._numbers: dict[tuple[str, str, int], int] = {}
 
     def put(self, given: Assignment | None) -> None:
-        """A item has come; ``None``: no more will."""
-        self._given.put_nowait(given)
+        """Take an assignment in; ``None``: no more will come."""
+        self._assignments.put_nowait(given)
 
     async def next(self) -> WorkItem | None:
+        """Ask the leader for work, and wait for it."""
         self._post(encode(WorkRequest()))
-        given = await self._given.get()
+        given = await self._assignments.get()
         if given is None:
-            self._given.put_nowait(None)  # for whoever asks again
+            self._assignments.put_nowait(None)  # for whoever asks again
             return None
         planned_runs = tuple(self._planned_runs[place] for place in given.planned_runs)
         for planned in planned_runs:
             self._numbers[planned.run.id, given.question.id, given.epoch] = given.number
         return WorkItem(given.question, given.gold, given.epoch, planned_runs)
 
-    def over(self, finished: FinishedAttempt) -> None:
-        """The leader hears of what is written."""
+    def attempt_ended(self, finished: FinishedAttempt) -> None:
+        """Wait: the leader is told of what is written."""
 
-    def hear(self, finished: FinishedAttempt) -> None:
+    def attempt_written(self, finished: FinishedAttempt) -> None:
+        """Report the attempt to the leader, without its events."""
         attempt, run = finished.attempt, finished.run.id
-        told = AttemptReport(
+        report = AttemptReport(
             number=self._numbers.pop((run, attempt.question_id, attempt.epoch)),
-            planned=self._places[run],
+            planned_run=self._places[run],
             attempt=storable(replace(attempt, events=())),
             scores=tuple(storable(score) for score in finished.scores),
-            tokens=finished.made,
+            tokens=finished.tokens_made,
             made=self._journal.made,
             reused=self._journal.reused,
             flows=tuple(flows()),
         )
-        self._post(encode(told))
+        self._post(encode(report))
 
 
-async def _work(hello: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
-    no_uploads()
-    set_share(hello.share)
-    _stand(hello)
+async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
+    disable_uploads()
+    set_share(setup.share)
+    _follow_leader(setup)
     ends: list[BaseException] = []
-    with Store(Path(hello.home), hello.store) as store:
-        planned_runs = _planned_runs(hello)
-        journal, slots = StoreJournal(store, hello.mode), AttemptSemaphore(hello.slots)
-        desk = _Desk(planned_runs, journal, post)
-        attempter = AttemptRunner(store, journal, planned_runs, scorers_for)
+    with Store(Path(setup.home), setup.store) as store:
+        planned_runs = _planned_runs(setup)
+        journal, semaphore = StoreJournal(store, setup.mode), AttemptSemaphore(setup.concurrency)
+        source = _LeaderSource(planned_runs, journal, post)
+        runner = AttemptRunner(store, journal, planned_runs, scorers_for)
 
-        async def attempting(planned: PlannedRun, item: WorkItem, ended: Ended) -> FinishedAttempt:
+        async def make_attempt(planned: PlannedRun, item: WorkItem, on_end: OnEnd) -> FinishedAttempt:
             try:
-                return await attempter(planned, item, ended)
+                return await runner(planned, item, on_end)
             except UserError as error:
                 post(encode(WorkerFailure(str(error))))  # now: what is in flight here may take its time
                 raise
 
-        async def listening() -> None:
+        async def read_messages() -> None:
             while (frame := await inbox.get()) is not None:
                 match to_worker(frame):
-                    case Assignment() as given:
-                        desk.put(given)
+                    case Assignment() as assignment:
+                        source.put(assignment)
                     case CapacityShare() as changed:
-                        slots.resize(changed.slots)
+                        semaphore.resize(changed.concurrency)
                         set_share(changed.share)
                     case EndOfWork(now=now):
                         if now:
                             ends.append(Interrupted("The leader ended the run."))
-                        desk.put(None)
+                        source.put(None)
 
-        pool = asyncio.ensure_future(run_pool(desk, attempting, slots, ends))
-        listener = asyncio.ensure_future(listening())
+        pool = asyncio.ensure_future(run_pool(source, make_attempt, semaphore, ends))
+        reader = asyncio.ensure_future(read_messages())
         try:
-            await asyncio.wait({pool, listener}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({pool, reader}, return_when=asyncio.FIRST_COMPLETED)
             if pool.done():
                 pool.result()
         finally:
-            for task in (pool, listener):
+            for task in (pool, reader):
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
@@ -151,29 +153,30 @@ async def _work(hello: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
             journal.close()
 
 
-def _stand(hello: WorkerSetup) -> None:
-    """Where the leader stands, so that files are found by the same names."""
+def _follow_leader(setup: WorkerSetup) -> None:
+    """Work in the leader's folder with its import path, so that files and modules are found by the same names."""
     with contextlib.suppress(OSError):  # another machine may not have the folder, and may not need it
-        os.chdir(hello.folder)
-    sys.path.extend(place for place in hello.path if place not in sys.path)
+        os.chdir(setup.folder)
+    sys.path.extend(place for place in setup.path if place not in sys.path)
 
 
-def _planned_runs(hello: WorkerSetup) -> list[PlannedRun]:
-    """The leader's planned_runs, opened here.
+def _planned_runs(setup: WorkerSetup) -> list[PlannedRun]:
+    """Open the agents of the leader's runs here.
 
     Raises:
-        StopRun: they would be other agents here than where the run was planned.
+        StopRun: an agent would be another one here than where its run was planned.
     """
     planned_runs = []
-    for run, one in zip(hello.runs, opened(hello.recipe, Path(hello.home)), strict=True):
-        here = agent_identity(one.agent, one.models, one.searcher)
+    for run, opened in zip(setup.runs, open_agents(setup.recipe, Path(setup.home)), strict=True):
+        here = agent_identity(opened)
         differing = [key for key, value in here.items() if _plain(value) != _plain(run.identity.get(key))]
         if differing:
             raise StopRun(
-                f"The agent {one.agent.spec!r} differs on {os.uname().nodename} from what the run {run.id} was planned "
-                f"with, in: {', '.join(differing)}. Every machine needs the same version, prompts, graphs and corpora."
+                f"The agent {opened.agent.spec!r} differs on {os.uname().nodename} from what the run {run.id} was "
+                f"planned with, in: {', '.join(differing)}. Every machine needs the same version, prompts, graphs "
+                "and corpora."
             )
-        planned_runs.append(PlannedRun(run, one.agent, one.models, one.searcher, hello.recipe.prices))
+        planned_runs.append(PlannedRun(run, opened.agent, opened.models, opened.searcher, setup.recipe.prices))
     return planned_runs
 
 
@@ -181,14 +184,14 @@ def _plain(value: object) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
-_HEAD = 4
+_HEADER_BYTES = 4
 """Bytes of a frame's length."""
 _PATIENCE = 10.0
 """Seconds in which a worker ends by itself."""
 
 
 class PipeLink:
-    """The leader's end (contract: :class:`ragrounds.evals.engine.distributed.protocol.WorkerLink`)."""
+    """The leader's end of a pipe to a worker (contract: :class:`WorkerLink`)."""
 
     def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
         self._process = process
@@ -196,27 +199,31 @@ class PipeLink:
 
     @property
     def name(self) -> str:
+        """``worker N``."""
         return self._name
 
     @property
     def pid(self) -> int:
-        """The worker's process."""
+        """The id of the worker's process."""
         return self._process.pid
 
     def post(self, frame: bytes) -> None:
+        """Write a frame, its length first."""
         stdin = self._process.stdin
         if stdin is not None and not stdin.is_closing():
-            stdin.write(len(frame).to_bytes(_HEAD, "big") + frame)
+            stdin.write(len(frame).to_bytes(_HEADER_BYTES, "big") + frame)
 
     async def receive(self) -> bytes | None:
+        """Read the next frame; ``None``: the pipe is closed."""
         stdout = self._process.stdout
         assert stdout is not None
         try:
-            return await stdout.readexactly(int.from_bytes(await stdout.readexactly(_HEAD), "big"))
+            return await stdout.readexactly(int.from_bytes(await stdout.readexactly(_HEADER_BYTES), "big"))
         except asyncio.IncompleteReadError:
             return None
 
     async def end(self) -> str:
+        """Close the pipe and wait for the process, which is killed where it does not end in time; give how it ended."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -230,7 +237,7 @@ class PipeLink:
 
 
 async def open_pipes(count: int) -> list[PipeLink]:
-    """Start `count` workers.
+    """Start `count` workers on this machine.
 
     Each leads a process group of its own: a Ctrl-C in the terminal reaches the leader alone, who decides.
     """
@@ -249,7 +256,7 @@ async def open_pipes(count: int) -> list[PipeLink]:
 
 
 def main() -> None:
-    """The worker's process."""
+    """Serve as a worker over standard input and output."""
     incoming, outgoing = os.dup(0), os.dup(1)
     # What a graph of the user's own prints must not get between the frames, nor may it read them.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -263,7 +270,7 @@ async def _main(incoming: int, outgoing: int) -> None:
     reader.start()
 
     def post(frame: bytes) -> None:
-        rest = len(frame).to_bytes(_HEAD, "big") + frame
+        rest = len(frame).to_bytes(_HEADER_BYTES, "big") + frame
         with contextlib.suppress(BrokenPipeError):  # the reader will say so
             while rest:
                 rest = rest[os.write(outgoing, rest) :]
@@ -274,7 +281,7 @@ async def _main(incoming: int, outgoing: int) -> None:
 def _read(incoming: int, inbox: Inbox, loop: asyncio.AbstractEventLoop) -> None:
     """A thread of its own: it notices the leader's end also while a graph keeps the event loop busy."""
     with os.fdopen(incoming, "rb") as stream, contextlib.suppress(RuntimeError):  # the loop has ended
-        while len(head := stream.read(_HEAD)) == _HEAD:
+        while len(head := stream.read(_HEADER_BYTES)) == _HEADER_BYTES:
             frame = stream.read(int.from_bytes(head, "big"))
             loop.call_soon_threadsafe(inbox.put_nowait, frame)
         loop.call_soon_threadsafe(inbox.put_nowait, None)
