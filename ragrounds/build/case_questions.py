@@ -18,7 +18,7 @@ from msgspec import Struct
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.build.stages import PipelineState, Rejected, ask_for, ask_verdict, folded, holds_verbatim, in_line, kept
 from ragrounds.contracts import Context
-from ragrounds.evals.judges.verdict import Contract
+from ragrounds.evals.scorers.judged import VerdictForm
 
 PROMPTS = (
     "build/case_significance",
@@ -32,8 +32,8 @@ NOTHING_NEW = "no novel contribution"
 NOT_SIGNIFICANT = "the answer does not follow from the significance"
 NOT_REWRITTEN = "the rewriting added nothing"
 ANSWER_CHANGED = "the rewriting changed the answer"
-FOLLOWS = Contract(("follows",), ("yes", "no"))
-UNCHANGED = Contract(("unchanged",), ("yes", "no"))
+FOLLOWS = VerdictForm(("follows",), ("yes", "no"))
+UNCHANGED = VerdictForm(("unchanged",), ("yes", "no"))
 _MOST = 200
 """Events of a timeline."""
 

@@ -25,8 +25,7 @@ from ragrounds.build.outcome import REFUSED
 from ragrounds.build.stages import Rejected, none_left, of_part, verdict_on
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError
-from ragrounds.evals.judges.pairs import neutral
-from ragrounds.evals.judges.verdict import Contract
+from ragrounds.evals.scorers.judged import VerdictForm, fenced
 from ragrounds.evals.stats.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
 
 GRADES = ("S", "A", "B", "C", "D")
@@ -259,14 +258,14 @@ class Batch(Struct, frozen=True):
     def shown(self) -> str:
         """The passages' part of the prompt."""
         return "\n\n".join(
-            f"{name}:\n<<<\n{neutral(text)}\n>>>" for name, text in zip(self.names, self.texts, strict=True)
+            f"{name}:\n<<<\n{fenced(text)}\n>>>" for name, text in zip(self.names, self.texts, strict=True)
         )
 
 
 async def _asked(context: Context, batch: Batch, role: str) -> tuple[dict[str, str], Rejected | None]:
     """One model's labels, or why there are none."""
-    contract = Contract(batch.names, GRADES)
-    values = {"query": neutral(context.stem.text), "passages": batch.shown, "form": contract.example}
+    contract = VerdictForm(batch.names, GRADES)
+    values = {"query": fenced(context.stem.text), "passages": batch.shown, "form": contract.example}
     messages = context.prompts.render(PROMPT, context.stem.language, **values)
     try:
         labels, _ = await of_part(verdict_on(context, messages, contract, role=role))

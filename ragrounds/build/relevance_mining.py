@@ -49,7 +49,7 @@ from ragrounds.build.stages import (
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item
-from ragrounds.evals.judges.verdict import Contract
+from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.evals.scorers.robust import read_robustly
 from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.graphs.state import whole
@@ -237,7 +237,7 @@ def difficulty(predictions: Mapping[str, str | None], answer: str, most_right: i
 
 AXES = ("relevance", "support")
 HIGHEST = 10
-CONTRACT = Contract(AXES, tuple(str(grade) for grade in range(HIGHEST + 1)))
+CONTRACT = VerdictForm(AXES, tuple(str(grade) for grade in range(HIGHEST + 1)))
 """What the grader must answer."""
 
 DocumentFate = Literal["positive", "negative", "dropped", "ungraded"]

@@ -23,8 +23,8 @@ from typing_extensions import TypedDict
 from ragrounds.build.outcome import REFUSED, Outcome, encode
 from ragrounds.contracts import Context
 from ragrounds.evals.engine.attempt_log import AttemptEnded
-from ragrounds.evals.judges.pairs import neutral
-from ragrounds.evals.judges.verdict import Contract, objects, read_verdict, spoken
+from ragrounds.evals.judges.verdict import objects, read_verdict, spoken
+from ragrounds.evals.scorers.judged import VerdictForm, fenced
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Message
 from ragrounds.text import wellformed_all
@@ -113,7 +113,7 @@ async def ask_for(
     Raises:
         Rejected: both replies were malformed; the detail says how the last one was.
     """
-    messages = _fitting(context, prompt, role, shorten, {name: neutral(text) for name, text in values.items()})
+    messages = _fitting(context, prompt, role, shorten, {name: fenced(text) for name, text in values.items()})
     why = ""
     for _ in range(TRIES):
         reply = await context.ask(messages, role=role)
@@ -129,18 +129,18 @@ async def ask_for(
 
 
 async def ask_verdict(
-    context: Context, prompt: str, contract: Contract, *, role: str, shorten: str = "", **values: str
+    context: Context, prompt: str, contract: VerdictForm, *, role: str, shorten: str = "", **values: str
 ) -> tuple[dict[str, str], str]:
     """Ask for a value of `contract` on each of its axes, read as every judge is; gives axis → value, and the reply.
 
     The prompt is also given ``$form``, what the reply must end with. Arguments and errors as :func:`ask_for`.
     """
-    given = {name: neutral(text) for name, text in values.items()} | {"form": contract.example}
+    given = {name: fenced(text) for name, text in values.items()} | {"form": contract.example}
     return await verdict_on(context, _fitting(context, prompt, role, shorten, given), contract, role=role)
 
 
 async def verdict_on(
-    context: Context, messages: Sequence[Message], contract: Contract, *, role: str
+    context: Context, messages: Sequence[Message], contract: VerdictForm, *, role: str
 ) -> tuple[dict[str, str], str]:
     """:func:`ask_verdict` with a prompt that is filled already: for one that fences several texts."""
     why = ""

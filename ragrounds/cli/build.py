@@ -329,7 +329,7 @@ def case_questions(
     from ragrounds.build.case_reports import ReportFilters, open_reports, report_items
     from ragrounds.cli.common import say, settings
     from ragrounds.cli.progress import counting
-    from ragrounds.evals.judges import judges_itself
+    from ragrounds.evals.judges.attempts import judges_itself
     from ragrounds.ui.text import safe
 
     found = open_reports(reports, table)

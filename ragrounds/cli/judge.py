@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ragrounds.contracts import Model
-    from ragrounds.evals.judges import JudgedRun, PanelJudgedRun
+    from ragrounds.evals.judges.bill import JudgedRun
     from ragrounds.evals.judges.labels import JudgeAgreement
+    from ragrounds.evals.judges.panel import PanelJudgedRun
     from ragrounds.settings import Settings
 
 
@@ -62,10 +63,10 @@ def sheet_command(
     """
     from ragrounds.api.files import replaced
     from ragrounds.cli.common import open_store, print_json, say, settings
-    from ragrounds.evals.judges import labelling
     from ragrounds.evals.judges.labels import label_sheet
+    from ragrounds.evals.judges.methods import label_method
 
-    wanted = labelling(kind)
+    wanted = label_method(kind)
     with open_store(settings()) as store:
         sheet = label_sheet(
             store, store.run(run), wanted, epoch=epoch, limit=limit, seed=seed, raters=rater or ("label",)
@@ -99,11 +100,11 @@ def agreement_command(
     """
     from ragrounds.cli.common import open_store, print_json, settings
     from ragrounds.errors import UserError
-    from ragrounds.evals.judges import labelling, verdicts
     from ragrounds.evals.judges.labels import agreement, read_labels
+    from ragrounds.evals.judges.methods import label_method, verdicts
     from ragrounds.ui.text import one_line
 
-    wanted = labelling(kind)
+    wanted = label_method(kind)
     labels = read_labels(human, item=item, raters=rater)
     given = {label for row in labels.items.values() for label in row if label}
     unknown = sorted(given - set(wanted.labels))
@@ -234,8 +235,9 @@ def judge_command(
     from ragrounds.cli.progress import counting
     from ragrounds.evals.compare.comparison import compare
     from ragrounds.evals.engine.budget import Budget
-    from ragrounds.evals.judges import INTERRUPTED, Grade, JudgedRuns, Means, judge_runs, judgeable
-    from ragrounds.evals.judges import kind as find_kind
+    from ragrounds.evals.judges.attempts import JudgedAnswer
+    from ragrounds.evals.judges.methods import JudgeMeans, find_method, judgeable, open_method
+    from ragrounds.evals.judges.runs import INTERRUPTED, JudgedRuns, judge_runs
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.models.prices import read_prices
     from ragrounds.prompts.loader import PromptFolder
@@ -243,13 +245,15 @@ def judge_command(
     from ragrounds.ui.tables import print_comparison
     from ragrounds.ui.text import safe
 
-    chosen, wanted = settings(), find_kind(kind)
+    chosen, wanted = settings(), find_method(kind)
     mode: Any = one_of("--journal", journal, ("reuse", "replay", "fresh"))
     with open_store(chosen) as store:
         found = [store.run(reference) for reference in runs]
         fitting = {run.id: judgeable(store, run, wanted, epoch) for run in found}
         vectors = named_embedder(embedder) if embedder else None
-        grader = wanted.grader(Means(store=store, embedder=vectors, prices=read_prices(chosen.home / "prices.toml")))
+        grader = open_method(
+            wanted, JudgeMeans(store=store, embedder=vectors, prices=read_prices(chosen.home / "prices.toml"))
+        )
         judges = open_judges(judge, base_url, chosen)
         recorded, prompts = StoreJournal(store, mode), PromptFolder()
         seen = 0
@@ -259,7 +263,7 @@ def judge_command(
             try:
                 with counting() as tell:
 
-                    def done(grade: Grade) -> None:
+                    def done(answer: JudgedAnswer) -> None:
                         nonlocal seen
                         seen += 1
                         tell(f"{', '.join(run.id for run in found)}: answers judged", seen)
@@ -310,7 +314,7 @@ def _tell(graded: JudgedRun | PanelJudgedRun) -> None:
     from collections import Counter
 
     from ragrounds.cli.common import say
-    from ragrounds.evals.judges import PanelJudgedRun
+    from ragrounds.evals.judges.panel import PanelJudgedRun
     from ragrounds.ui.text import dollars, safe, tokens
 
     panel = isinstance(graded, PanelJudgedRun)
@@ -322,7 +326,7 @@ def _tell(graded: JudgedRun | PanelJudgedRun) -> None:
     if isinstance(graded, PanelJudgedRun):
         kappa, alpha = (f"{value:.3f}" if value is not None else "-" for value in (graded.kappa, graded.alpha))
         say(
-            f"{graded.graded:,} things judged, {graded.undecided:,} without a majority; Fleiss' kappa {kappa}, "
+            f"{graded.judged:,} things judged, {graded.undecided:,} without a majority; Fleiss' kappa {kappa}, "
             f"Krippendorff's alpha {alpha}."
         )
     why = Counter(verdict.reason.partition(":")[0] for verdict in graded.verdicts if not verdict.outcome)

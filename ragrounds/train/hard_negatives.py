@@ -25,9 +25,8 @@ from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import UserError, unknown
-from ragrounds.evals.judges.ask import ask
-from ragrounds.evals.judges.pairs import neutral
-from ragrounds.evals.judges.verdict import Contract
+from ragrounds.evals.judges.verdict import ask
+from ragrounds.evals.scorers.judged import VerdictForm, fenced
 from ragrounds.specs import Spec, parse
 from ragrounds.tools.embedders import Vectors
 from ragrounds.tools.retrievers.rerank import PairScorer, scorer_of
@@ -257,9 +256,9 @@ async def grade_texts(
 ) -> list[bool | None]:
     """Of each text: whether it does not answer the query; ``None``: it cannot be said."""
     names = tuple(f"passage_{number}" for number in range(1, len(texts) + 1))
-    contract = Contract(names, GRADES)
-    shown = "\n\n".join(f"{name}:\n<<<\n{neutral(text)}\n>>>" for name, text in zip(names, texts, strict=True))
-    messages = prompts.render(PROMPT, _language(query), query=neutral(query), passages=shown, form=contract.example)
+    contract = VerdictForm(names, GRADES)
+    shown = "\n\n".join(f"{name}:\n<<<\n{fenced(text)}\n>>>" for name, text in zip(names, texts, strict=True))
+    messages = prompts.render(PROMPT, _language(query), query=fenced(query), passages=shown, form=contract.example)
     judgement = await ask(model, journal, messages, contract, node="hard negatives")
     if len(judgement.values) < len(names):  # what is there may have slipped to a neighbour
         return [None] * len(names)

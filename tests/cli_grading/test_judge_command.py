@@ -76,8 +76,8 @@ def test_a_run_is_judged_billed_and_goes_on(judge, command, grader, home):
     assert "50.00" in done.stdout
     assert "6 answers judged by openai:grader" in done.stderr
     assert "5 calls: 5 made now, 0 from the journal;" in done.stderr
-    assert "spent $" in done.stderr
-    assert "spent $0.00" not in done.stderr
+    assert "paid $" in done.stderr
+    assert "paid $0.00" not in done.stderr
     again = judge("direct", "--kind", "equivalence", "--model", "openai:grader", "--json")
     graded = json.loads(again.stdout)["graded"]
     assert grader.stats()["asked"] - before == 5

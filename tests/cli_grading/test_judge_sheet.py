@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.evals.judges import KINDS
+from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Score
 from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, stage
@@ -142,4 +142,4 @@ def test_what_cannot_be_written(command, home, tmp_path, arguments, said):
 
 
 def test_every_kind_with_labels_says_what_an_item_is_set_against():
-    assert {name for name, kind in KINDS.items() if kind.labels} == {"equivalence", "statements"}
+    assert {name for name, kind in judge_methods().items() if kind.labels} == {"equivalence", "statements"}

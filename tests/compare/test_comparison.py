@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.comparability import JUDGED
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.judges.kinds import KINDS, Means
-from ragrounds.evals.judges.ragas import PROTOCOLS
+from ragrounds.evals.judges.methods import judge_methods
+from ragrounds.evals.scorers import all_scorers
+from ragrounds.evals.scorers.judged import JudgedScorer
 from ragrounds.evals.stats import minimum_detectable_effect
 from ragrounds.records import Score, Usage
 from tests.compare.making import add_run, questions
@@ -168,7 +168,9 @@ class TestRefusals:
             return str(raised.value)
 
         judged = "`ragrounds judge two-{}-run --kind {} --judge MODEL"
-        for scorer, kind in JUDGED.items():
+        judged_by = {name: made.judging for name, made in all_scorers().items() if isinstance(made, JudgedScorer)}
+        assert judged_by
+        for scorer, kind in judged_by.items():
             told = refused(scorer)
             assert judged.format(scorer, kind) in told
             assert ("--judge MODEL --embedder EMBEDDER`" in told) == (scorer == "ragas_answer_relevancy")
@@ -178,11 +180,13 @@ class TestRefusals:
         nobody = refused("facts", "equivalent")
         assert "`ragrounds judge one-facts-run two-facts-run --kind equivalence --judge MODEL` makes them" in nobody
 
-    def test_every_kind_of_judging_is_known(self, store):
-        means = Means(store=store)
-        made = {scorer: kind for kind in ("equivalence", "statements") for scorer in KINDS[kind].grader(means).scorers}
-        assert {**made, **{scorer: scorer for scorer in PROTOCOLS}} == JUDGED
-        assert {*JUDGED.values(), "ragas"} == set(KINDS)
+    def test_every_kind_of_judging_is_known(self):
+        judged = {name: made for name, made in all_scorers().items() if isinstance(made, JudgedScorer)}
+        methods = judge_methods()
+        assert {made.judging for made in judged.values()} | {"ragas"} == set(methods)
+        for name, scorer in judged.items():
+            assert name in {one.name for one in methods[scorer.judging].scorers}
+        assert len(methods["ragas"].scorers) == 5
 
     def test_other_scorers(self, store):
         asked = questions(2)

@@ -11,7 +11,9 @@ import sqlalchemy as sa
 
 from ragrounds.contracts import Request
 from ragrounds.errors import UserError
-from ragrounds.evals.judges import Equivalence, judge_runs
+from ragrounds.evals.judges.attempts import LabelJudge
+from ragrounds.evals.judges.runs import judge_runs
+from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Contestant, JudgementDetail
 from ragrounds.evals.store.journal import StoreJournal
@@ -91,8 +93,10 @@ async def test_judging_is_in_it_and_grading_again_does_not_make_it_free(store: S
     before = ledger(store, [run], ["role"]).total
     judge = Scripted(lambda prompt, occurrence: '{"grade": "equivalent"}', name="openai:judge")
     journal = StoreJournal(store)
-    (graded,) = (await judge_runs(store, [run], Equivalence(tries=2), [judge], journal, PromptFolder())).runs
-    await judge_runs(store, [run], Equivalence(tries=2), [judge], journal, PromptFolder())
+    (graded,) = (
+        await judge_runs(store, [run], LabelJudge(EQUIVALENCE, tries=2), [judge], journal, PromptFolder())
+    ).runs
+    await judge_runs(store, [run], LabelJudge(EQUIVALENCE, tries=2), [judge], journal, PromptFolder())
     journal.close()
     assert graded.calls == 5
     after = ledger(store, [run], ["role", "model"])

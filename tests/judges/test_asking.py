@@ -1,14 +1,14 @@
 import pytest
 
-from ragrounds.evals.judges.ask import FAILED, REFUSED, ask
-from ragrounds.evals.judges.verdict import EMPTY, NOTHING, Contract
+from ragrounds.evals.judges.verdict import EMPTY, FAILED, NOTHING, REFUSED, ask
+from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Message, Reply, Usage
 from tests.judges.doubles import Scripted
 
-TWO = Contract(("usefulness", "reasoning"), ("A", "B", "tie"))
+TWO = VerdictForm(("usefulness", "reasoning"), ("A", "B", "tie"))
 GOOD = '{"usefulness": "A", "reasoning": "B"}'
 ASKED = (Message("user", "Which?"),)
 

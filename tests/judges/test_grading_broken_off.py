@@ -11,7 +11,7 @@ import pytest
 from ragrounds.errors import StopRun
 from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.engine.scheduler import Interrupted
-from ragrounds.evals.judges import INTERRUPTED
+from ragrounds.evals.judges.runs import INTERRUPTED
 from ragrounds.evals.store.ledger import ledger
 from ragrounds.evals.store.store import Store
 from tests.at_work import interrupted, until_asked

@@ -7,7 +7,9 @@ import pytest
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.engine.budget import Budget
-from ragrounds.evals.judges import Equivalence, judge_runs
+from ragrounds.evals.judges.attempts import LabelJudge
+from ragrounds.evals.judges.runs import judge_runs
+from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
@@ -49,7 +51,7 @@ def judge(name="openai:judge", say=lambda prompt, occurrence: '{"grade": "equiva
 async def graded(store, runs, judges, mode="reuse", **options):
     journal = StoreJournal(store, mode)
     try:
-        return await judge_runs(store, runs, Equivalence(), judges, journal, PromptFolder(), **options)
+        return await judge_runs(store, runs, LabelJudge(EQUIVALENCE), judges, journal, PromptFolder(), **options)
     finally:
         journal.close()
 
@@ -113,7 +115,7 @@ async def test_a_panel_keeps_to_it_too(store):
     judges = [judge("openai:one"), judge("openai:two")]
     made = await graded(store, runs, judges, budget=Budget(tokens=1), at_once=1)
     assert "tokens is used up" in made.ended
-    assert [(one.graded, one.left) for one in made.runs] == [(1, COUNT - 1)] * 2
+    assert [(one.judged, one.left) for one in made.runs] == [(1, COUNT - 1)] * 2
     assert judged(store, runs[0]) == judged(store, runs[1]) == {("og/00", 0)}
 
 

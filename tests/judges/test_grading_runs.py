@@ -1,7 +1,9 @@
 import pytest
 
 from ragrounds.errors import StopRun
-from ragrounds.evals.judges import Equivalence, judge_runs
+from ragrounds.evals.judges.attempts import LabelJudge
+from ragrounds.evals.judges.runs import judge_runs
+from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.store.garbage import collect_garbage
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.ledger import ledger
@@ -41,8 +43,11 @@ async def test_a_stored_run_is_graded_and_billed(store, own):
         lambda prompt, occurrence: "?" if "Answer 5." in prompt else '{"grade": "equivalent"}', name="openai:judge"
     )
     journal = StoreJournal(store)
-    (graded,) = (await judge_runs(store, [run], Equivalence(tries=2), [judge], journal, PromptFolder())).runs
-    (again,) = (await judge_runs(store, [run], Equivalence(tries=2), [judge], journal, PromptFolder())).runs
+    (graded,) = (
+        await judge_runs(store, [run], LabelJudge(EQUIVALENCE, tries=2), [judge], journal, PromptFolder())
+    ).runs
+    by = LabelJudge(EQUIVALENCE, tries=2)
+    (again,) = (await judge_runs(store, [run], by, [judge], journal, PromptFolder())).runs
     journal.close()
     assert (graded.attempts, graded.missing, graded.calls, graded.same_model) == (6, 1, 6, own)
     assert graded.cost_paid == graded.cost_uncached == pytest.approx(0.006)
@@ -60,14 +65,15 @@ async def test_what_a_broken_off_judging_paid_is_on_the_bill_of_the_one_that_end
         return '{"grade": "equivalent"}'
 
     journal = StoreJournal(store)
+    by = LabelJudge(EQUIVALENCE)
     with pytest.raises(StopRun, match="the judge is gone"):
-        await judge_runs(store, [run], Equivalence(), [Scripted(breaks)], journal, PromptFolder(), at_once=1)
+        await judge_runs(store, [run], by, [Scripted(breaks)], journal, PromptFolder(), at_once=1)
     assert journal.made == 4
     swept = collect_garbage(store.engine, FINAL, hours=0, remove=True)
     assert (swept.calls.count, swept.outside.count) == (0, 0)  # nothing refers to them, but they were paid for
     judge = Scripted(lambda prompt, occurrence: '{"grade": "equivalent"}')
-    (graded,) = (await judge_runs(store, [run], Equivalence(), [judge], journal, PromptFolder())).runs
-    (again,) = (await judge_runs(store, [run], Equivalence(), [judge], journal, PromptFolder())).runs
+    (graded,) = (await judge_runs(store, [run], LabelJudge(EQUIVALENCE), [judge], journal, PromptFolder())).runs
+    (again,) = (await judge_runs(store, [run], LabelJudge(EQUIVALENCE), [judge], journal, PromptFolder())).runs
     journal.close()
     assert journal.made == 5
     assert graded.cost_paid == graded.cost_uncached == pytest.approx(0.005)
@@ -79,7 +85,9 @@ async def test_answers_that_are_equal_are_judged_and_paid_for_once(store):
     run = one_run(store, texts=["the same"] * 5)
     judge = Scripted(lambda prompt, occurrence: '{"grade": "equivalent"}')
     journal = StoreJournal(store)
-    (graded,) = (await judge_runs(store, [run], Equivalence(), [judge], journal, PromptFolder(), at_once=1)).runs
+    (graded,) = (
+        await judge_runs(store, [run], LabelJudge(EQUIVALENCE), [judge], journal, PromptFolder(), at_once=1)
+    ).runs
     journal.close()
     assert (graded.calls, graded.reused, graded.cost_paid) == (5, 4, pytest.approx(0.001))
 

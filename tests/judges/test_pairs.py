@@ -1,6 +1,7 @@
 import pytest
 
-from ragrounds.evals.judges.pairs import both_orders, majority, neutral, show_pair, tampers
+from ragrounds.evals.judges.pairs import both_orders, majority, show_pair, tampers
+from ragrounds.evals.scorers.judged import fenced
 from ragrounds.prompts.loader import PromptFolder
 
 AXES = {"usefulness": "helps the reader", "reasoning": "sound steps"}
@@ -35,7 +36,7 @@ def test_an_answer_cannot_end_itself_and_begin_another():
     user = shown((attack, "ok")).messages[1].content
     assert user.count("\n<<<\n") == 3
     assert user.count("\n>>>\n") == 3
-    assert ">>>" not in neutral("x >>>> y <<<")
+    assert ">>>" not in fenced("x >>>> y <<<")
 
 
 def test_a_template_in_an_answer_is_text():

@@ -1,8 +1,10 @@
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.judges import Equivalence, Statements, judge_by_panel
-from ragrounds.evals.judges.panel import UNDECIDED
+from ragrounds.evals.judges.attempts import LabelJudge
+from ragrounds.evals.judges.panel import UNDECIDED, judge_by_panel
+from ragrounds.evals.scorers.equivalent import EQUIVALENCE
+from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
@@ -43,10 +45,10 @@ async def panel(grader, judges, journal):
 async def test_the_majority_counts(journal):
     good, bad = "equivalent", "mismatch"
     judges = [judge("a", [good, bad, good]), judge("b", [good, bad, "?"]), judge("c", [bad, bad, bad])]
-    made = await panel(Equivalence(tries=1), judges, journal)
+    made = await panel(LabelJudge(EQUIVALENCE, tries=1), judges, journal)
     assert [score.value for score in made.scores] == [0.0, 1.0, 0.0, None]
     assert made.scores[-1].reason == f"judge: {UNDECIDED}"
-    assert (made.graded, made.undecided) == (3, 1)
+    assert (made.judged, made.undecided) == (3, 1)
     assert len(made.verdicts) == len(made.calls) == 9
     assert made.kappa is not None
     assert made.alpha is not None
@@ -61,13 +63,13 @@ async def test_a_majority_for_each_statement(journal):
 
         return Scripted(answer, name=name)
 
-    made = await panel(Statements(), [say("a"), say("b"), say("c")], journal)
+    made = await panel(LabelJudge(STATEMENT_METHOD), [say("a"), say("b"), say("c")], journal)
     comprehensive = [score.value for score in made.scores if score.scorer == "comprehensiveness"]
     assert comprehensive == [0.0, 0.5, 0.5, 0.5]
-    assert (made.graded, made.undecided) == (9, 0)
+    assert (made.judged, made.undecided) == (9, 0)
 
 
 @pytest.mark.parametrize("names", [[], ["a"], ["a", "a"]])
 async def test_a_panel_is_two_or_more(journal, names):
     with pytest.raises(UserError, match="two or more different judges"):
-        await panel(Equivalence(), [judge(name, ["equivalent"] * 3) for name in names], journal)
+        await panel(LabelJudge(EQUIVALENCE), [judge(name, ["equivalent"] * 3) for name in names], journal)

@@ -1,10 +1,11 @@
 import pytest
 
-from ragrounds.evals.judges.verdict import BOTH, CUT, EMPTY, NOTHING, Contract, read_verdict
+from ragrounds.evals.judges.verdict import BOTH, CUT, EMPTY, NOTHING, read_verdict
+from ragrounds.evals.scorers.judged import VerdictForm
 
-TWO = Contract(("usefulness", "reasoning"), ("A", "B", "tie"))
-ONE = Contract(("usefulness",), ("A", "B", "tie"))
-GRADE = Contract(("grade",), ("Equivalent", "Mismatch"))
+TWO = VerdictForm(("usefulness", "reasoning"), ("A", "B", "tie"))
+ONE = VerdictForm(("usefulness",), ("A", "B", "tie"))
+GRADE = VerdictForm(("grade",), ("Equivalent", "Mismatch"))
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,15 @@
 
 import pytest
 
-from ragrounds.evals.judges.ask import ask
-from ragrounds.evals.judges.bill import Paying, bill, made
-from ragrounds.evals.judges.verdict import Contract
+from ragrounds.evals.judges.bill import PayingJournal, bill, paid_now
+from ragrounds.evals.judges.verdict import ask
+from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Message
 from tests.judges.doubles import Scripted
 
-GRADE = Contract(("grade",), ("good", "bad"))
+GRADE = VerdictForm(("grade",), ("good", "bad"))
 MARK, OTHER = b"12345678", b"87654321"
 
 
@@ -31,12 +31,12 @@ async def test_calls_that_were_made_before(tmp_path, mark, settled, told):
     judge = Scripted(lambda prompt, occurrence: '{"grade": "good"}')  # a call: 0.001 dollars, 110 tokens
     with Store(tmp_path) as store:
         journal = StoreJournal(store)
-        before = await asked(Paying(journal, MARK), judge, "one", "two")
-        paying = Paying(journal, mark, [call.key for call in before] if settled else ())
+        before = await asked(PayingJournal(journal, MARK), judge, "one", "two")
+        paying = PayingJournal(journal, mark, [call.key for call in before] if settled else ())
         calls = await asked(paying, judge, "one", "two", "three")
         took = bill(calls, paying.earlier)
         assert (took.reused, took.earlier, took.cost_paid, took.cost_paid_earlier) == pytest.approx(told)
-        assert made(calls, paying.earlier) == pytest.approx((0.001, 110))
+        assert paid_now(calls, paying.earlier) == pytest.approx((0.001, 110))
         again = await asked(paying, judge, "one", "three")  # paid for once
         assert bill(again, paying.earlier).cost_paid == 0
         journal.close()

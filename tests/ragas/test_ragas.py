@@ -175,8 +175,9 @@ def test_every_call_is_priced_journaled_and_replayed(judge, home, server):
 
 def _bill(home, server):
     """From the journal alone: what each call of the judge, and of the embedder, cost."""
-    from ragrounds.evals.judges import KINDS, Means, judge_runs
     from ragrounds.evals.judges.bill import bill
+    from ragrounds.evals.judges.methods import JudgeMeans, judge_methods, open_method
+    from ragrounds.evals.judges.runs import judge_runs
     from ragrounds.models.prices import read_prices
     from ragrounds.models.providers import open_model
     from ragrounds.prompts.loader import PromptFolder
@@ -187,10 +188,11 @@ def _bill(home, server):
 
     async def go(store):
         judge = open_model(f'openai:ragas[base_url="{server.url}"]', prices)
-        with_vectors = Means(store=store, embedder=named_embedder(embedder), prices=prices)
+        with_vectors = JudgeMeans(store=store, embedder=named_embedder(embedder), prices=prices)
+        by = open_method(judge_methods()["ragas"], with_vectors)
         journal = StoreJournal(store, "replay")
         await judge_runs(
-            store, [store.run("rag")], KINDS["ragas"].grader(with_vectors), [judge], journal, PromptFolder(),
+            store, [store.run("rag")], by, [judge], journal, PromptFolder(),
             done=seen.append,
         )  # fmt: skip
         journal.close()

@@ -26,7 +26,7 @@ from tests.servers.process import Running, running
 _PARTS = re.compile(r"<<<\n(.*?)\n>>>", re.DOTALL)
 
 
-class AttemptJudge:
+class Grader:
     """State of one server process."""
 
     def __init__(self, down: Path | None, latency: float) -> None:
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--down", type=Path)
     parser.add_argument("--latency", type=float, default=0.0)
     given = parser.parse_args()
-    grader = AttemptJudge(given.down, given.latency)
+    grader = Grader(given.down, given.latency)
     app = web.Application(client_max_size=64 * 2**20)
     app.router.add_post("/v1/chat/completions", grader.complete)
     app.router.add_get("/stats", grader.stats)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ragrounds.evals.arena.verdicts import LETTERS, POINTS, Match, one_way
 from ragrounds.evals.judges.attempts import judges_itself
-from ragrounds.evals.judges.statements import CONTRADICTION
+from ragrounds.evals.scorers import described
 from ragrounds.evals.stats.agreement import krippendorff_alpha
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, JudgementDetail, Vote
 
@@ -346,7 +346,7 @@ def _against_scorer(
         given = POINTS[outcome]
         points.setdefault(match.first, []).append((given, one))
         points.setdefault(match.second, []).append((1.0 - given, other))
-        lead = other - one if scorer == CONTRADICTION else one - other
+        lead = other - one if described(scorer).direction == "lower" else one - other
         ahead = "tie" if abs(lead) < _CLOSE else "first" if lead > 0 else "second"
         kind = _kind(outcome, ahead)
         counts[kind] += 1

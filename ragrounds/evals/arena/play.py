@@ -21,9 +21,9 @@ from ragrounds.evals.arena.schedules import MatchCounts, Schedule, all_pairs, op
 from ragrounds.evals.arena.verdicts import Match, combine_judgements
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.scheduler import interruptible
-from ragrounds.evals.judges.ask import FAILED, ask
-from ragrounds.evals.judges.bill import Paying, made
+from ragrounds.evals.judges.bill import PayingJournal, paid_now
 from ragrounds.evals.judges.pairs import show_pair
+from ragrounds.evals.judges.verdict import FAILED, ask
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, JudgementDetail
 from ragrounds.evals.store.journal import arena_payer
 from ragrounds.records import Question, Reply, Usage
@@ -85,7 +85,7 @@ class ArenaPlayer:
             _check_prices(judges)
         self._arena, self._lineup, self._judges = arena, lineup, tuple(judges)
         self._arenas, self._prompts = arenas, prompts
-        self._journal = Paying(journal, arena_payer(arena.fingerprint))
+        self._journal = PayingJournal(journal, arena_payer(arena.fingerprint))
         self._listener = listener
         self._max_cost = max_cost
         self._spending = BudgetStop(Budget(tokens=max_tokens, seconds=max_seconds))
@@ -235,7 +235,7 @@ class ArenaPlayer:
             question.language,
         )
         async with self._slots:
-            found = await ask(model, self._journal, shown.messages, shown.contract, tries=self._arena.tries)
+            found = await ask(model, self._journal, shown.messages, shown.form, tries=self._arena.tries)
         letters = {"first": "1", "second": "2", "tie": "="}
         outcomes = "".join(
             letters[shown.outcome(found.values[axis.name])]
@@ -246,7 +246,7 @@ class ArenaPlayer:
             for axis in axes
         )
         self.cost_paid += found.cost_paid or 0.0
-        self._spending.count(*made(found.calls, self._journal.earlier))
+        self._spending.count(*paid_now(found.calls, self._journal.earlier))
         judged = msgspec.structs.replace(
             blank,
             outcomes=outcomes,

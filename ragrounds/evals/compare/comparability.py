@@ -12,14 +12,23 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.figures import scorer_values
-from ragrounds.evals.judges.ragas import PROTOCOLS as RAGAS
 from ragrounds.evals.scorers import described, scorers_for
+from ragrounds.evals.scorers.ragas import RAGAS
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
 LOWER_IS_BETTER = frozenset({"contradiction"})
 """Scorers whose score is a fault: there is no frontier of them, and no price of one more."""
-SHOWN = ("mirage", "strict", "facts", "triplets", "equivalent", "comprehensiveness", "contradiction", *RAGAS)
+SHOWN = (
+    "mirage",
+    "strict",
+    "facts",
+    "triplets",
+    "equivalent",
+    "comprehensiveness",
+    "contradiction",
+    *(scorer.name for scorer in RAGAS),
+)
 """Scorers that tables show where none is named; the others stand in ``--json`` or are named with ``--scorer``."""
 
 

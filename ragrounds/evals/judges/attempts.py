@@ -1,23 +1,26 @@
-"""What a grader is and gives.
+"""Attempts before a judge: one by labels, or many at a time in the order that they were given.
 
-Grading many attempts: several at a time, in the order they were given.
+A judged answer is its scores with the calls that they took. What the judge could not say is missing, never right or
+wrong.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import UserError
+from ragrounds.evals.judges.verdict import TRIES, Judgement, ask
+from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.records import Attempt, Call, Gold, Question, Score, Verdict
 from ragrounds.specs import Spec, parse
 
 
-class Grade(Struct, frozen=True, kw_only=True):
+class JudgedAnswer(Struct, frozen=True, kw_only=True):
     """One attempt's scores by a judge, with all that was said and paid."""
 
     scores: tuple[Score, ...]
@@ -25,26 +28,67 @@ class Grade(Struct, frozen=True, kw_only=True):
     calls: tuple[Call, ...] = ()
     """The judge's calls, role ``judging``: for the ledger."""
     failed: bool = False
-    """A call gave no reply: grading again may give what is missing."""
+    """A call gave no reply: judging again may give what is missing."""
 
 
 class AttemptJudge(Protocol):
-    """Grades attempts by a judge, under named scorers."""
+    """Judges attempts by a model."""
 
     @property
-    def scorers(self) -> tuple[str, ...]: ...
+    def scorers(self) -> tuple[str, ...]:
+        """Names of the scorers whose scores it gives, in the order that they are given."""
 
-    async def grade(
+    async def judge(
         self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts
-    ) -> Grade: ...
+    ) -> JudgedAnswer:
+        """Ask the judge about one attempt; free where nothing needs to be asked.
+
+        Raises:
+            ragrounds.errors.StopRun: the judge cannot be asked at all.
+        """
 
 
-@runtime_checkable
-class Voting(AttemptJudge, Protocol):
-    """A grader whose verdicts are labels, so that several judges can vote on them."""
+class LabelJudge(Struct, frozen=True):
+    """Judges attempts by labels (contract: :class:`AttemptJudge`)."""
 
-    def scored(self, attempt: Attempt, gold: Gold, said: Sequence[tuple[str, str]]) -> tuple[Score, ...]:
-        """Scores from verdicts, in the order that :meth:`grade` gives them: each an outcome, or why there is none."""
+    method: LabelMethod
+    tries: int = TRIES
+
+    @property
+    def scorers(self) -> tuple[str, ...]:
+        """Names of the method's scorers."""
+        return tuple(scorer.name for scorer in self.method.scorers)
+
+    async def judge(
+        self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts
+    ) -> JudgedAnswer:
+        """Put the method's questions to the judge, one after the other; what has no verdict is missing."""
+        unasked = self.method.unasked(attempt, question, gold)
+        if unasked:
+            return JudgedAnswer(scores=unasked)
+        judgements: list[Judgement] = []
+        verdicts: list[Verdict] = []
+        for asked in self.method.questions(attempt, question, gold):
+            messages = prompts.render(asked.prompt, question.language, **asked.texts, form=asked.form.example)
+            made = await ask(judge, journal, messages, asked.form, tries=self.tries)
+            judgements.append(made)
+            verdicts += [
+                Verdict(
+                    question_id=question.id,
+                    judge=judge.spec,
+                    axis=subject,
+                    first=attempt.run,
+                    outcome=made.values.get(axis, ""),
+                    reason=made.reasons.get(axis, ""),
+                )
+                for axis, subject in zip(asked.form.axes, asked.subjects, strict=True)
+            ]
+        return JudgedAnswer(
+            scores=self.method.scores(attempt, gold, [(verdict.outcome, verdict.reason) for verdict in verdicts]),
+            verdicts=tuple(verdicts),
+            calls=tuple(call for made in judgements for call in made.calls),
+            failed=any(made.failed for made in judgements),
+        )
 
 
 def judges_itself(judge: str, candidates: Iterable[str]) -> bool:
@@ -61,8 +105,8 @@ def _model(text: str) -> str:
     return spec.name.partition(":")[2].casefold() or spec.name.casefold()
 
 
-class Job(Struct, frozen=True):
-    """An attempt that one judge is to grade."""
+class JudgeTask(Struct, frozen=True):
+    """An attempt that one judge is to judge."""
 
     attempt: Attempt
     question: Question
@@ -72,27 +116,29 @@ class Job(Struct, frozen=True):
     """What the judge's calls go through."""
 
 
-class Gate(Protocol):
-    """Decides whether a job is begun. Asked when its turn has come."""
+class Admission(Protocol):
+    """Decides whether a task is begun."""
 
-    def admits(self, job: Job) -> bool: ...
+    def admits(self, task: JudgeTask) -> bool:
+        """Whether to begin it; asked when its turn has come."""
 
-    def hear(self, job: Job, grade: Grade) -> None:
-        """A job has ended."""
+    def judged(self, task: JudgeTask, answer: JudgedAnswer) -> None:
+        """A task has ended."""
 
 
-class Open:
-    """A gate that lets everything through."""
+class AdmitAll:
+    """Lets every task begin (contract: :class:`Admission`)."""
 
-    def admits(self, job: Job) -> bool:
+    def admits(self, task: JudgeTask) -> bool:
+        """Always."""
         return True
 
-    def hear(self, job: Job, grade: Grade) -> None:
+    def judged(self, task: JudgeTask, answer: JudgedAnswer) -> None:
         """It makes no difference."""
 
 
 async def judge_attempts(
-    grader: AttemptJudge,
+    by: AttemptJudge,
     attempts: Iterable[Attempt],
     questions: Mapping[str, Question],
     golds: Mapping[str, Gold],
@@ -101,48 +147,48 @@ async def judge_attempts(
     prompts: Prompts,
     *,
     at_once: int = 16,
-    done: Callable[[Grade], None] = lambda grade: None,
-) -> list[Grade]:
-    """Grade attempts, at most `at_once` at a time; `done` is called as each grade comes in.
+    done: Callable[[JudgedAnswer], None] = lambda answer: None,
+) -> list[JudgedAnswer]:
+    """Judge attempts, at most `at_once` at a time; `done` is called as each answer comes in.
 
-    Calls go through the journal: grading again pays only for what was never answered.
+    Calls go through the journal: judging again pays only for what was never answered.
 
     Raises:
-        ragrounds.errors.StopRun: the judge cannot be asked at all; the other gradings are cancelled.
+        ragrounds.errors.StopRun: the judge cannot be asked at all; the other attempts are cancelled.
     """
-    jobs = [Job(each, questions[each.question_id], golds[each.question_id], judge, journal) for each in attempts]
-    graded = await judge_jobs(grader, jobs, prompts, at_once=at_once, gate=Open(), done=done)
-    return [grade for grade in graded if grade is not None]
+    tasks = [JudgeTask(each, questions[each.question_id], golds[each.question_id], judge, journal) for each in attempts]
+    judged = await judge_tasks(by, tasks, prompts, at_once=at_once, admission=AdmitAll(), done=done)
+    return [answer for answer in judged if answer is not None]
 
 
-async def judge_jobs(
-    grader: AttemptJudge,
-    jobs: Sequence[Job],
+async def judge_tasks(
+    by: AttemptJudge,
+    tasks: Sequence[JudgeTask],
     prompts: Prompts,
     *,
     at_once: int,
-    gate: Gate,
-    done: Callable[[Grade], None],
-) -> list[Grade | None]:
-    """The grade of every job, begun in their order; ``None``: the gate did not let it through.
+    admission: Admission,
+    done: Callable[[JudgedAnswer], None],
+) -> list[JudgedAnswer | None]:
+    """The judged answer of every task, begun in their order; ``None``: it was not admitted.
 
     Raises:
-        ragrounds.errors.StopRun: a judge cannot be asked at all; the other gradings are cancelled.
+        ragrounds.errors.StopRun: a judge cannot be asked at all; the other tasks are cancelled.
     """
     free = asyncio.Semaphore(at_once)
 
-    async def one(job: Job) -> Grade | None:
+    async def one(task: JudgeTask) -> JudgedAnswer | None:
         async with free:
-            if not gate.admits(job):
+            if not admission.admits(task):
                 return None
-            grade = await grader.grade(job.attempt, job.question, job.gold, job.judge, job.journal, prompts)
-            gate.hear(job, grade)
-            done(grade)
-            return grade
+            answer = await by.judge(task.attempt, task.question, task.gold, task.judge, task.journal, prompts)
+            admission.judged(task, answer)
+            done(answer)
+            return answer
 
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(job)) for job in jobs]
+            running = [group.create_task(one(task)) for task in tasks]
     except* Exception as failed:
         raise failed.exceptions[0] from None
-    return [task.result() for task in tasks]
+    return [task.result() for task in running]

@@ -1,9 +1,4 @@
-"""What judging took: calls, tokens, dollars.
-
-The journal as one judging sees it: its calls say who pays for them.
-
-What a judge gave a stored run: scores go into the store beside the others, the bill comes back.
-"""
+"""What judging takes: who pays for a call, the bill of many, and the bill of a stored run whose scores are written."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.contracts import Entry, Journal, Model
-from ragrounds.evals.judges.attempts import AttemptJudge, Grade, judges_itself
+from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, judges_itself
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Call, Run, Score, Usage, Verdict
 
@@ -31,7 +26,7 @@ class Bill(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost_paid: float | None
     """Dollars really paid: now, and by earlier processes that were broken off before they had a bill."""
     cost_uncached: float | None
-    """Dollars uncached: as if nothing had been in the journal."""
+    """Dollars without any cache: as if nothing had been in the journal."""
     earlier: int = 0
     """Of the calls that the journal answered, paid for by earlier processes that were broken off."""
     cost_paid_earlier: float | None = 0.0
@@ -39,7 +34,7 @@ class Bill(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def bill(calls: Sequence[Call], earlier: Collection[str] = ()) -> Bill:
-    """Add up calls; `earlier` as in :class:`ragrounds.evals.judges.bill.Paying`."""
+    """Add up calls; `earlier` as in :class:`ragrounds.evals.judges.bill.PayingJournal`."""
     carried = [call for call in calls if not call.cached and call.key in earlier]
     used = [call.usage for call in calls]
     known = [usage for usage in used if usage is not None]
@@ -55,7 +50,7 @@ def bill(calls: Sequence[Call], earlier: Collection[str] = ()) -> Bill:
     )
 
 
-def made(calls: Sequence[Call], earlier: Collection[str]) -> tuple[float | None, int | None]:
+def paid_now(calls: Sequence[Call], earlier: Collection[str]) -> tuple[float | None, int | None]:
     """Dollars, and tokens in and out, of the calls that this process made, for its budget; ``None``: not all known."""
     own = [call for call in calls if not call.cached and call.key not in earlier]
     used = [call.usage for call in own]
@@ -71,7 +66,7 @@ def _sum(amounts: Sequence[float | None]) -> float | None:
 T = TypeVar("T", bound=Struct)
 
 
-class Paying:
+class PayingJournal:
     """A journal whose calls carry the mark `payer` (contract: :class:`ragrounds.contracts.Journal`).
 
     What a killed process paid under this mark counts as paid now, once, unless it is `settled`: keys (hexadecimal) of
@@ -84,7 +79,7 @@ class Paying:
         self.earlier: set[str] = set()
 
     async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
-        """See the contract."""
+        """The recorded response, or that of `make`; the flag is true where a bill holds the call already."""
         called = False
 
         async def making() -> T:
@@ -101,7 +96,7 @@ class Paying:
 
 
 class JudgedRun(Struct, frozen=True, kw_only=True):
-    """What grading a run gave and took."""
+    """What judging a run gave and took."""
 
     run: str
     judge: str
@@ -125,7 +120,7 @@ class JudgedRun(Struct, frozen=True, kw_only=True):
     cost_paid_earlier: float | None
     """Of these, paid by the earlier one."""
     cost_uncached: float | None
-    """Dollars uncached: as if nothing had been in the journal."""
+    """Dollars without any cache: as if nothing had been in the journal."""
     same_model: bool
     """The judge is a model that wrote these answers: it may favour itself."""
     verdicts: tuple[Verdict, ...]
@@ -134,28 +129,28 @@ class JudgedRun(Struct, frozen=True, kw_only=True):
 def store_judged_run(
     store: Store,
     run: Run,
-    grader: AttemptJudge,
+    by: AttemptJudge,
     judge: Model,
-    grades: Sequence[Grade],
+    judged: Sequence[JudgedAnswer],
     left: Sequence[Score],
     *,
     earlier: Collection[str],
     replace: bool,
 ) -> JudgedRun:
     """Write what was paid for and, to `replace` those in the store, the scores, also of answers that were `left`
-    without a verdict; add up what they took (`earlier`: :class:`ragrounds.evals.judges.bill.Paying`)."""
-    scores = [score for grade in grades for score in grade.scores]
-    calls = [call for grade in grades for call in grade.calls]
+    without a verdict; add up what they took (`earlier`: :class:`ragrounds.evals.judges.bill.PayingJournal`)."""
+    scores = [score for answer in judged for score in answer.scores]
+    calls = [call for answer in judged for call in answer.calls]
     store.add_scores(run, [*scores, *left] if replace else (), calls)
     took = bill(calls, earlier)
     return JudgedRun(
         run=run.id,
         judge=judge.spec,
-        scorers=grader.scorers,
-        attempts=len(grades),
+        scorers=by.scorers,
+        attempts=len(judged),
         missing=sum(score.value is None for score in scores),
-        failed=sum(grade.failed for grade in grades),
-        left=answers(left),
+        failed=sum(answer.failed for answer in judged),
+        left=count_answers(left),
         calls=took.calls,
         reused=took.reused,
         earlier=took.earlier,
@@ -164,11 +159,11 @@ def store_judged_run(
         cost_paid_earlier=took.cost_paid_earlier,
         cost_uncached=took.cost_uncached,
         same_model=judges_itself(judge.spec, writers(run)),
-        verdicts=tuple(verdict for grade in grades for verdict in grade.verdicts),
+        verdicts=tuple(verdict for answer in judged for verdict in answer.verdicts),
     )
 
 
-def answers(scores: Iterable[Score]) -> int:
+def count_answers(scores: Iterable[Score]) -> int:
     """How many answers these scores are of."""
     return len({(score.question_id, score.epoch) for score in scores})
 

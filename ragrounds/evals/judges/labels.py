@@ -1,7 +1,7 @@
-"""People's labels from a CSV file, to set a judge against: one row an item, one column a rater.
+"""People's labels, to set a judge against: the sheet that they fill in, read back, and the agreement.
 
-A sheet for people to label judged answers in: blind to the verdict, drawn by seed, read back by
-:func:`ragrounds.evals.judges.labels.read_labels`.
+A sheet (CSV) has one row an item and one column a rater. It is blind to the judge's verdict, and its items are drawn by
+seed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import lot
-from ragrounds.evals.judges.kinds import Kind, verdicts
+from ragrounds.evals.judges.methods import verdicts
+from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats.agreement import (
     Agreement,
     compare_with_human,
@@ -134,7 +135,7 @@ class LabelSheet(Struct, frozen=True, kw_only=True):
 def label_sheet(
     store: Store,
     run: Run,
-    kind: Kind,
+    method: LabelMethod,
     *,
     epoch: int = 0,
     limit: int | None = None,
@@ -150,12 +151,12 @@ def label_sheet(
     double = [name for name in raters if heading.count(name) > 1 or not name.strip()]
     if double:
         raise UserError(f"The rater {double[0]!r} cannot have a column: it is empty, there twice, or a text's column.")
-    judged = {item for item, verdict in verdicts(store, run, kind, epoch).items() if verdict is not None}
+    judged = {item for item, verdict in verdicts(store, run, method, epoch).items() if verdict is not None}
     questions, golds = store.questions(run)
     asked = {
         item: (question, text)
         for question in questions
-        for item, text in kind.beside(golds[question.id]).items()
+        for item, text in method.items(golds[question.id]).items()
         if item in judged
     }
     drawn = sorted(asked, key=lambda item: lot(seed, item))[:limit]
@@ -166,7 +167,7 @@ def label_sheet(
         if attempt.epoch == epoch and attempt.question_id in wanted
     }
     rows = tuple(
-        (item, question.text, text, answers[question.id], ALLOWED.join(kind.labels), *[""] * len(raters))
+        (item, question.text, text, answers[question.id], ALLOWED.join(method.labels), *[""] * len(raters))
         for item, (question, text) in ((item, asked[item]) for item in drawn)
     )
     return LabelSheet(heading=heading, rows=rows, of=len(asked))

@@ -13,24 +13,24 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.contracts import Prompts
-from ragrounds.evals.judges.verdict import TIE, Contract
+from ragrounds.evals.judges.verdict import TIE
+from ragrounds.evals.scorers.judged import VerdictForm, fenced
 from ragrounds.records import Message
 
 PROMPT = "judge/pair"
 LABELS = ("A", "B")
-_FENCE = re.compile(r"<{3,}|>{3,}")
 
 
-class Shown(Struct, frozen=True):
+class ShownPair(Struct, frozen=True):
     """A pair as the judge sees it."""
 
     messages: tuple[Message, ...]
-    contract: Contract
+    form: VerdictForm
     labels: tuple[str, str]
     """Of the answer shown first, and of the one shown second."""
 
     def outcome(self, value: str) -> str:
-        """``first``, ``second`` or ``tie``, from a value of the contract."""
+        """``first``, ``second`` or ``tie``, from a value of the form."""
         if value == TIE:
             return TIE
         return "first" if value == self.labels[0] else "second"
@@ -38,31 +38,26 @@ class Shown(Struct, frozen=True):
 
 def show_pair(
     prompts: Prompts, question: str, answers: tuple[str, str], axes: Mapping[str, str], seed: str, language: str = "en"
-) -> Shown:
+) -> ShownPair:
     """The messages for `answers` in this order; `axes` are names with what each means.
 
     Which answer is called A is drawn from `seed`, so that a judge that likes the letter A favours nobody. Give both
     orders of a pair different seeds' labels by exchanging the answers alone: the label then goes with the place.
     """
     labels = LABELS if hashlib.sha256(f"labels {seed}".encode()).digest()[0] % 2 else LABELS[::-1]
-    contract = Contract(tuple(axes), (*sorted(labels), TIE))
+    form = VerdictForm(tuple(axes), (*sorted(labels), TIE))
     messages = prompts.render(
         PROMPT,
         language,
-        question=neutral(question),
+        question=fenced(question),
         one=labels[0],
-        first=neutral(answers[0]),
+        first=fenced(answers[0]),
         two=labels[1],
-        second=neutral(answers[1]),
+        second=fenced(answers[1]),
         axes="\n".join(f"- {name}: {text}" for name, text in axes.items()),
-        form=contract.example,
+        form=form.example,
     )
-    return Shown(messages, contract, labels)
-
-
-def neutral(text: str) -> str:
-    """`text` without the marks that fence answers in the prompt: no answer can end itself and begin another."""
-    return _FENCE.sub(lambda match: " ".join(match.group()), text.strip())
+    return ShownPair(messages, form, labels)
 
 
 def tampers(texts: Sequence[str], axes: Sequence[str]) -> list[bool]:

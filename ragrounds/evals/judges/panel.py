@@ -1,6 +1,5 @@
-"""Several judges on the same answers: the verdict of more than half of them counts, and how far they agree is told.
-
-What a panel of judges gave a stored run: scores by their majority go into the store.
+"""Several judges on the same answers: the verdict of more than half of them counts, and how far they agree is
+measured. The scores of the majority go into the store.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import UserError
-from ragrounds.evals.judges.attempts import AttemptJudge, Grade, Voting, judge_attempts, judges_itself
-from ragrounds.evals.judges.bill import answers, bill, writers
+from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge, judge_attempts, judges_itself
+from ragrounds.evals.judges.bill import bill, count_answers, writers
 from ragrounds.evals.stats.agreement import fleiss_kappa, krippendorff_alpha, majority
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Call, Gold, Question, Run, Score, Usage, Verdict
@@ -29,7 +28,7 @@ class PanelResult(Struct, frozen=True, kw_only=True):
     verdicts: tuple[Verdict, ...]
     """Every single one, with its judge."""
     calls: tuple[Call, ...]
-    graded: int
+    judged: int
     """Things that were put to the judges: answers, or statements of answers."""
     undecided: int
     """Of these, without a majority."""
@@ -40,7 +39,7 @@ class PanelResult(Struct, frozen=True, kw_only=True):
 
 
 async def judge_by_panel(
-    grader: Voting,
+    by: LabelJudge,
     judges: Sequence[Model],
     attempts: Iterable[Attempt],
     questions: Mapping[str, Question],
@@ -49,25 +48,25 @@ async def judge_by_panel(
     prompts: Prompts,
     *,
     at_once: int = 16,
-    done: Callable[[Grade], None] = lambda grade: None,
+    done: Callable[[JudgedAnswer], None] = lambda answer: None,
 ) -> PanelResult:
-    """Let every judge grade every attempt, then take the majority of each verdict.
+    """Let every judge judge every attempt, then take the majority of each verdict.
 
     Raises:
         UserError: fewer than two judges, or one of them twice.
         ragrounds.errors.StopRun: a judge cannot be asked at all.
     """
-    as_panel(grader, judges)
+    as_panel(by, judges)
     tried = list(attempts)
     by_judge = [
-        await judge_attempts(grader, tried, questions, golds, judge, journal, prompts, at_once=at_once, done=done)
+        await judge_attempts(by, tried, questions, golds, judge, journal, prompts, at_once=at_once, done=done)
         for judge in judges
     ]
-    return by_majority(grader, judges, tried, golds, by_judge)
+    return by_majority(by, judges, tried, golds, by_judge)
 
 
-def as_panel(grader: AttemptJudge, judges: Sequence[Model]) -> Voting:
-    """The grader, where these judges can vote on its verdicts.
+def as_panel(by: AttemptJudge, judges: Sequence[Model]) -> LabelJudge:
+    """What judges, where these judges can vote on its verdicts.
 
     Raises:
         UserError: fewer than two judges, or one of them twice; verdicts that are numbers, on which nobody can vote.
@@ -75,51 +74,51 @@ def as_panel(grader: AttemptJudge, judges: Sequence[Model]) -> Voting:
     names = [judge.spec for judge in judges]
     if len(names) < 2 or len(set(names)) < len(names):
         raise UserError(f"A panel needs two or more different judges, got {', '.join(names) or 'none'}.")
-    if not isinstance(grader, Voting):
-        raise UserError(f"{grader.scorers[0]} is a number, and numbers have no majority: name one --judge.")
-    return grader
+    if not isinstance(by, LabelJudge):
+        raise UserError(f"{by.scorers[0]} is a number, and numbers have no majority: name one --judge.")
+    return by
 
 
 def by_majority(
-    grader: Voting,
+    by: LabelJudge,
     judges: Sequence[Model],
     tried: Sequence[Attempt],
     golds: Mapping[str, Gold],
-    by_judge: Sequence[Sequence[Grade]],
+    by_judge: Sequence[Sequence[JudgedAnswer]],
 ) -> PanelResult:
-    """What the panel came to, from every judge's grades of the attempts `tried`, in their order."""
+    """What the panel came to, from every judge's answers on the attempts `tried`, in their order."""
     scores: list[Score] = []
     labels: list[tuple[str | None, ...]] = []
-    for attempt, grades in zip(tried, zip(*by_judge, strict=True), strict=True):
-        given = _labels(grades)
+    for attempt, answers in zip(tried, zip(*by_judge, strict=True), strict=True):
+        given = _labels(answers)
         labels += given
         if given:
             said = [(outcome, "") if (outcome := majority(each)) else ("", UNDECIDED) for each in given]
-            scores += grader.scored(attempt, golds[attempt.question_id], said)
-        else:  # nothing to grade: every judge says the same, without being asked
-            scores += grades[0].scores
+            scores += by.method.scores(attempt, golds[attempt.question_id], said)
+        else:  # nothing to judge: every judge says the same, without being asked
+            scores += answers[0].scores
     whole = [each for each in labels if None not in each]
     some = [each for each in labels if sum(label is not None for label in each) > 1]
     return PanelResult(
         judges=tuple(judge.spec for judge in judges),
         scores=tuple(scores),
-        verdicts=tuple(verdict for grades in by_judge for grade in grades for verdict in grade.verdicts),
-        calls=tuple(call for grades in by_judge for grade in grades for call in grade.calls),
-        graded=len(labels),
+        verdicts=tuple(verdict for answers in by_judge for answer in answers for verdict in answer.verdicts),
+        calls=tuple(call for answers in by_judge for answer in answers for call in answer.calls),
+        judged=len(labels),
         undecided=sum(majority(each) is None for each in labels),
         kappa=fleiss_kappa(whole) if whole else None,
         alpha=krippendorff_alpha(some) if some else None,
     )
 
 
-def _labels(grades: Sequence[Grade]) -> list[tuple[str | None, ...]]:
-    """For each thing graded the verdict of every judge; ``None``: it gave none."""
-    columns = [[verdict.outcome or None for verdict in grade.verdicts] for grade in grades]
+def _labels(answers: Sequence[JudgedAnswer]) -> list[tuple[str | None, ...]]:
+    """For each thing judged the verdict of every judge; ``None``: it gave none."""
+    columns = [[verdict.outcome or None for verdict in answer.verdicts] for answer in answers]
     return list(zip(*columns, strict=True))
 
 
 class PanelJudgedRun(Struct, frozen=True, kw_only=True):
-    """What grading a run by a panel gave and took."""
+    """What judging a run by a panel gave and took."""
 
     run: str
     judges: tuple[str, ...]
@@ -131,7 +130,7 @@ class PanelJudgedRun(Struct, frozen=True, kw_only=True):
     """Calls without a reply."""
     left: int
     """Answers that were not put to the judges, because a budget was used up: their scores are missing."""
-    graded: int
+    judged: int
     """Things that were put to the judges: answers, or statements of answers."""
     undecided: int
     """Of these, without a majority."""
@@ -154,7 +153,7 @@ class PanelJudgedRun(Struct, frozen=True, kw_only=True):
 def store_panel_run(
     store: Store,
     run: Run,
-    grader: Voting,
+    by: LabelJudge,
     attempts: Sequence[Attempt],
     made: PanelResult,
     left: Sequence[Score],
@@ -168,12 +167,12 @@ def store_panel_run(
     return PanelJudgedRun(
         run=run.id,
         judges=made.judges,
-        scorers=grader.scorers,
+        scorers=by.scorers,
         attempts=len(attempts),
         missing=sum(score.value is None for score in made.scores),
         failed=took.failed,
-        left=answers(left),
-        graded=made.graded,
+        left=count_answers(left),
+        judged=made.judged,
         undecided=made.undecided,
         kappa=made.kappa,
         alpha=made.alpha,

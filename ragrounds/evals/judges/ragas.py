@@ -1,21 +1,11 @@
-"""What ragas' metrics ask through: the project's judge and embedder, its journal, its retries, its bill.
+"""How ragas' metrics are asked for (:mod:`ragrounds.evals.scorers.ragas`): ragas' own objects with ragas' own prompts
+(English) over the project's judge and embedder, its journal, its retries, its bill.
 
 ragas takes any object of its two abstract classes, ``InstructorBaseRagasLLM`` and ``BaseRagasEmbedding``. Its own
 implementation goes through Instructor, which sends a schema a second time and asks again by itself, with the error in
 the prompt: such calls would be in no journal, and retried in two places. Here each prompt is ragas' own, unchanged;
-the reply is read and checked, and an unusable one is asked for again as a new occurrence.
-
-ragas' figures of a long answer and of what was retrieved for it (Es et al. 2024; ragas 0.4.3, extra ``ragas``).
-
-* ``ragas_faithfulness``: share of the answer's statements that follow from the passages;
-* ``ragas_answer_relevancy``: mean cosine of the question with three questions made from the answer, 0 where the answer
-  commits to nothing;
-* ``ragas_context_precision``: average precision of the passages in their order, as useful for the reference answer;
-* ``ragas_context_recall``: share of the reference answer's statements that the passages hold;
-* ``ragas_factual_correctness``: F1 of the answer's claims and the reference's.
-
-The metrics are ragas' own objects with ragas' own prompts (English); who is asked, and how often, is ours
-(:mod:`.ragas_asking`). Whatever ragas cannot give a number for is missing with a reason: its NaN never meets a mean.
+the reply is read and checked, and an unusable one is asked for again as a new occurrence. Whatever ragas cannot give a
+number for is missing with a reason: its NaN never meets a mean.
 """
 
 from __future__ import annotations
@@ -37,10 +27,10 @@ from pydantic import BaseModel, ValidationError
 
 from ragrounds.contracts import Entry, Journal, Model, Prompts, Request
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.judges.ask import FAILED, REFUSED, TRIES, call
-from ragrounds.evals.judges.attempts import Grade
-from ragrounds.evals.judges.verdict import CUT, EMPTY, objects, spoken
+from ragrounds.evals.judges.attempts import JudgedAnswer
+from ragrounds.evals.judges.verdict import CUT, EMPTY, FAILED, REFUSED, TRIES, call, objects, spoken
 from ragrounds.evals.scorers.answer_status import read_long
+from ragrounds.evals.scorers.ragas import RAGAS, RagasScorer
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, embedding_price
 from ragrounds.records import Attempt, Call, Gold, Message, Passage, Question, Reply, Score, Usage, Verdict
@@ -227,38 +217,15 @@ class AskedEmbedder:
         return embedding_price(remote, tokens, self._prices, hosted=not self._named.encoding.base_url)
 
 
-class Metric(Struct, frozen=True):
-    """One of ragas' metrics, and what it cannot be computed without."""
+class RagasJudge(Struct, frozen=True, kw_only=True):
+    """Judges answers by ragas' metrics, one score each.
 
-    name: str
-    answer: bool = False
-    passages: bool = False
-    reference: bool = False
-    embedder: bool = False
-    silent: float | None = None
-    """The value of an attempt without a text; ``None``: it has none, there is nothing to break into statements."""
-
-    @property
-    def scorer(self) -> str:
-        return f"ragas_{self.name}"
-
-
-METRICS = (
-    Metric("faithfulness", answer=True, passages=True),
-    Metric("answer_relevancy", answer=True, embedder=True, silent=0.0),
-    Metric("context_precision", passages=True, reference=True),
-    Metric("context_recall", passages=True, reference=True),
-    Metric("factual_correctness", answer=True, reference=True, silent=0.0),
-)
-PROTOCOLS = tuple(metric.scorer for metric in METRICS)
-
-
-class Ragas(Struct, frozen=True, kw_only=True):
-    """Grades answers by ragas' metrics, one score each."""
+    Contract: :class:`ragrounds.evals.judges.attempts.AttemptJudge`.
+    """
 
     passages: Callable[[Attempt], Sequence[Passage]]
     """What an attempt retrieved, best first."""
-    metrics: tuple[Metric, ...] = METRICS
+    metrics: tuple[RagasScorer, ...] = RAGAS
     embedder: NamedEmbedder | None = None
     prices: Mapping[str, Price] = {}
     """The user's own, for the embedder."""
@@ -266,11 +233,12 @@ class Ragas(Struct, frozen=True, kw_only=True):
 
     @property
     def scorers(self) -> tuple[str, ...]:
-        return tuple(metric.scorer for metric in self.metrics)
+        """Names of the metrics' scorers."""
+        return tuple(metric.name for metric in self.metrics)
 
-    async def grade(
+    async def judge(
         self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts
-    ) -> Grade:
+    ) -> JudgedAnswer:
         """Compute every metric that the attempt has the parts for.
 
         Raises:
@@ -278,6 +246,12 @@ class Ragas(Struct, frozen=True, kw_only=True):
             ragrounds.errors.StopRun: the judge cannot be asked at all.
         """
         contexts = [joined(passage.title, passage.text, "sentence") for passage in self.passages(attempt)]
+        parts = {
+            "user_input": question.text,
+            "response": attempt.text,
+            "reference": gold.answer,
+            "retrieved_contexts": contexts,
+        }
         scores: list[Score] = []
         verdicts: list[Verdict] = []
         calls: list[Call] = []
@@ -285,40 +259,31 @@ class Ragas(Struct, frozen=True, kw_only=True):
         for metric in self.metrics:
             value, why = self._without(metric, attempt, gold, contexts)
             if value is None and not why:
-                asked = AskedJudge(judge, journal, f"ragas/{metric.name}", self.tries)
-                vectors = (
-                    AskedEmbedder(self.embedder, journal, f"ragas/{metric.name}", self.prices)
-                    if metric.embedder and self.embedder
-                    else None
-                )
-                parts = {
-                    "user_input": question.text,
-                    "response": attempt.text,
-                    "reference": gold.answer,
-                    "retrieved_contexts": contexts,
-                }
+                asked = AskedJudge(judge, journal, f"ragas/{metric.metric}", self.tries)
+                vectors = None
+                if metric.embedder and self.embedder:
+                    vectors = AskedEmbedder(self.embedder, journal, f"ragas/{metric.metric}", self.prices)
                 try:
                     value, why = await _computed(metric, asked, vectors, parts)
                 except CallFailed:
                     why, failed = FAILED, True
                 calls += asked.calls + (vectors.calls if vectors else [])
-                outcome = "" if value is None else f"{value:.4f}"
                 verdicts.append(
                     Verdict(
                         question_id=question.id,
                         judge=judge.spec,
-                        axis=metric.name,
+                        axis=metric.metric,
                         first=attempt.run,
-                        outcome=outcome,
+                        outcome="" if value is None else f"{value:.4f}",
                         reason=why,
                     )
                 )
                 why = f"ragas: {why}" if why else ""
-            scores.append(_score(metric, attempt, value, why))
-        return Grade(scores=tuple(scores), verdicts=tuple(verdicts), calls=tuple(calls), failed=failed)
+            scores.append(metric.scored(attempt, value, read_long(attempt), reason=why))
+        return JudgedAnswer(scores=tuple(scores), verdicts=tuple(verdicts), calls=tuple(calls), failed=failed)
 
     def _without(
-        self, metric: Metric, attempt: Attempt, gold: Gold, contexts: Sequence[str]
+        self, metric: RagasScorer, attempt: Attempt, gold: Gold, contexts: Sequence[str]
     ) -> tuple[float | None, str]:
         """The value, or why there is none, where nobody needs to be asked; neither: somebody does."""
         read = read_long(attempt)
@@ -336,46 +301,31 @@ class Ragas(Struct, frozen=True, kw_only=True):
 
 
 async def _computed(
-    metric: Metric, asked: AskedJudge, vectors: AskedEmbedder | None, parts: Mapping[str, Any]
+    metric: RagasScorer, asked: AskedJudge, vectors: AskedEmbedder | None, parts: Mapping[str, Any]
 ) -> tuple[float | None, str]:
-    """ragas' value, or why there is none."""
-    made, takes = _open(metric, asked, vectors)
+    """ragas' value, or why there is none.
+
+    Raises:
+        UserError: ragas is not installed, or cannot be imported.
+    """
+    by = getattr(installed_ragas(), metric.ragas_class)
+    made = by(llm=asked, embeddings=vectors) if metric.embedder else by(llm=asked)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # a division by no length gives NaN, which is told below
-            value = float((await made.ascore(**{name: parts[name] for name in takes})).value)
+            value = float((await made.ascore(**{name: parts[name] for name in metric.takes})).value)
     except Unusable as error:
         return None, str(error)
     except ValueError as error:
         return None, f"{' '.join(str(error).split())[:200]}"
     if not math.isfinite(value):
         return None, "no value, since nothing was found to judge"
-    if metric.name == "factual_correctness" and asked.split[-1:] == [0]:
+    if metric.metric == "factual_correctness" and asked.split[-1:] == [0]:
         return None, "no claims were found in the reference"
     return value, ""
 
 
-def _open(metric: Metric, asked: AskedJudge, vectors: AskedEmbedder | None) -> tuple[Any, tuple[str, ...]]:
-    """ragas' object for a metric, and the names of what it scores.
-
-    Raises:
-        UserError: ragas is not installed, or cannot be imported.
-    """
-    ragas = installed()
-    match metric.name:
-        case "faithfulness":
-            return ragas.Faithfulness(llm=asked), ("user_input", "response", "retrieved_contexts")
-        case "answer_relevancy":
-            return ragas.AnswerRelevancy(llm=asked, embeddings=vectors), ("user_input", "response")
-        case "context_precision":
-            return ragas.ContextPrecision(llm=asked), ("user_input", "reference", "retrieved_contexts")
-        case "context_recall":
-            return ragas.ContextRecall(llm=asked), ("user_input", "retrieved_contexts", "reference")
-        case _:
-            return ragas.FactualCorrectness(llm=asked), ("response", "reference")
-
-
-def installed() -> Any:
+def installed_ragas() -> Any:
     """ragas' metrics; nothing of ragas reports home.
 
     Raises:
@@ -396,15 +346,3 @@ def installed() -> Any:
     InstructorBaseRagasLLM.register(AskedJudge)
     BaseRagasEmbedding.register(AskedEmbedder)
     return collections
-
-
-def _score(metric: Metric, attempt: Attempt, value: float | None, why: str) -> Score:
-    read = read_long(attempt)
-    return Score(
-        question_id=attempt.question_id,
-        epoch=attempt.epoch,
-        scorer=metric.scorer,
-        value=value,
-        answer_status=read.status,
-        reason=why or read.reason,
-    )

@@ -1,6 +1,6 @@
 """What each judge said of a run, read again from the journal: a pure function of the store, and no model is asked.
 
-The store keeps scores by the last judge or panel, and the calls of all of them. The graders put the same questions
+The store keeps scores by the last judge or panel, and the calls of all of them. The same questions are put
 to a journal that only replays; what a judge was never asked, or was asked in other words (by another version), has no
 verdict here.
 """
@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun
-from ragrounds.evals.judges.attempts import Grade
-from ragrounds.evals.judges.kinds import Kind, Means
+from ragrounds.evals.judges.attempts import JudgedAnswer, LabelJudge
+from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
@@ -24,7 +24,7 @@ from ragrounds.records import Attempt, Fault, Gold, Question, Reply, Run
 T = TypeVar("T")
 
 
-class _Absent:
+class _AbsentModel:
     """A judge that is known by name alone, and never asked."""
 
     window = None
@@ -48,7 +48,7 @@ class _Absent:
         pass
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class RecordedVerdicts(Struct, frozen=True, kw_only=True):
     """One judge's verdicts on one epoch of a run."""
 
     judge: str
@@ -56,18 +56,19 @@ class Said(Struct, frozen=True, kw_only=True):
     """Item → label; ``None``: it was asked, and gave none."""
 
 
-def recorded_verdicts(store: Store, run: Run, kind: Kind, epoch: int = 0) -> list[Said]:
+def recorded_verdicts(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> list[RecordedVerdicts]:
     """The verdicts of every judge that the journal holds replies of, of one epoch; judges without any are left out."""
-    named = store.judges(run) if kind.labels else []
+    named = store.judges(run)
     if not named:
         return []
     questions, golds = store.questions(run)
-    fitting = {question.id: question for question in questions if kind.fits(question, golds[question.id])}
+    fitting = {question.id: question for question in questions if method.fits(question, golds[question.id])}
     attempts = [each for each in store.attempts(run) if each.epoch == epoch and each.question_id in fitting]
     journal = StoreJournal(store, "replay")
     try:
         made = [
-            Said(judge=name, verdicts=_said(store, kind, name, attempts, fitting, golds, journal)) for name in named
+            RecordedVerdicts(judge=name, verdicts=_said(method, name, attempts, fitting, golds, journal))
+            for name in named
         ]
     finally:
         journal.close()
@@ -75,25 +76,24 @@ def recorded_verdicts(store: Store, run: Run, kind: Kind, epoch: int = 0) -> lis
 
 
 def _said(
-    store: Store,
-    kind: Kind,
+    method: LabelMethod,
     judge: str,
     attempts: list[Attempt],
     questions: Mapping[str, Question],
     golds: Mapping[str, Gold],
     journal: StoreJournal,
 ) -> dict[str, str | None]:
-    grader, prompts, absent = kind.grader(Means(store=store)), PromptFolder(), _Absent(judge)
+    by, prompts, absent = LabelJudge(method), PromptFolder(), _AbsentModel(judge)
     said: dict[str, str | None] = {}
     for attempt in attempts:
         question, gold = questions[attempt.question_id], golds[attempt.question_id]
         try:
-            grade: Grade = _finished(grader.grade(attempt, question, gold, absent, journal, prompts))
+            judged: JudgedAnswer = _finished(by.judge(attempt, question, gold, absent, journal, prompts))
         except StopRun:
             continue
-        items = list(kind.beside(gold))
-        if len(items) == len(grade.verdicts):
-            said |= {item: verdict.outcome or None for item, verdict in zip(items, grade.verdicts, strict=True)}
+        items = list(method.items(gold))
+        if len(items) == len(judged.verdicts):
+            said |= {item: verdict.outcome or None for item, verdict in zip(items, judged.verdicts, strict=True)}
     return said
 
 

@@ -19,8 +19,8 @@ from ragrounds.contracts import Entry, Journal, Model, Prompts
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.scheduler import interruptible
-from ragrounds.evals.judges.attempts import AttemptJudge, Grade, Job, Open, Voting, judge_jobs
-from ragrounds.evals.judges.bill import JudgedRun, Paying, made, store_judged_run
+from ragrounds.evals.judges.attempts import AdmitAll, AttemptJudge, JudgedAnswer, JudgeTask, LabelJudge, judge_tasks
+from ragrounds.evals.judges.bill import JudgedRun, PayingJournal, paid_now, store_judged_run
 from ragrounds.evals.judges.panel import PanelJudgedRun, as_panel, by_majority, store_panel_run
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.store.journal import judging_payer
@@ -31,8 +31,6 @@ T = TypeVar("T", bound=Struct)
 INTERRUPTED = "judging was interrupted"
 Key = tuple[int, int, int]
 """Places of a run, of an attempt of it, and of a judge."""
-
-
 NO_LIMIT = Budget()
 
 
@@ -49,7 +47,7 @@ class JudgedRuns(Struct, frozen=True, kw_only=True):
 async def judge_runs(
     store: Store,
     runs: Sequence[Run],
-    grader: AttemptJudge,
+    by: AttemptJudge,
     judges: Sequence[Model],
     journal: Journal,
     prompts: Prompts,
@@ -57,124 +55,144 @@ async def judge_runs(
     budget: Budget = NO_LIMIT,
     at_once: int = 16,
     wanted: Callable[[Attempt], bool] = lambda attempt: True,
-    done: Callable[[Grade], None] = lambda grade: None,
+    done: Callable[[JudgedAnswer], None] = lambda answer: None,
 ) -> JudgedRuns:
-    """Grade the attempts of these runs that are `wanted`, by one judge or the majority of several, and write the
-    scores. Grading again replaces them and pays only for what is new. A judge without any verdict replaces nothing.
+    """Judge the attempts of these runs that are `wanted`, by one judge or the majority of several, and write the
+    scores. Judging again replaces them and pays only for what is new. A judge without any verdict replaces nothing.
 
     Raises:
         UserError: runs on different questions, or one of them twice; judges that cannot be a panel.
         ragrounds.errors.StopRun: a judge cannot be asked at all, or Ctrl-C was pressed twice; nothing is written but
             the calls.
     """
-    panel = as_panel(grader, judges) if len(judges) > 1 else None
-    twice = next((run.id for place, run in enumerate(runs) if run in runs[:place]), None)
-    if twice is not None:
-        raise UserError(f"The run {twice} is named twice; name each run once.")
-    if len({run.questions for run in runs}) > 1:
-        told = "; ".join(f"{run.id}: {run.count:,} questions of {run.benchmark}" for run in runs)
-        raise UserError(f"These runs answer different questions ({told}). Judge each by itself.")
+    panel = as_panel(by, judges) if len(judges) > 1 else None
+    _check_runs(runs)
     questions, golds = store.questions(runs[0])
-    by_id, places = {one.id: one for one in questions}, {one.id: place for place, one in enumerate(questions)}
+    places = {question.id: place for place, question in enumerate(questions)}
     tried = [
         sorted(filter(wanted, store.attempts(run)), key=lambda one: (places[one.question_id], one.epoch))
         for run in runs
     ]
-    paying = [Paying(journal, judging_payer(run), store.graded(run)) for run in runs]
-    jobs = {
-        (run, number, place): Job(one, by_id[one.question_id], golds[one.question_id], judge, paying[run])
+    paying = [PayingJournal(journal, judging_payer(run), store.graded(run)) for run in runs]
+    tasks = {
+        (run, number, place): JudgeTask(
+            one, questions[places[one.question_id]], golds[one.question_id], judge, paying[run]
+        )
         for run, attempts in enumerate(tried)
         for number, one in enumerate(attempts)
         for place, judge in enumerate(judges)
     }
-    order = sorted(jobs, key=lambda key: (places[jobs[key].question.id], jobs[key].attempt.epoch, key))
+    order = sorted(tasks, key=lambda key: (places[tasks[key].question.id], tasks[key].attempt.epoch, key))
     ends: list[BaseException] = []
-    gate = _Gate(BudgetStop(budget), {run.id: paying[number] for number, run in enumerate(runs)}, ends)
+    admission = _BudgetAdmission(BudgetStop(budget), {run.id: paying[number] for number, run in enumerate(runs)}, ends)
     with interruptible(ends):
         try:
-            grades = await _graded(grader, {key: jobs[key] for key in order}, prompts, at_once, gate, done)
+            judged = await _judged(by, {key: tasks[key] for key in order}, prompts, at_once, admission, done)
         except asyncio.CancelledError:
             if not ends:  # not by our own second Ctrl-C
                 raise
             raise ends[0] from None
     # A number that a judge's replies do not make is a result with a reason, not silence.
-    mute = _mute(grades.values()) if isinstance(grader, Voting) else ()
+    mute = _mute(judged.values()) if isinstance(by, LabelJudge) else ()
     kept: list[JudgedRun | PanelJudgedRun] = []
     for run, attempts in enumerate(tried):
         by_judge = [
-            [grades[run, number, place] for number in range(len(attempts)) if (run, number, place) in grades]
+            [judged[run, number, place] for number in range(len(attempts)) if (run, number, place) in judged]
             for place in range(len(judges))
         ]
-        judged = [one for number, one in enumerate(attempts) if (run, number, 0) in grades]
-        left = [one for number, one in enumerate(attempts) if (run, number, 0) not in grades]
-        missing = [_missing(one, scorer, gate.ended) for one in left for scorer in grader.scorers]
+        answered = [one for number, one in enumerate(attempts) if (run, number, 0) in judged]
+        left = [one for number, one in enumerate(attempts) if (run, number, 0) not in judged]
+        missing = [_missing(one, scorer, admission.ended) for one in left for scorer in by.scorers]
         earlier, replaces = paying[run].earlier, not mute
         if panel is None:
-            made_by = (store, runs[run], grader, judges[0], by_judge[0], missing)
+            made_by = (store, runs[run], by, judges[0], by_judge[0], missing)
             kept.append(store_judged_run(*made_by, earlier=earlier, replace=replaces))
         else:
-            voted = by_majority(panel, judges, judged, golds, by_judge)
-            made_by_all = (store, runs[run], panel, judged, voted, missing)
+            voted = by_majority(panel, judges, answered, golds, by_judge)
+            made_by_all = (store, runs[run], panel, answered, voted, missing)
             kept.append(store_panel_run(*made_by_all, earlier=earlier, replace=replaces))
-    return JudgedRuns(runs=tuple(kept), ended=gate.ended if any(one.left for one in kept) else "", mute=mute)
+    return JudgedRuns(runs=tuple(kept), ended=admission.ended if any(one.left for one in kept) else "", mute=mute)
 
 
-async def _graded(
-    grader: AttemptJudge,
-    jobs: Mapping[Key, Job],
+def _check_runs(runs: Sequence[Run]) -> None:
+    """See that runs can be judged together.
+
+    Raises:
+        UserError: runs on different questions, or one of them twice.
+    """
+    twice = next((run.id for place, run in enumerate(runs) if run in runs[:place]), None)
+    if twice is not None:
+        raise UserError(f"The run {twice} is named twice; name each run once.")
+    if len({run.questions for run in runs}) > 1:
+        asked = "; ".join(f"{run.id}: {run.count:,} questions of {run.benchmark}" for run in runs)
+        raise UserError(f"These runs answer different questions ({asked}). Judge each by itself.")
+
+
+async def _judged(
+    by: AttemptJudge,
+    tasks: Mapping[Key, JudgeTask],
     prompts: Prompts,
     at_once: int,
-    gate: _Gate,
-    done: Callable[[Grade], None],
-) -> dict[Key, Grade]:
-    """The grades of the questions that the gate opens, and of those that the journal can answer alone."""
-    found = await judge_jobs(grader, list(jobs.values()), prompts, at_once=at_once, gate=gate, done=done)
-    grades = {key: grade for key, grade in zip(jobs, found, strict=True) if grade is not None}
-    shut: dict[str, dict[Key, Job]] = defaultdict(dict)
-    for key, job in jobs.items():
-        if not gate.admits(job):
-            shut[job.question.id][key] = job
+    admission: _BudgetAdmission,
+    done: Callable[[JudgedAnswer], None],
+) -> dict[Key, JudgedAnswer]:
+    """The judged answers to the questions that are admitted, and those that the journal can answer alone."""
+    found = await judge_tasks(by, list(tasks.values()), prompts, at_once=at_once, admission=admission, done=done)
+    judged = {key: answer for key, answer in zip(tasks, found, strict=True) if answer is not None}
+    shut: dict[str, dict[Key, JudgeTask]] = defaultdict(dict)
+    for key, task in tasks.items():
+        if not admission.admits(task):
+            shut[task.question.id][key] = task
     for of_one in shut.values():
-        grades |= await _recorded(grader, of_one, prompts)
-    return grades
+        judged |= await _recorded(by, of_one, prompts)
+    return judged
 
 
-def _mute(grades: Iterable[Grade]) -> tuple[str, ...]:
+def _mute(judged: Iterable[JudgedAnswer]) -> tuple[str, ...]:
     """The judges that were asked for verdicts and gave none."""
     spoke: dict[str, bool] = {}
-    for grade in grades:
-        for verdict in grade.verdicts:
+    for answer in judged:
+        for verdict in answer.verdicts:
             spoke[verdict.judge] = spoke.get(verdict.judge, False) or bool(verdict.outcome)
     return tuple(judge for judge, any_ in spoke.items() if not any_)
 
 
-class _Gate:
-    """Opens question by question until a limit is reached, or something stands in `ends` (contract:
-    :class:`ragrounds.evals.judges.attempts.Gate`)."""
+class _BudgetAdmission:
+    """Admits question by question until a limit is reached, or something stands in `ends` (contract:
+    :class:`ragrounds.evals.judges.attempts.Admission`)."""
 
-    def __init__(self, spending: BudgetStop, paying: Mapping[str, Paying], ends: Sequence[BaseException]) -> None:
+    def __init__(
+        self, spending: BudgetStop, paying: Mapping[str, PayingJournal], ends: Sequence[BaseException]
+    ) -> None:
         self._spending, self._paying, self._ends = spending, paying, ends
         self._open: dict[str, bool] = {}
         self.ended = ""
 
-    def admits(self, job: Job) -> bool:
-        question = job.question.id
+    def admits(self, task: JudgeTask) -> bool:
+        """Whether the task's question was begun before the end."""
+        question = task.question.id
         if question not in self._open:
             self.ended = self.ended or (INTERRUPTED if self._ends else self._spending.reached())
             self._open[question] = not self.ended
         return self._open[question]
 
-    def hear(self, job: Job, grade: Grade) -> None:
-        self._spending.count(*made(grade.calls, self._paying[job.attempt.run].earlier))
+    def judged(self, task: JudgeTask, answer: JudgedAnswer) -> None:
+        """Count what it took against the budget."""
+        self._spending.count(*paid_now(answer.calls, self._paying[task.attempt.run].earlier))
 
 
-class _Recorded:
+class _RecordedCalls:
     """A journal that answers what it holds and makes no call."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
+        """The recorded response.
+
+        Raises:
+            ragrounds.errors.StopRun: there is none.
+        """
         return await self._journal.once(entry, _refuse, kind)
 
 
@@ -182,14 +200,14 @@ async def _refuse() -> Never:
     raise StopRun("the budget is used up")
 
 
-async def _recorded(grader: AttemptJudge, jobs: Mapping[Key, Job], prompts: Prompts) -> dict[Key, Grade]:
-    """The grades of a question's jobs where the journal holds all of their calls, else none."""
-    only = [replace(job, journal=_Recorded(job.journal)) for job in jobs.values()]
+async def _recorded(by: AttemptJudge, tasks: Mapping[Key, JudgeTask], prompts: Prompts) -> dict[Key, JudgedAnswer]:
+    """The judged answers to a question where the journal holds all of their calls, else none."""
+    only = [replace(task, journal=_RecordedCalls(task.journal)) for task in tasks.values()]
     try:
-        found = await judge_jobs(grader, only, prompts, at_once=1, gate=Open(), done=lambda grade: None)
+        found = await judge_tasks(by, only, prompts, at_once=1, admission=AdmitAll(), done=lambda answer: None)
     except StopRun:
         return {}
-    return {key: grade for key, grade in zip(jobs, found, strict=True) if grade is not None}
+    return {key: answer for key, answer in zip(tasks, found, strict=True) if answer is not None}
 
 
 def _missing(attempt: Attempt, scorer: str, reason: str) -> Score:

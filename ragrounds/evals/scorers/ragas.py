@@ -12,7 +12,8 @@ How a judge is asked for them stands in :mod:`ragrounds.evals.judges.ragas`.
 
 from __future__ import annotations
 
-from ragrounds.evals.scorers.judged import JudgedScorer
+from ragrounds.evals.scorers.judged import JudgedScorer, JudgeMethod
+from ragrounds.records import Gold, Question
 
 
 class RagasScorer(JudgedScorer, frozen=True, kw_only=True):
@@ -20,17 +21,35 @@ class RagasScorer(JudgedScorer, frozen=True, kw_only=True):
 
     metric: str
     """ragas' own name of it."""
+    question: bool = True
     answer: bool = False
     passages: bool = False
     reference: bool = False
     silent: float | None = None
     """The value of an attempt without a text; ``None``: it has none, there is nothing to break into statements."""
 
+    @property
+    def ragas_class(self) -> str:
+        """The name of ragas' class for it."""
+        return "".join(part.title() for part in self.metric.split("_"))
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """What ragas scores, by the names of its arguments."""
+        parts = {
+            "user_input": self.question,
+            "response": self.answer,
+            "reference": self.reference,
+            "retrieved_contexts": self.passages,
+        }
+        return tuple(name for name, taken in parts.items() if taken)
+
 
 def _ragas(
     metric: str,
     what: str,
     *,
+    question: bool = True,
     answer: bool = False,
     passages: bool = False,
     reference: bool = False,
@@ -49,6 +68,7 @@ def _ragas(
         else "the passages"
         if passages
         else "the final answer",
+        question=question,
         answer=answer,
         passages=passages,
         reference=reference,
@@ -77,7 +97,33 @@ CONTEXT_RECALL = _ragas(
     "context_recall", "share of the reference's statements that the passages hold", passages=True, reference=True
 )
 FACTUAL_CORRECTNESS = _ragas(
-    "factual_correctness", "F1 of the answer's and the reference's claims", answer=True, reference=True, silent=0.0
+    "factual_correctness",
+    "F1 of the answer's and the reference's claims",
+    question=False,
+    answer=True,
+    reference=True,
+    silent=0.0,
 )
 RAGAS = (FAITHFULNESS, ANSWER_RELEVANCY, CONTEXT_PRECISION, CONTEXT_RECALL, FACTUAL_CORRECTNESS)
 """All of them, in the order that they are asked for."""
+
+
+class RagasMethod(JudgeMethod, frozen=True, kw_only=True):
+    """A way of judging by ragas' metrics: all of them, or one."""
+
+    needs: str = "a long answer"
+
+    @property
+    def metrics(self) -> tuple[RagasScorer, ...]:
+        """The scorers, as ragas' metrics."""
+        return tuple(scorer for scorer in self.scorers if isinstance(scorer, RagasScorer))
+
+    def fits(self, question: Question, gold: Gold) -> bool:
+        """Long answers, whatever else a metric needs."""
+        return question.kind == "long"
+
+
+ALL_METRICS = RagasMethod(name="ragas", scorers=RAGAS)
+ONE_FAITHFULNESS, ONE_ANSWER_RELEVANCY, ONE_CONTEXT_PRECISION, ONE_CONTEXT_RECALL, ONE_FACTUAL_CORRECTNESS = (
+    RagasMethod(name=scorer.name, scorers=(scorer,)) for scorer in RAGAS
+)

@@ -3,11 +3,21 @@ each of the physicians' statements?
 
 ``comprehensiveness`` is the share of must-have statements that the answer entails, higher is better; ``contradiction``
 is the share of all statements that it contradicts, **lower is better**; its prediction gives the number, which the
-paper averages as the hallucination figure, and the verdict on each statement."""
+paper averages as the hallucination figure, and the verdict on each statement.
+"""
 
 from __future__ import annotations
 
-from ragrounds.evals.scorers.judged import JudgedScorer
+from collections.abc import Sequence
+
+from ragrounds.evals.benchmarks.families.kqa import must_have, nice_to_have
+from ragrounds.evals.scorers.answer_status import read_long
+from ragrounds.evals.scorers.facts import for_a_judge
+from ragrounds.evals.scorers.judged import JudgedScorer, JudgeQuestion, LabelMethod, Said, VerdictForm, fenced
+from ragrounds.records import Attempt, Gold, Question, Score
+
+ENTAILED, NEUTRAL, CONTRADICTED = "entailment", "neutral", "contradiction"
+_MISSING = "?"
 
 COMPREHENSIVENESS = JudgedScorer(
     name="comprehensiveness",
@@ -22,3 +32,79 @@ CONTRADICTION = JudgedScorer(
     method="the share of statements that an answer contradicts, by a judge; lower is better",
     direction="lower",
 )
+
+
+class Statements(LabelMethod, frozen=True, kw_only=True):
+    """Judges an answer statement by statement; a figure is missing where the verdict on one of its statements is."""
+
+    name: str = "statements"
+    scorers: tuple[JudgedScorer, ...] = (COMPREHENSIVENESS, CONTRADICTION)
+    labels: tuple[str, ...] = (ENTAILED, NEUTRAL, CONTRADICTED)
+    needs: str = "statements for a judge"
+    at_once: int = 1
+    """Statements in one call. One, as in the paper; more are cheaper and less independent."""
+
+    def fits(self, question: Question, gold: Gold) -> bool:
+        """Questions whose facts are statements for a judge."""
+        return for_a_judge(question) and bool(must_have(gold))
+
+    def unasked(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[Score, ...]:
+        """An attempt without a text entails and contradicts nothing, and costs nothing."""
+        read = read_long(attempt)
+        if attempt.status == "not_run" or not must_have(gold):
+            reason = read.reason or "the question has no statements"
+            return tuple(scorer.scored(attempt, None, read, reason=reason) for scorer in self.scorers)
+        return () if attempt.text.strip() else tuple(scorer.scored(attempt, 0.0, read) for scorer in self.scorers)
+
+    def questions(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[JudgeQuestion, ...]:
+        """The statements, `at_once` in each, the must-have ones first."""
+        statements = _statements(gold)
+        return tuple(
+            self._question(attempt, question, statements[start : start + self.at_once])
+            for start in range(0, len(statements), self.at_once)
+        )
+
+    def _question(self, attempt: Attempt, question: Question, statements: tuple[str, ...]) -> JudgeQuestion:
+        axes = tuple(f"s{number}" for number in range(1, len(statements) + 1))
+        listed = (f"{axis}:\n<<<\n{fenced(text)}\n>>>" for axis, text in zip(axes, statements, strict=True))
+        texts = {
+            "question": fenced(question.text),
+            "answer": fenced(attempt.text),
+            "statements": "\n\n".join(listed),
+        }
+        form = VerdictForm(axes, self.labels)
+        return JudgeQuestion(prompt="judge/entails", texts=texts, form=form, subjects=statements)
+
+    def scores(self, attempt: Attempt, gold: Gold, said: Sequence[Said]) -> tuple[Score, ...]:
+        """Both shares, each missing where a verdict of its own statements is."""
+        labels = [label for label, _ in said]
+        return (
+            _share(COMPREHENSIVENESS, attempt, labels[: len(must_have(gold))], ENTAILED),
+            _share(CONTRADICTION, attempt, labels, CONTRADICTED),
+        )
+
+    def items(self, gold: Gold) -> dict[str, str]:
+        """The question with ``#1``, ``#2``, … → the statements, in the benchmark's order, the must-have ones first."""
+        return {f"{gold.question_id}#{number}": text for number, text in enumerate(_statements(gold), 1)}
+
+    def verdicts(self, score: Score) -> dict[str, str | None]:
+        """The verdict on each statement; nothing where nothing was asked."""
+        listed = score.prediction.partition(": ")[2]
+        labels = [None if label == _MISSING else label for label in listed.split(", ")] if listed else []
+        return {f"{score.question_id}#{number}": label for number, label in enumerate(labels, 1)}
+
+
+def _statements(gold: Gold) -> tuple[str, ...]:
+    return *must_have(gold), *nice_to_have(gold)
+
+
+def _share(scorer: JudgedScorer, attempt: Attempt, labels: list[str], counted: str) -> Score:
+    missing, count = labels.count(""), labels.count(counted)
+    said = f"{count}/{len(labels)}: {', '.join(label or _MISSING for label in labels)}"
+    if missing:
+        reason = f"judge: no verdict on {missing} of {len(labels)} statements"
+        return scorer.scored(attempt, None, read_long(attempt), said, reason)
+    return scorer.scored(attempt, count / len(labels), read_long(attempt), said)
+
+
+STATEMENT_METHOD = Statements()

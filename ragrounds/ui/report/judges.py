@@ -10,9 +10,10 @@ from itertools import combinations
 
 from ragrounds.evals.arena.lineup import REFERENCE, gather_lineup
 from ragrounds.evals.arena.report import ArenaReport, AxisReport, arena_report
-from ragrounds.evals.judges.kinds import KINDS, Kind
 from ragrounds.evals.judges.labels import HumanLabels, agreement, answer_of
-from ragrounds.evals.judges.recorded import Said, recorded_verdicts
+from ragrounds.evals.judges.methods import judge_methods
+from ragrounds.evals.judges.recorded import RecordedVerdicts, recorded_verdicts
+from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats import Agreement, compare_with_human, fleiss_kappa, krippendorff_alpha, stratified_mean
 from ragrounds.evals.stats.intervals import Estimate, proportion
 from ragrounds.evals.store.arenas import Arena, ArenaStore
@@ -35,8 +36,8 @@ def verdict_parts(
     """Sheets of every kind of judging whose verdicts are labels, of each run's first epoch; people's labels count for
     the kind that has their words."""
     known: set[str] = set()
-    for name, kind in KINDS.items():
-        if not kind.labels:
+    for name, kind in judge_methods().items():
+        if not isinstance(kind, LabelMethod):
             continue
         judged = [(number, run, found) for number, run in enumerate(runs, 1) if (found := _scored(store, run, kind))]
         if not judged:
@@ -47,7 +48,7 @@ def verdict_parts(
         remarks: list[str] = []
         for number, run, scored in judged:
             axes = _axes(store, run, kind)
-            sides = [Said(judge=SCORED, verdicts=scored), *recorded_verdicts(store, run, kind)]
+            sides = [RecordedVerdicts(judge=SCORED, verdicts=scored), *recorded_verdicts(store, run, kind)]
             rows += [
                 (f"#{number}", one_line(said.judge, 60), axis, *_shares(said.verdicts, items, kind, seed))
                 for said in sides
@@ -86,18 +87,18 @@ def verdict_parts(
         yield f"People's labels are left out: {one_line(strange[0], 60)!r} is no verdict on any of these runs."
 
 
-def _scored(store: Store, run: Run, kind: Kind) -> dict[str, str | None]:
+def _scored(store: Store, run: Run, kind: LabelMethod) -> dict[str, str | None]:
     """The verdicts in the scores; an answer without a text was put to nobody."""
     return {
         item: verdict
-        for score in store.scores(run, kind.scorer)
+        for score in store.scores(run, kind.scorers[-1].name)
         if score.epoch == 0
         for item, verdict in kind.verdicts(score).items()
         if verdict is not None or score.value is None
     }
 
 
-def _axes(store: Store, run: Run, kind: Kind) -> dict[str, list[str]]:
+def _axes(store: Store, run: Run, kind: LabelMethod) -> dict[str, list[str]]:
     """Axis → its items: the one grade, or must-have and nice-to-have statements apart."""
     questions, golds = store.questions(run)
     axes: dict[str, list[str]] = {}
@@ -105,7 +106,7 @@ def _axes(store: Store, run: Run, kind: Kind) -> dict[str, list[str]]:
         gold = golds[question.id]
         if not kind.fits(question, gold):
             continue
-        for item in kind.beside(gold):
+        for item in kind.items(gold):
             if item == question.id:
                 axes.setdefault("grade", []).append(item)
             else:
@@ -114,7 +115,7 @@ def _axes(store: Store, run: Run, kind: Kind) -> dict[str, list[str]]:
     return axes
 
 
-def _shares(said: Verdicts, items: Sequence[str], kind: Kind, seed: int) -> tuple[str, ...]:
+def _shares(said: Verdicts, items: Sequence[str], kind: LabelMethod, seed: int) -> tuple[str, ...]:
     given = [(item, label) for item in items if (label := said.get(item)) is not None]
     missing = sum(item in said for item in items) - len(given)
     cells = [f"{len(given):,}", f"{missing:,}"]
@@ -131,7 +132,7 @@ def _share(values: Sequence[float], clusters: Sequence[str], seed: int) -> Estim
     return stratified_mean(values, [""] * len(values), clusters, seed=seed)
 
 
-def _pair(run: str, one: Said, other: Said) -> list[tuple[str, ...]]:
+def _pair(run: str, one: RecordedVerdicts, other: RecordedVerdicts) -> list[tuple[str, ...]]:
     items = [item for item in one.verdicts if one.verdicts[item] and other.verdicts.get(item)]
     if not items:
         return []
@@ -143,7 +144,7 @@ def _pair(run: str, one: Said, other: Said) -> list[tuple[str, ...]]:
     return [(run, one_line(one.judge, 60), one_line(other.judge, 60), *_agreement(found))]
 
 
-def _people(run: str, said: Said, human: HumanLabels) -> list[tuple[str, ...]]:
+def _people(run: str, said: RecordedVerdicts, human: HumanLabels) -> list[tuple[str, ...]]:
     try:
         found = agreement(said.verdicts, human)
     except ValueError:  # none of its items has both labels
@@ -152,7 +153,7 @@ def _people(run: str, said: Said, human: HumanLabels) -> list[tuple[str, ...]]:
     return [(run, one_line(said.judge, 60), who, *_agreement(found.judge))]
 
 
-def _together(run: str, judges: Sequence[Said]) -> list[str]:
+def _together(run: str, judges: Sequence[RecordedVerdicts]) -> list[str]:
     """Fleiss' kappa and Krippendorff's alpha of three judges or more."""
     items = dict.fromkeys(item for said in judges for item in said.verdicts)
     labels = [[said.verdicts.get(item) for said in judges] for item in items]

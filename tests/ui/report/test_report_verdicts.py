@@ -8,9 +8,13 @@ from html import unescape
 import pytest
 
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.judges import KINDS, Equivalence, Statements, judge_runs
+from ragrounds.evals.judges.attempts import LabelJudge
 from ragrounds.evals.judges.labels import read_labels
+from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import recorded_verdicts
+from ragrounds.evals.judges.runs import judge_runs
+from ragrounds.evals.scorers.equivalent import EQUIVALENCE
+from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
@@ -38,7 +42,7 @@ def says(judge):
 def judged(home, *judges, grader=None):
     with Store(home) as store:
         journal = StoreJournal(store)
-        run, made = store.run("direct"), grader or Equivalence()
+        run, made = store.run("direct"), grader or LabelJudge(EQUIVALENCE)
         asyncio.run(judge_runs(store, [run], made, judges, journal, PromptFolder()))
         journal.close()
 
@@ -133,7 +137,7 @@ def test_statements_by_axis(home):
             {"s1": next(label for text, label in said.items() if f"<<<\n{text}\n>>>" in prompt)}
         )
     )
-    judged(home, judge, grader=Statements())
+    judged(home, judge, grader=LabelJudge(STATEMENT_METHOD))
     _, rows = shown(home)
     axes = {row[2]: row for row in rows if row[1] == "judge"}
     assert axes["must have"][3:] == ["12", "0", "50.0", "50.0 to 50.0", "50.0", "50.0 to 50.0", "0.0", "0.0 to 0.0"]
@@ -154,8 +158,8 @@ def test_no_model_is_asked_and_other_epochs_do_not_count(home):
     asked = len(judge.requests)
     with Store(home) as store:
         run = store.run("direct")
-        (said,) = recorded_verdicts(store, run, KINDS["equivalence"], 1)
-        assert recorded_verdicts(store, run, KINDS["statements"]) == []
+        (said,) = recorded_verdicts(store, run, judge_methods()["equivalence"], 1)
+        assert recorded_verdicts(store, run, judge_methods()["statements"]) == []
     assert len(judge.requests) == asked
     assert said.verdicts == {
         "og/0": "equivalent", "og/1": "equivalent", "og/2": "mismatch", "og/4": "equivalent", "og/5": "mismatch",

@@ -1,0 +1,122 @@
+"""The ways of judging by name, the questions that each is for, and the verdicts that it left in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from msgspec import Struct
+
+from ragrounds.errors import UserError, nearest
+from ragrounds.evals.judges.attempts import AttemptJudge, LabelJudge
+from ragrounds.evals.judges.ragas import RagasJudge, installed_ragas
+from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod
+from ragrounds.evals.scorers.ragas import RagasMethod
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import FoundPassages, searches_by
+from ragrounds.models.prices import Price
+from ragrounds.plugins import discover
+from ragrounds.records import Attempt, Passage, Run
+from ragrounds.tools.cards import NamedEmbedder
+
+
+class JudgeMeans(Struct, frozen=True, kw_only=True):
+    """What a way of judging may need beside a judge."""
+
+    store: Store
+    embedder: NamedEmbedder | None = None
+    prices: Mapping[str, Price] = {}
+
+
+def judge_methods() -> dict[str, JudgeMethod]:
+    """Every way of judging by its name: they are found in the files of the scorers."""
+    return discover("ragrounds.evals.scorers", JudgeMethod)
+
+
+def find_method(name: str) -> JudgeMethod:
+    """A way of judging by its name.
+
+    Raises:
+        UserError: there is none of this name.
+    """
+    known = judge_methods()
+    if name not in known:
+        raise UserError(f"--kind {name!r} is unknown.{nearest(name, known)} Known: {', '.join(known)}.")
+    return known[name]
+
+
+def label_method(name: str) -> LabelMethod:
+    """A way of judging whose verdicts are labels, so that people can give them too.
+
+    Raises:
+        UserError: there is none of this name, or its verdicts are numbers.
+    """
+    found = find_method(name)
+    if not isinstance(found, LabelMethod):
+        known = ", ".join(name for name, each in judge_methods().items() if each.labels)
+        raise UserError(f"--kind {name!r} gives numbers, which people's labels cannot be set against. Known: {known}.")
+    return found
+
+
+def open_method(method: JudgeMethod, means: JudgeMeans) -> AttemptJudge:
+    """What judges attempts in this way.
+
+    Raises:
+        UserError: ragas is not installed; no embedder for a metric that compares vectors.
+    """
+    if isinstance(method, LabelMethod):
+        return LabelJudge(method)
+    if not isinstance(method, RagasMethod):
+        raise TypeError(f"nothing judges by {type(method).__name__}")
+    installed_ragas()
+    needy = [metric.name for metric in method.metrics if metric.embedder]
+    if needy and means.embedder is None:
+        others = sorted(
+            scorer.name
+            for each in judge_methods().values()
+            if isinstance(each, RagasMethod) and len(each.scorers) == 1
+            for scorer in each.scorers
+            if not scorer.embedder
+        )
+        raise UserError(
+            f"{needy[0]} compares questions by their vectors: name an embedder, --embedder 'dense[model=…]' or a "
+            f"card of `ragrounds retrievers`, or one of {', '.join(others)} as --kind."
+        )
+    read: dict[str, FoundPassages] = {}
+
+    def passages(attempt: Attempt) -> list[Passage]:
+        found = (passage for search in searches_by(means.store, attempt, read) for passage in search.passages)
+        return list({passage.id: passage for passage in found}.values())
+
+    return RagasJudge(passages=passages, metrics=method.metrics, embedder=means.embedder, prices=means.prices)
+
+
+def judgeable(store: Store, run: Run, method: JudgeMethod, epochs: Collection[int] = ()) -> Callable[[Attempt], bool]:
+    """Which attempts of a run can be judged in this way, in these epochs or in all.
+
+    Raises:
+        UserError: the run has no such question, or not that many epochs.
+    """
+    for epoch in epochs:
+        if not 0 <= epoch < run.epochs:
+            raise UserError(f"The run {run.id} has no epoch {epoch}; it has {run.epochs:,}, counted from 0.")
+    questions, golds = store.questions(run)
+    fitting = {question.id for question in questions if method.fits(question, golds[question.id])}
+    if not fitting:
+        known = ", ".join(name for name in judge_methods() if name != method.name)
+        raise UserError(f"No question of {run.id} has {method.needs}. Other kinds of judging: {known}.")
+    return lambda attempt: attempt.question_id in fitting and (not epochs or attempt.epoch in epochs)
+
+
+def verdicts(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> dict[str, str | None]:
+    """What the judge said, by item (:meth:`LabelMethod.items`); ``None``: it gave no verdict.
+
+    Raises:
+        UserError: the run was not judged in this way.
+    """
+    holder = method.scorers[-1].name
+    scores = [score for score in store.scores(run, holder) if score.epoch == epoch]
+    if not scores:
+        raise UserError(
+            f"Epoch {epoch} of {run.id} has no scores under {holder!r}; judge it first with `ragrounds judge`."
+        )
+    return {item: verdict for score in scores for item, verdict in method.verdicts(score).items()}
