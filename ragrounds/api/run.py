@@ -116,47 +116,21 @@ def follow(
         if most is not None:
             raise UserError("--max-questions goes with --until; --limit draws a part of the benchmark.")
         return None
-    if not -(2**63) <= seed < 2**63:
-        raise UserError(f"--seed {seed}: with --until it is kept with the run, and has 64 bits at most.")
-    from ragrounds.evals.compare.sequential_stop import ClaimStop, earlier_decision, save_stop
+    from ragrounds.evals.compare.sequential_stop import ClaimStop
 
     until = ClaimStop(claim, runs, questions, seed=seed, most=most)
-    earlier = earlier_decision(store, runs, claim, seed)
-    if earlier is not None:
-        until.settled = earlier.watched
-        return until
-    until.read(store)
-    # From here on the runs' length may depend on their results, also where this process is killed.
-    save_stop(store, _stopping(until, ""))
+    until.begin(store)
     return until
 
 
 def settle(store: Store, until: ClaimStop, ended: str) -> StopRecord:
     """Keep how the claim stands at the end, and say it on stderr."""
     from ragrounds.cli.common import say
-    from ragrounds.evals.compare.sequential_stop import save_stop
     from ragrounds.ui.progress import told
 
-    reason = ended or until.last
-    if until.reached():
-        reason = ""
-    stopping = _stopping(until, reason)
-    if until.settled is None:
-        save_stop(store, stopping)
-    say(told(stopping))
-    return stopping
-
-
-def _stopping(until: ClaimStop, reason: str) -> StopRecord:
-    from ragrounds.evals.compare.sequential_stop import StopRecord
-
-    return StopRecord(
-        runs=tuple(run.id for run in until.runs),
-        seed=until.seed,
-        scorer=until.scorer,
-        watched=until.now,
-        reason=reason,
-    )
+    record = until.finish(store, ended)
+    say(told(record))
+    return record
 
 
 class Piloting:

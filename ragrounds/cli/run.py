@@ -175,7 +175,7 @@ def run_command(
         asked, together = in_order(wanted, loaded, planned_runs)
         tally, recorded = ReplayProgress(store, planned_runs), StoreJournal(store, mode)
         if watched:
-            tally.live_claim = lambda: standing(watched.now)
+            tally.live_claim = lambda: standing(watched.state)
 
         questions = watched.questions if watched else asked
         budget = Budget(cost=max_cost, tokens=max_tokens, seconds=max_time)

@@ -165,7 +165,7 @@ def pair_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
     """Every pair of runs. Of those that ended by their own results the interval and the p value are always valid."""
     corrected = len(table.pairs) > 1
     binary = any(pair.tests.p_mcnemar is not None for pair in table.pairs)
-    watched = any(pair.tests.watched is not None for pair in table.pairs)
+    watched = any(pair.tests.draws is not None for pair in table.pairs)
     tested = ["only 2nd right", "only 1st right", "McNemar p", *(["Holm p"] if corrected else []), "mde"]
     names = ["difference", "95 %", *(tested if binary else []), *(["always-valid p", "draws"] if watched else [])]
     rows = []
@@ -176,7 +176,7 @@ def pair_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
             cells += [_count(tests.second_only), _count(tests.first_only), p_value(tests.p_mcnemar)]
             cells += [p_value(pair.p_holm)] if corrected else []
             cells.append(percent(tests.mde, 1))
-        cells += [p_value(tests.p_always), _count(tests.watched)] if watched else []
+        cells += [p_value(tests.p_always), _count(tests.draws)] if watched else []
         rows.append((f"#{numbers[pair.second]} - #{numbers[pair.first]}", *cells))
     return TextTable(
         key="pairs",

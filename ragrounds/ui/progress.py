@@ -239,7 +239,7 @@ def standing(watched: ClaimState) -> str:
 
 def told(stopping: StopRecord) -> str:
     """What came of it: the decision, every condition with its interval and p value, why it ended."""
-    watched = stopping.watched
+    watched = stopping.state
     lines = [f"{watched.decision}: {safe(watched.claim)}   (accuracy by {stopping.scorer})"]
     for one in watched.conditions:
         left_out = f", {one.missing:,} without a score left out" if one.missing else ""

@@ -13,7 +13,7 @@ from ragrounds.contracts import FinishedAttempt, Request
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.assertions import check_claims
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord, earlier_decision, save_stop, stop_records
+from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord, earlier_record, save_stop, stop_records
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.question_order import draw_rounds, rounds_within
 from ragrounds.evals.engine.scheduler import replay
@@ -67,7 +67,7 @@ async def test_a_clear_difference_ends_the_run_early_on_the_same_questions(store
     until = watching(planned_runs, asked)
     ended = await played(store, planned_runs, until, golds, concurrency=4)
     assert "holds after" in ended
-    now = until.now
+    now = until.state
     assert now.decision == "holds"
     assert 5 < now.questions < 30
     condition = now.conditions[0]
@@ -87,10 +87,10 @@ async def test_equal_agents_end_at_the_most_questions_undecided(store: Store) ->
     planned_runs, asked, golds = pair(store, 60, worse=RIGHT)
     until = watching(planned_runs, asked, most=25)
     assert await played(store, planned_runs, until, golds) == ""
-    assert (until.now.decision, until.now.questions) == ("cannot tell", 25)
+    assert (until.state.decision, until.state.questions) == ("cannot tell", 25)
     assert until.last == "--max-questions is reached"
     assert watching(planned_runs, asked).last == "all questions are answered"
-    assert until.now.conditions[0].p == 1.0
+    assert until.state.conditions[0].p == 1.0
     assert len(store.done(planned_runs[0].run)) == 25
 
 
@@ -101,7 +101,7 @@ def test_a_quick_answer_does_not_jump_the_queue(store: Store) -> None:
     for question in rest:  # all but the first drawn, as different as can be
         for one, value in zip(planned_runs, (1.0, 0.0), strict=True):
             until.observe(finished(one, question, value))
-    assert (until.now.questions, until.reached()) == (0, "")
+    assert (until.state.questions, until.reached()) == (0, "")
     until.observe(finished(planned_runs[0], first, 0.0))
     assert until.reached() == ""
     until.observe(finished(planned_runs[1], first, 1.0))
@@ -111,7 +111,7 @@ def test_a_quick_answer_does_not_jump_the_queue(store: Store) -> None:
     for question in orderly.questions:
         for one, value in zip(planned_runs, (1.0, 0.0), strict=True):
             orderly.observe(finished(one, question, value if question != first else 1.0 - value))
-    assert orderly.now == until.now
+    assert orderly.state == until.state
 
 
 def test_every_epoch_must_be_in_and_a_question_counts_by_its_mean(store: Store) -> None:
@@ -120,16 +120,16 @@ def test_every_epoch_must_be_in_and_a_question_counts_by_its_mean(store: Store) 
     question = until.questions[0]
     for epoch, values in enumerate([(1.0, 0.0), (0.0, 0.0)]):
         for one, value in zip(planned_runs, values, strict=True):
-            assert until.now.questions == 0
+            assert until.state.questions == 0
             until.observe(finished(one, question, value, epoch))
-    assert (until.now.questions, until.now.conditions[0].value) == (1, 0.5)
+    assert (until.state.questions, until.state.conditions[0].value) == (1, 0.5)
 
 
 async def test_questions_are_asked_with_all_their_epochs_before_the_next(store: Store) -> None:
     planned_runs, asked, golds = pair(store, 30, epochs=3)
     until = watching(planned_runs, asked)
     await played(store, planned_runs, until, golds, concurrency=2)
-    assert until.now.decision == "holds"
+    assert until.state.decision == "holds"
     assert len(store.done(planned_runs[0].run)) < 90
     answered = {id for id, _ in store.done(planned_runs[0].run)}
     assert answered == {question.id for question in until.questions[: len(answered)]}
@@ -141,11 +141,11 @@ async def test_going_on_takes_what_is_there_and_decides_the_same(store: Store) -
     await played(store, planned_runs, part, golds)
     until = watching(planned_runs, asked)
     until.read(store)
-    assert until.now.questions == 4
+    assert until.state.questions == 4
     await played(store, planned_runs, until, golds, concurrency=1)
     again = watching(planned_runs, asked)
     again.read(store)
-    assert again.now == until.now
+    assert again.state == until.state
     assert again.reached() == until.reached() != ""
     calls = sum(len(one.models["model"].asked) for one in planned_runs)  # type: ignore[attr-defined]
     await played(store, planned_runs, again, golds)
@@ -166,14 +166,14 @@ async def test_a_failed_attempt_is_not_correct_and_asked_again_first(store: Stor
     ]
     until = watching(planned_runs, asked)
     await played(store, planned_runs, until, golds)
-    assert until.now.questions == 30
-    assert until.now.conditions[0].value == pytest.approx(-2 / 30)
+    assert until.state.questions == 30
+    assert until.state.conditions[0].value == pytest.approx(-2 / 30)
     mended = [replace(planned_runs[0], models={"model": ScriptedModel(always(RIGHT))}), planned_runs[1]]
     again = watching(mended, asked)
     again.read(store)
-    assert again.now.questions < 30
+    assert again.state.questions < 30
     await played(store, mended, again, golds)
-    assert (again.now.questions, again.now.conditions[0].value) == (30, 0.0)
+    assert (again.state.questions, again.state.conditions[0].value) == (30, 0.0)
 
 
 async def test_slow_answers_in_any_order_give_the_decision_of_the_drawn_order(store: Store) -> None:
@@ -198,8 +198,8 @@ async def test_slow_answers_in_any_order_give_the_decision_of_the_drawn_order(st
     for question in alone.questions:
         alone.observe(finished(planned_runs[0], question, 1.0))
         alone.observe(finished(planned_runs[1], question, by_id[question.id]))
-    assert until.now.decision == "holds"
-    assert until.now == alone.now
+    assert until.state.decision == "holds"
+    assert until.state == alone.state
 
 
 async def test_conditions_joined_by_and(store: Store) -> None:
@@ -207,13 +207,13 @@ async def test_conditions_joined_by_and(store: Store) -> None:
     claim = "accuracy(direct) - accuracy(direct_cot) > 0.2 @ 90% and failed(direct) < 50% @ 95%"
     until = watching(planned_runs, asked, claim)
     await played(store, planned_runs, until, golds, concurrency=2)
-    now = until.now
+    now = until.state
     assert [one.decision for one in now.conditions] == ["holds", "holds"]
     assert [one.level for one in now.conditions] == [0.9, 0.95]
     assert now.conditions[0].value == pytest.approx(0.8)  # what is left over 0.2
     against = watching(planned_runs, asked, "accuracy(direct) < accuracy(direct_cot) @ 95%")
     against.read(store)
-    assert against.now.decision == "fails"
+    assert against.state.decision == "fails"
 
 
 @pytest.mark.parametrize(
@@ -271,19 +271,21 @@ def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
     runs = [one.run for one in planned_runs]
 
     def stopping() -> StopRecord:
-        return StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now)
+        return StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", state=until.state)
 
     save_stop(store, stopping())
-    assert earlier_decision(store, runs, CLAIM, 3) is None
+    undecided = earlier_record(store, runs, CLAIM, 3)
+    assert undecided == stopping()
+    assert undecided.state.decision == "cannot tell"
     for question in until.questions:
         until.observe(finished(planned_runs[0], question, 1.0))
         until.observe(finished(planned_runs[1], question, 0.0))
     save_stop(store, stopping())
     assert stop_records(store, runs[0]) == stop_records(store, runs[1]) == [stopping()]
-    assert earlier_decision(store, runs, CLAIM, 3) == stopping()
-    assert earlier_decision(store, runs, "accuracy(direct) > 0.1 @ 95%", 3) is None
+    assert earlier_record(store, runs, CLAIM, 3) == stopping()
+    assert earlier_record(store, runs, "accuracy(direct) > 0.1 @ 95%", 3) is None
     with pytest.raises(UserError, match="an order is drawn once"):
-        earlier_decision(store, runs[:1], CLAIM, 4)
+        earlier_record(store, runs[:1], CLAIM, 4)
 
 
 def test_it_is_kept_in_postgresql_too(url: str, tmp_path: Path) -> None:
@@ -291,7 +293,7 @@ def test_it_is_kept_in_postgresql_too(url: str, tmp_path: Path) -> None:
         planned_runs, asked, _ = pair(store, 4)
         until = watching(planned_runs, asked)
         runs = [one.run for one in planned_runs]
-        kept = StopRecord(runs=tuple(run.id for run in runs), seed=2**60, scorer="mirage", watched=until.now)
+        kept = StopRecord(runs=tuple(run.id for run in runs), seed=2**60, scorer="mirage", state=until.state)
         for _ in range(2):
             save_stop(store, kept)
         assert stop_records(store, runs[1]) == [kept]
@@ -306,14 +308,14 @@ async def test_what_is_said_of_a_stopped_run_is_always_valid(store: Store) -> No
     await played(store, planned_runs, until, golds, concurrency=1)
     fixed = compare(store, runs, common=True).tables[0].pairs[0].tests
     assert fixed.p_mcnemar is not None
-    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now))
+    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", state=until.state))
     compared = compare(store, runs, common=True, group_by=["dataset"])
     tests = compared.tables[0].pairs[0].tests
     assert (tests.p_mcnemar, tests.mde, compared.tables[0].pairs[0].p_holm) == (None, None, None)
-    condition = until.now.conditions[0]
+    condition = until.state.conditions[0]
     assert condition.low is not None
     # `compare` takes the second less the first.
-    assert tests.watched == condition.rounds
+    assert tests.draws == condition.rounds
     assert (tests.high, tests.p_always) == (pytest.approx(-condition.low), pytest.approx(condition.p))
     assert compare(store, runs).tables[0].pairs[0].tests == tests  # what it was not asked is not wrong
     inside = compared.tables[0].groups[0].groups[0].pairs[0].tests
@@ -330,11 +332,11 @@ async def test_a_question_that_is_out_hides_those_behind_it(store: Store) -> Non
     planned_runs, asked, golds = pair(store, 30)
     until = watching(planned_runs, asked)
     runs = [one.run for one in planned_runs]
-    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now))
+    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", state=until.state))
     answered = [until.questions[place] for place in (0, 1, 2, 4, 5, 6, 7, 8, 9)]
     await replay(store, StoreJournal(store), planned_runs, answered, golds, scorers_for)
     tests = compare(store, runs, common=True).tables[0].pairs[0].tests
-    assert (tests.n, tests.watched) == (9, 3)
+    assert (tests.n, tests.draws) == (9, 3)
 
 
 async def test_a_run_that_went_on_to_its_end_is_like_any_other(store: Store) -> None:
@@ -342,7 +344,7 @@ async def test_a_run_that_went_on_to_its_end_is_like_any_other(store: Store) -> 
     until = watching(planned_runs, asked)
     runs = [one.run for one in planned_runs]
     await played(store, planned_runs, until, golds, concurrency=1)
-    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", watched=until.now))
+    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", state=until.state))
     await replay(store, StoreJournal(store), planned_runs, asked, golds, scorers_for)
     compared = compare(store, runs)
     assert compared.stopped == {}

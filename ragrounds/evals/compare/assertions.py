@@ -1,4 +1,4 @@
-"""Judging claims on stored runs: the values, the interval, the decision.
+"""Claims about stored runs, checked: `ragrounds compare --assert`.
 
 Every measure is a mean over questions, unweighted over datasets, as in the tables; so a sum of measures is the mean of
 each question's own sum, and its interval is the paired bootstrap that the tables show.
@@ -7,6 +7,7 @@ each question's own sum, and its interval is the paired bootstrap that the table
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -23,6 +24,7 @@ from ragrounds.evals.compare.claims import (
     resolved,
 )
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
+from ragrounds.evals.compare.figures import Values
 from ragrounds.evals.compare.frontier import CostMeasure, costs_of
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, ended_early
 from ragrounds.evals.engine.question_order import QuestionRound
@@ -45,11 +47,12 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
     claim: str
     decision: Decision
     scorer: str
+    """That accuracy is by."""
     conditions: tuple[ConditionVerdict, ...]
 
 
 class ConditionVerdict(Struct, frozen=True, kw_only=True):
-    """One condition: its sum (left side minus right side) with the interval it was judged by."""
+    """One condition: its sum (left side minus right side) with the interval that decided it."""
 
     decision: Decision
     value: float | None
@@ -58,7 +61,7 @@ class ConditionVerdict(Struct, frozen=True, kw_only=True):
     level: float | None
     questions: int
     reason: str = ""
-    """Why it cannot be told, where that is not the width of the interval."""
+    """Why nothing can be told, where that is not the width of the interval."""
 
 
 def check_claims(
@@ -70,116 +73,123 @@ def check_claims(
     common: bool = False,
     seed: int = 0,
 ) -> list[ClaimVerdict]:
-    """Judge claims about `runs` under one scorer, by default the first that tables show.
+    """Decide claims about stored runs under one scorer, by default the first headline.
 
     Raises:
         UserError: a claim that cannot be read or names another run; runs that cannot be compared.
     """
     read = [resolved(parse_claim(text), runs) for text in claims]
-    ground = comparison_basis(store, runs, [scorer] if scorer else [], common, ended_early(store, runs))
-    if not ground.scorers:
+    basis = comparison_basis(store, runs, [scorer] if scorer else [], common, ended_early(store, runs))
+    if not basis.scorers:
         raise UserError("These runs have no scores yet: nothing can be claimed of them.")
-    chosen = ground.scorers[0]
-    stopped = StoppedRuns(store, runs, ground)
-    return [_judge(claim, ground, runs, chosen, stopped, seed) for claim in read]
+    checked = _Assertions({run.id: run for run in runs}, basis, basis.scorers[0], StoppedRuns(store, runs, basis), seed)
+    return [checked.claim(claim) for claim in read]
 
 
-def _judge(
-    claim: Claim, ground: ComparisonBasis, runs: Sequence[Run], scorer: str, stopped: StoppedRuns, seed: int
-) -> ClaimVerdict:
-    judged = tuple(_condition(condition, ground, runs, scorer, stopped, seed) for condition in claim.conditions)
-    decision = all_hold([condition.decision for condition in judged])
-    return ClaimVerdict(claim=claim.text, decision=decision, scorer=scorer, conditions=judged)
+@dataclass(frozen=True)
+class _Assertions:
+    """What claims are checked against."""
+
+    runs: Mapping[str, Run]
+    basis: ComparisonBasis
+    scorer: str
+    stopped: StoppedRuns
+    seed: int
+
+    def claim(self, claim: Claim) -> ClaimVerdict:
+        """The decision of a claim, with its conditions."""
+        conditions = tuple(self.condition(condition) for condition in claim.conditions)
+        decision = all_hold([condition.decision for condition in conditions])
+        return ClaimVerdict(claim=claim.text, decision=decision, scorer=self.scorer, conditions=conditions)
+
+    def condition(self, condition: Condition) -> ConditionVerdict:
+        """The decision of a condition: by the interval that tables show; of runs that ended early by the one that is
+        valid at any number of questions."""
+        asked = self.basis.asked(self.scorer)
+        columns = []
+        for term in condition.terms:
+            values = self._values(term, asked)
+            if values is None:
+                return _undecided(condition, f"the {term.measure} of {term.run} is not known")
+            columns.append((term.factor, values))
+        named = [term.run for term in condition.terms]
+        if condition.level is not None and self.stopped.concerns(*named):
+            if any(term.measure in _COSTS for term in condition.terms):
+                return _undecided(
+                    condition, "how many questions these runs have depends on their results: no interval holds"
+                )
+            return _followed(condition, self.stopped.rounds(self.scorer, *named), columns)
+        kept: list[Question] = []
+        sums: list[float] = []
+        for question in asked:
+            numbers = [(factor, values.get(question.id)) for factor, values in columns]
+            if all(number is not None for _, number in numbers):
+                kept.append(question)
+                sums.append(condition.constant + sum(factor * (number or 0.0) for factor, number in numbers))
+        if not kept:
+            return _undecided(condition, "no question has a score")
+        value, low, high = _estimate(condition, kept, sums, self.seed)
+        missing = len(asked) - len(kept)
+        return ConditionVerdict(
+            decision=decide(condition, value, low, high),
+            value=value,
+            low=low,
+            high=high,
+            level=condition.level,
+            questions=len(kept),
+            reason=f"{missing:,} questions have no score and are left out" if missing else "",
+        )
+
+    def _values(self, term: Term, asked: Sequence[Question]) -> Values | None:
+        """Question id → the term's measure there; ``None``: not known of this run."""
+        run, epochs = self.runs[term.run], self.basis.epochs
+        attempts = self.basis.summaries[run.id]
+        if term.measure == "accuracy":
+            return self.basis.values(self.scorer, run, asked)[0]
+        if term.measure in _COSTS:
+            costs = costs_of(run, attempts, _COSTS[term.measure], epochs)
+            return None if costs is None else {question.id: costs.get(question.id, 0.0) for question in asked}
+        scores = self.basis.scores[run.id].get(self.scorer, [])
+        read = {(score.question_id, score.epoch): score.answer_status for score in scores}
+        shares = dict.fromkeys((question.id for question in asked), 0.0)
+        for attempt in attempts:
+            answer_status = read.get((attempt.question_id, attempt.epoch), "answered")
+            if attempt.question_id in shares and outcome(attempt.status, answer_status) == term.measure:
+                shares[attempt.question_id] += 1 / epochs
+        return shares
 
 
-def _condition(
-    condition: Condition, ground: ComparisonBasis, runs: Sequence[Run], scorer: str, stopped: StoppedRuns, seed: int
+def _followed(
+    condition: Condition, rounds: Sequence[QuestionRound], columns: Sequence[tuple[float, Values]]
 ) -> ConditionVerdict:
-    asked = ground.asked(scorer)
-    by_id = {run.id: run for run in runs}
-    columns = []
-    for term in condition.terms:
-        values = _values(term, by_id[term.run], asked, ground, scorer)
-        if values is None:
-            return _untold(condition, f"the {term.measure} of {term.run} is not known")
-        columns.append((term.factor, values))
-    named = [term.run for term in condition.terms]
-    if condition.level is not None and stopped.concerns(*named):
-        if any(term.measure in _COSTS for term in condition.terms):
-            return _untold(condition, "how many questions these runs have depends on their results: no interval holds")
-        return _watched(condition, stopped.rounds(scorer, *named), columns)
-    kept: list[Question] = []
-    sums: list[float] = []
-    for question in asked:
-        numbers = [(factor, values.get(question.id)) for factor, values in columns]
-        if all(number is not None for _, number in numbers):
-            kept.append(question)
-            sums.append(condition.constant + sum(factor * (number or 0.0) for factor, number in numbers))
-    if not kept:
-        return _untold(condition, "no question has a score")
-    value, low, high = _estimate(condition, kept, sums, seed)
-    missing = len(asked) - len(kept)
-    return ConditionVerdict(
-        decision=decide(condition, value, low, high),
-        value=value,
-        low=low,
-        high=high,
-        level=condition.level,
-        questions=len(kept),
-        reason=f"{missing:,} questions have no score and are left out" if missing else "",
-    )
-
-
-def _watched(
-    condition: Condition, rounds: Sequence[QuestionRound], columns: Sequence[tuple[float, Mapping[str, float | None]]]
-) -> ConditionVerdict:
-    """By an interval that is valid at any number of questions."""
-    watch = LiveClaim(Claim("", (condition,)))
+    """The decision by an interval that is valid at any number of questions."""
+    live = LiveClaim(Claim("", (condition,)))
     known = {(term.measure, term.run): values for term, (_, values) in zip(condition.terms, columns, strict=True)}
     for drawn in rounds:
-        watch.hear(drawn, lambda measure, run, question: known[measure, run].get(question))
-    now = watch.now.conditions[0]
-    left_out = f"; {now.missing:,} have no score and are left out" if now.missing else ""
+        live.add(drawn, lambda measure, run, question: known[measure, run].get(question))
+    (state,) = live.state.conditions
+    left_out = f"; {state.missing:,} have no score and are left out" if state.missing else ""
     return ConditionVerdict(
-        decision=now.decision,
-        value=now.value,
-        low=now.low,
-        high=now.high,
-        level=now.level,
-        questions=watch.now.questions,
+        decision=state.decision,
+        value=state.value,
+        low=state.low,
+        high=state.high,
+        level=state.level,
+        questions=live.state.questions,
         reason="how many questions these runs have depends on their results: the interval is always valid" + left_out,
     )
 
 
-def _untold(condition: Condition, reason: str) -> ConditionVerdict:
+def _undecided(condition: Condition, reason: str) -> ConditionVerdict:
     return ConditionVerdict(
         decision="cannot tell", value=None, low=None, high=None, level=condition.level, questions=0, reason=reason
     )
 
 
-def _values(
-    term: Term, run: Run, asked: Sequence[Question], ground: ComparisonBasis, scorer: str
-) -> Mapping[str, float | None] | None:
-    """Question id → the term's measure there; ``None``: not known of this run."""
-    attempts = ground.summaries[run.id]
-    if term.measure == "accuracy":
-        return ground.values(scorer, run, asked)[0]
-    if term.measure in _COSTS:
-        costs = costs_of(run, attempts, _COSTS[term.measure], ground.epochs)
-        return None if costs is None else {question.id: costs.get(question.id, 0.0) for question in asked}
-    scores = ground.scores[run.id].get(scorer, [])
-    answer_statuses = {(score.question_id, score.epoch): score.answer_status for score in scores}
-    shares = dict.fromkeys((question.id for question in asked), 0.0)
-    for attempt in attempts:
-        answer_status = answer_statuses.get((attempt.question_id, attempt.epoch), "answered")
-        if attempt.question_id in shares and outcome(attempt.status, answer_status) == term.measure:
-            shares[attempt.question_id] += 1 / ground.epochs
-    return shares
-
-
 def _estimate(
     condition: Condition, questions: Sequence[Question], sums: Sequence[float], seed: int
 ) -> tuple[float, float, float]:
+    """The mean of a condition's sums over questions, and the ends of its interval."""
     level = condition.level or 0.95
     strata, clusters = [question.benchmark for question in questions], [question.cluster for question in questions]
     estimate = stratified_mean(sums, strata, clusters, level=level, seed=seed)

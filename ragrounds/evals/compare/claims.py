@@ -1,4 +1,6 @@
-"""The small language of claims: `ragrounds compare --assert` and `ragrounds run --until` read the same.
+"""The small language of claims, and a claim followed while questions are answered.
+
+`ragrounds compare --assert` and `ragrounds run --until` read the same language:
 
     accuracy(search_o1) - accuracy(vanilla_rag[top_k=8]) > 0.02 @ 95%
     separated(search_o1, vanilla_rag) @ 95%
@@ -7,9 +9,10 @@
 A claim is one or more conditions joined by ``and``. A condition compares two sums of terms; a term is a number, or a
 measure of a run, or a number times one. ``N%`` is N / 100. ``@ LEVEL`` asks for confidence: the claim holds where the
 whole two-sided interval of that level does, fails where no part of it does, and cannot be told otherwise. Without it
-the point estimates decide. Nothing here reads a store: see `ragrounds.evals.compare.assertions`.
+the point estimates decide.
 
-What a claim is told by rounds of questions, one after the other: values, intervals, the decision.
+:class:`LiveClaim` takes rounds of questions one after the other and says how the claim stands, by intervals that are
+valid at any number of rounds. Nothing here reads a store: see `ragrounds.evals.compare.assertions`.
 """
 
 from __future__ import annotations
@@ -44,11 +47,18 @@ MEASURES = (
     "unreadable",
 )
 """What a term may be: the mean score; what a question costs (`cost`: dollars uncached); shares of outcomes."""
+BOUNDED_MEASURES = ("accuracy", "failed", "blocked", "refused", "abstained", "unreadable")
+"""Measures between 0 and 1. The others have no upper bound, so no confidence sequence by betting."""
+_OLD_MEASURES = {"spent": "cost_paid", "unparsable": "unreadable"}
+"""Words of versions before, which stored claims have: read as the new ones."""
 _LEVEL = 0.95
 """Of `separated`, where none is named."""
 _TOKEN = re.compile(r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)(?P<percent>\s*%)?|(?P<name>[A-Za-z_]+)"
                     r"|(?P<sign>>=|<=|[-+*()<>@,]))")  # fmt: skip
 _BOUNDARY = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\](),]')
+
+MeasureValue = Callable[[str, str, str], float | None]
+"""(measure, run, question id) → the question's value, a mean over its epochs, 0 to 1; ``None``: missing."""
 
 
 class Term(Struct, frozen=True):
@@ -80,8 +90,10 @@ class Claim(Struct, frozen=True):
 
 
 def decide(condition: Condition, value: float, low: float | None, high: float | None) -> Decision:
-    """Judge a condition by its sum's estimate, and by its interval where a level was asked for. An interval that is not
-    known (``None``) tells nothing."""
+    """Decide a condition by its sum's estimate, or by its interval where a level was asked for.
+
+    Nothing can be told where the interval is not known (``None``), or where that of `separated` holds 0: its ends
+    belong to it."""
     if condition.level is None:
         return "holds" if _compares(value, condition.relation) else "fails"
     if low is None or high is None:
@@ -93,7 +105,7 @@ def decide(condition: Condition, value: float, low: float | None, high: float | 
 
 
 def all_hold(decisions: list[Decision]) -> Decision:
-    """Several decisions as one: all must hold."""
+    """Several decisions as one: all must hold, and one that fails decides."""
     return "fails" if "fails" in decisions else "cannot tell" if "cannot tell" in decisions else "holds"
 
 
@@ -117,7 +129,7 @@ def parse_claim(text: str) -> Claim:
 
 
 class _Reader:
-    """A place in a text."""
+    """A claim's text, and the place up to which it is read."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -228,7 +240,8 @@ def _term(reader: _Reader, factor: float) -> Term:
     name = found["name"] if found else None
     if found is None or name is None:
         raise reader.wrong("a number, or a measure such as accuracy(RUN)")
-    if name not in MEASURES:
+    measure = _OLD_MEASURES.get(name, name)
+    if measure not in MEASURES:
         raise UserError(
             f"Cannot read the claim {reader.text!r}: unknown measure {name!r}.{nearest(name, MEASURES)} "
             f"Known: {', '.join(MEASURES)}; separated(RUN, RUN) stands alone."
@@ -237,152 +250,11 @@ def _term(reader: _Reader, factor: float) -> Term:
     reader.expect("(")
     run = reader.reference()
     reader.expect(")")
-    return Term(factor, name, run)
-
-
-BOUNDED_MEASURES = ("accuracy", "failed", "blocked", "refused", "abstained", "unreadable")
-"""Measures between 0 and 1. The others have no upper bound, so no confidence sequence by betting."""
-
-MeasureValue = Callable[[str, str, str], float | None]
-"""(measure, run, question id) → the question's value, a mean over its epochs, 0 to 1; ``None``: missing."""
-
-
-class ConditionState(Struct, frozen=True, kw_only=True):
-    """A condition (left side minus right side) as it stands, by an interval that is valid at any stopping time."""
-
-    decision: Decision
-    value: float | None
-    low: float | None
-    high: float | None
-    level: float
-    p: float | None
-    """Always-valid p value of: the two sides are equal."""
-    rounds: int
-    """Draws that it rests on: questions, where there is one dataset and no duplicate."""
-    missing: int
-    """Draws without a score, which it leaves out."""
-
-
-class ClaimState(Struct, frozen=True, kw_only=True):
-    """A claim as it stands."""
-
-    claim: str
-    decision: Decision
-    questions: int
-    """Answered by all agents, and counted in the order in which they were drawn."""
-    conditions: tuple[ConditionState, ...]
-
-
-class LiveClaim:
-    """Follows a claim.
-
-    Raises:
-        UserError: a condition without a level, on a measure that is not a share, or on nothing but one run less
-            itself.
-    """
-
-    def __init__(self, claim: Claim) -> None:
-        self._claim = claim
-        self._conditions = [_LiveCondition(condition, claim.text) for condition in claim.conditions]
-        self._questions = 0
-
-    def hear(self, drawn: QuestionRound, value: MeasureValue) -> None:
-        """Count the next round."""
-        for condition in self._conditions:
-            condition.hear(drawn, value)
-        self._questions += len(drawn.questions)
-
-    @property
-    def decision(self) -> Decision:
-        """As it stands: once told, it stays."""
-        return all_hold([one.decision for one in self._conditions])
-
-    @property
-    def now(self) -> ClaimState:
-        """Everything about it."""
-        return ClaimState(
-            claim=self._claim.text,
-            decision=self.decision,
-            questions=self._questions,
-            conditions=tuple(one.now for one in self._conditions),
-        )
-
-
-class _LiveCondition:
-    """One condition and its confidence sequence."""
-
-    def __init__(self, condition: Condition, claim: str) -> None:
-        self._condition = condition
-        self._level = _checked(condition, claim)
-        factors = [term.factor for term in condition.terms]
-        least = condition.constant + sum(min(0.0, factor) for factor in factors)
-        most = condition.constant + sum(max(0.0, factor) for factor in factors)
-        self._sequence = ConfidenceSequence(least, most, level=self._level, null=0.0)
-        self._missing = 0
-        self.decision: Decision = "cannot tell"
-
-    def hear(self, drawn: QuestionRound, value: MeasureValue) -> None:
-        sums = []
-        for part in drawn.parts:
-            found = [self._sum(question.id, value) for question in part]
-            known = [number for number in found if number is not None]
-            if not known:
-                self._missing += 1
-                return
-            sums.append(sum(known) / len(known))
-        self._sequence.add(sum(sums) / len(sums))
-        now = self._sequence.interval
-        if now is not None and self.decision == "cannot tell":
-            self.decision = decide(self._condition, now.mean, now.low, now.high)
-
-    def _sum(self, question: str, value: MeasureValue) -> float | None:
-        total = self._condition.constant
-        for term in self._condition.terms:
-            number = value(term.measure, term.run, question)
-            if number is None:
-                return None
-            total += term.factor * number
-        return total
-
-    @property
-    def now(self) -> ConditionState:
-        found = self._sequence.interval
-        return ConditionState(
-            decision=self.decision,
-            value=found.mean if found else None,
-            low=found.low if found else None,
-            high=found.high if found else None,
-            level=self._level,
-            p=found.p if found else None,
-            rounds=found.n if found else 0,
-            missing=self._missing,
-        )
-
-
-def _checked(condition: Condition, claim: str) -> float:
-    """The level, where the condition is one that can be watched."""
-    unbounded = [term.measure for term in condition.terms if term.measure not in BOUNDED_MEASURES]
-    if unbounded:
-        raise UserError(
-            f"A run cannot be stopped by {claim!r}: {unbounded[0]} has no upper bound, so no interval of it stays "
-            f"valid while it is watched. Measures that can be watched: {', '.join(BOUNDED_MEASURES)}."
-        )
-    if condition.level is None:
-        raise UserError(
-            f"A run cannot be stopped by {claim!r}: without a level the first question would decide. Add one, such "
-            "as @ 95%."
-        )
-    together_: dict[tuple[str, str], float] = {}
-    for term in condition.terms:
-        key = (term.measure, term.run)
-        together_[key] = together_.get(key, 0.0) + term.factor
-    if not any(together_.values()):
-        raise UserError(f"A run cannot be stopped by {claim!r}: it compares a run with itself.")
-    return condition.level
+    return Term(factor, measure, run)
 
 
 def resolved(claim: Claim, runs: Sequence[Run]) -> Claim:
-    """The claim with runs named by their ids.
+    """The claim with its runs named by their ids.
 
     Raises:
         UserError: it names another run, or not one alone.
@@ -421,3 +293,141 @@ def _canonical(reference: str) -> str:
         return str(parse(reference))
     except UserError:
         return reference
+
+
+class ConditionState(Struct, frozen=True, kw_only=True):
+    """How a condition (left side minus right side) stands, by an interval that is valid at any stopping time."""
+
+    decision: Decision
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float
+    p: float | None
+    """Always-valid p value of: the two sides are equal."""
+    rounds: int
+    """Draws that it rests on: questions, where there is one dataset and no duplicate."""
+    missing: int
+    """Draws without a score, which it leaves out."""
+
+
+class ClaimState(Struct, frozen=True, kw_only=True):
+    """How a claim stands."""
+
+    claim: str
+    decision: Decision
+    questions: int
+    """Answered by all agents, and counted in the order in which they were drawn."""
+    conditions: tuple[ConditionState, ...]
+
+
+class LiveClaim:
+    """A claim that is followed, round by round.
+
+    Raises:
+        UserError: a condition without a level, on a measure that is not a share, or on nothing but one run less
+            itself.
+    """
+
+    def __init__(self, claim: Claim) -> None:
+        self._claim = claim
+        self._conditions = [_LiveCondition(condition, claim.text) for condition in claim.conditions]
+        self._questions = 0
+
+    def add(self, drawn: QuestionRound, value: MeasureValue) -> None:
+        """Count the next round of questions."""
+        for condition in self._conditions:
+            condition.add(drawn, value)
+        self._questions += len(drawn.questions)
+
+    @property
+    def decision(self) -> Decision:
+        """The decision so far; once it holds or fails, it stays."""
+        return all_hold([one.decision for one in self._conditions])
+
+    @property
+    def state(self) -> ClaimState:
+        """How the claim stands after the rounds so far."""
+        return ClaimState(
+            claim=self._claim.text,
+            decision=self.decision,
+            questions=self._questions,
+            conditions=tuple(one.state for one in self._conditions),
+        )
+
+
+class _LiveCondition:
+    """One condition with its confidence sequence."""
+
+    def __init__(self, condition: Condition, claim: str) -> None:
+        self._condition = condition
+        self._level = _checked(condition, claim)
+        factors = [term.factor for term in condition.terms]
+        least = condition.constant + sum(min(0.0, factor) for factor in factors)
+        most = condition.constant + sum(max(0.0, factor) for factor in factors)
+        self._sequence = ConfidenceSequence(least, most, level=self._level, null=0.0)
+        self._missing = 0
+        self.decision: Decision = "cannot tell"
+
+    def add(self, drawn: QuestionRound, value: MeasureValue) -> None:
+        sums = []
+        for part in drawn.parts:
+            found = [self._sum(question.id, value) for question in part]
+            known = [number for number in found if number is not None]
+            if not known:
+                self._missing += 1
+                return
+            sums.append(sum(known) / len(known))
+        self._sequence.add(sum(sums) / len(sums))
+        interval = self._sequence.interval
+        if interval is not None and self.decision == "cannot tell":
+            self.decision = decide(self._condition, interval.mean, interval.low, interval.high)
+
+    def _sum(self, question: str, value: MeasureValue) -> float | None:
+        total = self._condition.constant
+        for term in self._condition.terms:
+            number = value(term.measure, term.run, question)
+            if number is None:
+                return None
+            total += term.factor * number
+        return total
+
+    @property
+    def state(self) -> ConditionState:
+        found = self._sequence.interval
+        return ConditionState(
+            decision=self.decision,
+            value=found.mean if found else None,
+            low=found.low if found else None,
+            high=found.high if found else None,
+            level=self._level,
+            p=found.p if found else None,
+            rounds=found.n if found else 0,
+            missing=self._missing,
+        )
+
+
+def _checked(condition: Condition, claim: str) -> float:
+    """The level of a condition that can be followed.
+
+    Raises:
+        UserError: it cannot be.
+    """
+    unbounded = [term.measure for term in condition.terms if term.measure not in BOUNDED_MEASURES]
+    if unbounded:
+        raise UserError(
+            f"A run cannot be stopped by {claim!r}: {unbounded[0]} has no upper bound, so no interval of it stays "
+            f"valid while it is watched. Measures that can be watched: {', '.join(BOUNDED_MEASURES)}."
+        )
+    if condition.level is None:
+        raise UserError(
+            f"A run cannot be stopped by {claim!r}: without a level the first question would decide. Add one, such "
+            "as @ 95%."
+        )
+    factors: dict[tuple[str, str], float] = {}
+    for term in condition.terms:
+        key = (term.measure, term.run)
+        factors[key] = factors.get(key, 0.0) + term.factor
+    if not any(factors.values()):
+        raise UserError(f"A run cannot be stopped by {claim!r}: it compares a run with itself.")
+    return condition.level

@@ -6,80 +6,32 @@ With `common`, the comparison is made on the part that all runs share, and a not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.figures import scorer_values
-from ragrounds.evals.scorers import described, scorers_for
+from ragrounds.evals.scorers import Headline, described, headline_of
 from ragrounds.evals.scorers.ragas import RAGAS
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
-LOWER_IS_BETTER = frozenset({"contradiction"})
-"""Scorers whose score is a fault: there is no frontier of them, and no price of one more."""
-SHOWN = (
-    "mirage",
-    "strict",
-    "facts",
-    "triplets",
-    "equivalent",
-    "comprehensiveness",
-    "contradiction",
-    *(scorer.name for scorer in RAGAS),
-)
-"""Scorers that tables show where none is named; the others stand in ``--json`` or are named with ``--scorer``."""
-
-
-def shown_scorers(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """The scorers to show where none is named, of those given with the datasets that they score: the usual ones, and
-    any other whose questions none of the usual ones scores. One without a dataset has nothing to show."""
-    scoring = {name: tuple(found) for name, found in datasets.items()}
-    covered = {(_kind(name), dataset) for name, found in scoring.items() if name in SHOWN for dataset in found}
-    return tuple(
-        name
-        for name, found in scoring.items()
-        if any(name in SHOWN or (_kind(name), dataset) not in covered for dataset in found)
-    )
-
-
-def computed(scorer: str) -> bool:
-    """Whether a scorer's scores are computed: such a score has no value where a question has nothing to score by
-    (``facts`` without listed facts). A judge's score without a value is a failure of the judge."""
-    return not described(scorer).needs_judge
-
-
-def in_order(scorers: Collection[str]) -> list[str]:
-    """These scorers with the usual ones first. Where one is to be chosen, it is the first."""
-    return [name for name in SHOWN if name in scorers] + sorted(name for name in scorers if name not in SHOWN)
-
-
-def outcome_scorers(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """Of these scorers those whose outcomes count every answer once: for choices strict before the published one,
-    which hides them."""
-    order = sorted(datasets, key=lambda name: name != "strict")
-    kept: list[str] = []
-    counted: set[tuple[str, str]] = set()
-    for name in order:
-        mine = {(_kind(name), dataset) for dataset in datasets[name]}
-        if mine - counted:
-            kept.append(name)
-            counted |= mine
-    return tuple(kept)
-
-
-def _kind(scorer: str) -> str:
-    """What kind of question a scorer is for."""
-    return described(scorer).kinds[0]
+ScoresByRun = Mapping[str, Mapping[str, Sequence[Score]]]
+"""Run id → scorer → scores."""
 
 
 class ComparisonBasis(Struct, frozen=True, kw_only=True):
-    """What is compared, and everything that was read of it."""
+    """What runs are compared on, and everything that was read of them."""
 
     questions: tuple[Question, ...]
     epochs: int
     scorers: tuple[str, ...]
+    """What all runs have scores under, the headlines and their columns first. Where one is to be chosen, it is the
+    first."""
+    headlines: tuple[Headline, ...]
+    """The scorers to show: one headline for each kind of question, with the columns beside it, as the benchmark's card
+    says; where scorers were named, these alone."""
     summaries: dict[str, list[Attempt]]
     """Run id → its attempts at these questions in these epochs, without texts."""
     scores: dict[str, dict[str, list[Score]]]
@@ -90,16 +42,16 @@ class ComparisonBasis(Struct, frozen=True, kw_only=True):
         """The questions that a scorer is for: those that any run has a score for, and those that it would score,
         whether an attempt was made or not. The denominator is every question."""
         scored = {score.question_id for found in self.scores.values() for score in found.get(scorer, ())}
-        usual = {one.id for one in self.questions if scorer in {made.name for made in scorers_for(one)}}
         known = described(scorer)
-        if not usual and not known.needs_judge:  # a scorer that is only used when it is asked for
-            usual = {question.id for question in self.questions if known.suits(question)}
-        wanted = scored | usual
-        return [question for question in self.questions if question.id in wanted]
+        if not known.needs_judge:
+            usual = {question.id for question in self.questions if known.default(question)}
+            # A scorer that is only used when it is asked for is for all questions of its kind.
+            scored |= usual or {question.id for question in self.questions if known.suits(question)}
+        return [question for question in self.questions if question.id in scored]
 
     def values(self, scorer: str, run: Run, asked: Sequence[Question]) -> tuple[dict[str, float | None], int]:
-        """Each question's mean score over epochs, and how many answers nobody scored. No score is not a wrong answer:
-        the value of such a question is missing, as where a judge failed."""
+        """Each question's mean score over all its epochs, and the number of answers that nobody scored. An answer
+        without a score is not a wrong answer: the value of its question is missing, as where a judge failed."""
         scores = self.scores[run.id].get(scorer, [])
         values = scorer_values(asked, scores, self.epochs)
         read = {(score.question_id, score.epoch) for score in scores}
@@ -142,14 +94,28 @@ def comparison_basis(
         for score in store.scores(run):
             if score.question_id in ids and score.epoch < epochs:
                 scores[run.id].setdefault(score.scorer, []).append(score)
+    kept = _shared_scorers(runs, wanted, summaries, scores, common, notes)
+    shown = tuple(Headline(kind=described(name).kinds[0], scorer=name, columns=()) for name in wanted)
+    headlines = shown or headline_of(questions, _with_values(kept, scores))
+    first = [name for one in headlines for name in (one.scorer, *one.columns)]
     return ComparisonBasis(
         questions=tuple(questions),
         epochs=epochs,
-        scorers=tuple(_scorers(runs, wanted, summaries, scores, common, notes)),
+        scorers=tuple(dict.fromkeys([*first, *sorted(kept)])),
+        headlines=headlines,
         summaries=summaries,
         scores=scores,
         notes=tuple(notes),
     )
+
+
+def _with_values(scorers: Iterable[str], scores: ScoresByRun) -> list[str]:
+    """Those of the scorers that have something to show. A computed score has no value where a question has nothing to
+    score by (``facts`` without listed facts); a judge's score without a value is a failure of the judge, and shown."""
+    valued = {
+        name for found in scores.values() for name, made in found.items() if any(one.value is not None for one in made)
+    }
+    return [name for name in scorers if name in valued or described(name).needs_judge]
 
 
 def common_questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[list[Question], list[str]]:
@@ -163,10 +129,10 @@ def common_questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[l
     if len(sets) == 1:
         return first, []
     if not common:
-        told = "; ".join(f"{run.id}: {run.count:,} questions of {run.benchmark}" for run in runs)
+        differing = "; ".join(f"{run.id}: {run.count:,} questions of {run.benchmark}" for run in runs)
         raise UserError(
-            f"These runs answer different questions ({told}). Compare runs on the same questions, or set --common to "
-            "compare on those that all of them have."
+            f"These runs answer different questions ({differing}). Compare runs on the same questions, or set --common "
+            "to compare on those that all of them have."
         )
     shared = {question.id: _content(question, golds[question.id]) for question in first}
     changed: set[str] = set()
@@ -207,62 +173,57 @@ def _epochs(runs: Sequence[Run], common: bool, notes: list[str]) -> int:
     if all(run.epochs == least for run in runs):
         return least
     if not common:
-        told = "; ".join(f"{run.id}: {run.epochs}" for run in runs)
+        differing = "; ".join(f"{run.id}: {run.epochs}" for run in runs)
         raise UserError(
-            f"These runs ask every question a different number of times (epochs: {told}). Compare runs of the same "
-            f"epochs, or set --common to compare on the first {least} of each."
+            f"These runs ask every question a different number of times (epochs: {differing}). Compare runs of the "
+            f"same epochs, or set --common to compare on the first {least} of each."
         )
     notes.append(f"Compared on the first {least} epochs of each run.")
     return least
 
 
-def _scorers(
+def _shared_scorers(
     runs: Sequence[Run],
     wanted: Sequence[str],
     summaries: Mapping[str, Sequence[Attempt]],
-    scores: Mapping[str, Mapping[str, Sequence[Score]]],
+    scores: ScoresByRun,
     common: bool,
     notes: list[str],
 ) -> list[str]:
+    """The scorers, `wanted` or all, that every run has scores under.
+
+    Raises:
+        UserError: nothing was scored by a wanted one; runs lack scores and may not; nothing is shared.
+    """
     present = list(dict.fromkeys(scorer for run in runs for scorer in scores[run.id]))
-    valued = {
-        name for found in scores.values() for name, made in found.items() if any(s.value is not None for s in made)
-    }
-    # Where one scorer is to be chosen it is the first: not one that had nothing to score by.
-    order = sorted(in_order(present), key=lambda name: computed(name) and name not in valued)
     kept: list[str] = []
-    for name in wanted or order:
+    for name in wanted or present:
         if name not in present:
             raise UserError(
-                f"No run has scores under {name!r}, only {', '.join(order) or 'none'}. "
-                f"{_command(name, [run.id for run in runs])} makes them, where {name!r} fits the questions."
+                f"No run has scores under {name!r}, only {', '.join(sorted(present)) or 'none'}. "
+                f"`{described(name).command([run.id for run in runs])}` makes them, where {name!r} fits the questions."
             )
         lacking = [run.id for run in runs if _lacks(name, run, summaries, scores)]
         if lacking and (wanted or not common):
             others = "" if wanted else ", or set --common to compare under the scorers that all runs have"
             raise UserError(
                 f"These runs were scored by different scorers: {', '.join(lacking)} has no scores under {name!r}. "
-                f"{_command(name, lacking)} makes them{others}."
+                f"`{described(name).command(lacking)}` makes them{others}."
             )
         if lacking:
             notes.append(f"Not compared under {name}: {', '.join(lacking)} has no scores by it.")
         else:
             kept.append(name)
-    if order and not kept:
+    if present and not kept:
         raise UserError("These runs have no scorer in common. `ragrounds score` scores them again, without a model.")
     return kept
-
-
-def _command(scorer: str, runs: Sequence[str]) -> str:
-    """The command that makes scores under a scorer."""
-    return f"`{described(scorer).command(runs)}`"
 
 
 def _lacks(
     scorer: str,
     run: Run,
     summaries: Mapping[str, Sequence[Attempt]],
-    scores: Mapping[str, Mapping[str, Sequence[Score]]],
+    scores: ScoresByRun,
 ) -> bool:
     """Whether a run answered questions that others have scores for under a scorer, and has none itself. A run that
     has not come to those questions yet lacks nothing: it counts as not correct there."""
@@ -270,3 +231,44 @@ def _lacks(
         return False
     asked = {score.question_id for by_scorer in scores.values() for score in by_scorer.get(scorer, ())}
     return any(attempt.status == "completed" and attempt.question_id in asked for attempt in summaries[run.id])
+
+
+SHOWN = ("mirage", "strict", "facts", "triplets", "equivalent", "comprehensiveness", "contradiction", *(one.name for one in RAGAS))
+"""Scorers that tables show where none is named; the others stand in ``--json`` or are named with ``--scorer``."""
+
+
+def shown_scorers(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """The scorers to show where none is named, of those given with the datasets that they score: the usual ones, and
+    any other whose questions none of the usual ones scores. One without a dataset has nothing to show."""
+    scoring = {name: tuple(found) for name, found in datasets.items()}
+    covered = {(_kind(name), dataset) for name, found in scoring.items() if name in SHOWN for dataset in found}
+    return tuple(
+        name
+        for name, found in scoring.items()
+        if any(name in SHOWN or (_kind(name), dataset) not in covered for dataset in found)
+    )
+
+
+def computed(scorer: str) -> bool:
+    """Whether a scorer's scores are computed: such a score has no value where a question has nothing to score by
+    (``facts`` without listed facts). A judge's score without a value is a failure of the judge."""
+    return not described(scorer).needs_judge
+
+
+def outcome_scorers(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """Of these scorers those whose outcomes count every answer once: for choices strict before the published one,
+    which hides them."""
+    order = sorted(datasets, key=lambda name: name != "strict")
+    kept: list[str] = []
+    counted: set[tuple[str, str]] = set()
+    for name in order:
+        mine = {(_kind(name), dataset) for dataset in datasets[name]}
+        if mine - counted:
+            kept.append(name)
+            counted |= mine
+    return tuple(kept)
+
+
+def _kind(scorer: str) -> str:
+    """What kind of question a scorer is for."""
+    return described(scorer).kinds[0]

@@ -1,7 +1,7 @@
 """Setting runs against each other: accuracy with intervals, outcomes, tokens, two ledgers, paired tests.
 
-A pure function of the store. Each scorer has its own tables; two scorers are never averaged or compared. What runs
-may be compared on is decided in `ragrounds.evals.compare.comparability`.
+A pure function of the store. Each scorer has its own table; two scorers are never averaged or compared. What runs may
+be compared on is decided in `ragrounds.evals.compare.comparability`.
 """
 
 from __future__ import annotations
@@ -9,18 +9,31 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from msgspec import Struct, field
 
-from ragrounds.evals.compare.comparability import LOWER_IS_BETTER, SHOWN, ComparisonBasis, comparison_basis
-from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure, figure, group_table, paired
+from ragrounds.contracts import AnyScorer
+from ragrounds.errors import UserError
+from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
+from ragrounds.evals.compare.figures import (
+    Figure,
+    GroupTable,
+    RunPair,
+    Values,
+    figure,
+    group_table,
+    holm_corrected,
+    paired,
+)
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, frontier
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, ended_early
-from ragrounds.evals.stats import holm
+from ragrounds.evals.scorers import Headline, described
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run, Usage, outcome
 
-__all__ = ["SHOWN", "Comparison", "RunFigures", "RunPair", "RunTotals", "ScorerTable", "compare"]
+JSON_VERSION = 2
+"""Of a comparison as JSON: raised when a word or its meaning changes."""
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):
@@ -57,24 +70,18 @@ class RunFigures(Struct, frozen=True, kw_only=True):
     """Attempts by outcome: the scorer's reading, or the status of an attempt that did not end well."""
 
 
-class RunPair(Struct, frozen=True, kw_only=True):
-    """Two runs on the same questions under one scorer: `first` minus `second`."""
-
-    first: str
-    second: str
-    tests: PairedFigure
-    p_holm: float | None
-    """McNemar's p after Holm's correction over all pairs of this scorer."""
-
-
 class ScorerTable(Struct, frozen=True, kw_only=True):
     """Everything under one scorer."""
 
     scorer: str
+    unit: str
+    """``percent``: values are shares, shown times 100. Any other unit: values are shown as they are."""
+    direction: str
+    """Which values are better: ``higher`` or ``lower``."""
     lines: tuple[RunFigures, ...]
     pairs: tuple[RunPair, ...]
     frontier: Frontier | None = None
-    """``None`` where no run has a known cost, or a lower score is better."""
+    """``None`` where no run has a known cost, or more of the score is not what one pays for."""
     groups: tuple[GroupTable, ...] = ()
 
 
@@ -86,9 +93,22 @@ class Comparison(Struct, frozen=True, kw_only=True):
     epochs: int
     rows: tuple[RunTotals, ...]
     tables: tuple[ScorerTable, ...]
+    """Under every scorer that all runs have scores under, in the order of `headlines`, then by name."""
+    headlines: tuple[Headline, ...] = ()
+    """Which tables to show: one headline scorer for each kind of question, the same for all runs, and the scorers that
+    stand beside it. Where scorers were named, these alone."""
     notes: tuple[str, ...] = ()
     stopped: dict[str, StopRecord] = field(default_factory=dict)
     """By run: the claim that decided how many questions it has."""
+    version: int = JSON_VERSION
+
+    def table(self, scorer: str) -> ScorerTable:
+        """The table under a scorer.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return {table.scorer: table for table in self.tables}[scorer]
 
 
 def compare(
@@ -117,31 +137,32 @@ def compare(
             was scored by; an unknown property.
     """
     # What a run that ended by its own results was not asked is not wrong: it was not to be asked.
-    ground = comparison_basis(store, runs, scorers, common, ended_early(store, runs))
-    rows = tuple(_row(run, ground) for run in runs)
-    stopped = StoppedRuns(store, runs, ground)
-    notes = [*ground.notes, *stopped.notes]
+    basis = comparison_basis(store, runs, scorers, common, ended_early(store, runs))
+    rows = tuple(_totals(run, basis) for run in runs)
+    stopped = StoppedRuns(store, runs, basis)
+    notes = [*basis.notes, *stopped.notes]
     notes += [
         f"{row.run} has {row.statuses['not_run']:,} attempts still to be made; they count as not correct."
         for row in rows
         if row.statuses.get("not_run")
     ]
-    tables = tuple(_table(scorer, runs, ground, stopped, seed, cost, group_by, notes) for scorer in ground.scorers)
+    tables = _Tables(runs, basis, stopped, seed, cost, group_by, notes)
     return Comparison(
         benchmark=runs[0].benchmark,
-        questions=len(ground.questions),
-        epochs=ground.epochs,
+        questions=len(basis.questions),
+        epochs=basis.epochs,
         rows=rows,
-        tables=tables,
+        tables=tuple(tables.table(scorer) for scorer in basis.scorers),
+        headlines=basis.headlines,
         notes=tuple(notes),
         stopped=stopped.by_run,
     )
 
 
-def _row(run: Run, ground: ComparisonBasis) -> RunTotals:
-    summaries = ground.summaries[run.id]
+def _totals(run: Run, basis: ComparisonBasis) -> RunTotals:
+    summaries = basis.summaries[run.id]
     statuses: Counter[str] = Counter(attempt.status for attempt in summaries)
-    missing = len(ground.questions) * ground.epochs - len(summaries)
+    missing = len(basis.questions) * basis.epochs - len(summaries)
     if missing:
         statuses["not_run"] += missing
     usages = [attempt.usage for attempt in summaries if attempt.status != "not_run"]
@@ -151,8 +172,8 @@ def _row(run: Run, ground: ComparisonBasis) -> RunTotals:
         agent=run.agent,
         origin=run.origin,
         models=dict(run.identity.get("models", {})),
-        questions=len(ground.questions),
-        epochs=ground.epochs,
+        questions=len(basis.questions),
+        epochs=basis.epochs,
         statuses=dict(statuses),
         usage=None if None in usages else sum((usage for usage in usages if usage is not None), Usage()),
         cost_paid=_sum([attempt.cost_paid for attempt in made]),
@@ -166,88 +187,111 @@ def _sum(values: Sequence[float | None]) -> float | None:
     return None if None in values else sum(value for value in values if value is not None)
 
 
-def _table(
-    scorer: str,
-    runs: Sequence[Run],
-    ground: ComparisonBasis,
-    stopped: StoppedRuns,
-    seed: int,
-    cost: CostMeasure | None,
-    group_by: Sequence[str],
-    notes: list[str],
-) -> ScorerTable:
-    epochs = ground.epochs
-    asked = ground.asked(scorer)
-    lines, opened, values = [], {}, {}
-    for run in runs:
-        status = {(attempt.question_id, attempt.epoch): attempt.status for attempt in ground.summaries[run.id]}
-        scores = ground.scores[run.id].get(scorer, [])
-        read = {(score.question_id, score.epoch): score.answer_status for score in scores}
-        values[run.id], unscored = ground.values(scorer, run, asked)
-        if unscored:
-            notes.append(
-                f"{run.id} has {unscored:,} answers without a score under {scorer}; they are in no mean. "
-                f"`ragrounds score {run.id}` scores them."
-            )
-        outcomes = Counter(
-            # An answer that nobody has scored is an answer; that its score is missing stands beside the accuracy.
-            outcome(status.get(key, "not_run"), read.get(key, "answered"))
-            for key in itertools.product((question.id for question in asked), range(epochs))
-        )
-        opened[run.id] = open_ = _open(asked, status, epochs)
-        datasets = {
-            name: figure([q for q in asked if q.benchmark == name], values[run.id], open_, seed)
-            for name in dict.fromkeys(question.benchmark for question in asked)
-        }
-        overall = figure(asked, values[run.id], open_, seed)
-        lines.append(
-            RunFigures(run=run.id, agent=run.agent, datasets=datasets, overall=overall, outcomes=dict(outcomes))
-        )
-    tests = [
-        (
-            first,
-            second,
-            stopped.paired(
-                paired(asked, values[first.id], values[second.id], seed), scorer, first.id, second.id, values
+class _RunScores(Struct, frozen=True):
+    """One run under one scorer, question by question."""
+
+    values: Values
+    unsettled: dict[str, float]
+    """Question id → share of its attempts whose result is open: failed, capped or not run."""
+    outcomes: dict[str, int]
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """All that the tables of one comparison are made from."""
+
+    runs: Sequence[Run]
+    basis: ComparisonBasis
+    stopped: StoppedRuns
+    seed: int
+    cost: CostMeasure | None
+    group_by: Sequence[str]
+    notes: list[str]
+    """Where the tables leave what a reader must know."""
+
+    def table(self, name: str) -> ScorerTable:
+        """Everything under one scorer.
+
+        Raises:
+            UserError: a scorer whose scores are no means; an unknown property to group by.
+        """
+        scorer = described(name)
+        if scorer.aggregation.questions != "mean":
+            raise UserError(f"{name} is a ratio of sums over questions, and only means can be compared so far.")
+        asked = self.basis.asked(name)
+        scored = {run.id: self._scores(run, name, asked) for run in self.runs}
+        lines = tuple(self._line(run, scored[run.id], asked, scorer) for run in self.runs)
+        values = {run: one.values for run, one in scored.items()}
+        unsettled = {run: one.unsettled for run, one in scored.items()}
+        return ScorerTable(
+            scorer=name,
+            unit=scorer.unit,
+            direction=scorer.direction,
+            lines=lines,
+            pairs=self._pairs(scorer, name, asked, values),
+            frontier=self._frontier(asked, values, lines)
+            if scorer.unit == "percent" and scorer.direction == "higher"
+            else None,
+            groups=tuple(
+                group_table(by, asked, values, unsettled, self.seed, scorer, self.stopped.concerns)
+                for by in self.group_by
             ),
         )
-        for first, second in itertools.combinations(runs, 2)
-    ]
-    known = [test.p_mcnemar for _, _, test in tests if test.p_mcnemar is not None]
-    corrected = iter(holm(known)) if known else iter(())
-    pairs = tuple(
-        RunPair(
-            first=first.id,
-            second=second.id,
-            tests=test,
-            p_holm=float(next(corrected)) if test.p_mcnemar is not None else None,
+
+    def _scores(self, run: Run, name: str, asked: Sequence[Question]) -> _RunScores:
+        basis = self.basis
+        status = {(one.question_id, one.epoch): one.status for one in basis.summaries[run.id]}
+        scores = basis.scores[run.id].get(name, [])
+        read = {(score.question_id, score.epoch): score.answer_status for score in scores}
+        values, unscored = basis.values(name, run, asked)
+        if unscored:
+            self.notes.append(
+                f"{run.id} has {unscored:,} answers without a score under {name}; they are in no mean. "
+                f"`{described(name).command([run.id])}` scores them."
+            )
+        outcomes: Counter[str] = Counter()
+        unsettled: dict[str, float] = {}
+        for question in asked:
+            made = [(question.id, epoch) for epoch in range(basis.epochs)]
+            # An answer that nobody has scored is an answer; that its score is missing stands beside the accuracy.
+            outcomes.update(outcome(status.get(key, "not_run"), read.get(key, "answered")) for key in made)
+            open_ = sum(status.get(key, "not_run") in ("failed", "capped", "not_run") for key in made)
+            unsettled[question.id] = open_ / basis.epochs
+        return _RunScores(values, unsettled, dict(outcomes))
+
+    def _line(self, run: Run, scored: _RunScores, asked: Sequence[Question], scorer: AnyScorer) -> RunFigures:
+        by_dataset: dict[str, list[Question]] = {}
+        for question in asked:
+            by_dataset.setdefault(question.benchmark, []).append(question)
+        figures = {
+            name: figure(inside, scored.values, scored.unsettled, self.seed, scorer)
+            for name, inside in by_dataset.items()
+        }
+        # Of one dataset the overall figure is that dataset's.
+        overall = next(iter(figures.values())) if len(figures) == 1 else None
+        return RunFigures(
+            run=run.id,
+            agent=run.agent,
+            datasets=figures,
+            overall=overall or figure(asked, scored.values, scored.unsettled, self.seed, scorer),
+            outcomes=scored.outcomes,
         )
-        for first, second, test in tests
-    )
-    return ScorerTable(
-        scorer=scorer,
-        lines=tuple(lines),
-        pairs=pairs,
-        frontier=None
-        if scorer in LOWER_IS_BETTER
-        else frontier(
-            asked,
-            runs,
-            values,
-            {line.run: line.overall for line in lines},
-            ground.summaries,
-            epochs,
-            measure=cost,
-            seed=seed,
-        ),
-        groups=tuple(group_table(by, asked, values, opened, seed, stopped.concerns) for by in group_by),
-    )
 
+    def _pairs(
+        self, scorer: AnyScorer, name: str, asked: Sequence[Question], values: Mapping[str, Values]
+    ) -> tuple[RunPair, ...]:
+        tests = {}
+        for first, second in itertools.combinations(values, 2):
+            made = paired(asked, values[first], values[second], self.seed, scorer)
+            tests[first, second] = self.stopped.paired(made, name, first, second, values)
+        corrected = holm_corrected(tests)
+        return tuple(
+            RunPair(first=first, second=second, tests=made, p_holm=corrected.get((first, second)))
+            for (first, second), made in tests.items()
+        )
 
-def _open(questions: Sequence[Question], status: Mapping[tuple[str, int], str], epochs: int) -> dict[str, float]:
-    """Question id → share of its attempts whose result is open: failed, capped or not run."""
-    unsettled = ("failed", "capped", "not_run")
-    return {
-        question.id: sum(status.get((question.id, epoch), "not_run") in unsettled for epoch in range(epochs)) / epochs
-        for question in questions
-    }
+    def _frontier(
+        self, asked: Sequence[Question], values: Mapping[str, Values], lines: Sequence[RunFigures]
+    ) -> Frontier | None:
+        figures = {line.run: line.overall for line in lines}
+        return frontier(self.basis, self.runs, asked, values, figures, measure=self.cost, seed=self.seed)

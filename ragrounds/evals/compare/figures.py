@@ -1,6 +1,6 @@
-"""The figures of a comparison: a mean with its intervals, and two runs paired. From values to records.
+"""The figures of a comparison: a run's mean with its interval, two runs paired, and both by groups of questions.
 
-Tables by a property of the questions: their subject, dataset, kind, language, or a field of their metadata.
+Everything is computed from values: question id → score, the mean over its epochs.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ragrounds.contracts import AnyScorer
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.stats import (
     binomial_error,
@@ -27,6 +29,16 @@ from ragrounds.records import Question, Score
 
 Values = Mapping[str, float | None]
 """Question id → mean score over epochs; ``None``: no score (a judge that failed)."""
+_PROPERTIES: dict[str, Callable[[Question], str]] = {
+    "subject": lambda question: question.group,
+    "dataset": lambda question: question.benchmark,
+    "kind": lambda question: question.kind,
+    "language": lambda question: question.language,
+    "split": lambda question: question.split,
+}
+NONE = "(none)"
+"""The group of questions that do not have the property."""
+KeyT = TypeVar("KeyT")
 
 
 class Figure(Struct, frozen=True, kw_only=True):
@@ -44,7 +56,8 @@ class Figure(Struct, frozen=True, kw_only=True):
     clustered by duplicates."""
     high: float | None
     best: float | None
-    """The value if every open attempt (failed, capped, not run) had been right."""
+    """The value if every attempt whose result is open (failed, capped, not run) had the best score; ``None``: there is
+    no best score."""
 
 
 class PairedFigure(Struct, frozen=True, kw_only=True):
@@ -65,13 +78,13 @@ class PairedFigure(Struct, frozen=True, kw_only=True):
     """The smallest true difference that these questions show with 80 % power at 5 %."""
     p_always: float | None = None
     """Of runs that ended by their own results: the p value that is valid at any number of questions, in place of
-    `p_mcnemar` and `detectable`, which are for a number that was fixed beforehand."""
-    watched: int | None = None
+    `p_mcnemar` and `mde`, which are for a number that was fixed beforehand."""
+    draws: int | None = None
     """Draws (questions; duplicates and datasets together) that this p value and its interval rest on."""
 
 
 def scorer_values(questions: Iterable[Question], scores: Iterable[Score], epochs: int) -> dict[str, float | None]:
-    """Each question's mean score over its epochs. An attempt without a score counts as 0, a score without a value
+    """Each question's mean score over all its epochs. An attempt without a score counts as 0; a score without a value
     (missing) makes the question's value missing."""
     by_question: dict[str, list[float | None]] = defaultdict(list)
     for score in scores:
@@ -84,29 +97,43 @@ def scorer_values(questions: Iterable[Question], scores: Iterable[Score], epochs
     return values
 
 
-def figure(questions: Sequence[Question], values: Values, open_: Mapping[str, float], seed: int) -> Figure:
-    """The unweighted mean over the questions' datasets."""
+def figure(
+    questions: Sequence[Question],
+    values: Values,
+    unsettled: Mapping[str, float],
+    seed: int,
+    scorer: AnyScorer | None = None,
+) -> Figure:
+    """The figure of one run: by default the unweighted mean over the questions' datasets.
+
+    Args:
+        questions: the denominator.
+        values: question id → score.
+        unsettled: question id → share of its attempts whose result is open.
+        seed: of the bootstrap.
+        scorer: says how its scores aggregate, and which are best; by default shares, of which 1 is best.
+    """
     scored = [(question, value) for question in questions if (value := values.get(question.id)) is not None]
     missing = len(questions) - len(scored)
     if not scored:
         return Figure(value=None, n=0, missing=missing, error=None, low=None, high=None, best=None)
     numbers = [value for _, value in scored]
-    datasets: dict[str, list[int]] = defaultdict(list)
-    for index, (question, _) in enumerate(scored):
-        datasets[question.benchmark].append(index)
-    means = {name: _mean([numbers[i] for i in places]) for name, places in datasets.items()}
-    best = [
-        _mean([min(1.0, numbers[i] + open_.get(scored[i][0].id, 0.0)) for i in places]) for places in datasets.values()
-    ]
+    strata, clusters = _design([question for question, _ in scored], scorer)
+    places: dict[str, list[int]] = defaultdict(list)
+    for index, name in enumerate(strata):
+        places[name].append(index)
+    means = {name: _mean([numbers[i] for i in found]) for name, found in places.items()}
+    best = [_best(question, value, unsettled, scorer) for question, value in scored]
+    known = [one for one in best if one is not None]
     # Scores that are not right-or-wrong have no p(1-p): their spread is the bootstrap's.
     binary = all(number in (0.0, 1.0) for number in numbers)
-    alone = len(datasets) == 1 and len({question.cluster or question.id for question, _ in scored}) == len(scored)
+    alone = len(means) == 1 and len({question.cluster or question.id for question, _ in scored}) == len(scored)
     if binary and alone:
         low, high = wilson(sum(numbers), len(numbers))
     else:
-        estimate = stratified_mean(numbers, *_design([question for question, _ in scored]), seed=seed)
+        estimate = stratified_mean(numbers, strata, clusters, seed=seed)
         low, high = estimate.low, estimate.high
-    errors = [binomial_error(means[name], len(places)) for name, places in datasets.items()]
+    errors = [binomial_error(means[name], len(found)) for name, found in places.items()]
     return Figure(
         value=_mean(list(means.values())),
         n=len(scored),
@@ -114,12 +141,23 @@ def figure(questions: Sequence[Question], values: Values, open_: Mapping[str, fl
         error=macro_error(errors) if binary else None,
         low=low,
         high=high,
-        best=_mean(best),
+        best=_mean([_mean([known[i] for i in found]) for found in places.values()]) if known else None,
     )
 
 
-def paired(questions: Sequence[Question], first: Values, second: Values, seed: int) -> PairedFigure:
-    """`second` minus `first`, on the questions where both have a score."""
+def _best(question: Question, value: float, unsettled: Mapping[str, float], scorer: AnyScorer | None) -> float | None:
+    """The question's value if its open attempts, which count as 0, had the best score."""
+    if scorer is not None and scorer.unit != "percent":
+        return None
+    if scorer is not None and scorer.direction == "lower":
+        return value
+    return min(1.0, value + unsettled.get(question.id, 0.0))
+
+
+def paired(
+    questions: Sequence[Question], first: Values, second: Values, seed: int, scorer: AnyScorer | None = None
+) -> PairedFigure:
+    """The figure of `second` minus `first`, on the questions where both have a score."""
     both = [
         (question, one, other)
         for question in questions
@@ -137,7 +175,7 @@ def paired(questions: Sequence[Question], first: Values, second: Values, seed: i
             mde=None,
         )
     ones, others = [one for _, one, _ in both], [other for _, _, other in both]
-    estimate = paired_difference(ones, others, *_design([question for question, _, _ in both]), seed=seed)
+    estimate = paired_difference(ones, others, *_design([question for question, _, _ in both], scorer), seed=seed)
     binary = all(number in (0.0, 1.0) for number in (*ones, *others))
     test = None
     if binary:
@@ -156,48 +194,41 @@ def paired(questions: Sequence[Question], first: Values, second: Values, seed: i
     )
 
 
-def _design(questions: Sequence[Question]) -> tuple[list[str], list[str]]:
-    """Dataset and cluster of each question."""
-    return [question.benchmark for question in questions], [question.cluster for question in questions]
+def _design(questions: Sequence[Question], scorer: AnyScorer | None) -> tuple[list[str], list[str]]:
+    """The stratum of each question (its dataset, or one for all where the scorer pools them) and its cluster."""
+    pooled = scorer is not None and scorer.aggregation.datasets == "pooled"
+    strata = ["" if pooled else question.benchmark for question in questions]
+    # A cluster is of one dataset; pooled datasets must not share one by name.
+    clusters = [f"{one.benchmark} {one.cluster}" if pooled and one.cluster else one.cluster for one in questions]
+    return strata, clusters
 
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-_PROPERTIES: dict[str, Callable[[Question], str]] = {
-    "subject": lambda question: question.group,
-    "dataset": lambda question: question.benchmark,
-    "kind": lambda question: question.kind,
-    "language": lambda question: question.language,
-    "split": lambda question: question.split,
-}
-NONE = "(none)"
-"""The group of questions that do not have the property."""
-
-
-class GroupPair(Struct, frozen=True, kw_only=True):
-    """Two runs inside one group: `second` minus `first`."""
+class RunPair(Struct, frozen=True, kw_only=True):
+    """Two runs on the same questions under one scorer: `second` minus `first`."""
 
     first: str
     second: str
     tests: PairedFigure
     p_holm: float | None
-    """McNemar's p after Holm's correction over all groups and pairs of the table."""
+    """McNemar's p after Holm's correction over all pairs of the table, in all its groups."""
 
 
 class QuestionGroup(Struct, frozen=True, kw_only=True):
-    """The questions of one group."""
+    """The figures of the questions of one group."""
 
     name: str
     questions: int
     figures: dict[str, Figure]
     """By run."""
-    pairs: tuple[GroupPair, ...]
+    pairs: tuple[RunPair, ...]
 
 
 class GroupTable(Struct, frozen=True, kw_only=True):
-    """Runs by groups of questions."""
+    """The figures of runs by groups of questions."""
 
     by: str
     groups: tuple[QuestionGroup, ...]
@@ -232,8 +263,9 @@ def group_table(
     by: str,
     questions: Sequence[Question],
     values: Mapping[str, Values],
-    open_: Mapping[str, Mapping[str, float]],
+    unsettled: Mapping[str, Mapping[str, float]],
     seed: int,
+    scorer: AnyScorer | None = None,
     stopped: Callable[[str, str], bool] = lambda first, second: False,
 ) -> GroupTable:
     """Figures and paired tests inside each group, the largest group first.
@@ -242,8 +274,9 @@ def group_table(
         by: a property of questions.
         questions: those a scorer scores.
         values: run id → question id → score.
-        open_: run id → question id → share of attempts whose result is open.
+        unsettled: run id → question id → share of attempts whose result is open.
         seed: of the bootstrap.
+        scorer: see :func:`figure`.
         stopped: of two run ids, whether one ended by its own results: their differences get no interval and no test
             here, as both would be for a number of questions that was fixed beforehand.
     """
@@ -251,20 +284,21 @@ def group_table(
     members: dict[str, list[Question]] = {}
     for question in questions:
         members.setdefault(read(question) or NONE, []).append(question)
-    tests = {
-        (name, first, second): _tested(paired(inside, values[first], values[second], seed), stopped(first, second))
-        for name, inside in members.items()
-        for first, second in itertools.combinations(values, 2)
-    }
-    known = {key: test.p_mcnemar for key, test in tests.items() if test.p_mcnemar is not None}
-    corrected = dict(zip(known, holm(list(known.values())), strict=True))
+    tests: dict[tuple[str, str, str], PairedFigure] = {}
+    for name, inside in members.items():
+        for first, second in itertools.combinations(values, 2):
+            made = paired(inside, values[first], values[second], seed, scorer)
+            if stopped(first, second):
+                made = replace(made, low=None, high=None, p_mcnemar=None, mde=None)
+            tests[name, first, second] = made
+    corrected = holm_corrected(tests)
     groups = [
         QuestionGroup(
             name=name,
             questions=len(inside),
-            figures={run: figure(inside, values[run], open_[run], seed) for run in values},
+            figures={run: figure(inside, values[run], unsettled[run], seed, scorer) for run in values},
             pairs=tuple(
-                GroupPair(first=first, second=second, tests=test, p_holm=corrected.get((name, first, second)))
+                RunPair(first=first, second=second, tests=test, p_holm=corrected.get((name, first, second)))
                 for (group, first, second), test in tests.items()
                 if group == name
             ),
@@ -274,5 +308,7 @@ def group_table(
     return GroupTable(by=by, groups=tuple(sorted(groups, key=lambda group: (-group.questions, group.name))))
 
 
-def _tested(tests: PairedFigure, stopped: bool) -> PairedFigure:
-    return replace(tests, low=None, high=None, p_mcnemar=None, mde=None) if stopped else tests
+def holm_corrected(tests: Mapping[KeyT, PairedFigure]) -> dict[KeyT, float]:
+    """McNemar's p of each test that has one, after Holm's correction over all of them."""
+    known = {key: test.p_mcnemar for key, test in tests.items() if test.p_mcnemar is not None}
+    return dict(zip(known, holm(list(known.values())), strict=True)) if known else {}

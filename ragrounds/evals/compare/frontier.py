@@ -16,10 +16,12 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragrounds.errors import UserError, nearest
+from ragrounds.evals.compare.comparability import ComparisonBasis
 from ragrounds.evals.compare.figures import Figure, Values
 from ragrounds.evals.stats.bootstrap import joint_means
 from ragrounds.records import Attempt, Question, Run
 
+Floats = NDArray[np.float64]
 CostMeasure = Literal["cost_uncached", "cost_paid", "tokens", "calls", "seconds"]
 _TRIED: tuple[CostMeasure, ...] = ("cost_uncached", "tokens", "seconds")
 """What `auto` looks for, in this order."""
@@ -34,7 +36,7 @@ class Range(Struct, frozen=True):
 
 
 class FrontierPoint(Struct, frozen=True, kw_only=True):
-    """Where a run stands."""
+    """Where a run stands by cost and accuracy."""
 
     run: str
     agent: str
@@ -108,12 +110,11 @@ def _cost(attempt: Attempt, measure: CostMeasure) -> float | None:
 
 
 def frontier(
-    questions: Sequence[Question],
+    basis: ComparisonBasis,
     runs: Sequence[Run],
+    questions: Sequence[Question],
     values: Mapping[str, Values],
     figures: Mapping[str, Figure],
-    summaries: Mapping[str, Sequence[Attempt]],
-    epochs: int,
     *,
     measure: CostMeasure | None = None,
     seed: int = 0,
@@ -121,23 +122,22 @@ def frontier(
     """The frontier of these runs; ``None`` where `measure` is not named and none is known and above 0.
 
     Args:
+        basis: what the runs are compared on.
+        runs: those to place.
         questions: those the scorer scores.
-        runs: the runs.
         values: run id → question id → score.
         figures: run id → the accuracy as tables show it, with its interval.
-        summaries: run id → attempts.
-        epochs: of every run.
         measure: what cost is counted in; by default dollars uncached, else tokens, else seconds: the first that is
             known of all runs, or of most.
         seed: of the bootstrap.
     """
     asked = {question.id for question in questions}
-    by_measure: dict[CostMeasure, dict[str, dict[str, float]]] = {
-        name: {} for name in ((measure,) if measure else _TRIED)
-    }
+    measures = (measure,) if measure else _TRIED
+    by_measure: dict[CostMeasure, dict[str, dict[str, float]]] = {name: {} for name in measures}
     for name, known in by_measure.items():
         for run in runs:
-            found = costs_of(run, [a for a in summaries[run.id] if a.question_id in asked], name, epochs)
+            made = [one for one in basis.summaries[run.id] if one.question_id in asked]
+            found = costs_of(run, made, name, basis.epochs)
             if found is not None and figures[run.id].value is not None:
                 known[run.id] = found
     chosen = measure or _most_known(by_measure, len(runs))
@@ -153,39 +153,60 @@ def frontier(
         [question.cluster for question in questions],
         seed=seed,
     )
-    size = len(placed)
-    right, drawn_right, cost, drawn_cost = means[:size], draws[:, :size], means[size:], draws[:, size:]
-    best, often = _undominated(right[None, :], cost[None, :])[0], _undominated(drawn_right, drawn_cost).mean(axis=0)
-    order = sorted(range(size), key=lambda index: (cost[index], -right[index]))
-    spots = tuple(
-        FrontierPoint(
-            run=placed[i].id,
-            agent=placed[i].agent,
-            accuracy=Range(figures[placed[i].id].value, figures[placed[i].id].low, figures[placed[i].id].high),
-            cost=_range(cost[i], drawn_cost[:, i]),
-            per_correct=_ratio(cost[i], right[i], drawn_cost[:, i], drawn_right[:, i]),
-            on_frontier=bool(best[i]),
-            share=float(often[i]),
-        )
-        for i in order
+    place = _Place(placed, means, draws)
+    order = place.by_cost()
+    return Frontier(
+        measure=chosen,
+        spots=tuple(place.point(i, figures[placed[i].id]) for i in order),
+        exchanges=place.tradeoffs(order),
+        left_out=tuple(run.id for run in runs if run.id not in costs),
     )
-    along = [i for i in order if best[i]]
-    exchanges = tuple(
-        Tradeoff(
-            cheaper=placed[i].id,
-            dearer=placed[j].id,
-            price=_ratio(
-                cost[j] - cost[i],
-                right[j] - right[i],
-                drawn_cost[:, j] - drawn_cost[:, i],
-                drawn_right[:, j] - drawn_right[:, i],
-            ),
+
+
+class _Place:
+    """Where runs stand: their mean scores and costs, and the bootstrap replicates of both."""
+
+    def __init__(self, runs: Sequence[Run], means: Floats, draws: Floats) -> None:
+        size = len(runs)
+        self._runs = runs
+        self._right, self._cost = means[:size], means[size:]
+        self._drawn_right, self._drawn_cost = draws[:, :size], draws[:, size:]
+        self._best = _undominated(self._right[None, :], self._cost[None, :])[0]
+        self._often = _undominated(self._drawn_right, self._drawn_cost).mean(axis=0)
+
+    def by_cost(self) -> list[int]:
+        """The runs' places, the cheapest first."""
+        return sorted(range(len(self._runs)), key=lambda i: (self._cost[i], -self._right[i]))
+
+    def point(self, i: int, accuracy: Figure) -> FrontierPoint:
+        """Where the run at place `i` stands."""
+        cost, right = self._drawn_cost[:, i], self._drawn_right[:, i]
+        return FrontierPoint(
+            run=self._runs[i].id,
+            agent=self._runs[i].agent,
+            accuracy=Range(accuracy.value, accuracy.low, accuracy.high),
+            cost=_range(self._cost[i], cost),
+            per_correct=_ratio(self._cost[i], self._right[i], cost, right),
+            on_frontier=bool(self._best[i]),
+            share=float(self._often[i]),
         )
-        for i, j in itertools.pairwise(along)
-        if right[j] > right[i]
-    )
-    left_out = tuple(run.id for run in runs if run.id not in costs)
-    return Frontier(measure=chosen, spots=spots, exchanges=exchanges, left_out=left_out)
+
+    def tradeoffs(self, order: Sequence[int]) -> tuple[Tradeoff, ...]:
+        """The prices between neighbours on the frontier."""
+        return tuple(
+            Tradeoff(
+                cheaper=self._runs[i].id,
+                dearer=self._runs[j].id,
+                price=_ratio(
+                    self._cost[j] - self._cost[i],
+                    self._right[j] - self._right[i],
+                    self._drawn_cost[:, j] - self._drawn_cost[:, i],
+                    self._drawn_right[:, j] - self._drawn_right[:, i],
+                ),
+            )
+            for i, j in itertools.pairwise(i for i in order if self._best[i])
+            if self._right[j] > self._right[i]
+        )
 
 
 def _most_known(by_measure: Mapping[CostMeasure, Mapping[str, Mapping[str, float]]], count: int) -> CostMeasure | None:
@@ -200,7 +221,7 @@ def _most_known(by_measure: Mapping[CostMeasure, Mapping[str, Mapping[str, float
     return max(useful, key=lambda name: useful[name], default=None)
 
 
-def _undominated(right: NDArray[np.float64], cost: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _undominated(right: Floats, cost: Floats) -> NDArray[np.bool_]:
     """Which columns no other column of the same row beats: as right or more, as dear or less, one of
     them truly."""
     kept = np.ones(right.shape, dtype=bool)
@@ -211,12 +232,12 @@ def _undominated(right: NDArray[np.float64], cost: NDArray[np.float64]) -> NDArr
     return kept
 
 
-def _range(value: float, draws: NDArray[np.float64]) -> Range:
+def _range(value: float, draws: Floats) -> Range:
     low, high = np.nanquantile(draws, [0.025, 0.975])
     return Range(float(value), float(low), float(high))
 
 
-def _ratio(above: float, below: float, above_draws: NDArray[np.float64], below_draws: NDArray[np.float64]) -> Range:
+def _ratio(above: float, below: float, above_draws: Floats, below_draws: Floats) -> Range:
     """A price: a resample in which nothing is won has no finite price."""
     if not below > 0:
         return Range(None)

@@ -209,6 +209,7 @@ def _stopping_in_new_words(stopping: dict[str, Any]) -> bool:
     if "protocol" not in stopping:
         return False
     stopping["scorer"] = stopping.pop("protocol")
+    stopping["state"] = stopping.pop("watched")
     return True
 
 

@@ -243,6 +243,18 @@ class Store:
         found = self._read(sa.select(used.c.key).where(used.c.run == self.number(run)))
         return frozenset(bytes(row.key).hex() for row in found)
 
+    def stops(self, run: Run) -> list[bytes]:
+        """What is kept of the claims that a run was followed for (`ragrounds run --until`), as it was written."""
+        table = schema.stoppings
+        rows = self._read(sa.select(table.c.body).where(table.c.run == self.number(run)))
+        return [decompress(row.body) for row in rows]
+
+    def write_stop(self, runs: Iterable[str], claim: str, seed: int, body: bytes) -> None:
+        """Keep with each of `runs` (ids) how a claim stands; one of the same claim and seed is replaced."""
+        known = {run.id: run for run in self.runs()}
+        row = {"claim": claim, "seed": str(seed), "body": compress(body)}
+        self._write([(schema.stoppings, {"run": self.number(known[id]), **row}) for id in runs])
+
     def texts(self, hashes: Iterable[bytes]) -> dict[bytes, str]:
         """Long texts by their hashes. Texts of a passage's size are kept in memory: they are read again and again."""
         wanted = list(dict.fromkeys(hashes))
