@@ -48,7 +48,7 @@ def finished(
     one: PlannedRun, question: Question, value: float, epoch: int = 0, status: str = "completed"
 ) -> FinishedAttempt:
     attempt = Attempt(run=one.run.id, question_id=question.id, epoch=epoch, status=status, text="")
-    score = Score(question_id=question.id, epoch=epoch, scorer="mirage", value=value, answer_status="answered")
+    score = Score(question_id=question.id, epoch=epoch, scorer="robust", value=value, answer_status="answered")
     return FinishedAttempt(one.run, attempt, (score,))
 
 
@@ -271,7 +271,7 @@ def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
     runs = [one.run for one in planned_runs]
 
     def stopping() -> StopRecord:
-        return StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", state=until.state)
+        return StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="robust", state=until.state)
 
     save_stop(store, stopping())
     undecided = earlier_record(store, runs, CLAIM, 3)
@@ -293,7 +293,7 @@ def test_it_is_kept_in_postgresql_too(url: str, tmp_path: Path) -> None:
         planned_runs, asked, _ = pair(store, 4)
         until = watching(planned_runs, asked)
         runs = [one.run for one in planned_runs]
-        kept = StopRecord(runs=tuple(run.id for run in runs), seed=2**60, scorer="mirage", state=until.state)
+        kept = StopRecord(runs=tuple(run.id for run in runs), seed=2**60, scorer="robust", state=until.state)
         for _ in range(2):
             save_stop(store, kept)
         assert stop_records(store, runs[1]) == [kept]
@@ -308,7 +308,7 @@ async def test_what_is_said_of_a_stopped_run_is_always_valid(store: Store) -> No
     await played(store, planned_runs, until, golds, concurrency=1)
     fixed = compare(store, runs, common=True).tables[0].pairs[0].tests
     assert fixed.p_mcnemar is not None
-    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", state=until.state))
+    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="robust", state=until.state))
     compared = compare(store, runs, common=True, group_by=["dataset"])
     tests = compared.tables[0].pairs[0].tests
     assert (tests.p_mcnemar, tests.mde, compared.tables[0].pairs[0].p_holm) == (None, None, None)
@@ -332,7 +332,7 @@ async def test_a_question_that_is_out_hides_those_behind_it(store: Store) -> Non
     planned_runs, asked, golds = pair(store, 30)
     until = watching(planned_runs, asked)
     runs = [one.run for one in planned_runs]
-    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", state=until.state))
+    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="robust", state=until.state))
     answered = [until.questions[place] for place in (0, 1, 2, 4, 5, 6, 7, 8, 9)]
     await replay(store, StoreJournal(store), planned_runs, answered, golds, scorers_for)
     tests = compare(store, runs, common=True).tables[0].pairs[0].tests
@@ -344,7 +344,7 @@ async def test_a_run_that_went_on_to_its_end_is_like_any_other(store: Store) -> 
     until = watching(planned_runs, asked)
     runs = [one.run for one in planned_runs]
     await played(store, planned_runs, until, golds, concurrency=1)
-    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="mirage", state=until.state))
+    save_stop(store, StopRecord(runs=tuple(run.id for run in runs), seed=3, scorer="robust", state=until.state))
     await replay(store, StoreJournal(store), planned_runs, asked, golds, scorers_for)
     compared = compare(store, runs)
     assert compared.stopped == {}
