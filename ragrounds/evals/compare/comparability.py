@@ -233,7 +233,16 @@ def _lacks(
     return any(attempt.status == "completed" and attempt.question_id in asked for attempt in summaries[run.id])
 
 
-SHOWN = ("mirage", "strict", "facts", "triplets", "equivalent", "comprehensiveness", "contradiction", *(one.name for one in RAGAS))
+SHOWN = (
+    "mirage",
+    "strict",
+    "facts",
+    "triplets",
+    "equivalent",
+    "comprehensiveness",
+    "contradiction",
+    *(one.name for one in RAGAS),
+)
 """Scorers that tables show where none is named; the others stand in ``--json`` or are named with ``--scorer``."""
 
 
