@@ -6,11 +6,12 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from ragrounds.build.items import INTAKE, SAMPLE, ItemSet
+from ragrounds.build.outcome import JsonObject
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.evals.judges.bill import Bill, bill
@@ -38,7 +39,7 @@ class Provenance(Struct, frozen=True, kw_only=True):
     """Role → the model's canonical text, with all its parameters."""
     prompts: dict[str, str]
     """Name → hash."""
-    parameters: dict[str, Any]
+    parameters: JsonObject
     retriever: str | None
     corpus: str | None
     items: str
@@ -54,7 +55,7 @@ class Provenance(Struct, frozen=True, kw_only=True):
     by_model: dict[str, Bill]
     files: dict[str, str] = field(default_factory=dict)
     """Name → SHA-256."""
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: JsonObject = field(default_factory=dict)
     """What the pipeline measures beside its benchmark."""
     notes: tuple[str, ...] = ()
 
@@ -73,7 +74,7 @@ def provenance(
     item_set: ItemSet,
     stages: Sequence[StageCount],
     *,
-    figures: dict[str, Any] | None = None,
+    figures: JsonObject | None = None,
     notes: Sequence[str] = (),
 ) -> Provenance:
     """The card's part on how it was made, from the run's identity and its attempts."""

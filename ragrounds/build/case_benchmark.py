@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +15,7 @@ from ragrounds.build.case_reports import ReportFilters, ReportSource, store_of
 from ragrounds.build.expert_sheets import SheetRatings, free_name, read_ratings, sheet_lines
 from ragrounds.build.files import Lines, Product, beir_files, json_lines, rejection_file
 from ragrounds.build.items import Dropped, ItemSet
+from ragrounds.build.outcome import JsonObject
 from ragrounds.build.pipeline import ItemResult, kept_results
 from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.evals.stats.agreement import krippendorff_alpha
@@ -110,7 +110,7 @@ class CaseBenchmark(Struct, frozen=True, kw_only=True):
         )
         files = rejection_file(self.item_set, results, dropped)
         notes: list[str] = []
-        figures: dict[str, Any] = {"filters": msgspec.to_builtins(self.filters)}
+        figures: JsonObject = {"filters": msgspec.to_builtins(self.filters)}
         if self.checks_itself:
             notes.append("The rewritten questions were checked by the model that wrote them: --checker names another.")
         if ratings is None and pairs:
@@ -156,7 +156,7 @@ class CaseBenchmark(Struct, frozen=True, kw_only=True):
         return {free_name(self.out, SHEET, lines): lines, "instructions.md": [INSTRUCTIONS]}
 
 
-def _row(pair: ItemResult) -> dict[str, Any]:
+def _row(pair: ItemResult) -> JsonObject:
     product = _product_of(pair)
     return {
         "Title": pair.question.metadata.get("title", ""),
@@ -171,7 +171,7 @@ def _row(pair: ItemResult) -> dict[str, Any]:
     }
 
 
-def _product_of(pair: ItemResult) -> dict[str, Any]:
+def _product_of(pair: ItemResult) -> JsonObject:
     return pair.outcome.product if pair.outcome else {}
 
 

@@ -9,14 +9,24 @@ all else is ``writing``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
-from langgraph.graph import StateGraph
 from msgspec import Struct
 
 from ragrounds.build.pipeline import Pipeline
-from ragrounds.build.stages import PipelineState, Rejected, ask_for, ask_verdict, folded, holds_verbatim, in_line, kept
+from ragrounds.build.stages import (
+    Changes,
+    PipelineGraph,
+    PipelineState,
+    Rejected,
+    ask_for,
+    ask_verdict,
+    folded,
+    holds_verbatim,
+    in_line,
+    kept,
+)
 from ragrounds.contracts import Context
 from ragrounds.evals.scorers.judged import VerdictForm
 
@@ -39,6 +49,8 @@ _MOST = 200
 
 
 class CaseState(PipelineState, total=False):
+    """What the stages write."""
+
     contribution: str
     kind: str
     events: list[str]
@@ -51,7 +63,7 @@ class CaseState(PipelineState, total=False):
     distractors: list[str]
 
 
-def build() -> StateGraph[Any, Context, Any, Any]:
+def build() -> PipelineGraph:
     """The stages in their order."""
     return in_line(
         CaseState,
@@ -68,15 +80,21 @@ def build() -> StateGraph[Any, Context, Any, Any]:
 
 
 class Significance(Struct):
+    """What a report was published for."""
+
     kind: Literal["treatment", "test", "diagnosis", "none"]
     significance: str = ""
 
 
 class Timeline(Struct):
+    """The events of a report in their order."""
+
     timeline: list[str]
 
 
 class Draft(Struct):
+    """A question as a model first writes it."""
+
     decision: int
     case: str
     question: str
@@ -84,13 +102,17 @@ class Draft(Struct):
 
 
 class RewrittenCase(Struct):
+    """A question with distractors in it."""
+
     question: str
     distractors: list[str]
     answer: str = ""
 
 
-async def significance(state: CaseState, context: Context) -> Mapping[str, Any]:
-    def check(read: Significance) -> str:
+async def significance(state: CaseState, context: Context) -> Changes:
+    """Find the contribution that the report was published for; one without any is rejected."""
+
+    def _check(read: Significance) -> str:
         return "" if read.kind == "none" or read.significance.strip() else "the significance is empty"
 
     read = await ask_for(
@@ -98,7 +120,7 @@ async def significance(state: CaseState, context: Context) -> Mapping[str, Any]:
         "build/case_significance",
         Significance,
         role="writing",
-        check=check,
+        check=_check,
         shorten="report",
         report=context.stem.text,
     )
@@ -107,8 +129,10 @@ async def significance(state: CaseState, context: Context) -> Mapping[str, Any]:
     return {"contribution": read.significance.strip(), "kind": read.kind}
 
 
-async def timeline(state: CaseState, context: Context) -> Mapping[str, Any]:
-    def check(read: Timeline) -> str:
+async def timeline(state: CaseState, context: Context) -> Changes:
+    """List the report's events, 2 to 200."""
+
+    def _check(read: Timeline) -> str:
         count = len([event for event in read.timeline if event.strip()])
         return "" if 2 <= count <= _MOST else f"expected 2 to {_MOST} events, got {count}"
 
@@ -117,17 +141,18 @@ async def timeline(state: CaseState, context: Context) -> Mapping[str, Any]:
         "build/case_timeline",
         Timeline,
         role="writing",
-        check=check,
+        check=_check,
         shorten="report",
         report=context.stem.text,
     )
     return {"events": [" ".join(event.split()) for event in read.timeline if event.strip()]}
 
 
-async def question(state: CaseState, context: Context) -> Mapping[str, Any]:
+async def question(state: CaseState, context: Context) -> Changes:
+    """Write the case up to the decision point, the question, and its answer from the timeline."""
     events = state["events"]
 
-    def check(read: Draft) -> str:
+    def _check(read: Draft) -> str:
         if not 2 <= read.decision <= len(events):
             return f"the decision is event {read.decision}; expected 2 to {len(events)}"
         return "" if all(text.strip() for text in (read.case, read.question, read.answer)) else "a field is empty"
@@ -137,7 +162,7 @@ async def question(state: CaseState, context: Context) -> Mapping[str, Any]:
         "build/case_question",
         Draft,
         role="writing",
-        check=check,
+        check=_check,
         significance=state["contribution"],
         timeline=numbered(events),
     )
@@ -145,7 +170,7 @@ async def question(state: CaseState, context: Context) -> Mapping[str, Any]:
     return {"asked": asked, "reply": read.answer.strip(), "decision": read.decision}
 
 
-async def verbatim(state: CaseState, context: Context) -> Mapping[str, Any]:
+async def verbatim(state: CaseState, context: Context) -> Changes:
     """The answer is verbatim from the timeline, and the question does not give it away."""
     events, decision, reply = state["events"], state["decision"], state["reply"]
     fault = timeline_fault(reply, events, decision) or question_fault(state["asked"], reply, events, decision)
@@ -154,7 +179,8 @@ async def verbatim(state: CaseState, context: Context) -> Mapping[str, Any]:
     return {}
 
 
-async def follows(state: CaseState, context: Context) -> Mapping[str, Any]:
+async def follows(state: CaseState, context: Context) -> Changes:
+    """Reject a pair whose answer does not follow from the report's significance."""
     verdict, said = await ask_verdict(
         context,
         "build/case_follows",
@@ -169,8 +195,10 @@ async def follows(state: CaseState, context: Context) -> Mapping[str, Any]:
     return {}
 
 
-async def rewrite(state: CaseState, context: Context) -> Mapping[str, Any]:
-    def check(read: RewrittenCase) -> str:
+async def rewrite(state: CaseState, context: Context) -> Changes:
+    """Write the question again with distractors; its answer must stay, and must not be given away."""
+
+    def _check(read: RewrittenCase) -> str:
         return "" if read.question.strip() else "the question is empty"
 
     read = await ask_for(
@@ -178,7 +206,7 @@ async def rewrite(state: CaseState, context: Context) -> Mapping[str, Any]:
         "build/case_rewrite",
         RewrittenCase,
         role="rewriting",
-        check=check,
+        check=_check,
         question=state["asked"],
         answer=state["reply"],
     )
@@ -193,8 +221,8 @@ async def rewrite(state: CaseState, context: Context) -> Mapping[str, Any]:
     return {"rewritten": read.question.strip(), "distractors": added}
 
 
-async def unchanged(state: CaseState, context: Context) -> Mapping[str, Any]:
-    """A second model sees both questions: is the answer still the one to give?"""
+async def unchanged(state: CaseState, context: Context) -> Changes:
+    """Ask a second model, which sees both questions, whether the answer is still the one to give."""
     verdict, said = await ask_verdict(
         context,
         "build/case_unchanged",

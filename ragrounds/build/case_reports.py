@@ -18,6 +18,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ragrounds.build.items import INTAKE, Dropped, ItemSet, draw_items, drawn_ids
+from ragrounds.build.outcome import JsonObject
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.files import broken, read_sheet, shown
@@ -86,6 +87,7 @@ class ReportSource(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
+        """The corpus's name, which the items' ids and the card show."""
         return self.origin.name
 
     def read(self, bad: list[BadLine] | None = None) -> Iterator[tuple[Passage, ReportFacts]]:
@@ -218,7 +220,7 @@ def _rows(origin: CorpusSource) -> Iterator[ReportFacts]:
                 yield _facts(_decoded(line, file, number), file, f"line {number}")
 
 
-def _decoded(line: bytes, file: Path, number: int) -> dict[str, Any]:
+def _decoded(line: bytes, file: Path, number: int) -> JsonObject:
     try:
         found = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeError) as error:
@@ -238,7 +240,7 @@ _IDS = ("id", "_id", "pmc_id")
 
 
 def _table(path: Path) -> dict[str, ReportFacts]:
-    rows: Iterable[tuple[str, dict[str, Any]]]
+    rows: Iterable[tuple[str, JsonObject]]
     if path.name.removesuffix(".gz").endswith(".jsonl"):
         rows = ((f"line {n}", _decoded(line, path, n)) for n, line in enumerate(read_lines(path), 1) if line.strip())
     else:

@@ -44,10 +44,12 @@ class Committee:
 
     @property
     def spec(self) -> str:
+        """``committee[bm25=…]``: canonical text of all members, part of a search's key."""
         return self._spec
 
     @property
     def corpus(self) -> str:
+        """Version of the one corpus that all members search."""
         return next(iter(self._members.values())).corpus
 
     @property
@@ -70,7 +72,7 @@ class Committee:
 
 
 def open_committee(specs: Sequence[str], corpus: str, home: Path, *, progress: Progress | None = None) -> Committee:
-    """Open retrievers by their specs; each is named after its spec's name, told apart by a number where two are alike.
+    """Open retrievers by their specs; each is named after its spec's name, with a number where two share one.
 
     Raises:
         UserError: an unknown retriever or corpus, or one retriever named twice: its votes would count twice.
@@ -128,7 +130,7 @@ def by_frequency(
 
 
 def rankings_of(found: Mapping[str, Sequence[Passage]]) -> dict[str, list[str]]:
-    """The rankings that a :class:`~ragrounds.build.committee.Committee` gave: view → its passages becomes
+    """The rankings that a :class:`Committee` gave: view → its passages becomes
     ``retriever/view`` → ids, best first."""
     rankings: dict[str, list[str]] = {}
     for view, passages in found.items():

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -27,10 +26,10 @@ from ragrounds.build.judged_sets import (
     retrieval_files,
     titled,
 )
-from ragrounds.build.outcome import REFUSED
+from ragrounds.build.outcome import REFUSED, JsonObject
 from ragrounds.build.pipeline import ItemResult, kept_results
 from ragrounds.build.relevance_labels import Consensus, LabelledPair, consensus, disagreement, fate
-from ragrounds.build.stages import MALFORMED, reasons_said
+from ragrounds.build.stages import MALFORMED, reason_counts
 
 VERIFY, LABEL, SYNONYMS = "verify", "label", "synonyms"
 NO_POSITIVE = "no passage that all models find relevant"
@@ -79,7 +78,7 @@ def consensus_product(results: Sequence[ItemResult], corpus: Corpus, settings: C
         language=settings.item_set.items.questions[0].language,
         note="Built by consensus-labels (CMedTEB's construction); card.json says how.",
     )
-    figures: dict[str, Any] = {"consensus": found, "disagreement": parted}
+    figures: JsonObject = {"consensus": found, "disagreement": parted}
     notes = [_consensus_note(found)]
     if triples or faulty:
         asked, why = len(triples) + len(faulty), Counter(each.reason for each in faulty)
@@ -91,7 +90,7 @@ def consensus_product(results: Sequence[ItemResult], corpus: Corpus, settings: C
         }
         notes.append(
             f"Of {asked:,} queries with a term that has a synonym, {len(triples):,} made triples"
-            f"{reasons_said(each.reason for each in faulty)}."
+            f"{reason_counts(each.reason for each in faulty)}."
         )
     files: dict[str, Lines] = {}
     if queries:
@@ -207,7 +206,7 @@ def _triples(results: Sequence[ItemResult], names: Mapping[str, str]) -> tuple[l
 
 
 def _faults(results: Sequence[ItemResult], names: Mapping[str, str]) -> list[Dropped]:
-    """Calls that gave no labels: their passages are unlabelled, the query goes on."""
+    """Calls that gave no labels: their passages are unlabelled, the query continues."""
     return [
         Dropped(
             id=names[result.question.id],
@@ -233,5 +232,5 @@ def _consensus_note(found: Consensus) -> str:
     )
 
 
-def _product(result: ItemResult) -> dict[str, Any]:
+def _product(result: ItemResult) -> JsonObject:
     return result.outcome.product if result.outcome else {}

@@ -18,20 +18,30 @@ paired with the query for a similarity set: 1 for the positive, 0 for the others
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
-from langgraph.graph import StateGraph
 from msgspec import Struct
 
 from ragrounds.build.committee import by_frequency, rankings_of
 from ragrounds.build.items import INTAKE, Dropped
 from ragrounds.build.judged_sets import ScoredPair, titled
+from ragrounds.build.outcome import JsonObject
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.build.relevance_labels import PROMPT, RELEVANT, label_passages
-from ragrounds.build.stages import PipelineState, Rejected, ask_for, folded, holds_verbatim, in_line, kept, of_part
+from ragrounds.build.stages import (
+    Changes,
+    PipelineGraph,
+    PipelineState,
+    Rejected,
+    ask_for,
+    folded,
+    holds_verbatim,
+    in_line,
+    kept,
+    of_part,
+)
 from ragrounds.contracts import Context
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.catalogue import load
@@ -51,11 +61,11 @@ class LabelState(PipelineState, total=False):
     candidates: list[str]
     labels: dict[str, list[str | None]]
     """Passage → every model's grade, in the models' order."""
-    faults: list[dict[str, Any]]
+    faults: list[JsonObject]
     """Calls that gave no labels."""
 
 
-def build() -> StateGraph[Any, Context, Any, Any]:
+def build() -> PipelineGraph:
     """The stages in line."""
     return in_line(LabelState, dict(zip(STAGES, (_candidates, _label, _synonyms), strict=True)))
 
@@ -66,7 +76,7 @@ def synonym_of(question: Question) -> Synonym | None:
     return msgspec.json.decode(given, type=Synonym) if given else None
 
 
-async def _candidates(state: LabelState, context: Context) -> Mapping[str, Any]:
+async def _candidates(state: LabelState, context: Context) -> Changes:
     found = await context.search(Query.of(context.stem), whole(context, "top_k", 500))
     ranked = by_frequency(rankings_of({"query": found}), whole(context, "candidates", 500))
     if not ranked:
@@ -74,16 +84,16 @@ async def _candidates(state: LabelState, context: Context) -> Mapping[str, Any]:
     return {"candidates": [each.id for each in ranked]}
 
 
-async def _label(state: LabelState, context: Context) -> Mapping[str, Any]:
+async def _label(state: LabelState, context: Context) -> Changes:
     roles = [f"labelling_{number}" for number in range(1, whole(context, "labellers", 3) + 1)]
     texts = {id: titled(context.passage(id)) for id in state["candidates"]}
     said = await label_passages(context, texts, roles, whole(context, "at_once", 10))
     return {"labels": said.given, "faults": said.faults}
 
 
-async def _synonyms(state: LabelState, context: Context) -> Mapping[str, Any]:
+async def _synonyms(state: LabelState, context: Context) -> Changes:
     pair, query = synonym_of(context.question), context.stem.text
-    product: dict[str, Any] = {"labels": state["labels"], "faults": state["faults"]}
+    product: JsonObject = {"labels": state["labels"], "faults": state["faults"]}
     if pair is None:
         return kept(**product)
     values = {"query": query, "term": pair.term, "synonym": pair.synonym}
@@ -198,7 +208,8 @@ def read_synonyms(path: Path) -> tuple[Synonym, ...]:
 
 def synonym_in(text: str, synonyms: Iterable[Synonym]) -> Synonym | None:
     """The first synonym pair whose term stands in the text as words of its own, in whatever case, the longest term
-    first; a text that already holds the synonym too tells nothing apart and is passed over. ``None``: none does."""
+    first; a text that already holds the synonym too is passed over, because a
+    triple of it would test nothing. ``None``: there is none."""
     for pair in sorted(synonyms, key=lambda pair: -len(pair.term)):
         if holds_verbatim(pair.term, text) and not holds_verbatim(pair.synonym, text):
             return pair

@@ -123,7 +123,7 @@ class FinalLabel(Struct, frozen=True, kw_only=True):
 
     @property
     def item(self) -> str:
-        """What stands for the pair in the sheet; it tells nothing of the label."""
+        """The pair's id in the sheet, a hash that does not reveal the label."""
         return hashlib.sha256(f"{self.query}\n{self.document}".encode()).hexdigest()[:12]
 
 

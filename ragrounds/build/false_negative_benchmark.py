@@ -8,7 +8,6 @@ contradict stand in ``grades.jsonl``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -32,6 +31,7 @@ from ragrounds.build.false_negative_estimate import (
 from ragrounds.build.files import Lines, Product, beir_files, json_lines, qrels_lines, rejection_file
 from ragrounds.build.items import Dropped, ItemSet
 from ragrounds.build.judged_sets import SHEET, ExpertReview, agreement_note, retrieval_card, titled
+from ragrounds.build.outcome import JsonObject
 from ragrounds.build.pipeline import ItemResult, kept_results
 from ragrounds.build.stages import MALFORMED
 from ragrounds.errors import UserError
@@ -112,7 +112,7 @@ class FalseNegativeBenchmark(Struct, frozen=True, kw_only=True):
             "grades.jsonl": json_lines(self._rows(queries)),
         }
 
-    def _rows(self, queries: Sequence[GradedQuery]) -> Iterator[dict[str, Any]]:
+    def _rows(self, queries: Sequence[GradedQuery]) -> Iterator[JsonObject]:
         """Every pair that was drawn."""
         for query in queries:
             for rank, document in enumerate(query.candidates, 1):
@@ -134,7 +134,7 @@ class FalseNegativeBenchmark(Struct, frozen=True, kw_only=True):
     def _documents(self) -> Iterator[Passage]:
         return (passage for passage, _ in passages(corpus_source(self.benchmark)))
 
-    def _experts(self, labels: Sequence[FinalLabel]) -> tuple[list[str], dict[str, Any], dict[str, Lines]]:
+    def _experts(self, labels: Sequence[FinalLabel]) -> tuple[list[str], JsonObject, dict[str, Lines]]:
         """A sample of the false negatives for experts (the paper: 500, of which they confirmed 92 %)."""
         if self.expert.sheet is not None:
             agreed = expert_agreement(self.expert.sheet, labels)
@@ -195,7 +195,7 @@ def _why_lost(result: ItemResult) -> str:
 
 
 def _faults(results: Sequence[ItemResult]) -> list[Dropped]:
-    """Calls that gave no grades: their documents have none, the query goes on."""
+    """Calls that gave no grades: their documents have none, the query continues."""
     return [
         Dropped(
             id=result.question.id,

@@ -157,6 +157,7 @@ def query_counts(graded: GradedQuery, bands: Bands, relevant: Collection[str]) -
     weight = {number: sizes[number] / numbers[number] for number in sizes}
 
     def total(documents: Iterable[str]) -> float:
+        """How many found documents these stand for."""
         return sum(weight[band[document]] for document in documents)
 
     right = {document for document, grade in readable.items() if grade in relevant}
@@ -194,9 +195,11 @@ def estimate_missing(
     clusters = [query.cluster or query.query for query, _ in counted]
 
     def mean(values: Sequence[float]) -> Estimate:
+        """Mean over queries, with its bootstrap interval."""
         return ratio_of_sums(values, [1.0] * len(values), clusters, seed=seed, resamples=resamples)
 
     def share(part: Sequence[float], whole: Sequence[float]) -> Estimate | None:
+        """Ratio of the sums over queries; ``None``: the whole is empty."""
         return ratio_of_sums(part, whole, clusters, seed=seed, resamples=resamples) if sum(whole) else None
 
     missed = [found.false_negatives for _, found in counted]

@@ -12,17 +12,12 @@ No node sees which documents the benchmark labels as relevant.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from langgraph.graph import StateGraph
-
 from ragrounds.build.false_negative_estimate import read_bands, stratified_sample
 from ragrounds.build.items import INTAKE, Dropped, ItemSet, draw_items
 from ragrounds.build.judged_sets import titled
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.build.relevance_labels import PROMPT, label_passages
-from ragrounds.build.stages import PipelineState, Rejected, in_line, kept
+from ragrounds.build.stages import Changes, PipelineGraph, PipelineState, Rejected, in_line, kept
 from ragrounds.contracts import Context
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.retrieval.query_sets import QuerySet
@@ -34,18 +29,21 @@ NOTHING_FOUND = "nothing was found"
 
 
 class FalseNegativeState(PipelineState, total=False):
+    """What the stages write."""
+
     found: dict[str, str]
     """Document → its best passage, best first."""
     drawn: list[str]
     """The documents that are graded."""
 
 
-def build() -> StateGraph[Any, Context, Any, Any]:
+def build() -> PipelineGraph:
     """The stages in line."""
     return in_line(FalseNegativeState, {"candidates": candidates, "draw": draw, "grade": grade})
 
 
-async def candidates(state: FalseNegativeState, context: Context) -> Mapping[str, Any]:
+async def candidates(state: FalseNegativeState, context: Context) -> Changes:
+    """Search until `depth` documents are found, or no more are to be had."""
     depth = whole(context, "depth", 50)
     asked, found = depth, await context.search(Query.of(context.stem), depth)
     while len({passage.document for passage in found}) < depth and len(found) == asked:
@@ -60,13 +58,15 @@ async def candidates(state: FalseNegativeState, context: Context) -> Mapping[str
     return {"found": dict(list(best.items())[:depth])}
 
 
-async def draw(state: FalseNegativeState, context: Context) -> Mapping[str, Any]:
+async def draw(state: FalseNegativeState, context: Context) -> Changes:
+    """Draw the documents that are graded: all, or a sample stratified by bands of ranks."""
     bands = read_bands(word(context, "bands", "10,25"), whole(context, "depth", 50))
     seed = f"{whole(context, 'seed', 0, least=0)}\n{context.seed}"
     return {"drawn": stratified_sample(list(state["found"]), bands, whole(context, "sample", 0, least=0), seed)}
 
 
-async def grade(state: FalseNegativeState, context: Context) -> Mapping[str, Any]:
+async def grade(state: FalseNegativeState, context: Context) -> Changes:
+    """Have a model grade the documents that were drawn."""
     found = state["found"]
     texts = {document: titled(context.passage(found[document])) for document in state["drawn"]}
     said = await label_passages(context, texts, ["grading"], whole(context, "at_once", 10))

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from ragrounds.build.card import BuiltCard, StageCount
 from ragrounds.build.items import Dropped, ItemSet
+from ragrounds.build.outcome import JsonObject
 from ragrounds.build.pipeline import ItemResult
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card
@@ -182,7 +183,7 @@ def _recorded(folder: Path) -> dict[str, str]:
     return {str(name): str(hash) for name, hash in files.items()} if isinstance(files, dict) else {}
 
 
-def _account(folder: Path) -> dict[str, Any]:
+def _account(folder: Path) -> JsonObject:
     """How a folder was made, by its card; empty: it has none."""
     try:
         found = msgspec.json.decode((folder / CARD_FILE).read_bytes())
@@ -203,7 +204,7 @@ class Product(Struct, frozen=True, kw_only=True):
     """Folders inside the folder that are benchmarks of their own."""
     stages: tuple[StageCount, ...] = ()
     """Those after the graph's."""
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: JsonObject = field(default_factory=dict)
     """What was measured, for the card."""
     notes: tuple[str, ...] = ()
     """What a reader of the card must know."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,9 +22,10 @@ from ragrounds.build.judged_sets import (
     retrieval_card,
     retrieval_files,
 )
+from ragrounds.build.outcome import JsonObject
 from ragrounds.build.pipeline import ItemResult, kept_results
 from ragrounds.build.relevance_mining import DocumentFate, GradeThresholds, fate
-from ragrounds.build.stages import MALFORMED, reasons_said
+from ragrounds.build.stages import MALFORMED, reason_counts
 
 VERIFY, R2MED = "verify", "r2med"
 NO_POSITIVE = "no verified positive"
@@ -49,7 +49,7 @@ class MinedQuestion(Struct, frozen=True, kw_only=True):
     """A question with its graded candidates."""
 
     judged: JudgedQuery
-    grades: tuple[dict[str, Any], ...]
+    grades: tuple[JsonObject, ...]
     fates: tuple[DocumentFate, ...]
     reasoning: str
 
@@ -75,7 +75,7 @@ def mining_product(results: Sequence[ItemResult], corpus: Corpus, settings: Mini
         note="Built by relevance-mining (R2MED's construction); card.json says how.",
     )
     files: dict[str, Lines] = {}
-    figures: dict[str, Any] = _figures(mined, results)
+    figures: JsonObject = _figures(mined, results)
     ungraded = _ungraded(mined)
     notes = [_documents_note(figures, ungraded)]
     if queries:
@@ -107,7 +107,7 @@ def _mined(results: Sequence[ItemResult], settings: MiningSettings) -> list[Mine
     names = query_ids([result.question.id for result in through])
     found: list[MinedQuestion] = []
     for result in through:
-        product: dict[str, Any] = result.outcome.product if result.outcome else {}
+        product: JsonObject = result.outcome.product if result.outcome else {}
         grades = tuple(product["grades"])
         fates = tuple(fate(each, settings.thresholds) for each in grades)
         by_fate: dict[str, list[str]] = {}
@@ -134,7 +134,7 @@ def _dropped(mined: MinedQuestion) -> Dropped:
 
 
 def _ungraded(mined: Sequence[MinedQuestion]) -> list[Dropped]:
-    """Documents without a grade; their question goes on."""
+    """Documents without a grade; their question continues."""
     return [
         Dropped(
             id=question.judged.id,
@@ -148,7 +148,7 @@ def _ungraded(mined: Sequence[MinedQuestion]) -> list[Dropped]:
     ]
 
 
-def _figures(mined: Sequence[MinedQuestion], results: Sequence[ItemResult]) -> dict[str, Any]:
+def _figures(mined: Sequence[MinedQuestion], results: Sequence[ItemResult]) -> JsonObject:
     fates: Counter[str] = Counter(each for question in mined for each in question.fates)
     known = [
         what for question in mined for each, what in zip(question.grades, question.fates, strict=True) if each["known"]
@@ -172,16 +172,16 @@ def _panel(results: Sequence[ItemResult]) -> dict[str, dict[str, int]]:
     return {role: dict(counts) for role, counts in table.items()}
 
 
-def _documents_note(figures: dict[str, Any], ungraded: Sequence[Dropped]) -> str:
+def _documents_note(figures: JsonObject, ungraded: Sequence[Dropped]) -> str:
     counts = figures["documents"]
     return (
         f"{counts['graded']:,} documents were put to the grader: {counts['positive']:,} positive, "
         f"{counts['negative']:,} negative, {counts['dropped']:,} ambiguous and left out, {counts['ungraded']:,} "
-        f"without a grade{reasons_said(each.reason for each in ungraded)}."
+        f"without a grade{reason_counts(each.reason for each in ungraded)}."
     )
 
 
-def _rows(mined: Sequence[MinedQuestion]) -> list[dict[str, Any]]:
+def _rows(mined: Sequence[MinedQuestion]) -> list[JsonObject]:
     return [
         {"query": question.judged.id, "reasoning": question.reasoning, "document": each["id"], "fate": what, **each}
         for question in mined

@@ -18,12 +18,15 @@ REFUSED = "refused by the provider"
 CAPPED = "the item's cap was reached"
 _UNREADABLE = "the pipeline gave no outcome"
 
+JsonObject = dict[str, Any]
+"""A JSON object whose fields its pipeline knows: a product, figures of a card, a row of a file."""
+
 
 class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The end of an item that was answered for good."""
 
     kept: bool
-    product: dict[str, Any] = field(default_factory=dict)
+    product: JsonObject = field(default_factory=dict)
     """What the pipeline made of it, where it is kept."""
     stage: str = ""
     """Where it was rejected."""

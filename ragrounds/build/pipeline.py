@@ -105,7 +105,7 @@ async def run_build(
     """Run what is not done yet; gives why it ended early, or an empty text.
 
     Raises:
-        StopRun: the run cannot go on, or was interrupted; the same command goes on.
+        StopRun: the run cannot go on, or was interrupted; the same command resumes it.
     """
     items = item_set.items
     scorers = (KeptScorer(),)

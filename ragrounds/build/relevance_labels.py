@@ -17,11 +17,11 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
-from ragrounds.build.outcome import REFUSED
+from ragrounds.build.outcome import REFUSED, JsonObject
 from ragrounds.build.stages import Rejected, none_left, of_part, verdict_on
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError
@@ -69,7 +69,7 @@ class Consensus(Struct, frozen=True, kw_only=True):
 
 
 class LabelDisagreement(Struct, frozen=True, kw_only=True):
-    """Where models part: of all dropped pairs, how they part, and between whom."""
+    """Where models disagree: of all dropped pairs, how, and between whom."""
 
     dropped: int
     patterns: Mapping[str, int]
@@ -128,7 +128,7 @@ def consensus(models: Sequence[str], pairs: Sequence[LabelledPair], relevant: st
 def disagreement(
     models: Sequence[str], pairs: Sequence[LabelledPair], relevant: str = RELEVANT, show: int = 10
 ) -> LabelDisagreement:
-    """How and where the models part."""
+    """How and where the models disagree."""
     parted = [pair for pair in pairs if fate(pair.grades, relevant) == "dropped"]
     alone = dict.fromkeys(models, 0)
     votes: Counter[str] = Counter()
@@ -137,7 +137,7 @@ def disagreement(
         votes[f"{classes.count('relevant')} of {len(models)}"] += 1
         for name in {each for each in classes if classes.count(each) == 1} if len(models) > 2 else ():
             alone[models[classes.index(name)]] += 1
-    spread = sorted(parted, key=lambda pair: (-_grade_distance(pair), pair.query, pair.document))
+    farthest = sorted(parted, key=lambda pair: (-_grade_distance(pair), pair.query, pair.document))
     return LabelDisagreement(
         dropped=len(parted),
         patterns=dict(Counter("/".join(grade or "-" for grade in pair.grades) for pair in parted).most_common()),
@@ -147,7 +147,7 @@ def disagreement(
             for one, other in combinations(range(len(models)), 2)
         },
         alone=alone,
-        farthest=tuple(spread[:show]),
+        farthest=tuple(farthest[:show]),
     )
 
 
@@ -184,7 +184,7 @@ class Labels(Struct, frozen=True):
 
     given: dict[str, list[str | None]]
     """Passage → every model's grade, in the models' order; ``None``: none that can be read."""
-    faults: list[dict[str, Any]]
+    faults: list[JsonObject]
     """Calls that gave no labels: labeller (from 1), number of passages, reason, detail."""
 
 
@@ -198,7 +198,7 @@ async def label_passages(context: Context, passages: Mapping[str, str], roles: S
     window = Window.of(context, roles, at_once)
     texts = {id: window.fitted(context, text) for id, text in passages.items()}
     given: dict[str, list[str | None]] = {}
-    faults: list[dict[str, Any]] = []
+    faults: list[JsonObject] = []
     rejections: list[Rejected] = []
     for batch in batches(context, _drawn(context, texts), at_once, window):
         # One batch after another, its models side by side: the calls of a query keep one order whenever it is resumed.

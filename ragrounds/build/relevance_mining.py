@@ -25,17 +25,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
-from langgraph.graph import StateGraph
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.build.committee import by_frequency, rankings_of
 from ragrounds.build.items import INTAKE, Dropped
 from ragrounds.build.judged_sets import Corpus, titled
+from ragrounds.build.outcome import JsonObject
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.build.stages import (
     MALFORMED,
     TRIES,
+    Changes,
+    PipelineGraph,
     PipelineState,
     Rejected,
     ask_for,
@@ -71,7 +73,7 @@ class MiningState(PipelineState, total=False):
     reference: str
     """The answer, as text."""
     reasoning: str
-    candidates: list[dict[str, Any]]
+    candidates: list[JsonObject]
 
 
 class OpenQuestion(Struct, frozen=True):
@@ -86,12 +88,12 @@ class ReasoningPath(Struct, frozen=True):
     reasoning: str
 
 
-def build() -> StateGraph[Any, Context, Any, Any]:
+def build() -> PipelineGraph:
     """The stages in line."""
     return in_line(MiningState, dict(zip(STAGES, (_difficulty, _open, _reason, _candidates, _grade), strict=True)))
 
 
-async def _difficulty(state: MiningState, context: Context) -> Mapping[str, Any]:
+async def _difficulty(state: MiningState, context: Context) -> Changes:
     question, size = context.question, whole(context, "panel", 0, least=0)
     if not question.options or not size:
         return {}
@@ -117,37 +119,37 @@ async def _predicted(context: Context, question: Question, role: str) -> str | N
     return None
 
 
-async def _open(state: MiningState, context: Context) -> Mapping[str, Any]:
+async def _open(state: MiningState, context: Context) -> Changes:
     question = context.question
     answer = reference_of(question).text
     if not question.options:
         return {"query": question.text, "reference": answer}
 
-    def check(given: OpenQuestion) -> str:
+    def _check(given: OpenQuestion) -> str:
         # What the question itself already said is no slip of the rewriter.
         slips = [
-            text for text in question.options.values() if _telling(text) and not holds_verbatim(text, question.text)
+            text for text in question.options.values() if _gives_away(text) and not holds_verbatim(text, question.text)
         ]
         slipped = next((text for text in slips if holds_verbatim(text, given.question)), "")
         return f"the question holds the option {slipped[:80]!r}" if slipped else ""
 
     values = {"question": question.text, "choices": options_block(question.options), "answer": answer}
-    made = await ask_for(context, "build/open_question", OpenQuestion, role="rewriting", check=check, **values)
+    made = await ask_for(context, "build/open_question", OpenQuestion, role="rewriting", check=_check, **values)
     if not made.question.strip():
         raise Rejected(NEEDS_OPTIONS, f"the model gave an empty question for: {question.text}")
     return {"query": made.question.strip(), "reference": answer}
 
 
-async def _reason(state: MiningState, context: Context) -> Mapping[str, Any]:
-    def check(given: ReasoningPath) -> str:
+async def _reason(state: MiningState, context: Context) -> Changes:
+    def _check(given: ReasoningPath) -> str:
         return "" if given.reasoning.strip() else "the reasoning is empty"
 
     values = {"question": state["query"], "answer": state["reference"]}
-    made = await ask_for(context, "build/reasoning_path", ReasoningPath, role="reasoning", check=check, **values)
+    made = await ask_for(context, "build/reasoning_path", ReasoningPath, role="reasoning", check=_check, **values)
     return {"reasoning": made.reasoning.strip()}
 
 
-async def _candidates(state: MiningState, context: Context) -> Mapping[str, Any]:
+async def _candidates(state: MiningState, context: Context) -> Changes:
     depth = whole(context, "top_k", 100)
     views = {"query": state["query"], "answer": state["reference"], "reasoning": state["reasoning"]}
     found = {view: await context.search(Query(text), depth) for view, text in views.items()}
@@ -158,12 +160,12 @@ async def _candidates(state: MiningState, context: Context) -> Mapping[str, Any]
     return {"candidates": [msgspec.to_builtins(each) for each in ranked]}
 
 
-async def _grade(state: MiningState, context: Context) -> Mapping[str, Any]:
+async def _grade(state: MiningState, context: Context) -> Changes:
     known = {passage.id: passage for passage in known_of(context.question)}
     values = {"question": state["query"], "answer": state["reference"], "reasoning": state["reasoning"]}
-    graded: dict[str, dict[str, Any]] = {}
+    graded: dict[str, JsonObject] = {}
     faults: list[Rejected] = []
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     for candidate in state["candidates"]:
         id = candidate["id"]
         text = titled(known.get(id) or context.passage(id))
@@ -190,8 +192,8 @@ async def _grade(state: MiningState, context: Context) -> Mapping[str, Any]:
     )
 
 
-def _telling(option: str) -> bool:
-    """Whether an option's text in a question tells something: "no" or "yes" there is a word like another."""
+def _gives_away(option: str) -> bool:
+    """Whether an option's text in a question gives the option away: "no" and "yes" may stand there by chance."""
     return len(option) > _SHORT or not option.isascii()
 
 

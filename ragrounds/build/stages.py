@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from langgraph.graph import END, START, StateGraph
@@ -30,8 +30,12 @@ from ragrounds.records import Message
 from ragrounds.text import wellformed_all
 
 T = TypeVar("T", bound=Struct)
-Stage = Callable[[Any, Context], Awaitable[Mapping[str, Any]]]
+Changes = Mapping[str, object]
+"""What a stage changes of the state: key → new value."""
+Stage = Callable[[Any, Context], Awaitable[Changes]]
 """State and context → changes of the state."""
+PipelineGraph: TypeAlias = "StateGraph[Any, Context, Any, Any]"
+"""A graph of stages, not yet compiled; each pipeline's state has keys of its own."""
 
 TRIES = 2
 """How often a model is asked before its output counts as malformed."""
@@ -46,7 +50,12 @@ class PipelineState(TypedDict, total=False):
 
 
 class Rejected(Exception):
-    """The item is rejected here."""
+    """The item is rejected at the stage that raises it.
+
+    Args:
+        reason: One of a few; they are counted.
+        detail: The case itself: what a model replied, which check failed.
+    """
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
@@ -54,26 +63,27 @@ class Rejected(Exception):
         self.detail = detail
 
 
-def kept(**product: Any) -> dict[str, str]:
-    """What the last stage gives: the item is kept with this product, made of JSON-able values."""
+def kept(**product: object) -> dict[str, str]:
+    """The changes that a last stage returns: the item is kept with this product, whose values JSON can carry."""
     return {"answer": encode(Outcome(kept=True, product=product))}
 
 
-def in_line(state: type[Any], stages: Mapping[str, Stage]) -> StateGraph[Any, Context, Any, Any]:
-    """A graph of stages in this order; `state` is a :class:`PipelineState` with fields of its own."""
-    graph: StateGraph[Any, Context, Any, Any] = StateGraph(state, context_schema=Context)
+def in_line(state: type[PipelineState], stages: Mapping[str, Stage]) -> PipelineGraph:
+    """Join stages in their order to a graph; `state` is a :class:`PipelineState` with fields of its own."""
+    graph: PipelineGraph = StateGraph(state, context_schema=Context)
     names = list(stages)
     for name, stage in stages.items():
         graph.add_node(name, _node(name, stage))
     graph.add_edge(START, names[0])
     for name, following in itertools.pairwise(names):
-        graph.add_conditional_edges(name, _onwards(following), [following, END])
+        graph.add_conditional_edges(name, _next_stage(following), [following, END])
     graph.add_edge(names[-1], END)
     return graph
 
 
 def _node(name: str, stage: Stage) -> Any:
-    async def node(state: Any, runtime: Runtime[Context]) -> Mapping[str, Any]:
+    async def node(state: Any, runtime: Runtime[Context]) -> Changes:
+        """Run the stage; a rejection becomes the item's outcome."""
         try:
             return await stage(state, runtime.context)
         except Rejected as rejected:
@@ -83,11 +93,12 @@ def _node(name: str, stage: Stage) -> Any:
     return node
 
 
-def _onwards(following: str) -> Callable[[Any], str]:
-    def onwards(state: Any) -> str:
+def _next_stage(following: str) -> Callable[[PipelineState], str]:
+    def next_stage(state: PipelineState) -> str:
+        """The graph's end where the item has its outcome, else the stage that follows."""
         return END if state.get("answer") else following
 
-    return onwards
+    return next_stage
 
 
 async def ask_for(
@@ -188,11 +199,12 @@ _FOR_GOOD = ("bad_request", "context_too_long")
 
 
 async def of_part(asked: Awaitable[Part]) -> Part:
-    """What comes of asking for a part of an item.
+    """Await a call that concerns one part of an item.
 
     Raises:
-        Rejected: the part is: its replies were malformed, the provider refused it, or the call would fail each time.
-        CallFailed, AttemptEnded: anything else ends the item as anywhere; another run may mend it.
+        Rejected: the part is rejected: its replies were malformed, the provider refused it, or the call would fail
+            each time.
+        CallFailed, AttemptEnded: any other failure ends the item; another run may succeed.
     """
     try:
         return await asked
@@ -207,8 +219,8 @@ async def of_part(asked: Awaitable[Part]) -> Part:
 
 
 def none_left(faults: Sequence[Rejected]) -> None:
-    """To be called where no part is left. What fails for every part may lie with the server, so the item has failed
-    with it and is tried again by the same command.
+    """Raise the failure behind the faults of all parts of an item, if there is one. A failure of every part may lie
+    with the server, so that the item fails with it and the same command tries it again.
 
     Raises:
         CallFailed: one of the parts' calls failed.
@@ -218,7 +230,7 @@ def none_left(faults: Sequence[Rejected]) -> None:
             raise fault.__cause__
 
 
-def reasons_said(reasons: Iterable[str]) -> str:
+def reason_counts(reasons: Iterable[str]) -> str:
     """`` (3 malformed output, 1 refused by the provider)``, most first; empty where there are none."""
     counts = Counter(reasons).most_common()
     return f" ({', '.join(f'{count:,} {reason}' for reason, count in counts)})" if counts else ""
@@ -228,7 +240,7 @@ _WORD = re.compile(r"\w+")
 
 
 def folded(text: str) -> str:
-    """By which texts are compared: without differences of case, spacing, punctuation and width."""
+    """The form in which texts are compared: without differences of case, spacing, punctuation and width."""
     return " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
 
 

@@ -253,7 +253,7 @@ def evaluate_command(
         known = [TEACHER, *names]
         rows = [one_of("--against", name, known) for name in against or [TEACHER]]
         states = {name: run.recipe(name) for name in names}
-        table = evaluate(run, states, rounds=rounds, told=told.doing)
+        table = evaluate(run, states, rounds=rounds, progress=told.doing)
         write_whole(run.out / TABLE, msgspec.json.format(msgspec.json.encode(table), indent=2))
         for name, state in states.items():
             write_pair(run, name, state)

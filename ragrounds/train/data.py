@@ -12,7 +12,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,6 +26,9 @@ from ragrounds.tools.jsonlines import read_rows
 from ragrounds.train.spec import Pairs, Texts
 
 _END = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9\u4e00-\u9fff])|(?<=[。！？])")
+
+
+Drawn = TypeVar("Drawn")
 
 
 class Example(Struct, frozen=True):
@@ -90,7 +93,7 @@ def read_pairs(entries: Sequence[Pairs], seed: int) -> list[Example]:
     return _drawn(found, 0, seed)
 
 
-def fingerprint(values: Any) -> str:
+def fingerprint(values: object) -> str:
     """Sixteen hexadecimal digits that any change in the values changes."""
     return hashlib.blake2b(msgspec.json.encode(values, order="sorted"), digest_size=8).hexdigest()
 
@@ -159,12 +162,12 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
     yield from (row for _, row in read_rows(path, dict[str, Any]))
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: object) -> list[str]:
     given = value if isinstance(value, list) else [value]
     return [" ".join(text.split()) for text in given if isinstance(text, str) and text.strip()]
 
 
-def _drawn(values: Iterable[Any], limit: int, seed: int) -> list[Any]:
+def _drawn(values: Iterable[Drawn], limit: int, seed: int) -> list[Drawn]:
     """All values in the seed's order, or the first `limit` of them."""
     drawn = list(values)
     random.Random(seed).shuffle(drawn)
@@ -186,7 +189,7 @@ def diverse(
     seeds: int = 5000,
     neighbours: int = 5,
     most: int = 1,
-    told: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> npt.NDArray[np.intp]:
     """Positions of the texts that are kept, ascending.
 
@@ -196,7 +199,7 @@ def diverse(
         seeds: The first so many are kept without a question.
         neighbours: How many of the nearest are looked at.
         most: So many of them may be too near.
-        told: Hears how many have been looked at.
+        progress: Called with the number of texts that have been compared.
     """
     if most >= neighbours:
         return np.arange(len(vectors))
@@ -211,6 +214,6 @@ def diverse(
             count = near[row] + (within[row, :row] & kept[start : start + row]).sum()
             # Among the nearest `neighbours`, those above the threshold come first: counting all of them is enough.
             kept[start + row] = min(count, neighbours) <= most
-        if told:
-            told(start + len(block))
+        if progress:
+            progress(start + len(block))
     return np.flatnonzero(kept)

@@ -51,7 +51,7 @@ def needed() -> None:
 
 
 def identity(model: str) -> str:
-    """What tells a model from another: a hash of the folder's files, or the id as it was given."""
+    """What identifies a model: a hash of the folder's files, or the id as it was given."""
     folder = Path(model).expanduser()
     if not folder.is_dir():
         return model
@@ -228,7 +228,7 @@ def save_pair(
     )
 
 
-def _write(path: Path, value: Any) -> None:
+def _write(path: Path, value: object) -> None:
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
@@ -295,15 +295,15 @@ class VectorCache:
     def of(
         self,
         texts: Sequence[str],
-        encode: Callable[[Sequence[str]], Any],
-        told: Callable[[int], None] | None = None,
+        encode: Callable[[Sequence[str]], npt.ArrayLike],
+        progress: Callable[[int], None] | None = None,
     ) -> Vectors:
-        """Vectors of `texts`, float32, one row a text. `encode` makes those that are not there; `told` hears how many
-        of them are done."""
+        """Vectors of `texts`, float32, one row a text. `encode` makes those that are not there; `progress` is called
+        with how many of them are done."""
         known = self._known()
         wanted = np.fromiter((id_hash(text) for text in texts), dtype=np.uint64, count=len(texts))
         fresh = {int(each): text for each, text in zip(wanted, texts, strict=True) if int(each) not in known}
-        self._add(known, list(fresh.items()), encode, told)
+        self._add(known, list(fresh.items()), encode, progress)
         rows: Vectors = np.fromfile(self._rows, dtype=np.float32).reshape(-1, self._dimensions)
         return rows[[known[int(each)] for each in wanted]]
 
@@ -323,8 +323,8 @@ class VectorCache:
         self,
         known: dict[int, int],
         fresh: list[tuple[int, str]],
-        encode: Callable[[Sequence[str]], Any],
-        told: Callable[[int], None] | None,
+        encode: Callable[[Sequence[str]], npt.ArrayLike],
+        progress: Callable[[int], None] | None,
     ) -> None:
         with self._rows.open("ab") as rows, self._texts.open("ab") as hashes:
             for start in range(0, len(fresh), _CHUNK):
@@ -336,5 +336,5 @@ class VectorCache:
                 sync(hashes)
                 for each, _ in chunk:
                     known[each] = len(known)
-                if told:
-                    told(start + len(chunk))
+                if progress:
+                    progress(start + len(chunk))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 MEASURE = "nDCG@10"
+
+
+class QueryEncoder(Protocol):
+    """What speed is measured of."""
+
+    def encode(self, texts: list[str], *, batch_size: int, show_progress_bar: bool) -> object:
+        """Vectors of texts."""
+        ...
 
 
 class RetrievalQuality(Struct, frozen=True, kw_only=True):
@@ -96,7 +104,7 @@ def evaluate(
     states: Mapping[str, EncoderPair],
     *,
     rounds: int = 5,
-    told: Callable[[str, int], None] = lambda what, done: None,
+    progress: Callable[[str, int], None] = lambda what, done: None,
 ) -> PairTable:
     """Measure the teacher and the pairs of `states`.
 
@@ -104,7 +112,7 @@ def evaluate(
         run: Its file says what on.
         states: Recipe → what it ended with.
         rounds: Of the measurement of speed; 0: none.
-        told: For a display.
+        progress: Called with what is being done and how much of it is done.
 
     Raises:
         UserError: a benchmark cannot be read, or a retriever not be opened.
@@ -115,7 +123,7 @@ def evaluate(
     if not training.evaluate:
         raise UserError("Nothing to measure: the training file has no [[evaluate]].")
     specs = {TEACHER: teacher_spec(run), **{name: pair_spec(run, state) for name, state in states.items()}}
-    quality = [_quality(run, entry, specs, told) for entry in training.evaluate]
+    quality = [_quality(run, entry, specs, progress) for entry in training.evaluate]
     encoders: dict[str, SentenceTransformer] = {TEACHER: run.open_document(run.start)}
     encoders |= {name: run.open_query(state) for name, state in states.items()}
     speeds = measure_speed(encoders, _speed_queries(training.evaluate), rounds) if rounds else {}
@@ -170,7 +178,7 @@ def _document(run: TrainingRun, state: EncoderPair, as_what: str) -> dict[str, V
 
 
 def _quality(
-    run: TrainingRun, entry: Evaluation, specs: Mapping[str, str], told: Callable[[str, int], None]
+    run: TrainingRun, entry: Evaluation, specs: Mapping[str, str], progress: Callable[[str, int], None]
 ) -> RetrievalQuality:
     asked = query_set(entry.benchmark, split=entry.split)
     trained = _trained(run)
@@ -179,7 +187,7 @@ def _quality(
         label = f"{asked.name}: {name}"
         # Documents are encoded here, in the run's precision; queries, in a thread of their own, in full precision.
         with autocast(run.training.device, run.training.precision):
-            searcher = open_searcher(spec, asked.corpus, run.out, progress=partial(_about, told, label))
+            searcher = open_searcher(spec, asked.corpus, run.out, progress=partial(_about, progress, label))
         found = asyncio.run(retrieve(searcher, asked.queries, 10))
         each[name] = measure(asked.judgements, found.scores, [MEASURE])[MEASURE]
     return RetrievalQuality(
@@ -194,8 +202,8 @@ def _quality(
     )
 
 
-def _about(told: Callable[[str, int], None], label: str, what: str, done: int) -> None:
-    told(f"{label}, {what}", done)
+def _about(progress: Callable[[str, int], None], label: str, what: str, done: int) -> None:
+    progress(f"{label}, {what}", done)
 
 
 def _trained(run: TrainingRun) -> set[str]:
@@ -220,7 +228,9 @@ def _speed_queries(entries: Sequence[Evaluation]) -> list[str]:
     return list(query_set(chosen.benchmark, split=chosen.split).queries.values())
 
 
-def measure_speed(encoders: Mapping[str, Any], queries: Sequence[str], rounds: int) -> dict[str, EncodingSpeed]:
+def measure_speed(
+    encoders: Mapping[str, QueryEncoder], queries: Sequence[str], rounds: int
+) -> dict[str, EncodingSpeed]:
     """Queries per second of each encoder. In every round each encodes all queries, one at a time and in batches of 32;
     who begins changes from round to round. The first round is a warm-up, and does not count."""
     singles: dict[str, list[float]] = {name: [] for name in encoders}
@@ -235,6 +245,7 @@ def measure_speed(encoders: Mapping[str, Any], queries: Sequence[str], rounds: i
     first = names[0]
 
     def ratio(taken: Mapping[str, list[float]], name: str) -> float:
+        """Median over the rounds of an encoder's speed to the first encoder's."""
         return statistics.median(mine / theirs for mine, theirs in zip(taken[name], taken[first], strict=True))
 
     return {
@@ -248,12 +259,12 @@ def measure_speed(encoders: Mapping[str, Any], queries: Sequence[str], rounds: i
     }
 
 
-def _rate(encoder: Any, queries: Sequence[str], size: int) -> float:
+def _rate(encoder: QueryEncoder, queries: Sequence[str], size: int) -> float:
     began = time.perf_counter()
     for start in range(0, len(queries), size):
         encoder.encode(list(queries[start : start + size]), batch_size=size, show_progress_bar=False)
     return len(queries) / (time.perf_counter() - began)
 
 
-def _parameters(encoder: Any) -> int:
+def _parameters(encoder: SentenceTransformer) -> int:
     return sum(each.numel() for each in encoder.parameters())

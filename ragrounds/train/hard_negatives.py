@@ -83,7 +83,7 @@ def mine(
     vectors: Vectors,
     mining: Mining,
     verifier: Verifier,
-    told: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> MinedExamples:
     """Find hard negatives for every example; those it came with stand first.
 
@@ -95,7 +95,7 @@ def mine(
         vectors: Of the pool.
         mining: Settings.
         verifier: Asked about some hundred queries at a time.
-        told: Hears how many examples are done.
+        progress: Called with the number of examples that are done.
     """
     made: list[Example] = []
     counts = {True: 0, False: 0, None: 0}
@@ -119,8 +119,8 @@ def mine(
             chosen = [found.text for found, verdict in zip(one.candidates, said, strict=True) if verdict]
             kept = (*one.example.negatives, *chosen)[: mining.keep]
             made.append(msgspec.structs.replace(one.example, negatives=kept))
-        if told:
-            told(len(made))
+        if progress:
+            progress(len(made))
     return MinedExamples(
         examples=made,
         verifier=mining.verifier,
@@ -236,6 +236,7 @@ class ModelVerifier:
             journal = StoreJournal(store)
 
             async def one(each: MinedCandidates) -> list[bool | None]:
+                """Verdicts on one query's candidates, several a call."""
                 said: list[bool | None] = []
                 texts = [candidate.text for candidate in each.candidates]
                 for start in range(0, len(texts), _TOGETHER):

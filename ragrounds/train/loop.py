@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 class TrainingStep(Struct, frozen=True, kw_only=True):
-    """What a display is told."""
+    """What a display shows of a step."""
 
     stage: str
     step: int
     steps: int
     loss: float | None
-    """Mean since the last telling; ``None``: nothing was computed yet."""
+    """Of this step, the mean over its batches; ``None``: nothing was computed yet."""
 
 
 class StageCost(Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ def train(
     seed: int,
     device: str,
     precision: str = "fp32",
-    told: Callable[[TrainingStep], None] = lambda step: None,
+    progress: Callable[[TrainingStep], None] = lambda step: None,
 ) -> StageCost:
     """Train what requires a gradient in `modules`, from the checkpoint in `folder` where there is one.
 
@@ -87,7 +87,7 @@ def train(
         seed: Of the order and of dropout.
         device: As torch names it.
         precision: ``bf16``: forward passes under autocast.
-        told: Hears after every step.
+        progress: Called after every step.
     """
     import torch
 
@@ -112,9 +112,10 @@ def train(
     began, processor = time.monotonic(), time.process_time()
 
     def spent() -> tuple[float, float]:
+        """Wall and processor seconds so far, over all interruptions."""
         return before[0] + time.monotonic() - began, before[1] + time.process_time() - processor
 
-    told(TrainingStep(stage=name, step=first, steps=steps, loss=None))
+    progress(TrainingStep(stage=name, step=first, steps=steps, loss=None))
     for step in range(first, steps):
         for group in optimizer.param_groups:
             group["lr"] = stage.rate * _schedule(step, steps, stage.warmup)
@@ -129,7 +130,7 @@ def train(
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         losses.append(total)
-        told(TrainingStep(stage=name, step=step + 1, steps=steps, loss=total))
+        progress(TrainingStep(stage=name, step=step + 1, steps=steps, loss=total))
         if (step + 1) % stage.checkpoint == 0 and step + 1 < steps:
             weights = {key: value.detach() for key, value in trained.items()}
             held = {"weights": weights, "optimizer": optimizer.state_dict(), "step": step + 1, "losses": losses}

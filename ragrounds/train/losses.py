@@ -127,10 +127,12 @@ def symmetric(stage: Stage) -> bool:
 
 
 def trains_query(stage: Stage) -> bool:
+    """Whether the stage changes the query encoder."""
     return stage.kind != "initialise-document"
 
 
 def trains_document(stage: Stage) -> bool:
+    """Whether the stage changes the document encoder."""
     return stage.kind in ("initialise-document", "joint")
 
 
@@ -153,6 +155,7 @@ def alignment_loss(
     contrastive = Contrastive(query, stage.temperature, stage.dimensions)
 
     def loss(batch: Positions) -> Tensor:
+        """Of the examples at these positions."""
         mine = encode([queries[position] for position in batch])
         theirs = torch.from_numpy(targets[batch]).to(mine.device)
         total = mine.new_zeros(())
@@ -181,6 +184,7 @@ def ranking_loss(
     contrastive = Contrastive(encoder, stage.temperature, stage.dimensions)
 
     def loss(batch: Positions) -> Tensor:
+        """Of the examples at these positions."""
         chosen = [examples[position] for position in batch]
         columns = [[one.positive for one in chosen]]
         columns += [[one.negatives[number] for one in chosen] for number in range(stage.negatives)]
@@ -207,6 +211,7 @@ def distillation_loss(
     theirs = [frozen(column) for column in texts]
 
     def loss(batch: Positions) -> Tensor:
+        """Of the examples at these positions."""
         queries = encode([texts[0][position] for position in batch])
         columns = [[column[position] for position in batch] for column in texts[1:]]
         documents = torch.split(plain([text for column in columns for text in column]), len(batch))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -15,9 +15,12 @@ from ragrounds.train.data import Example, diverse, fingerprint, read_pairs, read
 from ragrounds.train.hard_negatives import mine, open_verifier
 from ragrounds.train.spec import Training
 
-Told = Callable[[str, int], None]
-"""Hears what is being done and how many are done."""
+Progress = Callable[[str, int], None]
+"""Called with what is being done and how many are done."""
 Frozen = Callable[[Sequence[str]], Vectors]
+
+
+Kept = TypeVar("Kept")
 
 
 class MaterialCounts(Struct, frozen=True, kw_only=True):
@@ -48,10 +51,13 @@ class Material(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
+        """Fingerprint of the texts and examples: a part of every stage's key."""
         return fingerprint([self.texts, self.examples])
 
 
-def prepare(training: Training, frozen: Frozen, identity: str, folder: Path, home: Path, told: Told) -> Material:
+def prepare(
+    training: Training, frozen: Frozen, identity: str, folder: Path, home: Path, progress: Progress
+) -> Material:
     """Read and filter; what was made ready from equal texts, settings and encoder is read from `folder` again.
 
     Args:
@@ -60,7 +66,7 @@ def prepare(training: Training, frozen: Frozen, identity: str, folder: Path, hom
         identity: Of that encoder.
         folder: Where it is kept.
         home: For the journal of a verifier that asks a language model.
-        told: For a display.
+        progress: Called with what is being done and how much of it is done.
 
     Raises:
         UserError: a file is not there or not readable, or the verifier cannot be used.
@@ -71,14 +77,14 @@ def prepare(training: Training, frozen: Frozen, identity: str, folder: Path, hom
     path = folder / f"material-{key}.msgpack"
     if path.is_file():
         return msgspec.msgpack.decode(path.read_bytes(), type=Material)
-    made = _make(training, texts, examples, frozen, home, told)
+    made = _make(training, texts, examples, frozen, home, progress)
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(path, msgspec.msgpack.encode(made))
     return made
 
 
 def _make(
-    training: Training, texts: list[str], examples: list[Example], frozen: Frozen, home: Path, told: Told
+    training: Training, texts: list[str], examples: list[Example], frozen: Frozen, home: Path, progress: Progress
 ) -> Material:
     counts: dict[str, Any] = {"texts_read": len(texts), "pairs_read": len(examples)}
     chosen, mining = training.diversity, training.mining
@@ -86,8 +92,9 @@ def _make(
     if chosen is not None:
         rest: Any = {"seeds": chosen.seeds, "neighbours": chosen.neighbours, "most": chosen.most}
 
-        def filtered(what: str, values: list[Any], of: list[str], threshold: float) -> list[Any]:
-            kept = diverse(frozen(of), threshold, **rest, told=lambda done: told(f"diversity of {what}", done))
+        def filtered(what: str, values: list[Kept], of: list[str], threshold: float) -> list[Kept]:
+            """The values whose texts in `of` are far enough from those kept before."""
+            kept = diverse(frozen(of), threshold, **rest, progress=lambda done: progress(f"diversity of {what}", done))
             return [values[position] for position in kept]
 
         if texts:
@@ -105,7 +112,7 @@ def _make(
             frozen(pool),
             mining,
             open_verifier(mining.verifier, home),
-            lambda done: told("hard negatives", done),
+            lambda done: progress("hard negatives", done),
         )
         examples = found.examples
         counts |= {name: getattr(found, name) for name in ("verifier", "candidates", "negative", "positive", "unsaid")}

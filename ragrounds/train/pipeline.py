@@ -41,7 +41,7 @@ from ragrounds.train.losses import (
     trains_query,
     with_negatives,
 )
-from ragrounds.train.material import Material, Told, prepare
+from ragrounds.train.material import Material, MaterialCounts, Progress, prepare
 from ragrounds.train.spec import Stage, Training
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class EncoderPair(Struct, frozen=True, kw_only=True):
 class TrainingListeners(Struct, frozen=True):
     """Where a display hears of what is done."""
 
-    doing: Told = lambda what, done: None
+    doing: Progress = lambda what, done: None
     step: Callable[[TrainingStep], None] = lambda step: None
 
 
@@ -77,14 +77,14 @@ class TrainingRun:
         UserError: what training needs is not installed; a model cannot be loaded.
     """
 
-    def __init__(self, training: Training, out: Path, home: Path, told: TrainingListeners | None = None) -> None:
+    def __init__(self, training: Training, out: Path, home: Path, listeners: TrainingListeners | None = None) -> None:
         needed()
         import torch
 
         self.training = training
         self.out = out
         self._home = home
-        self._told = told or TrainingListeners()
+        self._listeners = listeners or TrainingListeners()
         if training.threads:
             torch.set_num_threads(training.threads)
         out.mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ class TrainingRun:
     def material(self) -> Material:
         """The training data, made ready."""
         kept = self.out / "vectors"
-        return prepare(self.training, self.frozen(self.start), self._teacher, kept, self._home, self._told.doing)
+        return prepare(self.training, self.frozen(self.start), self._teacher, kept, self._home, self._listeners.doing)
 
     def open_query(self, state: EncoderPair) -> SentenceTransformer:
         """A copy of the query encoder, to train or to use."""
@@ -156,14 +156,17 @@ class TrainingRun:
         kept = VectorCache(self.out / "vectors", state.document or first, self.dimensions)
         prefix = self.training.document.prefix
 
-        def encode(texts: Sequence[str]) -> Any:
+        def encode(texts: Sequence[str]) -> Vectors:
+            """Vectors that are not on disk yet; the encoder is opened for the first of them."""
             if not opened:
                 opened.append(self.open_document(state).eval())
-            return opened[0].encode(list(texts), show_progress_bar=False, convert_to_numpy=True)
+            made: Vectors = opened[0].encode(list(texts), show_progress_bar=False, convert_to_numpy=True)
+            return made
 
         def vectors(texts: Sequence[str]) -> Vectors:
+            """Unit vectors, one row a text."""
             given = [prefix + text for text in texts]
-            return kept.of(given, encode, lambda done: self._told.doing("vectors of the document encoder", done))
+            return kept.of(given, encode, lambda done: self._listeners.doing("vectors of the document encoder", done))
 
         return vectors
 
@@ -185,7 +188,7 @@ class TrainingRun:
 
     def _stage(self, state: EncoderPair, name: str) -> EncoderPair:
         stage = self.training.stage[name]
-        settings: Mapping[str, Any] = msgspec.structs.asdict(stage) | {"checkpoint": 0}  # changes no result
+        settings: Mapping[str, object] = msgspec.structs.asdict(stage) | {"checkpoint": 0}  # changes no result
         rest = [self.training.seed, self.training.precision, self.training.threads, self.training.document.lora]
         key = fingerprint([state.key, settings, rest, self.material.key])
         folder = self.out / "stages" / f"{name}-{key}"
@@ -222,7 +225,7 @@ class TrainingRun:
             seed=self.training.seed,
             device=self.training.device,
             precision=self.training.precision,
-            told=self._told.step,
+            progress=self._listeners.step,
         )
         for each, length in zip(modules, before, strict=True):
             set_length(each, length)
@@ -286,5 +289,5 @@ class _Done(Struct, frozen=True, kw_only=True):
     name: str
     stage: Stage
     examples: int
-    counts: Any
+    counts: MaterialCounts
     spent: StageCost

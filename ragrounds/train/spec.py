@@ -276,7 +276,7 @@ def _change(given: dict[str, Any], change: str) -> None:
     given[last] = read
 
 
-def _filled(value: Any) -> Any:
+def _filled(value: object) -> object:
     if isinstance(value, str):
         return _VARIABLE.sub(_variable, value)
     if isinstance(value, dict):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragrounds.build.outcome import REFUSED
-from ragrounds.build.stages import CALL_FAILED, MALFORMED, Rejected, none_left, of_part, reasons_said
+from ragrounds.build.stages import CALL_FAILED, MALFORMED, Rejected, none_left, of_part, reason_counts
 from ragrounds.evals.benchmarks import load, select
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.models.faults import CallFailed
@@ -163,5 +163,5 @@ async def test_what_another_run_may_mend_ends_the_item() -> None:
 
 
 def test_reasons_are_said_most_first() -> None:
-    assert reasons_said([]) == ""
-    assert reasons_said(["b", "a", "a"]) == " (2 a, 1 b)"
+    assert reason_counts([]) == ""
+    assert reason_counts(["b", "a", "a"]) == " (2 a, 1 b)"
