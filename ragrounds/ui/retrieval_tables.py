@@ -129,7 +129,7 @@ def show_similarity(path: Path, specs: list[str], *, resamples: int, seed: int, 
     """
     import typer
 
-    from ragrounds.cli.common import print_json
+    from ragrounds.cli.output import print_json
     from ragrounds.errors import UserError
     from ragrounds.evals.retrieval.similarity import MEASURES, score_similarity
     from ragrounds.ui.comparison_tables import Column, TextTable
