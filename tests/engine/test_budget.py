@@ -57,6 +57,11 @@ async def test_what_the_journal_answers_uses_nothing(store: Store) -> None:
         budget = Budget(cost=0.0101, tokens=151)
         assert await replay(store, StoreJournal(store), [one], asked, golds, scorers_for, budget=budget) == ""
     assert len(model.asked) == 10
+    third = planned(store, "direct[limits.calls=8]", asked, golds, model)
+    options = {"budget": Budget(cost=0.0001, tokens=1), "concurrency": 1}  # less than one answer would use
+    assert await replay(store, StoreJournal(store), [third], asked, golds, scorers_for, **options) == ""
+    assert len(store.done(third.run)) == 10
+    assert len(model.asked) == 10
 
 
 async def test_runs_without_a_common_answer_are_refused(store: Store) -> None:

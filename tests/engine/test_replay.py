@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ragrounds.contracts import FinishedAttempt
+from ragrounds.contracts import FinishedAttempt, Request
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.journal import StoreJournal
@@ -292,3 +292,40 @@ async def test_no_trace_is_uploaded_whatever_the_environment_says(
     await asyncio.sleep(1.5)
     listening.close()
     assert hits == []
+
+
+async def test_what_is_left_is_known_epoch_by_epoch(store: Store) -> None:
+    asked, golds = questions(4)
+
+    def flaky(request: Request) -> Reply | Exception:
+        # Of the second epoch one question fails; no epoch before it does.
+        if "number 2" in str(request) and sum("number 2" in str(one) for one in model.asked) == 2:
+            return CallFailed("server", "broken", [])
+        return always('{"answer_choice": "A"}')(request)
+
+    model = ScriptedModel(say=flaky)
+    one = planned(store, "direct", asked, golds, model, epochs=3)
+    await replayed(store, [one], asked, golds, concurrency=1)
+    failed = [key for key, status in store.done(one.run).items() if status == "failed"]
+    assert failed == [("t/2", 1)]
+    again = ScriptedModel()
+    await replayed(store, [replace(one, models={"model": again})], asked, golds)
+    assert ["number 2" in str(request) for request in again.asked] == [True]
+    assert set(store.done(one.run).values()) == {"completed"}
+    assert len(store.done(one.run)) == 12
+
+
+async def test_a_search_of_another_retriever_is_another_search(store: Store) -> None:
+    asked, golds = questions(3)
+    lexical = ScriptedSearcher(spec="lexical")
+    dense = ScriptedSearcher(spec="dense", texts=("Other passages of the same corpus.",))
+    await replayed(store, [planned(store, "vanilla_rag", asked, golds, None, lexical)], asked, golds)
+    other = planned(store, "vanilla_rag[limits.calls=9]", asked, golds, None, dense)
+    await replayed(store, [other], asked, golds)
+    assert len(lexical.asked) == len(dense.asked) == 3
+    traced = trace(store, other.run, "t/0").steps[0].calls[0]
+    assert (traced.call.cached, [passage.text for passage in traced.passages]) == (False, list(dense.texts))
+    elsewhere = ScriptedSearcher(spec="dense", corpus="test@2")
+    third = planned(store, "vanilla_rag[limits.calls=8]", asked, golds, None, elsewhere)
+    await replayed(store, [third], asked, golds)
+    assert len(elsewhere.asked) == 3
