@@ -48,7 +48,7 @@ class Tool(Struct, frozen=True):
 
     name: str
     description: str
-    parameters: dict[str, Any]
+    parameters: dict[str, object]
     """JSON schema of its arguments."""
 
     @classmethod
@@ -63,7 +63,7 @@ class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     messages: tuple[Message, ...]
     prefix: str = ""
-    """What the assistant's turn begins with already: the model goes on from its end, and the reply holds only what
+    """What the assistant's turn begins with already: the model continues from its end, and the reply holds only what
     is new. Only for models that continue by ``prefix``."""
     stop: tuple[str, ...] = ()
     max_tokens: int | None = None
@@ -109,7 +109,8 @@ class Model(Protocol):
     """A chat model. `spec` is its canonical text, with every parameter that can change a reply: its identity."""
 
     @property
-    def spec(self) -> str: ...
+    def spec(self) -> str:
+        """The model's canonical text."""
 
     @property
     def window(self) -> int | None:
@@ -137,7 +138,7 @@ class Model(Protocol):
 
 
 Continuation = Literal["prefix", "turns"]
-"""How a model goes on with a text of its own: from the middle of its turn, or in a new turn after the old one."""
+"""How a model continues a text of its own: from the middle of its turn, or in a new turn after the old one."""
 
 
 @runtime_checkable
@@ -145,7 +146,8 @@ class Continuing(Protocol):
     """A model that says how it continues a text of its own; one that does not say it is taken to need ``turns``."""
 
     @property
-    def continues(self) -> Continuation: ...
+    def continues(self) -> Continuation:
+        """How the model continues a text of its own."""
 
 
 @runtime_checkable
@@ -153,10 +155,12 @@ class Searcher(Protocol):
     """A retriever over one corpus. `spec` is its canonical text, `corpus` the corpus with its version."""
 
     @property
-    def spec(self) -> str: ...
+    def spec(self) -> str:
+        """The retriever's canonical text."""
 
     @property
-    def corpus(self) -> str: ...
+    def corpus(self) -> str:
+        """The corpus with its version."""
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """The `k` best passages (fewer where the corpus is smaller), best first, ranks from 1."""
@@ -211,10 +215,12 @@ class Context(Protocol):
         """The question without its options: for nodes that write queries or read documents."""
 
     @property
-    def parameters(self) -> Mapping[str, Value]: ...
+    def parameters(self) -> Mapping[str, Value]:
+        """The agent's parameters."""
 
     @property
-    def prompts(self) -> Prompts: ...
+    def prompts(self) -> Prompts:
+        """The agent's prompts."""
 
     async def ask(
         self,
@@ -231,7 +237,7 @@ class Context(Protocol):
 
     @property
     def continues(self) -> Continuation:
-        """How the answering model goes on with a text of its own."""
+        """How the answering model continues a text of its own."""
 
     async def search(self, query: Query, k: int) -> tuple[Passage, ...]:
         """Search the agent's corpus."""

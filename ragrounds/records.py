@@ -201,7 +201,7 @@ class Left(Struct, frozen=True, kw_only=True, tag="left"):
 
     step: int
     seconds: float
-    changes: dict[str, Any] = field(default_factory=dict)
+    changes: dict[str, object] = field(default_factory=dict)
     error: str = ""
 
 
@@ -225,7 +225,7 @@ class Step(Struct, frozen=True, kw_only=True):
     seconds: float | None
     calls: tuple[Call, ...] = ()
     notes: tuple[Noted, ...] = ()
-    changes: dict[str, Any] = field(default_factory=dict)
+    changes: dict[str, object] = field(default_factory=dict)
     error: str = ""
 
 

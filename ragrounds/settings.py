@@ -45,6 +45,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read the environment first, then the settings file."""
         return env_settings, TomlConfigSettingsSource(settings_cls, settings_file())
 
 

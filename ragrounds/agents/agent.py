@@ -9,7 +9,6 @@ from __future__ import annotations
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct, field
@@ -64,10 +63,11 @@ class Agent(Struct, frozen=True, kw_only=True):
     spec: str
     """Canonical text, without what equals the card."""
     card: Card
-    parameters: dict[str, Any]
+    parameters: dict[str, Value]
 
     @property
     def name(self) -> str:
+        """The agent's name without its parameters."""
         return parse(self.spec).name
 
 
@@ -130,11 +130,11 @@ def open_agent(text: str | Spec) -> Agent:
     """
     spec = parse(text) if isinstance(text, str) else text
     card = read_card(spec.name)
-    parameters: dict[str, Any] = dict(card.parameters)
+    parameters: dict[str, Value] = dict(card.parameters)
     models, limits, fields = dict(card.models), msgspec.to_builtins(card.limits), {}
     kept: dict[str, Value] = {}
     for key, value in spec.parameters.items():
-        before: Any
+        before: object
         if key in card.parameters:
             before, parameters[key] = card.parameters[key], _like(card.parameters[key], value, key, spec)
         elif key in ROLES:
@@ -181,7 +181,7 @@ def check_subagent(agent: Agent) -> Agent:
     return agent
 
 
-def _like(example: bool | int | float | str, value: Value, key: str, spec: Spec) -> Any:
+def _like(example: bool | int | float | str, value: Value, key: str, spec: Spec) -> Value:
     wanted: type = type(example)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)

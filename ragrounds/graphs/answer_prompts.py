@@ -49,6 +49,7 @@ def conclude_prompt(context: Context, reasoning: str, conclusion: str) -> tuple[
     values = {**_values(question), "conclusion": conclusion}
 
     def prompt(shown: str) -> tuple[Message, ...]:
+        """With the reasoning `shown`."""
         return context.prompts.render("choice/conclude", question.language, reasoning=shown, **values)
 
     return prompt(ending(context, reasoning, context.room(prompt(""))))

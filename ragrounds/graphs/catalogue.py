@@ -1,4 +1,4 @@
-"""Finding a graph by name: `ragrounds/graphs/NAME.py` with a function `build`."""
+"""The catalogue of graphs, by name: `ragrounds/graphs/NAME.py` with a function `build`, or a user's own graph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import inspect
 import pkgutil
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from langgraph.graph import StateGraph
 
@@ -17,9 +17,11 @@ from ragrounds.graphs import user_graph
 from ragrounds.graphs.user_graph import source_digest
 from ragrounds.specs import Value
 
+Graph: TypeAlias = "StateGraph[Any, Any, Any, Any]"
+
 
 def names() -> list[str]:
-    """Every graph there is, without importing any."""
+    """List the built-in graphs, without importing any."""
     here = __name__.rpartition(".")[0]
     package = importlib.import_module(here)
     return sorted(
@@ -27,44 +29,45 @@ def names() -> list[str]:
     )
 
 
-def build(name: str) -> StateGraph[Any, Any, Any, Any]:
-    """A fresh graph; a user's own (``PATH.py:FUNCTION``) may be compiled already."""
-    if user_graph.is_user_graph(name):
-        made: StateGraph[Any, Any, Any, Any] = user_graph.construct(name)
-        return made
-    graph: StateGraph[Any, Any, Any, Any] = _module(name).build()
+def build(name: str) -> Graph:
+    """Build a graph; a user's own (``PATH.py:FUNCTION``) may be compiled already.
+
+    Raises:
+        UserError: there is no such graph, or a user's own cannot be built.
+    """
+    graph: Graph = user_graph.construct(name) if user_graph.is_user_graph(name) else _module(name).build()
     return graph
 
 
 def tier(name: str) -> user_graph.Tier:
-    """``journaled``: all calls go through the attempt's context. ``own``: a user's graph with models or clients of its
-    own, whose figures are what callbacks saw, or the time alone."""
+    """Say who records the graph's calls. ``journaled``: they all go through the attempt's context. ``own``: it is a
+    user's graph with models or clients of its own, whose figures are what callbacks saw, or the time alone."""
     return user_graph.tier(name) if user_graph.is_user_graph(name) else "journaled"
 
 
 def nests(name: str, parameters: Mapping[str, Value]) -> bool:
-    """Whether graphs run inside this one's nodes. Streaming their steps costs every attempt about a millisecond, so it
-    is done only where there are any."""
+    """Say whether graphs run inside this one's nodes. Streaming their steps costs every attempt about a millisecond,
+    so it is done only where there are any."""
     asked = getattr(_module(name), "nests", None)
     return asked is not None and bool(asked(parameters))
 
 
 def prompts_of(name: str) -> tuple[str, ...]:
-    """The prompts that a graph may render; a user's own graph says it by ``PROMPTS`` in its file, or names none."""
+    """Name the prompts that a graph may render; a user's own names them by ``PROMPTS`` in its file, or names none."""
     if user_graph.is_user_graph(name):
         return user_graph.prompts(name)
     return tuple(_module(name).PROMPTS)
 
 
 def about(name: str) -> str:
-    """What a graph's file says of it: the paper it follows, its limits, where it differs, who sees the options."""
+    """Give what a graph's file says of it: the paper it follows, its limits, where it differs, who sees the options."""
     if user_graph.is_user_graph(name):
         return user_graph.about(name).summary
     return inspect.cleandoc(_module(name).__doc__ or "")
 
 
 def digest(name: str) -> str:
-    """Hash of the sources of the graph and of the graphs and helpers it imports: a part of a run's fingerprint, so
+    """Hash the sources of the graph and of the graphs and helpers it imports: a part of a run's fingerprint, so
     that an edited graph is another run."""
     if user_graph.is_user_graph(name):
         return user_graph.digest(name)

@@ -1,4 +1,4 @@
-"""Going on with a text that a model began and a search interrupted: Search-o1 and Search-R1.
+"""Continuing a text that a model began and a search interrupted (Search-o1 and Search-R1).
 
 Two ways, whichever the model's server can (`Context.continues`): by *prefix* the whole text so far stands at the
 beginning of the assistant's turn and the model writes on from its last character; by *turns* what the model wrote is an
@@ -33,7 +33,7 @@ Write = Callable[[Part], str]
 def resumed(
     context: Context, prompt: Sequence[Message], parts: Sequence[Part], write: Write
 ) -> tuple[tuple[Message, ...], str]:
-    """Messages and prefix with which the model goes on after `parts`."""
+    """Give the messages and the prefix with which the model continues after `parts`."""
     if not parts:
         return tuple(prompt), ""
     if context.continues == "prefix":
@@ -50,12 +50,12 @@ def resumed(
 
 
 def whole_text(parts: Sequence[Part], write: Write) -> str:
-    """All parts as one text."""
+    """Write all parts as one text."""
     return "".join(write(part) for part in parts)
 
 
 def put_back(reply: Reply, pairs: Mapping[str, str]) -> str:
-    """The reply's text with the stop string that ended it, which most servers leave out.
+    """Give the reply's text with the stop string that ended it, which most servers leave out.
 
     Args:
         reply: What the model wrote.

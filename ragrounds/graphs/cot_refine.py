@@ -46,17 +46,20 @@ def _first(state: State, runtime: Runtime[Context]) -> str:
 
 
 async def retrieve(state: State, runtime: Runtime[Context]) -> State:
+    """Search for the question's stem."""
     context = runtime.context
     found = await context.search(Query.of(context.stem), whole(context, "top_k", 8))
     return {"passages": [passage.id for passage in found]}
 
 
 async def reason(state: State, runtime: Runtime[Context]) -> State:
+    """Answer by chain of thought."""
     reply = await runtime.context.ask(answer_prompt(runtime.context))
     return {"first": reply.text}
 
 
 async def refine(state: State, runtime: Runtime[Context]) -> State:
+    """Go over the first answer, with the documents that fit the window, if any were retrieved."""
     context = runtime.context
     room = context.room(refine_prompt(context, "", None if "passages" not in state else ""))
     # At most half of what is free, so that documents have their place too.
@@ -66,6 +69,7 @@ async def refine(state: State, runtime: Runtime[Context]) -> State:
         found = [context.passage(id) for id in state["passages"]]
 
         def prompt(documents: str) -> tuple[Message, ...]:
+            """With these documents."""
             return refine_prompt(context, first, documents)
 
         shown = ordered(fitted(context, found, prompt), word(context, "order", "best_first"), context.seed)

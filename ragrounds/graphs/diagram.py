@@ -1,21 +1,23 @@
-"""Pictures of a graph: Mermaid for documents, a tree of text for terminals. Drawn from the compiled graph itself."""
+"""Diagrams of a graph: Mermaid for documents, a tree of text for terminals. Drawn from the compiled graph itself."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from langgraph.graph import StateGraph
+from langchain_core.runnables.graph import Graph as DrawableGraph
+
+from ragrounds.graphs.catalogue import Graph
 
 START, END = "__start__", "__end__"
 
 
-def mermaid(graph: StateGraph[Any, Any, Any, Any]) -> str:
+def mermaid(graph: Graph) -> str:
     """The state machine in Mermaid; dotted arrows are taken by a condition, subgraphs are framed."""
     return str(_drawable(graph).draw_mermaid()).strip() + "\n"
 
 
-def tree(graph: StateGraph[Any, Any, Any, Any]) -> str:
+def tree(graph: Graph) -> str:
     """The state machine as a tree from its start.
 
     ``─`` always follows, ``┄`` follows by a condition; a node that stands elsewhere already is marked ``↺`` and not
@@ -29,9 +31,10 @@ def tree(graph: StateGraph[Any, Any, Any, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _drawable(graph: Any) -> Any:
+def _drawable(graph: Any) -> DrawableGraph:
     compiled = graph if hasattr(graph, "get_graph") else graph.compile()
-    return compiled.get_graph(xray=True)
+    drawable: DrawableGraph = compiled.get_graph(xray=True)
+    return drawable
 
 
 def _grow(node: str, ways: dict[str, list[tuple[str, bool]]], seen: set[str], indent: str, lines: list[str]) -> None:

@@ -24,5 +24,6 @@ def build() -> StateGraph[State, Context, State, State]:
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:
+    """Ask for the answer, without documents."""
     reply = await runtime.context.ask(answer_prompt(runtime.context))
     return {"answer": reply.text}

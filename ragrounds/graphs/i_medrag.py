@@ -93,10 +93,12 @@ def _after_looking(state: State, runtime: Runtime[Context]) -> str:
 
 
 async def ask_further(state: State, runtime: Runtime[Context]) -> State:
+    """Ask the model for follow-up questions; those asked before are left out and noted."""
     context, stem = runtime.context, runtime.context.stem
     number, iteration = whole(context, "queries", 3), state.get("iterations", 0) + 1
 
     def prompt(known: str) -> tuple[Message, ...]:
+        """With what is known so far."""
         return context.prompts.render(
             "i_medrag/ask_further", stem.language, question=stem.text, known=known, number=str(number)
         )
@@ -117,6 +119,7 @@ async def ask_further(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def look_up(state: State, runtime: Runtime[Context]) -> State:
+    """Answer each follow-up question by vanilla RAG, in a nested context."""
     context = runtime.context
     graph = _vanilla_rag()
     names = ("top_k", "order", "context_tokens")
@@ -130,6 +133,7 @@ async def look_up(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:
+    """Ask for the answer, with the follow-up questions and their answers in place of documents."""
     context = runtime.context
     room = context.room(answer_prompt(context, ""))
     reply = await context.ask(answer_prompt(context, ending(context, _written(state), room)))

@@ -1,7 +1,4 @@
-"""From what a model wrote to what is searched for.
-
-A model's reasoning as text: its steps shortened, its conclusion found, its end kept.
-"""
+"""Reading what a model wrote: its queries, the steps and the end of its reasoning, its boxed conclusion."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ MAX_QUERY_CHARACTERS = 2000
 
 
 def written_query(context: Context, text: str) -> Query:
-    """A query that a model wrote: spaces made plain, cut at :data:`MAX_QUERY_CHARACTERS` characters.
+    """Make a query of what a model wrote: spaces made plain, cut at :data:`MAX_QUERY_CHARACTERS` characters.
 
     A JSON escape can hold half a surrogate pair, which is no text.
     """

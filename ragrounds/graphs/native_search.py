@@ -26,5 +26,6 @@ def build() -> StateGraph[State, Context, State, State]:
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:
+    """Ask for the answer, and let the provider search the web."""
     reply = await runtime.context.ask(answer_prompt(runtime.context), web_search=True)
     return {"answer": reply.text}

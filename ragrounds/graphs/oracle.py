@@ -28,4 +28,5 @@ def build() -> StateGraph[State, Context, State, State]:
 
 
 async def gold(state: State, runtime: Runtime[Context]) -> State:
+    """Take the passages of the gold documents."""
     return {"passages": [passage.id for passage in runtime.context.gold_passages()]}

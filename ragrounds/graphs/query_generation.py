@@ -1,14 +1,13 @@
-"""How a generated text and the question become a query, as data (R2MED, Section 4.2 and Appendix E.2).
-
-Lexical retrievers get one string. Dense retrievers get one or several strings, whose vectors' mean is searched for.
-
-`query_generation`: write a text first and search with it (R2MED, Tables 3 and 4).
+"""`query_generation`: write a text first and search with it (R2MED, Tables 3 and 4).
 
 * ``hyde``: a hypothetical document, zero-shot (Gao et al., 2022).
 * ``query2doc``: the same after two fixed examples (Wang et al., 2023).
 * ``lamer``: the same after the ten passages that the question itself finds, 512 words of each (Shen et al., 2023). The
   paper takes them by BM25; here it is the agent's own retriever, which is BM25 unless it says otherwise.
 * ``answer[agent=search_o1]``: the final answer of any agent, its reasoning left out, with HyDE's combination.
+
+How the text and the question become a query is a table (R2MED, Section 4.2 and Appendix E.2): lexical retrievers get
+one string, dense retrievers one or several, whose vectors' mean is searched for.
 
 One text a query (the first HyDE took eight). The graph stands in front of any retriever: it reads nothing but the
 question's stem and writes `query` and `dense`. The options are seen by no node of it, and an agent that answers here is
@@ -131,17 +130,20 @@ def _first(state: State, runtime: Runtime[Context]) -> str:
 
 
 async def candidates(state: State, runtime: Runtime[Context]) -> State:
+    """Find the passages that LameR shows the model."""
     found = await runtime.context.search(Query.of(runtime.context.stem), CANDIDATES)
     return {"candidates": [passage.id for passage in found]}
 
 
 async def generate(state: State, runtime: Runtime[Context]) -> State:
+    """Have the text written, by the agent's way of generation."""
     context, chosen = runtime.context, way(runtime.context)
     if chosen.name == "answer":
         return {"document": without_thought(await context.answer_of(str(chosen.parameters["agent"])))}
     values = {"question": context.stem.text}
 
     def prompt(documents: str) -> tuple[Message, ...]:
+        """With these documents, where the way of generation shows any."""
         shown = {"documents": documents} if chosen.name == "lamer" else {}
         return context.prompts.render(f"query_generation/{chosen.name}", context.stem.language, **values, **shown)
 
@@ -153,6 +155,7 @@ async def generate(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def combine(state: State, runtime: Runtime[Context]) -> State:
+    """Combine question and text into what is searched for; without a text, search for the question."""
     context, document = runtime.context, state.get("document", "")
     if not document:
         context.note("nothing_generated", "the question itself is searched for")

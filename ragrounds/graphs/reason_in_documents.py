@@ -56,12 +56,14 @@ def build() -> StateGraph[State, Context, State, State]:
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
+    """Search for the query."""
     context = runtime.context
     found = await context.search(written_query(context, state.get("query") or ""), whole(context, "top_k", 10))
     return {"passages": [passage.id for passage in found]}
 
 
 async def read(state: State, runtime: Runtime[Context]) -> State:
+    """Have the reader model read what was found, beside the reasoning so far."""
     context, language = runtime.context, runtime.context.stem.language
     found = [context.passage(id) for id in state.get("passages", [])]
     if not found:
@@ -70,6 +72,7 @@ async def read(state: State, runtime: Runtime[Context]) -> State:
     query = written_query(context, state.get("query") or "").text
 
     def prompt(documents: str, reasoning: str) -> tuple[Message, ...]:
+        """With these documents and this reasoning."""
         return context.prompts.render(
             "reason_in_documents/read", language, reasoning=reasoning, query=query, documents=documents
         )
@@ -85,6 +88,7 @@ async def read(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def distil(state: State, runtime: Runtime[Context]) -> State:
+    """Keep what the reader wrote after its marker ``Final information``."""
     context = runtime.context
     text = without_thought(state.get("reading", ""))
     marked = _MARKER.split(text)[-1].strip() if _MARKER.search(text) else ""

@@ -93,6 +93,7 @@ def _next(state: State, runtime: Runtime[Context]) -> str:
 
 
 async def reason(state: State, runtime: Runtime[Context]) -> State:
+    """Have the reasoning continued up to the next search, or to its end."""
     context, parts = runtime.context, state.get("parts", [])
     stem, turn = context.stem, state.get("turns", 0) + 1
     limit = whole(context, "search_limit", 10, least=0)
@@ -131,6 +132,7 @@ def _query(context: Context, text: str) -> str | None:
 
 
 async def insert(state: State, runtime: Runtime[Context]) -> State:
+    """Put what was found, or what the reader kept of it, into the text."""
     part: Part = {"by": "search"}
     if switch(runtime.context, "reading", True):
         part["text"] = state.get("information", "")
@@ -148,6 +150,7 @@ async def remind(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def deny(state: State, runtime: Runtime[Context]) -> State:
+    """Put the notice into the text that no search is left."""
     context = runtime.context
     context.note("search_limit", f"all {len(state.get('searched', []))} searches were used: {state.get('query')}")
     text = context.prompts.text("search_o1/no_more_searches", context.stem.language)
@@ -155,6 +158,7 @@ async def deny(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:
+    """Map the boxed conclusion to an option; without one, ask for the answer directly."""
     context, parts = runtime.context, state.get("parts", [])
     conclusion = boxed("".join(part["text"] for part in parts if part["by"] == "model"))
     if conclusion is None:

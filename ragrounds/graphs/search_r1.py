@@ -64,6 +64,7 @@ def _next(state: State, runtime: Runtime[Context]) -> str:
 
 
 async def act(state: State, runtime: Runtime[Context]) -> State:
+    """Have the text continued up to the next action: a search or an answer."""
     context, turn = runtime.context, state.get("turns", 0) + 1
     prompt = context.prompts.render("search_r1/act", context.stem.language, question=context.stem.text)
     messages, prefix = resumed(context, prompt, state.get("parts", []), lambda part: _written(context, part))
@@ -86,18 +87,21 @@ async def act(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
+    """Search for what stands in the tag, and put the passages into the text."""
     context = runtime.context
     found = await context.search(written_query(context, state["content"]), whole(context, "top_k", 3))
     return {"parts": [{"by": "search", "passages": [passage.id for passage in found]}]}
 
 
 async def correct(state: State, runtime: Runtime[Context]) -> State:
+    """Put the fixed correction into the text."""
     context = runtime.context
     context.note("invalid_action", "the chunk neither searched nor answered")
     return {"parts": [{"by": "search", "text": context.prompts.text("search_r1/correction", context.stem.language)}]}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:
+    """Map what stands in the answer's tag to an option; a long answer is given as it is."""
     context, parts = runtime.context, state.get("parts", [])
     given = state["content"] if state["action"] == "answer" else ""
     if not given:

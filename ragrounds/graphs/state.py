@@ -1,7 +1,4 @@
-"""The state that the built-in graphs share. It holds ids, not passages: those stay with the context.
-
-Reading an agent's parameters inside a node.
-"""
+"""What the nodes of the built-in graphs share: their state, and the reading of an agent's parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from ragrounds.errors import UserError
 
 
 class State(TypedDict, total=False):
-    """What travels between nodes."""
+    """What travels between nodes. It holds ids, not passages: those stay with the context."""
 
     passages: list[str]
     """Ids of passages, best first."""

@@ -1,7 +1,7 @@
 """The built-in graphs for LangGraph's dev server and Studio (``langgraph.json``): to look at, not to run.
 
 A graph's context is the attempt that runs it, which a server cannot make; so the schema of it is left out here, and
-`ragrounds run` is what runs them.
+`ragrounds run` is what runs them. ``studio.NAME`` is a function that gives the graph NAME.
 """
 
 from __future__ import annotations
@@ -12,23 +12,15 @@ from typing import Any
 from ragrounds.graphs import catalogue
 
 
-def _opening(name: str) -> Callable[[], Any]:
+def __getattr__(name: str) -> Callable[[], Any]:
+    """Give the function that compiles the graph `name`."""
+    if name not in catalogue.names():
+        raise AttributeError(name)
+
     def open_graph() -> Any:
+        """Compile the graph, without the schema of its context."""
         graph = catalogue.build(name).compile(name=name)
         graph.context_schema = None
         return graph
 
     return open_graph
-
-
-cot_refine = _opening("cot_refine")
-direct = _opening("direct")
-i_medrag = _opening("i_medrag")
-native_search = _opening("native_search")
-oracle = _opening("oracle")
-query_generation = _opening("query_generation")
-reason_in_documents = _opening("reason_in_documents")
-search_o1 = _opening("search_o1")
-search_r1 = _opening("search_r1")
-tool_agent = _opening("tool_agent")
-vanilla_rag = _opening("vanilla_rag")

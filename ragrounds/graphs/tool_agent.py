@@ -89,6 +89,7 @@ def _next(state: State, runtime: Runtime[Context]) -> str:
 
 
 async def think(state: State, runtime: Runtime[Context]) -> State:
+    """Ask the model for its next turn, with the search tool at hand."""
     context, turn = runtime.context, state.get("turns", 0) + 1
     messages = _messages(context, state)
     reply = await asked_within(context, messages, turn, tools=(SEARCH,))
@@ -104,6 +105,7 @@ async def think(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
+    """Carry out the searches that the last turn asked for, up to the limit."""
     context, done = runtime.context, state.get("searches", 0)
     turns: list[Turn] = []
     for wish in state["conversation"][-1]["wishes"]:
@@ -136,6 +138,7 @@ def _query(wish: Wish) -> str | None:
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:
+    """Ask for an option at the end of the conversation; a long answer is the last turn's text."""
     context = runtime.context
     last = state["conversation"][-1] if state.get("conversation") else Turn()
     unheard = {**state, "conversation": state.get("conversation", [])[:-1]} if last.get("wishes") else state

@@ -37,7 +37,7 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.records import Question
 
-F = TypeVar("F", bound=Callable[[], Any])
+F = TypeVar("F", bound=Callable[[], object])
 Tier = Literal["journaled", "own"]
 FIELDS = ("question", "stem", "options", "prompt", "messages", "language")
 """What a graph's input can be given: the question's text; the same as a user's message; its options as lines; text and
@@ -77,6 +77,7 @@ def agent(
     """Say what an agent is, above the function that builds its graph. See :class:`About`."""
 
     def mark(build: F) -> F:
+        """Attach what is said to the function."""
         about = About(
             summary=summary,
             searches=searches,
@@ -93,20 +94,20 @@ def agent(
 
 
 def is_user_graph(name: str) -> bool:
-    """Whether a graph's name is a place in a file or in an installed module: ``PATH.py:FUNCTION``,
+    """Say whether a graph's name is a place in a file or in an installed module: ``PATH.py:FUNCTION``,
     ``package.module:FUNCTION``."""
     place, colon, function = name.rpartition(":")
     return bool(colon) and function.isidentifier() and (place.endswith(".py") or is_module(name))
 
 
 def is_module(name: str) -> bool:
-    """Whether the graph of such a name stands in an installed module."""
+    """Say whether the graph of such a name stands in an installed module."""
     parts = name.rpartition(":")[0].split(".")
     return len(parts) > 1 and parts[-1] != "py" and all(part.isidentifier() for part in parts)
 
 
 def about(name: str) -> About:
-    """What the function's decorator says."""
+    """Give what the function's decorator says, or the defaults."""
     found: About = getattr(_function(name), _MARK, About())
     return found
 
@@ -137,7 +138,7 @@ def digest(name: str) -> str:
 
 
 def tier(name: str) -> Tier:
-    """Whether the graph takes the context.
+    """Say whether the graph takes the context (``journaled``) or not (``own``).
 
     Raises:
         UserError: the graph cannot be built.
@@ -169,11 +170,11 @@ class UserGraph(Struct, frozen=True):
         that takes the context reads them from there, in its answering node."""
         return bool(SHOWING & set(self.input.values()))
 
-    def feed(self, question: Question) -> dict[str, Any]:
-        """The graph's input for a question."""
+    def feed(self, question: Question) -> dict[str, object]:
+        """Make the graph's input for a question."""
         options = options_block(question.options)
         prompt = f"{question.text}\n\n{options}".strip()
-        values: dict[str, Any] = {
+        values: dict[str, object] = {
             "question": question.text,
             "stem": [{"role": "user", "content": question.text}],
             "options": options,
@@ -183,8 +184,8 @@ class UserGraph(Struct, frozen=True):
         }
         return {key: values[field] for key, field in self.input.items()}
 
-    def read(self, state: Any) -> str:
-        """The answer in the last state: a text, or the last message's text."""
+    def read(self, state: object) -> str:
+        """Read the answer in the last state: a text, or the last message's text."""
         value = state.get(self.output) if isinstance(state, Mapping) else getattr(state, self.output, None)
         if isinstance(value, list):
             value = value[-1] if value else ""
@@ -251,14 +252,14 @@ def _path(name: str) -> Path:
     return path.resolve()
 
 
-def _function(name: str) -> Callable[[], Any]:
+def _function(name: str) -> Callable[[], object]:
     module = _load(name)
     wanted = name.rpartition(":")[2]
     found = getattr(module, wanted, None)
     if not callable(found):
         known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise UserError(f"{name}: the file has no function {wanted!r}.{nearest(wanted, known)}")
-    function: Callable[[], Any] = found
+    function: Callable[[], object] = found
     return function
 
 

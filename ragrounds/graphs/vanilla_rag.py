@@ -54,6 +54,7 @@ def _first(state: State, runtime: Runtime[Context]) -> str:
 
 
 async def retrieve(state: State, runtime: Runtime[Context]) -> State:
+    """Search for the question's stem, or for the query that was generated."""
     context = runtime.context
     generated = state.get("query")
     query = Query.of(context.stem) if generated is None else Query(generated, tuple(state.get("dense", [])))
@@ -62,6 +63,7 @@ async def retrieve(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:
+    """Ask for the answer with the passages that fit the window."""
     context = runtime.context
     found = [context.passage(id) for id in state.get("passages", [])]
     kept = fitted(context, found, lambda documents: answer_prompt(context, documents))

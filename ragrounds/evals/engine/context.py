@@ -189,6 +189,7 @@ class AttemptContext(AttemptLog):
         begun = self.begin_call()
 
         async def found() -> SearchResult:
+            """Search, and collect what it used."""
             with USED.collecting() as used:
                 if mean and isinstance(searcher, MeanSearcher):
                     passages = await searcher.search_mean(mean, k)

@@ -216,6 +216,7 @@ def costs_money(planned_runs: Sequence[PlannedRun]) -> bool | None:
 
 def _agent(run: Run, seen: Sequence[Attempt], more: int) -> AgentProjection:
     def summed(read: Callable[[Attempt], float | None]) -> ProjectedSum | None:
+        """Project a sum; ``None``: a part of it is unknown."""
         known = [value for value in map(read, seen) if value is not None]
         return project(known, more) if len(known) == len(seen) else None
 

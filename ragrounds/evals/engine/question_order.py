@@ -37,6 +37,7 @@ def ordered(questions: Sequence[Question], golds: Mapping[str, Gold], order: Ord
     leader = list(range(len(questions)))
 
     def lead(place: int) -> int:
+        """The first place of a group (union-find, with path halving)."""
         while leader[place] != place:
             leader[place] = place = leader[leader[place]]
         return place

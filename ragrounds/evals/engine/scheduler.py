@@ -165,10 +165,12 @@ async def run_pool(
     """
 
     async def attempt(planned: PlannedRun, item: WorkItem) -> None:
+        """Make one attempt in the place that was acquired for it."""
         sleeping.set(semaphore.sleep)
         place = AttemptPlace(semaphore)
 
         def on_end(finished: FinishedAttempt) -> None:
+            """Let another attempt begin while this one is written."""
             source.attempt_ended(finished)
             place.leave_to_write()
 
@@ -277,6 +279,7 @@ def interruptible(ends: list[BaseException], then: Callable[[], None] = lambda: 
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
     def stop() -> None:
+        """Act on a Ctrl-C."""
         if not any(isinstance(end, Interrupted) for end in ends):
             # Here, not where the run ends: who sees nothing happen presses again, and what is in flight is lost.
             print("Finishing what is in flight; Ctrl-C once more stops at once.", file=sys.stderr, flush=True)  # noqa: T201

@@ -126,6 +126,7 @@ class _Worker:
     """It has said that it ends."""
 
     def post(self, message: ToWorker) -> None:
+        """Send a message, if the worker is alive."""
         if self.alive:
             self.link.post(encode(message))
 
@@ -186,11 +187,13 @@ class _Leader:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
         def stop(error: StopRun) -> None:
+            """End the run on the event loop."""
             if self._leading and task is not None:
                 self._ends.insert(0, error)
                 task.cancel()
 
         def stop_soon(error: StopRun) -> None:
+            """Have it ended, from any thread."""
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(stop, error)
 

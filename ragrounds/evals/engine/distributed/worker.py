@@ -118,6 +118,7 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
         runner = AttemptRunner(store, journal, planned_runs, scorers_for)
 
         async def make_attempt(planned: PlannedRun, item: WorkItem, on_end: OnEnd) -> FinishedAttempt:
+            """Make an attempt; tell the leader of an error at once."""
             try:
                 return await runner(planned, item, on_end)
             except UserError as error:
@@ -125,6 +126,7 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
                 raise
 
         async def read_messages() -> None:
+            """Act on what the leader sends, until the link is cut."""
             while (frame := await inbox.get()) is not None:
                 match to_worker(frame):
                     case Assignment() as assignment:
@@ -270,6 +272,7 @@ async def _main(incoming: int, outgoing: int) -> None:
     reader.start()
 
     def post(frame: bytes) -> None:
+        """Write a frame to standard output."""
         rest = len(frame).to_bytes(_HEADER_BYTES, "big") + frame
         with contextlib.suppress(BrokenPipeError):  # the reader will say so
             while rest:
