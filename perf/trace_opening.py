@@ -160,7 +160,7 @@ def measure(folder: Path, small: str, large: str, repeat: int) -> dict[str, obje
             "open": cost_paid(lambda: kept.append(TreeState(LoadedAttempt(long, long.read([0])[0])))),
             "show_a_call": cost_paid(lambda: _show(kept[0], "step 7 call 0")),
             "fold_all_and_unfold": cost_paid(
-                lambda: (kept[0].fold_all(True), kept[0].fold_all(False), kept[0].branches())
+                lambda: (kept[0].fold_all(True), kept[0].fold_all(False), kept[0].lines())
             ),
             "search_5_mb": cost_paid(lambda: kept[0].search("prompt 199")),
             "lay_out_5_mb": cost_paid(lambda: _all_at_once(kept[0])),
@@ -176,7 +176,7 @@ def measure(folder: Path, small: str, large: str, repeat: int) -> dict[str, obje
 
 def _show(state: TreeState, key: str) -> None:
     state.cursor = key
-    TextLayout(state.pieces(), 80)
+    TextLayout(state.blocks(), 80)
 
 
 def _all_at_once(state: TreeState) -> None:

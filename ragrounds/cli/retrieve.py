@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from ragrounds.evals.retrieval.search import Keep, Retrieved
     from ragrounds.records import Passage
 
-app = typer.Typer()
 
-
-@app.command("retrieve")
 def retrieve(
     benchmark: Annotated[
         str | None,
@@ -156,7 +153,7 @@ def _search(
     import asyncio
     from dataclasses import replace
 
-    from ragrounds.cli.output import counting
+    from ragrounds.cli.progress import counting
     from ragrounds.evals.retrieval.query_sets import completed, rerank_pools, unknown_documents
     from ragrounds.evals.retrieval.search import retrieve as run_queries
     from ragrounds.settings import read_settings
@@ -236,8 +233,8 @@ def generated_queries(
     """
     import asyncio
 
-    from ragrounds.api.workspace import open_store, user_settings
-    from ragrounds.cli.output import counting, say
+    from ragrounds.cli.common import open_store, say, settings
+    from ragrounds.cli.progress import counting
     from ragrounds.errors import UserError
     from ragrounds.evals.retrieval.query_generation import QueryGenerator, generate
     from ragrounds.evals.store.journal import StoreJournal
@@ -245,7 +242,7 @@ def generated_queries(
     from ragrounds.models.providers import open_model, with_defaults
     from ragrounds.tools.retriever import open_searcher
 
-    chosen = user_settings()
+    chosen = settings()
     named = model or chosen.model
     if named is None:
         raise UserError("--query-generation needs a model. Name one with --model, such as openai:gpt-4o-mini.")

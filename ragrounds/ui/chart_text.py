@@ -1,106 +1,112 @@
-"""The frame of pictures drawn with letters, for a terminal of any width.
-
-An analysis drawn with letters, for a terminal of any width.
-
-The frontier drawn with letters, for a terminal of any width.
-"""
+"""Pictures drawn with letters, for a terminal of any width."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from rich.text import Text
 
-from ragrounds.evals.analyses.pictures import Bar, Bars, Picture, PictureAxis, Points, number, point_axes
-from ragrounds.evals.compare.frontier import Frontier
-from ragrounds.ui.frontier import UNITS, amount
-from ragrounds.ui.frontier_axes import axes
-from ragrounds.ui.text import UNKNOWN, one_line, percent, safe
+from ragrounds.evals.analyses.pictures import Bar, Bars, Mark, Picture, PictureAxis, Points, point_axes
+from ragrounds.ui.text import UNKNOWN, in_unit, one_line, percent, safe
 
-ROWS = 15
-MARGIN = 7
-Cells = list[list[tuple[str, str]]]
-"""Rows of a letter and its style."""
-
-
-def blank(columns: int) -> Cells:
-    """An empty picture."""
-    return [[(" ", "")] * columns for _ in range(ROWS)]
+_ROWS = 15
+"""Lines of the part of a picture in which points stand."""
+_MARGIN = 7
+"""Columns to its left, for the axis upwards."""
+_LABEL = 34
+"""Columns to the left of bars, for their names."""
+_STYLES = ("bold green", "bold yellow", "bold magenta", "bold blue", "bold red")
 
 
-def column_at(axis: PictureAxis, value: float, columns: int) -> int:
-    """Where a value stands across."""
-    return round(axis.place(value) * (columns - 1))
+def draw(picture: Picture, width: int = 80, *, legend: bool = True) -> Text:
+    """The picture in at most `width` columns; without its `legend` where a table beside it names the marks."""
+    return _bars(picture, width) if isinstance(picture, Bars) else _points(picture, width, legend)
 
 
-def row_at(axis: PictureAxis, value: float) -> int:
-    """Where a value stands upwards."""
-    return round((1 - axis.place(value)) * (ROWS - 1))
+class _Canvas:
+    """A grid of letters with their styles, in which values have a place."""
+
+    def __init__(self, across: PictureAxis, up: PictureAxis, columns: int) -> None:
+        self.across, self.up, self.columns = across, up, columns
+        self.cells = [[(" ", "")] * columns for _ in range(_ROWS)]
+
+    def column(self, value: float) -> int:
+        """Where a value of the axis across stands."""
+        return round(self.across.place(value) * (self.columns - 1))
+
+    def row(self, value: float) -> int:
+        """Where a value of the axis upwards stands, from the top."""
+        return round((1 - self.up.place(value)) * (_ROWS - 1))
+
+    def intervals(self, mark: Mark) -> None:
+        """Draw a mark's intervals, upwards and across."""
+        column, row = self.column(mark.x), self.row(mark.value)
+        if mark.low is not None and mark.high is not None:
+            for at in range(self.row(mark.high), self.row(mark.low) + 1):
+                self.cells[at][column] = ("|", "cyan")
+        if mark.x_low is not None and mark.x_high is not None:
+            for at in range(self.column(mark.x_low), self.column(mark.x_high) + 1):
+                self.cells[row][at] = ("-", "cyan")
+
+    def steps(self, marks: list[Mark]) -> None:
+        """Draw dots along the emphasised marks: level, and up where the next one stands higher."""
+        for mark, following in zip(marks, [*marks[1:], None], strict=True):
+            row, end = self.row(mark.value), self.columns
+            if following is not None:
+                end = self.column(following.x)
+                for at in range(self.row(following.value), row):
+                    self.cells[at][min(end, self.columns - 1)] = (".", "dim")
+            for column in range(self.column(mark.x), end):
+                self.cells[row][column] = (".", "dim")
+
+    def write(self, mark: Mark, label: str, style: str) -> None:
+        """Write a label at a mark."""
+        start = min(self.column(mark.x), self.columns - len(label))
+        for offset, letter in enumerate(label):
+            self.cells[self.row(mark.value)][start + offset] = (letter, style)
 
 
-def framed(
-    cells: Cells,
-    across: PictureAxis,
-    up: PictureAxis,
-    label: Callable[[float], str],
-    caption: str,
-    title: str = "percent right",
-) -> Text:
-    """A picture with its axes: `label` writes a tick of the axis across, percent stand upwards."""
-    columns = len(cells[0])
-    labels = {row_at(up, tick): percent(tick, 0) for tick in up.ticks}
-    text = Text(f"{title:>{MARGIN}}\n", style="dim")
-    for row, line in enumerate(cells):
-        text.append(f"{labels.get(row, ''):>{MARGIN - 2}} {'┤' if row in labels else '│'}", style="dim")
-        for letter, style in line:
-            text.append(letter, style=style)
-        text.append("\n")
-    marks, words = ["─"] * columns, [" "] * (columns + MARGIN)
-    free = 0
-    for tick in across.ticks:
-        at = column_at(across, tick, columns)
-        marks[at] = "┬"
-        name = label(tick)
-        start = max(0, min(at - len(name) // 2, columns - len(name)))
-        if start >= free:
-            words[start : start + len(name)] = list(name)
-            free = start + len(name) + 1
-    text.append(" " * (MARGIN - 1) + "└" + "".join(marks) + "\n", style="dim")
-    text.append(" " * MARGIN + "".join(words).rstrip() + "\n", style="dim")
-    scale = ", logarithmic" if across.logarithmic else ""
-    text.append(f"{'':{MARGIN}}{caption}{scale}; bars: 95 % intervals", style="dim")
+def _points(points: Points, width: int, legend: bool) -> Text:
+    """A mark is written as its label, or as the number of its line, from 1; the lines are named in the legend."""
+    across, up = point_axes(points)
+    canvas = _Canvas(across, up, max(20, width - _MARGIN - 2))
+    marks = [mark for line in points.lines for mark in line.marks]
+    if points.steps:
+        canvas.steps([mark for mark in marks if mark.emphasis])
+    for mark in marks:
+        canvas.intervals(mark)
+    for index, line in reversed(list(enumerate(points.lines))):
+        for mark in line.marks:
+            style = ("bold green" if mark.emphasis else "yellow") if mark.label else _STYLES[index % len(_STYLES)]
+            canvas.write(mark, mark.label or str(index + 1), style)
+    text = _framed(canvas, points)
+    for index, line in enumerate(points.lines if legend else ()):
+        text.append(f"\n{'':{_MARGIN}}{index + 1}", style=_STYLES[index % len(_STYLES)])
+        text.append(f" {one_line(line.name, max(20, width - _MARGIN - 4))}")
     return text
 
 
-_STYLES = ("bold green", "bold yellow", "bold magenta", "bold blue", "bold red")
-_LABEL = 34
-
-
-def draw(picture: Picture, width: int = 80) -> Text:
-    """The picture in at most `width` columns."""
-    return _points(picture, width) if isinstance(picture, Points) else _bars(picture, width)
-
-
-def _points(points: Points, width: int) -> Text:
-    """Each line is a number, from 1; its legend stands below."""
-    across, up = point_axes(points)
-    columns = max(20, width - MARGIN - 2)
-    cells = blank(columns)
-    for line in points.lines:
-        for mark in line.marks:
-            if mark.low is not None and mark.high is not None:
-                for row in range(row_at(up, mark.high), row_at(up, mark.low) + 1):
-                    cells[row][column_at(across, mark.x, columns)] = ("|", "cyan")
-    for index, line in reversed(list(enumerate(points.lines))):
-        for mark in line.marks:
-            label = str(index + 1)
-            start = min(column_at(across, mark.x, columns), columns - len(label))
-            for offset, letter in enumerate(label):
-                cells[row_at(up, mark.value)][start + offset] = (letter, _STYLES[index % len(_STYLES)])
-    text = framed(cells, across, up, number, safe(points.x), "percent")
-    for index, line in enumerate(points.lines):
-        text.append(f"\n{'':{MARGIN}}{index + 1}", style=_STYLES[index % len(_STYLES)])
-        text.append(f" {one_line(line.name, max(20, width - MARGIN - 4))}")
+def _framed(canvas: _Canvas, points: Points) -> Text:
+    """The canvas with its axes."""
+    labels = {canvas.row(tick): percent(tick, 0) for tick in canvas.up.ticks}
+    text = Text(f"{safe(points.up):>{_MARGIN}}\n", style="dim")
+    for row, line in enumerate(canvas.cells):
+        text.append(f"{labels.get(row, ''):>{_MARGIN - 2}} {'┤' if row in labels else '│'}", style="dim")
+        for letter, style in line:
+            text.append(letter, style=style)
+        text.append("\n")
+    marks, words = ["─"] * canvas.columns, [" "] * (canvas.columns + _MARGIN)
+    free = 0
+    for tick in canvas.across.ticks:
+        at = canvas.column(tick)
+        marks[at] = "┬"
+        name = in_unit(tick, points.unit)
+        start = max(0, min(at - len(name) // 2, canvas.columns - len(name)))
+        if start >= free:
+            words[start : start + len(name)] = list(name)
+            free = start + len(name) + 1
+    text.append(" " * (_MARGIN - 1) + "└" + "".join(marks) + "\n", style="dim")
+    text.append(" " * _MARGIN + "".join(words).rstrip() + "\n", style="dim")
+    scale = ", logarithmic" if canvas.across.logarithmic else ""
+    text.append(f"{'':{_MARGIN}}{safe(points.x)}{scale}; bars: 95 % intervals", style="dim")
     return text
 
 
@@ -129,48 +135,3 @@ def _strip(text: Text, bar: Bar, columns: int) -> None:
     text.append("▓" * max(0, full - from_), style="green")
     text.append("░" * max(0, to - full), style="cyan")
     text.append(" " * max(0, columns - max(full, to)))
-
-
-def draw_frontier(frontier: Frontier, numbers: Mapping[str, str], width: int = 80) -> Text:
-    """Accuracy upwards, cost to the right. A run is its number, bold where it is on the frontier; bars are 95 %
-    intervals; dots lead along the frontier, which moves in steps: up only where a dearer run is more accurate."""
-    columns = max(20, width - MARGIN - 2)
-    cost, accuracy = axes(frontier)
-    cells = blank(columns)
-
-    def x(value: float) -> int:
-        return column_at(cost, value, columns)
-
-    def y(value: float) -> int:
-        return row_at(accuracy, value)
-
-    along = [spot for spot in frontier.spots if spot.on_frontier]
-    for spot, following in zip(along, [*along[1:], None], strict=True):
-        if spot.cost.value is None or spot.accuracy.value is None:
-            continue
-        level, end = y(spot.accuracy.value), columns
-        if following is not None and following.cost.value is not None and following.accuracy.value is not None:
-            end = x(following.cost.value)
-            for row in range(y(following.accuracy.value), level):
-                cells[row][min(end, columns - 1)] = (".", "dim")
-        for column in range(x(spot.cost.value), end):
-            cells[level][column] = (".", "dim")
-    for spot in frontier.spots:
-        if spot.cost.value is None or spot.accuracy.value is None:
-            continue
-        column, row = x(spot.cost.value), y(spot.accuracy.value)
-        if spot.accuracy.low is not None and spot.accuracy.high is not None:
-            for at in range(y(spot.accuracy.high), y(spot.accuracy.low) + 1):
-                cells[at][column] = ("|", "cyan")
-        if spot.cost.low is not None and spot.cost.high is not None:
-            for at in range(x(spot.cost.low), x(spot.cost.high) + 1):
-                cells[row][at] = ("-", "cyan")
-    for spot in reversed(frontier.spots):
-        if spot.cost.value is None or spot.accuracy.value is None:
-            continue
-        label = numbers[spot.run]
-        start = min(x(spot.cost.value), columns - len(label))
-        for offset, letter in enumerate(label):
-            cells[y(spot.accuracy.value)][start + offset] = (letter, "bold green" if spot.on_frontier else "yellow")
-    unit = f"{UNITS[frontier.measure]} a question"
-    return framed(cells, cost, accuracy, lambda tick: amount(tick, frontier.measure), unit)

@@ -1,6 +1,6 @@
-"""A comparison as sheets of text: what the terminal, Markdown, LaTeX and the report all draw.
+"""A comparison as tables of text: what the terminal, Markdown, LaTeX and the report all draw.
 
-What runs are called beside their numbers: their agents; where these are alike, also what tells them apart.
+Runs have a number in every table, and are called by their agents; where these are alike, also by what tells them apart.
 """
 
 from __future__ import annotations
@@ -8,52 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import Struct
+from rich.console import Console
+from rich.text import Text
 
 from ragrounds.evals.compare.comparability import computed, outcome_scorers, shown_scorers
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
-from ragrounds.evals.compare.figures import Figure, PairedFigure
+from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
+from ragrounds.evals.scorers import described
 from ragrounds.records import OUTCOMES
+from ragrounds.ui.frontier import frontier_tables, left_out
+from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import UNKNOWN, dollars, duration, p_value, percent, points, safe, tokens
-
-_ABOUT = {
-    "mirage": "as published: an answer that cannot be read counts as A",
-    "strict": "the published patterns without that: what cannot be read is wrong",
-    "robust": "lenient reading: repaired JSON, option text, full-width letters",
-    "facts": "share of the required facts that the answer holds",
-    "triplets": "mean F1 of an answer's triplets",
-    "rouge-l": "secondary: longest common subsequence of words, F1; wording, not truth",
-    "greedy-match": "secondary: words matched by this embedder's vectors, F1; likeness, not truth",
-    "trajectory": "attempts that took the expected way",
-    "equivalent": "share of answers that the judge finds equivalent to the reference",
-    "comprehensiveness": "share of the must-have statements that the answer entails, by the judge",
-    "contradiction": "share of the statements that the answer contradicts, by the judge; lower is better",
-    "ragas_faithfulness": "ragas: share of the answer's statements that follow from the passages",
-    "ragas_answer_relevancy": "ragas: cosine of the question with questions made from the answer",
-    "ragas_context_precision": "ragas: average precision of the passages, as useful for the reference",
-    "ragas_context_recall": "ragas: share of the reference's statements that the passages hold",
-    "ragas_factual_correctness": "ragas: F1 of the answer's and the reference's claims",
-}
-
-
-class Column(Struct, frozen=True):
-    """A heading; figures stand to the right, words to the left."""
-
-    name: str
-    right: bool = True
-    whole: bool = False
-    """Words that are not folded on a narrow screen: ids, so that they can be copied."""
-
-
-class TextTable(Struct, frozen=True, kw_only=True):
-    """A table of text. Nothing in it is markup."""
-
-    key: str
-    """What it is: ``accuracy``, ``outcomes``, ``pairs``, ``group``, ``frontier``, ``prices``."""
-    scorer: str = ""
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def numbered(comparison: Comparison) -> dict[str, str]:
@@ -74,20 +39,62 @@ def distinct_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list
     return kept
 
 
-def sheets(comparison: Comparison, scorers: Sequence[str] = ()) -> list[TextTable]:
+def comparison_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[TextTable]:
     """Accuracy by scorer, outcomes and cost, paired differences, groups."""
     numbers, names = numbered(comparison), agent_names(comparison)
     tables = distinct_tables(comparison, scorers)
     made = [accuracy_table(table, numbers, names, alike) for table, alike in tables]
     made.append(outcome_table(comparison, scorers))
     made += [pair_table(table, numbers) for table, _ in tables if table.pairs]
-    return made + [sheet for table, _ in tables for sheet in group_tables(table, numbers)]
+    return made + [group_table(table, grouped, numbers) for table, _ in tables for grouped in table.groups]
+
+
+def cost_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[TextTable]:
+    """The frontier's tables under each scorer; none where a single run is compared."""
+    numbers, agents = numbered(comparison), agent_names(comparison)
+    return [
+        costs
+        for table, _ in distinct_tables(comparison, scorers)
+        if table.frontier is not None and len(comparison.rows) > 1
+        for costs in frontier_tables(table.frontier, table.scorer, numbers, agents)
+    ]
+
+
+def print_comparison(
+    comparison: Comparison, scorers: Sequence[str] = (), console: Console | None = None, *, frontier: bool = False
+) -> None:
+    """Print the tables of a comparison and its notes; with `frontier` also cost against accuracy, with a picture."""
+    console = console or results_console()
+    for table in comparison_tables(comparison, scorers):
+        print_table(table, console)
+    if frontier and len(comparison.rows) > 1:
+        _print_frontiers(comparison, scorers, console)
+    for note in comparison.notes:
+        console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
+
+
+def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Console) -> None:
+    from ragrounds.ui.chart_text import draw
+    from ragrounds.ui.frontier import frontier_picture
+
+    numbers, agents = numbered(comparison), agent_names(comparison)
+    for table, _ in distinct_tables(comparison, scorers):
+        if table.frontier is None:
+            continue
+        for costs in frontier_tables(table.frontier, table.scorer, numbers, agents):
+            print_table(costs, console)
+        console.print()
+        picture = frontier_picture(table.frontier, table.scorer, numbers, agents)
+        console.print(draw(picture, min(console.width, 100), legend=False))
+        if left := left_out(table.frontier, numbers):
+            console.print(Text(left), soft_wrap=True)
 
 
 def accuracy_table(
     table: ScorerTable, numbers: Mapping[str, str], agents: Mapping[str, str], alike: Sequence[str] = ()
 ) -> TextTable:
     """Every dataset, the average, its interval, and what the open attempts could still make of it."""
+    scorer = described(table.scorer)
     also = f" ({', '.join(alike)} gives the same figures)" if alike else ""
     datasets = list(table.lines[0].datasets)
     averages = ["average"] if len(datasets) > 1 else []
@@ -103,7 +110,7 @@ def accuracy_table(
     return TextTable(
         key="accuracy",
         scorer=table.scorer,
-        title=f"{table.scorer}: {_ABOUT.get(table.scorer.partition('[')[0], 'score')}, percent{also}",
+        title=f"{table.scorer}: {scorer.summary}, {scorer.unit}{also}",
         columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
         rows=tuple(rows),
     )
@@ -113,7 +120,7 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     """How attempts ended, and what they took."""
     counted = outcomes(comparison, scorers)
     used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
-    names = [*(name.replace("_", " ") for name in used), "calls", "in", "out", "cost_paid", "cost_uncached", "s"]
+    names = [*(name.replace("_", " ") for name in used), "calls", "in", "out", "paid", "uncached", "s"]
     numbers, agents = numbered(comparison), agent_names(comparison)
     return TextTable(
         key="outcomes",
@@ -171,7 +178,7 @@ def pair_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
     rows = []
     for pair in table.pairs:
         tests = pair.tests
-        cells = [points(tests.difference), spread(tests)]
+        cells = [points(tests.difference), difference_interval(tests)]
         if binary:
             cells += [_count(tests.second_only), _count(tests.first_only), p_value(tests.p_mcnemar)]
             cells += [p_value(pair.p_holm)] if corrected else []
@@ -188,30 +195,25 @@ def pair_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
     )
 
 
-def group_tables(table: ScorerTable, numbers: Mapping[str, str]) -> list[TextTable]:
-    """One sheet for each property the questions were grouped by; with two runs also their difference."""
-    made = []
-    for grouped in table.groups:
-        alone = len(table.lines) == 2
-        names = ["n", *(f"#{numbers[line.run]}" for line in table.lines)]
-        names += [f"#{numbers[table.lines[1].run]} - #{numbers[table.lines[0].run]}", "95 %", "Holm p"] if alone else []
-        rows = []
-        for group in grouped.groups:
-            cells = [with_error(group.figures[line.run]) for line in table.lines]
-            if alone:
-                pair = group.pairs[0]
-                cells += [points(pair.tests.difference), spread(pair.tests), p_value(pair.p_holm)]
-            rows.append((safe(group.name), f"{group.questions:,}", *cells))
-        made.append(
-            TextTable(
-                key="group",
-                scorer=table.scorer,
-                title=f"{table.scorer} by {safe(grouped.by)}, percent",
-                columns=(Column(safe(grouped.by), right=False), *(Column(name) for name in names)),
-                rows=tuple(rows),
-            )
-        )
-    return made
+def group_table(table: ScorerTable, grouped: GroupTable, numbers: Mapping[str, str]) -> TextTable:
+    """The figures of each group of questions; with two runs also their difference."""
+    two = len(table.lines) == 2
+    names = ["n", *(f"#{numbers[line.run]}" for line in table.lines)]
+    names += [f"#{numbers[table.lines[1].run]} - #{numbers[table.lines[0].run]}", "95 %", "Holm p"] if two else []
+    rows = []
+    for group in grouped.groups:
+        cells = [with_error(group.figures[line.run]) for line in table.lines]
+        if two:
+            pair = group.pairs[0]
+            cells += [points(pair.tests.difference), difference_interval(pair.tests), p_value(pair.p_holm)]
+        rows.append((safe(group.name), f"{group.questions:,}", *cells))
+    return TextTable(
+        key="group",
+        scorer=table.scorer,
+        title=f"{table.scorer} by {safe(grouped.by)}, percent",
+        columns=(Column(safe(grouped.by), right=False), *(Column(name) for name in names)),
+        rows=tuple(rows),
+    )
 
 
 def with_error(figure: Figure) -> str:
@@ -225,7 +227,7 @@ def interval(figure: Figure) -> str:
     return f"{percent(figure.low, 1)}-{percent(figure.high, 1)}" if figure.low is not None else UNKNOWN
 
 
-def spread(tests: PairedFigure) -> str:
+def difference_interval(tests: PairedFigure) -> str:
     """The interval of a difference, in points."""
     return f"{points(tests.low, 1)} to {points(tests.high, 1)}" if tests.low is not None else UNKNOWN
 

@@ -1,12 +1,17 @@
-"""The cost-accuracy frontier as sheets: where each run stands, and what one more correct answer costs."""
+"""The cost-accuracy frontier as tables and as a picture: each run's cost and accuracy, the price of one more correct
+answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
 
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, Range
-from ragrounds.ui.comparison_tables import Column, TextTable
+from ragrounds.ui.tables import Column, TextTable
 from ragrounds.ui.text import UNKNOWN, dollars, duration, percent, tokens
+
+if TYPE_CHECKING:
+    from ragrounds.evals.analyses.pictures import Points
 
 UNITS: dict[CostMeasure, str] = {
     "cost_uncached": "dollars uncached",
@@ -15,10 +20,18 @@ UNITS: dict[CostMeasure, str] = {
     "calls": "calls",
     "seconds": "seconds",
 }
+"""What a measure counts, in words."""
+_PICTURE_UNITS: dict[CostMeasure, Literal["number", "dollars", "seconds", "tokens"]] = {
+    "cost_uncached": "dollars",
+    "cost_paid": "dollars",
+    "tokens": "tokens",
+    "calls": "number",
+    "seconds": "seconds",
+}
 
 
 def amount(value: float | None, measure: CostMeasure) -> str:
-    """A cost in its unit."""
+    """A cost in the unit of its measure; not known: a dash."""
     if value is None:
         return UNKNOWN
     if measure in ("cost_uncached", "cost_paid"):
@@ -31,7 +44,14 @@ def amount(value: float | None, measure: CostMeasure) -> str:
 def frontier_tables(
     frontier: Frontier, scorer: str, numbers: Mapping[str, str], agents: Mapping[str, str]
 ) -> list[TextTable]:
-    """Every run by cost; then the prices between neighbours on the frontier."""
+    """Every run by cost; then the prices between neighbours on the frontier.
+
+    Args:
+        frontier: what to show.
+        scorer: named in the titles.
+        numbers: run id → number in the tables.
+        agents: run id → what the run is called, safe to show.
+    """
     measure = frontier.measure
     names = ("accuracy", "95 %", "cost", "95 %", "per correct", "95 %", "on frontier", "resamples")
     rows = [
@@ -49,34 +69,67 @@ def frontier_tables(
         )
         for spot in frontier.spots
     ]
-    made = [
-        TextTable(
-            key="frontier",
-            scorer=scorer,
-            title=f"cost and accuracy under {scorer} (cost: {UNITS[measure]} a question; resamples: share of "
-            "bootstrap resamples in which the run is on the frontier)",
-            columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
-            rows=tuple(rows),
-        )
-    ]
-    if frontier.exchanges:
-        made.append(
-            TextTable(
-                key="prices",
-                scorer=scorer,
-                title=f"price of one more correct answer under {scorer}, in {UNITS[measure]}",
-                columns=(Column("from - to", right=False), Column("price"), Column("95 %")),
-                rows=tuple(
-                    (
-                        f"#{numbers[exchange.cheaper]} to #{numbers[exchange.dearer]}",
-                        amount(exchange.price.value, measure),
-                        _between(exchange.price, measure),
-                    )
-                    for exchange in frontier.exchanges
-                ),
+    runs = TextTable(
+        key="frontier",
+        scorer=scorer,
+        title=f"cost and accuracy under {scorer} (cost: {UNITS[measure]} a question; resamples: share of "
+        "bootstrap resamples in which the run is on the frontier)",
+        columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
+        rows=tuple(rows),
+    )
+    if not frontier.exchanges:
+        return [runs]
+    prices = TextTable(
+        key="prices",
+        scorer=scorer,
+        title=f"price of one more correct answer under {scorer}, in {UNITS[measure]}",
+        columns=(Column("from - to", right=False), Column("price"), Column("95 %")),
+        rows=tuple(
+            (
+                f"#{numbers[exchange.cheaper]} to #{numbers[exchange.dearer]}",
+                amount(exchange.price.value, measure),
+                _between(exchange.price, measure),
             )
+            for exchange in frontier.exchanges
+        ),
+    )
+    return [runs, prices]
+
+
+def frontier_picture(frontier: Frontier, scorer: str, numbers: Mapping[str, str], agents: Mapping[str, str]) -> Points:
+    """Accuracy upwards, cost to the right, both with 95 % intervals; each run is its number. The steps lead along the
+    frontier: up only where a dearer run is more accurate. Arguments as of :func:`frontier_tables`."""
+    from ragrounds.evals.analyses.pictures import Mark, Points, Series
+
+    lines = []
+    for spot in frontier.spots:
+        if spot.cost.value is None or spot.accuracy.value is None:
+            continue
+        mark = Mark(
+            x=spot.cost.value,
+            x_low=spot.cost.low,
+            x_high=spot.cost.high,
+            value=spot.accuracy.value,
+            low=spot.accuracy.low,
+            high=spot.accuracy.high,
+            label=numbers[spot.run],
+            emphasis=spot.on_frontier,
         )
-    return made
+        lines.append(Series(name=agents[spot.run], marks=(mark,)))
+    unit = f"{UNITS[frontier.measure]} a question"
+    return Points(
+        title=f"Accuracy under {scorer} and {unit}",
+        x=unit,
+        lines=tuple(lines),
+        unit=_PICTURE_UNITS[frontier.measure],
+        steps=True,
+    )
+
+
+def left_out(frontier: Frontier, numbers: Mapping[str, str]) -> str:
+    """A sentence that names the runs without a place on the frontier; empty where there is none."""
+    named = ", ".join(f"#{numbers[run]}" for run in frontier.left_out)
+    return f"Not placed, because their cost is not known: {named}." if named else ""
 
 
 def _between(figure: Range, measure: CostMeasure) -> str:

@@ -129,11 +129,10 @@ def show_similarity(path: Path, specs: list[str], *, resamples: int, seed: int, 
     """
     import typer
 
-    from ragrounds.cli.output import print_json
+    from ragrounds.cli.common import print_json
     from ragrounds.errors import UserError
     from ragrounds.evals.retrieval.similarity import MEASURES, score_similarity
-    from ragrounds.ui.comparison_tables import Column, TextTable
-    from ragrounds.ui.tables import print_table, results_console
+    from ragrounds.ui.tables import Column, TextTable, print_table, results_console
     from ragrounds.ui.text import one_line
 
     if not specs:

@@ -16,8 +16,7 @@ from rich.text import Text
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.records import Run
-from ragrounds.ui.comparison_tables import Column, TextTable
-from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import dollars, duration, safe, tokens
 
 

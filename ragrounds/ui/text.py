@@ -1,13 +1,17 @@
-"""Hostile text made safe to show: no escape codes, no markup, no bidirectional tricks.
+"""Text and figures as they are shown: hostile text made safe, figures in their units.
 
-Figures as text. What is not known is written as a dash, never as 0.
+What is not known is written as a dash, never as 0. Safe text holds no escape codes and no bidirectional tricks.
 """
 
 from __future__ import annotations
 
 import unicodedata
+from typing import Literal
 
 from ragrounds.text import safe as safe
+
+UNKNOWN = "-"
+"""What is written where a figure is not known."""
 
 
 def one_line(text: str, longest: int = 80) -> str:
@@ -23,11 +27,8 @@ def one_line(text: str, longest: int = 80) -> str:
     return flat
 
 
-UNKNOWN = "-"
-
-
 def percent(value: float | None, digits: int = 2) -> str:
-    """A share as percent."""
+    """A share as a number of percent, without the sign."""
     return UNKNOWN if value is None else f"{100 * value:.{digits}f}"
 
 
@@ -37,7 +38,7 @@ def points(value: float | None, digits: int = 2) -> str:
 
 
 def dollars(value: float | None) -> str:
-    """Money; small sums keep two significant digits."""
+    """Dollars with their sign; small sums keep two significant digits; ``None`` is *unknown*."""
     if value is None:
         return "unknown"
     if value == 0 or value >= 0.1:
@@ -46,7 +47,7 @@ def dollars(value: float | None) -> str:
 
 
 def tokens(value: float | None) -> str:
-    """A number of tokens, shortened."""
+    """A number of tokens, shortened to thousands, millions or thousand millions (k, M, G)."""
     if value is None:
         return UNKNOWN
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -56,7 +57,7 @@ def tokens(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as a person would say them."""
+    """Seconds as ``0.25 s``, ``12 s``, ``4:05`` or ``1:02:30``."""
     if seconds is None:
         return UNKNOWN
     if seconds < 10:
@@ -71,7 +72,20 @@ def duration(seconds: float | None) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """A p value."""
+    """A p value with four decimals, or that it is smaller."""
     if value is None:
         return UNKNOWN
     return "<0.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def in_unit(value: float, unit: Literal["number", "dollars", "seconds", "tokens"]) -> str:
+    """A figure in its unit, as the ticks of an axis are written."""
+    match unit:
+        case "dollars":
+            return dollars(value)
+        case "seconds":
+            return duration(value)
+        case "tokens":
+            return tokens(value)
+        case "number":
+            return f"{value:,.4g}"

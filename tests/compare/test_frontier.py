@@ -6,16 +6,24 @@ import numpy as np
 import pytest
 
 from ragrounds.errors import UserError
+from ragrounds.evals.analyses.pictures import point_axes
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.frontier import cost_measure
 from ragrounds.evals.stats.bootstrap import joint_means
-from ragrounds.ui.chart_svg import frontier_svg
-from ragrounds.ui.chart_text import draw_frontier
+from ragrounds.ui.chart_svg import svg
+from ragrounds.ui.chart_text import draw
 from ragrounds.ui.comparison_tables import agent_names, numbered
-from ragrounds.ui.frontier_axes import axes
+from ragrounds.ui.frontier import frontier_picture
 from tests.compare.making import add_run, questions
 
 NUMBERS = {"cheap-run": "1", "good-run": "2", "bad-run": "3"}
+
+
+def picture(frontier):
+    runs = [spot.run for spot in frontier.spots]
+    return frontier_picture(
+        frontier, "strict", {run: NUMBERS.get(run, "?") for run in runs}, {run: run for run in runs}
+    )
 
 
 def three(store):
@@ -82,9 +90,9 @@ def test_where_all_is_free_nothing_is_priced(store):
 def test_free_runs_are_drawn_when_dollars_are_asked_for(store):
     runs = [add_run(store, name, questions(2), [1, 0], cost_uncached=0.0) for name in ("cheap", "good")]
     found = compare(store, runs, cost="cost_uncached").tables[0].frontier
-    cost, _ = axes(found)
+    cost, _ = point_axes(picture(found))
     assert cost.place(0.0) == 0.0
-    assert "$0.00" in draw_frontier(found, NUMBERS).plain
+    assert "$0.00" in draw(picture(found), legend=False).plain
     assert [spot.on_frontier for spot in found.spots] == [True, True]
     assert found.exchanges == ()
 
@@ -122,7 +130,7 @@ def test_joint_means_refuses_columns_of_other_lengths():
 @pytest.mark.parametrize("width", [20, 80, 200])
 def test_the_drawing_fits_and_shows_every_run(store, width):
     found = compare(store, three(store)).tables[0].frontier
-    lines = draw_frontier(found, NUMBERS, width=width).plain.splitlines()
+    lines = draw(picture(found), width, legend=False).plain.splitlines()
     assert all(len(line) <= max(width, 60) for line in lines[1:-3])
     inside = "".join(line[7:] for line in lines[1:-3])
     assert all(number in inside for number in NUMBERS.values())
@@ -130,7 +138,7 @@ def test_the_drawing_fits_and_shows_every_run(store, width):
 
 def test_axes_hold_every_interval_and_are_logarithmic_only_where_costs_are_far_apart(store):
     found = compare(store, three(store)).tables[0].frontier
-    cost, accuracy = axes(found)
+    cost, accuracy = point_axes(picture(found))
     assert not cost.logarithmic
     assert accuracy.low <= min(spot.accuracy.low for spot in found.spots)
     assert max(spot.accuracy.high for spot in found.spots) <= accuracy.high <= 1.0
@@ -139,7 +147,7 @@ def test_axes_hold_every_interval_and_are_logarithmic_only_where_costs_are_far_a
         add_run(store, "p", asked, [1, 0], cost_uncached=0.001),
         add_run(store, "q", asked, [1, 1], cost_uncached=1.0),
     ]
-    cost, _ = axes(compare(store, far).tables[0].frontier)
+    cost, _ = point_axes(picture(compare(store, far).tables[0].frontier))
     assert cost.logarithmic
     assert cost.place(0.001) < cost.place(0.03) < cost.place(1.0) <= 1.0
 
@@ -151,7 +159,8 @@ def test_the_svg_is_xml_with_bars_and_inert_names(store):
         add_run(store, "b", asked, [1, 1, 0], cost_uncached=0.02),
     ]
     comparison = compare(store, runs)
-    drawn = frontier_svg(comparison.tables[0].frontier, "strict", numbered(comparison), agent_names(comparison))
+    frontier, names = comparison.tables[0].frontier, (numbered(comparison), agent_names(comparison))
+    drawn = svg(frontier_picture(frontier, "strict", *names))
     root = ET.fromstring(drawn)
     space = "{http://www.w3.org/2000/svg}"
     assert root.tag == f"{space}svg"

@@ -62,19 +62,6 @@ def register(name: str, path: Path, home: Path) -> Benchmark:
     return benchmark
 
 
-def unregister(name: str, home: Path) -> Path:
-    """Remove the registered copy of a family or a dataset; gives the folder that it was in.
-
-    Raises:
-        UserError: an unknown name, or there is no copy under it.
-    """
-    folder = place(parse_reference(name), home)
-    if not folder.is_dir():
-        raise UserError(f"There is no copy of {name!r} in {home / 'benchmarks'}: see `ragrounds data ls`.")
-    shutil.rmtree(folder)
-    return folder
-
-
 def _same_again(benchmark: Benchmark, kept: Reference, home: Path, source: Path) -> None:
     """See that a copy, found by name, is what was read.
 

@@ -62,7 +62,7 @@ def _ragas(
         judging=name,
         metric=metric,
         summary=f"ragas: {what}",
-        method=f"ragas' {metric.replace('_', ' ')} by a judge ({what})",
+        method=f"ragas 0.4.3, {metric.replace('_', ' ')}, by a judge ({what})",
         reads="the final answer and the passages"
         if passages and answer
         else "the passages"

@@ -9,8 +9,8 @@ function fold(title, draw, className) {
 }
 
 async function showAttempt(attempt) {
-  const number = state.cell.piece[attempt];
-  const data = await piece(number);
+  const number = state.cell.chunk[attempt];
+  const data = await chunk(number);
   if (state.chosen !== attempt) return;
   const one = data.attempts[state.cell.place[attempt]];
   const text = (value) => typeof value === "number" ? data.texts[-1 - value] : value;

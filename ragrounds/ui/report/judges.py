@@ -19,7 +19,7 @@ from ragrounds.evals.stats.intervals import Estimate, proportion
 from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
-from ragrounds.ui.comparison_tables import Column, TextTable
+from ragrounds.ui.tables import Column, TextTable
 from ragrounds.ui.text import UNKNOWN, one_line, percent
 
 SCORED = "as scored"

@@ -1,7 +1,7 @@
 // The list of attempts: filtered, sorted, and drawn only where it is looked at.
 const HEIGHT = 44;
 const COLUMNS = ["question", "run", "epoch", "outcome", "score", "prediction", "cost", "tokens", "steps", "seconds",
-  "piece", "place"];
+  "chunk", "place"];
 const state = { about: null, index: null, cell: {}, order: [], chosen: -1, found: null, search: 0 };
 
 function drawRows() {
@@ -74,13 +74,13 @@ async function search() {
   if (byId("deep").checked && words !== "") {
     const found = new Set();
     const inPiece = new Map();
-    state.cell.piece.forEach((number, attempt) => {
+    state.cell.chunk.forEach((number, attempt) => {
       if (!inPiece.has(number)) inPiece.set(number, []);
       inPiece.get(number).push(attempt);
     });
-    for (let number = 0; number < state.about.pieces; number += 1) {
-      byId("count").textContent = `searching ${number + 1} of ${state.about.pieces}…`;
-      const data = await unpack(`piece-${number}`);
+    for (let number = 0; number < state.about.chunks; number += 1) {
+      byId("count").textContent = `searching ${number + 1} of ${state.about.chunks}…`;
+      const data = await unpack(`chunk-${number}`);
       if (turn !== state.search) return;
       const hits = data.texts.map((text) => text.toLowerCase().includes(words));
       const passages = new Set(data.passages.filter((p) => holds(p, words, hits)).map((p) => p[0]));
@@ -93,7 +93,7 @@ async function search() {
   refresh();
 }
 
-// Whether a value holds the words; a whole number below 0 stands for a text of the piece's table.
+// Whether a value holds the words; a whole number below 0 stands for a text of the chunk's table.
 function holds(value, words, hits, passages, key) {
   if (typeof value === "string") return value.toLowerCase().includes(words);
   if (Array.isArray(value)) {

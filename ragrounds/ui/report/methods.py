@@ -6,21 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragrounds.evals.compare.comparison import Comparison
+from ragrounds.evals.scorers import described
 from ragrounds.records import Run
 from ragrounds.ui.frontier import UNITS
-
-_SCORED = {
-    "mirage": "the published scorer of MIRAGE (an answer that cannot be read counts as option A)",
-    "strict": "MIRAGE's published patterns without their default (an answer that cannot be read is wrong)",
-    "robust": "a lenient reader of option letters and texts",
-    "facts": "the share of required facts that the answer holds",
-    "rouge-l": "ROUGE-L against the reference answer, a secondary figure",
-    "greedy-match": "greedy matching of words by the vectors of the embedder named, a secondary figure",
-    "triplets": "the mean F1 of an answer's triplets",
-    "equivalent": "the share of answers that a judge found equivalent to the reference",
-    "comprehensiveness": "the share of must-have statements that an answer entails, by a judge",
-    "contradiction": "the share of statements that an answer contradicts, by a judge; lower is better",
-}
 
 
 def methods(comparison: Comparison, runs: Sequence[Run], scorers: Sequence[str]) -> list[str]:
@@ -83,7 +71,7 @@ def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
     tables = [table for table in comparison.tables if table.scorer in scorers]
     if not tables:
         return "No score has been recorded."
-    scored = "; ".join(f"{name}: {_SCORED.get(name.partition('[')[0]) or _ragas(name)}" for name in scorers)
+    scored = "; ".join(f"{name}: {described(name).method}" for name in scorers)
     pairs = max(len(table.pairs) for table in tables)
     several = len(tables[0].lines[0].datasets) > 1
     text = f"Answers were scored by {_count(len(tables), 'scorer')}, each reported by itself ({scored}). "
@@ -114,8 +102,3 @@ def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
 
 def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def _ragas(name: str) -> str:
-    family, _, metric = name.partition("_")
-    return f"ragas 0.4.3, {metric.replace('_', ' ')}, by a judge" if family == "ragas" and metric else "as named"

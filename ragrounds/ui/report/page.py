@@ -18,17 +18,16 @@ from ragrounds.evals.judges.labels import HumanLabels
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traces_by_question
 from ragrounds.records import Run
-from ragrounds.ui.chart_svg import style as picture_style
+from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_tables import agent_names, distinct_tables, numbered
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.judges import arena_parts, verdict_parts
 from ragrounds.ui.report.payload import Payload, packed
-from ragrounds.ui.report.sections import analysis_parts
 
 _SCRIPTS = ("unpacking.js", "listing.js", "detail.js")
 
 
-def report(
+def report_page(
     store: Store,
     runs: Sequence[Run],
     comparison: Comparison,
@@ -39,9 +38,10 @@ def report(
     analyses: Sequence[str] = (),
     human: HumanLabels | None = None,
     seed: int = 0,
-    told: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[str]:
-    """The page, part by part; what is read first comes first, so that a browser paints before it has read the rest.
+    """The report as one HTML page, part by part; what is read first comes first, so that a browser paints it before it
+    has the rest.
 
     Args:
         store: where the runs are.
@@ -53,7 +53,7 @@ def report(
         analyses: names of analyses to make and show.
         human: people's labels of judged answers, to set the judges against.
         seed: of the bootstraps of analyses and verdicts.
-        told: called with the number of attempts written so far.
+        on_progress: called with the number of attempts written so far.
     """
     hide = Redactor()
     shown = [table.scorer for table, _ in distinct_tables(comparison, scorers)]
@@ -62,23 +62,23 @@ def report(
     parts = {
         "Summary": sections.summary(comparison, scorers),
         "Cost and accuracy": sections.frontier_section(comparison, scorers),
-        "Tables": sections.tables(comparison, scorers),
-        "Analyses": sections.mixed(analysis_parts(store, runs, analyses, _scorer(comparison, shown), seed)),
-        "Judges": sections.mixed(verdict_parts(store, runs, human, seed)),
-        "Arena": sections.mixed(arena_parts(store, runs)),
+        "Tables": sections.tables_section(comparison, scorers),
+        "Analyses": sections.analyses_section(store, runs, analyses, _scorer(comparison, shown), seed),
+        "Judges": sections.tables_and_remarks(verdict_parts(store, runs, human, seed)),
+        "Arena": sections.tables_and_remarks(arena_parts(store, runs)),
         "Outcomes": sections.outcome_section(comparison, scorers),
         "Methods": sections.methods_section(comparison, runs, shown, hide),
         "Fingerprints": sections.fingerprint_section(runs, hide),
     }
     made = {name: body for name, body in parts.items() if body}
-    called = title or f"{comparison.benchmark}: {len(runs)} {'run' if len(runs) == 1 else 'runs'}"
-    yield _head(hide(called), [*made, *(["Attempts"] if attempts else [])], style, script)
+    heading = title or f"{comparison.benchmark}: {len(runs)} {'run' if len(runs) == 1 else 'runs'}"
+    yield _head(hide(heading), [*made, *(["Attempts"] if attempts else [])], style, script)
     for name, body in made.items():
         yield f'<section id="{_anchor(name)}"><h2>{name}</h2>{hide(body)}</section>\n'
     if attempts:
         yield _asset("browser.html")
         yield "</main>\n"
-        yield from _attempts(store, runs, comparison, hide, told)
+        yield from _attempts(store, runs, comparison, hide, on_progress)
         yield f"<script>{script}</script>\n"
     else:
         yield "</main>\n"
@@ -86,7 +86,7 @@ def report(
 
 
 def _scorer(comparison: Comparison, shown: Sequence[str]) -> str:
-    """What analyses go by: strict, where it is there and not hidden by another choice; else the first shown."""
+    """The scorer that analyses go by: strict, where runs have scores by it; else the first that is shown."""
     present = [table.scorer for table in comparison.tables]
     return "strict" if "strict" in present else next(iter(shown), "strict")
 
@@ -115,7 +115,7 @@ def _head(title: str, parts: Sequence[str], style: str, script: str) -> str:
 
 
 def _attempts(
-    store: Store, runs: Sequence[Run], comparison: Comparison, hide: Redactor, told: Callable[[int], None] | None
+    store: Store, runs: Sequence[Run], comparison: Comparison, hide: Redactor, on_progress: Callable[[int], None] | None
 ) -> Iterator[str]:
     # Where the comparison is on what all runs share, so is the list: its counts are those of the tables.
     questions, _ = common_questions(store, runs, True)
@@ -128,14 +128,14 @@ def _attempts(
         for trace in traces_by_question(store, runs)
         if trace.question.id in order and trace.attempt.epoch < comparison.epochs
     )
-    for piece in payload.pieces(traces):
-        yield f'<script type="text/plain" id="piece-{count}">{piece}</script>\n'
+    for chunk in payload.chunks(traces):
+        yield f'<script type="text/plain" id="chunk-{count}">{chunk}</script>\n'
         count += 1
-        if told:
-            told(payload.attempts)
+        if on_progress:
+            on_progress(payload.attempts)
     yield f'<script type="text/plain" id="index">{payload.index()}</script>\n'
     agents = agent_names(comparison)
-    about = {"runs": [[run.id, agents[run.id]] for run in runs], "pieces": count}
+    about = {"runs": [[run.id, agents[run.id]] for run in runs], "chunks": count}
     yield f'<script type="text/plain" id="about">{packed(msgspec.to_builtins(about), hide)}</script>\n'
 
 

@@ -1,7 +1,7 @@
-"""The attempts inside the page: an index of all of them, and their texts in pieces that are unpacked when looked at.
+"""The attempts inside the page: an index of all of them, and their texts in chunks that are unpacked when looked at.
 
 Everything is JSON, deflated (gzip) and written as base64 into data blocks, which no browser interprets; the page's
-script unpacks them with the browser's own DecompressionStream. Long texts of a piece stand once, in a table.
+script unpacks them with the browser's own DecompressionStream. Long texts of a chunk stand once, in a table.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ragrounds.evals.compare.comparability import SHOWN, computed
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
 from ragrounds.records import OUTCOMES, Score, outcome
 
-_PIECE = 400_000
-"""Characters of text after which a piece ends: small enough to unpack at a click."""
+_CHUNK = 400_000
+"""Characters of text after which a chunk ends: small enough to unpack at a click."""
 _LONG = 60
-"""Characters from which a text stands in its piece's table."""
+"""Characters from which a text stands in its chunk's table."""
 _SNIPPET = 200
 """Characters of a question that the index holds."""
 
@@ -32,7 +32,7 @@ def packed(value: Any, hide: Callable[[str], str]) -> str:
 
 
 class _Texts:
-    """The table of a piece's long texts."""
+    """The table of a chunk's long texts."""
 
     def __init__(self) -> None:
         self.all: list[str] = []
@@ -54,7 +54,7 @@ class _Texts:
 
 
 class Payload:
-    """Builds the index while giving out the pieces one after the other."""
+    """Builds the index while giving out the chunks one after the other."""
 
     def __init__(self, order: Mapping[str, int], numbers: Mapping[str, int], hide: Callable[[str], str]) -> None:
         """
@@ -69,17 +69,17 @@ class Payload:
         self._rows: list[list[Any]] = []
         self.attempts = 0
 
-    def pieces(self, traces: Iterable[Trace]) -> Iterator[str]:
-        """The pieces, packed; take them all before asking for the index."""
+    def chunks(self, traces: Iterable[Trace]) -> Iterator[str]:
+        """The chunks, packed; take them all before asking for the index."""
         number, texts, attempts, passages = 0, _Texts(), list[Any](), dict[tuple[str, str], list[Any]]()
         for trace in traces:
             self._note(trace, number, len(attempts))
             attempts.append(_attempt(trace, texts, passages))
-            if texts.size >= _PIECE:
-                yield packed(_piece(attempts, passages, texts), self._hide)
+            if texts.size >= _CHUNK:
+                yield packed(_chunk(attempts, passages, texts), self._hide)
                 number, texts, attempts, passages = number + 1, _Texts(), [], {}
         if attempts:
-            yield packed(_piece(attempts, passages, texts), self._hide)
+            yield packed(_chunk(attempts, passages, texts), self._hide)
 
     def index(self) -> str:
         """Questions, and a row an attempt, in the benchmark's order: what the list shows, filters and sorts by."""
@@ -88,7 +88,7 @@ class Payload:
         columns = [list(column) for column in zip(*rows, strict=True)] if rows else []
         return packed({"questions": self._shown, "outcomes": OUTCOMES, "columns": columns}, self._hide)
 
-    def _note(self, trace: Trace, piece: int, place: int) -> None:
+    def _note(self, trace: Trace, chunk: int, place: int) -> None:
         question, attempt = trace.question, trace.attempt
         if question.id not in self._questions:
             self._questions[question.id] = len(self._shown)
@@ -112,7 +112,7 @@ class Payload:
                 usage.input + usage.output if usage else None,
                 len(trace.steps),
                 round(attempt.seconds, 3) if trace.run.origin == "replayed" else None,
-                piece,
+                chunk,
                 place,
             ]
         )
@@ -128,7 +128,7 @@ def _main(scores: Sequence[Score]) -> tuple[Score | None, Score | None]:
     return shown, by_scorer.get("strict", shown)
 
 
-def _piece(attempts: list[Any], passages: Mapping[tuple[str, str], list[Any]], texts: _Texts) -> dict[str, Any]:
+def _chunk(attempts: list[Any], passages: Mapping[tuple[str, str], list[Any]], texts: _Texts) -> dict[str, Any]:
     return {"attempts": attempts, "passages": list(passages.values()), "texts": texts.all}
 
 

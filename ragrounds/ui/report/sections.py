@@ -1,39 +1,36 @@
-"""The parts of the report that stand in the page as HTML: they need no script, and they print.
-
-The analyses that a report was asked for, as sheets.
-"""
+"""The parts of the report that stand in the page as HTML: they need no script, and they print."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
 
 import msgspec
 
+from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.evals.compare.comparison import Comparison
-from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
 from ragrounds.records import OUTCOMES, Run
-from ragrounds.ui.chart_svg import frontier_svg
+from ragrounds.ui.analysis_tables import analysis_table
+from ragrounds.ui.chart_svg import svg
 from ragrounds.ui.comparison_tables import (
-    Column,
-    TextTable,
     agent_names,
+    comparison_tables,
     distinct_tables,
     interval,
     numbered,
     outcomes,
-    sheets,
 )
-from ragrounds.ui.frontier import frontier_tables
+from ragrounds.ui.frontier import frontier_picture, frontier_tables, left_out
 from ragrounds.ui.report.methods import methods
-from ragrounds.ui.text import UNKNOWN, dollars, percent, points, safe
+from ragrounds.ui.tables import TextTable
+from ragrounds.ui.text import dollars, percent, points, safe
 
 Hide = Callable[[str], str]
+"""Takes what looks like a key out of a text."""
 
 
 def text(value: object) -> str:
@@ -41,19 +38,19 @@ def text(value: object) -> str:
     return escape(safe(str(value)))
 
 
-def table(sheet: TextTable) -> str:
-    """A sheet as an HTML table."""
-    heads = "".join(f'<th scope="col"{_right(column.right)}>{text(column.name)}</th>' for column in sheet.columns)
+def html_table(table: TextTable) -> str:
+    """A table as HTML, under its title."""
+    heads = "".join(f'<th scope="col"{_right(column.right)}>{text(column.name)}</th>' for column in table.columns)
     rows = "".join(
         "<tr>"
         + "".join(
-            f"<td{_right(column.right)}>{text(cell)}</td>" for column, cell in zip(sheet.columns, row, strict=True)
+            f"<td{_right(column.right)}>{text(cell)}</td>" for column, cell in zip(table.columns, row, strict=True)
         )
         + "</tr>"
-        for row in sheet.rows
+        for row in table.rows
     )
     return (
-        f'<figure class="sheet"><figcaption>{text(sheet.title)}</figcaption><div class="scroll"><table>'
+        f'<figure class="sheet"><figcaption>{text(table.title)}</figcaption><div class="scroll"><table>'
         f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></figure>"
     )
 
@@ -62,13 +59,13 @@ def _right(right: bool) -> str:
     return ' class="right"' if right else ""
 
 
-def mixed(parts: Iterable[TextTable | str]) -> str:
-    """Tables and remarks, as they come."""
-    return "".join(table(part) if isinstance(part, TextTable) else f"<p>{text(part)}</p>" for part in parts)
+def tables_and_remarks(parts: Iterable[TextTable | str]) -> str:
+    """Tables and remarks as HTML, in their order."""
+    return "".join(html_table(part) if isinstance(part, TextTable) else f"<p>{text(part)}</p>" for part in parts)
 
 
 def summary(comparison: Comparison, scorers: Sequence[str]) -> str:
-    """The runs in a line each, and what stands out."""
+    """A line for each run, the differences whose interval leaves 0 out, and what to know."""
     numbers, agents = numbered(comparison), agent_names(comparison)
     tables = distinct_tables(comparison, scorers)
     lines = []
@@ -82,18 +79,18 @@ def summary(comparison: Comparison, scorers: Sequence[str]) -> str:
             f"<li><b>#{numbers[row.run]} {text(agents[row.run])}</b> {text('; '.join(figures) or 'no score yet')}; "
             f"{text(costs)}.</li>"
         )
-    told = "".join(f"<li>{text(line)}</li>" for line in _standing_out(comparison, scorers))
+    separated = "".join(f"<li>{text(line)}</li>" for line in _separated(comparison, scorers))
     notes = "".join(f"<li>{text(note)}</li>" for note in comparison.notes)
     noted = f'<ul class="notes">{notes}</ul>' if notes else ""
     return (
         f"<p>{comparison.questions:,} questions of <b>{text(comparison.benchmark)}</b>, "
         f"{'once' if comparison.epochs == 1 else f'{comparison.epochs} times'} each.</p><ul>{''.join(lines)}</ul>"
-        + (f"<ul>{told}</ul>" if told else "")
+        + (f"<ul>{separated}</ul>" if separated else "")
         + noted
     )
 
 
-def _standing_out(comparison: Comparison, scorers: Sequence[str]) -> list[str]:
+def _separated(comparison: Comparison, scorers: Sequence[str]) -> list[str]:
     """Differences whose interval leaves 0 out."""
     numbers = numbered(comparison)
     return [
@@ -106,28 +103,46 @@ def _standing_out(comparison: Comparison, scorers: Sequence[str]) -> list[str]:
 
 
 def frontier_section(comparison: Comparison, scorers: Sequence[str]) -> str:
-    """Pictures and tables of cost and accuracy; where no cost is known, that."""
+    """A picture and tables of cost and accuracy under each scorer; where no cost is known, a sentence that says so."""
     numbers, agents = numbered(comparison), agent_names(comparison)
     parts = []
     for found, _ in distinct_tables(comparison, scorers):
         if found.frontier is None:
             continue
-        picture = frontier_svg(found.frontier, found.scorer, numbers, agent_names(comparison, 90), standalone=False)
-        parts.append(f"<figure>{picture}</figure>")
-        parts += [table(sheet) for sheet in frontier_tables(found.frontier, found.scorer, numbers, agents)]
-        if found.frontier.left_out:
-            left = ", ".join(f"#{numbers[run]}" for run in found.frontier.left_out)
-            parts.append(f"<p>Not placed, because their cost is not known: {left}.</p>")
+        picture = frontier_picture(found.frontier, found.scorer, numbers, agent_names(comparison, 90))
+        parts.append(f"<figure>{svg(picture, standalone=False)}</figure>")
+        parts += [html_table(costs) for costs in frontier_tables(found.frontier, found.scorer, numbers, agents)]
+        if left := left_out(found.frontier, numbers):
+            parts.append(f"<p>{left}</p>")
     return "".join(parts) or "<p>No run has a known cost: there is no frontier to draw.</p>"
 
 
-def tables(comparison: Comparison, scorers: Sequence[str]) -> str:
-    """Every sheet that the terminal shows."""
-    return "".join(table(sheet) for sheet in sheets(comparison, scorers))
+def tables_section(comparison: Comparison, scorers: Sequence[str]) -> str:
+    """Every table of the comparison that the terminal shows."""
+    return "".join(html_table(table) for table in comparison_tables(comparison, scorers))
+
+
+def analyses_section(store: Store, runs: Sequence[Run], names: Sequence[str], scorer: str, seed: int) -> str:
+    """The table, the note and the picture of each analysis.
+
+    Raises:
+        UserError: an unknown analysis, or runs that lack what it needs.
+    """
+    parts = []
+    for name in names:
+        result = analyse(name, store, runs, AnalysisOptions(scorer=scorer, seed=seed))
+        parts.append(html_table(analysis_table(result.table, scorer)))
+        if result.table.note:
+            parts.append(f"<p>{text(result.table.note)}</p>")
+        try:
+            parts.append(f"<figure>{svg(result.picture, standalone=False)}</figure>")
+        except UserError:  # no point has a value: the table says so
+            continue
+    return "".join(parts)
 
 
 def outcome_section(comparison: Comparison, scorers: Sequence[str]) -> str:
-    """A bar a run: how its attempts ended."""
+    """A bar for each run: how its attempts ended."""
     counted = outcomes(comparison, scorers)
     used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
     agents, rows, height = agent_names(comparison, 90), list[str](), 34
@@ -161,7 +176,7 @@ def methods_section(comparison: Comparison, runs: Sequence[Run], scorers: Sequen
 
 
 def fingerprint_section(runs: Sequence[Run], hide: Hide) -> str:
-    """All that each run's results depend on, as its fingerprint covers it."""
+    """Everything that each run's fingerprint covers: all that its results depend on."""
     parts = []
     for number, run in enumerate(runs, 1):
         created = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(run.created))
@@ -185,7 +200,7 @@ def fingerprint_section(runs: Sequence[Run], hide: Hide) -> str:
     return "".join(parts)
 
 
-def _flat(identity: Mapping[str, Any], before: str = "") -> dict[str, str]:
+def _flat(identity: Mapping[str, object], before: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
     for key, value in identity.items():
         name = f"{before}{key}"
@@ -194,39 +209,3 @@ def _flat(identity: Mapping[str, Any], before: str = "") -> dict[str, str]:
         else:
             found[name] = value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
     return found
-
-
-Cell = str | float | int | Figure | None
-
-
-def analysis_parts(
-    store: Store, runs: Sequence[Run], names: Sequence[str], scorer: str, seed: int
-) -> Iterator[TextTable | str]:
-    """Each analysis as a sheet, with its note.
-
-    Raises:
-        UserError: an unknown analysis, or runs that lack what it needs.
-    """
-    for name in names:
-        table = analyse(name, store, runs, AnalysisOptions(scorer=scorer, seed=seed)).table
-        numeric = [all(not isinstance(row[place], str) for row in table.rows) for place, _ in enumerate(table.columns)]
-        yield TextTable(
-            key="analysis",
-            scorer=scorer,
-            title=table.title,
-            columns=tuple(Column(safe(name), right) for name, right in zip(table.columns, numeric, strict=True)),
-            rows=tuple(tuple(cell(one) for one in row) for row in table.rows),
-        )
-        if table.note:
-            yield table.note
-
-
-def cell(value: Cell) -> str:
-    """A cell of an analysis: figures in percent with their interval, what is not known as a dash."""
-    if value is None:
-        return UNKNOWN
-    if isinstance(value, Figure):
-        return percent(value.value) + (f" ({interval(value)})" if value.low is not None else "")
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else safe(value)

@@ -23,10 +23,10 @@ async function unpackText(id) {
 const unpack = async (id) => JSON.parse(await unpackText(id));
 
 const kept = new Map();
-async function piece(number) {
+async function chunk(number) {
   if (!kept.has(number)) {
     if (kept.size >= 8) kept.delete(kept.keys().next().value);
-    kept.set(number, unpack(`piece-${number}`));
+    kept.set(number, unpack(`chunk-${number}`));
   }
   return kept.get(number);
 }

@@ -1,7 +1,4 @@
-"""The application: opens the main screen, knows themes, keys, help and the command palette.
-
-The user's own keys: a file that gives bindings, named by their ids, other keys.
-"""
+"""The application: opens the main screen, knows themes, keys, help, the command palette and the user's own keys."""
 
 from __future__ import annotations
 
@@ -18,13 +15,15 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store.summaries import Filter, Pages, SortBy
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.browse import BrowseScreen
-from ragrounds.ui.trace.dialogs import HelpScreen, keys
+from ragrounds.ui.trace.compare import CompareScreen
+from ragrounds.ui.trace.dialogs import FilterScreen, FindBar, HelpScreen, key_help
+from ragrounds.ui.trace.widgets import Pager, Rows
 
 DARK, LIGHT = "textual-dark", "textual-light"
 
 
 class TraceApp(App[None]):
-    """The trace viewer."""
+    """The trace viewer of the runs of some pages."""
 
     TITLE = "ragrounds trace"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -44,44 +43,46 @@ class TraceApp(App[None]):
         keymap: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
-        self.browsing = AttemptList(pages)
-        order = self.browsing.make_order(wanted or Filter(), sort)
-        self.browsing.arrange(order, wanted or Filter(), sort)
-        self.browsing.move(row)
+        self.attempt_list = AttemptList(pages)
+        order = self.attempt_list.make_order(wanted or Filter(), sort)
+        self.attempt_list.arrange(order, wanted or Filter(), sort)
+        self.attempt_list.move(row)
         self.theme = theme
         if keymap:
             self.set_keymap(dict(keymap))
 
     def get_default_screen(self) -> Screen[None]:
-        return BrowseScreen(self.browsing)
+        """The main screen over the attempt list."""
+        return BrowseScreen(self.attempt_list)
 
     def action_help(self) -> None:
         """Show the keys of this screen."""
         active = self.screen.active_bindings.values()
         written = {one.binding.key: self.get_key_display(one.binding) for one in active}
-        self.push_screen(HelpScreen(keys(active, written)))
+        self.push_screen(HelpScreen(key_help(active, written)))
 
     def action_light(self) -> None:
         """Change between light and dark."""
         self.theme = DARK if self.theme == LIGHT else LIGHT
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every key with a description is also a command of the palette, the cursor's own apart."""
         yield from super().get_system_commands(screen)
-        told: set[str] = set()
+        listed: set[str] = set()
         for active in screen.active_bindings.values():
             binding, node = active.binding, active.node
-            if not binding.description or binding.action in told or (binding.id or "").startswith("rows."):
+            if not binding.description or binding.action in listed or (binding.id or "").startswith("rows."):
                 continue
-            told.add(binding.action)
+            listed.add(binding.action)
 
-            async def run(action: str = binding.action, owner: object = node) -> None:
+            async def _run(action: str = binding.action, owner: object = node) -> None:
                 await self.run_action(action, owner)  # type: ignore[arg-type]
 
-            yield SystemCommand(binding.description, f"key {self.get_key_display(binding)}", run)
+            yield SystemCommand(binding.description, f"key {self.get_key_display(binding)}", _run)
 
 
 def read_keymap(file: Path) -> dict[str, str]:
-    """Binding id → keys, separated by commas; empty where there is no file.
+    """The user's own keys: the id of a key → keys, separated by commas; empty where there is no file.
 
     Raises:
         UserError: not TOML, a value that is not text, or an id that no binding has.
@@ -92,7 +93,7 @@ def read_keymap(file: Path) -> dict[str, str]:
         return {}
     except (OSError, ValueError) as error:
         raise UserError(f"Cannot read {file}: {error}") from error
-    known = ids()
+    known = sorted({binding.id for binding in bindings() if binding.id})
     for name, value in found.items():
         if name not in known:
             raise UserError(f"{file}: unknown key id {name!r}.{nearest(name, known)} `?` in the viewer lists all.")
@@ -101,17 +102,7 @@ def read_keymap(file: Path) -> dict[str, str]:
     return found
 
 
-def ids() -> list[str]:
-    """The ids of all bindings."""
-    return sorted({binding.id for binding in bindings() if binding.id})
-
-
 def bindings() -> list[Binding]:
-    """Every key of the viewer."""
-    from ragrounds.ui.trace.browse import BrowseScreen
-    from ragrounds.ui.trace.compare import CompareScreen
-    from ragrounds.ui.trace.dialogs import FilterScreen, FindBar, HelpScreen
-    from ragrounds.ui.trace.widgets import Pager, Rows
-
+    """Every key of the viewer, on all its screens."""
     owners = (TraceApp, BrowseScreen, CompareScreen, FilterScreen, FindBar, HelpScreen, Rows, Pager)
     return [binding for owner in owners for binding in owner.BINDINGS if isinstance(binding, Binding)]

@@ -1,40 +1,48 @@
-"""The list pane's state: which rows are shown in which order, where the cursor is. Knows no terminal.
+"""The lists of the viewer without a terminal: attempts, filtered and sorted, and questions on which two runs differ.
 
-The compare screen's state: two agents' attempts at one question, their trees aligned. Knows no terminal.
+The state of a list knows no widgets. Only rows near those shown are in memory. Cells of a row are made for the width
+that there is.
 """
 
 from __future__ import annotations
 
-import difflib
+import itertools
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages, SortBy
-from ragrounds.ui.trace.tree import LoadedAttempt, Node, walk
+from ragrounds.records import Run
+from ragrounds.ui.text import UNKNOWN, duration, one_line, safe, tokens
+from ragrounds.ui.trace.layout import Cells, fit, narrow_dollars
+from ragrounds.ui.trace.tree import LoadedAttempt
+
+Which = Literal["differ", "first", "second"]
+WHICH: tuple[Which, ...] = ("differ", "first", "second")
 
 _AROUND = 60
 """Rows read at a time: about a screenful."""
 _SEEK = 400
 """Rows passed over at a time when the next wrong one is looked for."""
-
-
-def is_wrong(outline: AttemptSummary) -> bool:
-    """Scored below full marks."""
-    return outline.wrong
-
-
-def is_troubled(outline: AttemptSummary) -> bool:
-    """Ended by an error, a refusal or a cap."""
-    return outline.troubled
+_COMMON = 6
+"""Characters that names must have in common to be left out."""
+_OPTIONAL = ((30, "calls", 5), (56, "time", 7), (64, "tokens", 6), (76, "uncached", 8))
+"""Columns of the list: from which width on, name, cells."""
+_TROUBLE = {
+    "failed": "! ",
+    "capped": "^ ",
+    "blocked": "x ",
+    "paused": "= ",
+    "refused": "x ",
+    "abstained": "~ ",
+    "unreadable": "? ",
+}
 
 
 class AttemptList:
-    """Rows of some runs, filtered and sorted. Only rows near those shown are in memory."""
+    """The rows of some runs in the order shown, with a filter and a cursor."""
 
     def __init__(self, pages: Pages) -> None:
         self.pages = pages
@@ -51,11 +59,11 @@ class AttemptList:
 
     @property
     def current(self) -> AttemptSummary | None:
-        """The row under the cursor."""
+        """The row under the cursor; ``None`` in an empty list."""
         return self.at(self.row)
 
     def at(self, row: int) -> AttemptSummary | None:
-        """A row; ``None`` beyond the last."""
+        """A row by its number from 0; ``None`` beyond the last."""
         if not 0 <= row < len(self):
             return None
         if row not in self._near:
@@ -63,20 +71,20 @@ class AttemptList:
             rows = range(start, min(start + _AROUND, len(self)))
             if len(self._near) > 8 * _AROUND:
                 self._near.clear()
-            known = {outline.index: outline for outline in self.pages.read(self._index(each) for each in rows)}
+            known = {summary.index: summary for summary in self.pages.read(self._index(each) for each in rows)}
             self._near.update({each: known[index] for each in rows if (index := self._index(each)) in known})
         return self._near.get(row)
 
     def move(self, row: int) -> None:
-        """Put the cursor on a row, the nearest there is."""
+        """Put the cursor on a row, or on the nearest that exists."""
         self.row = max(0, min(row, len(self) - 1))
 
     def forget(self) -> None:
-        """What was read may have changed: read it again when it is shown."""
+        """Drop the rows that were read; they are read again when they are shown."""
         self._near.clear()
 
     def arrange(self, order: array[int] | None, wanted: Filter, sort: SortBy, descending: bool = True) -> None:
-        """Take an order that :meth:`Pages.order` made; the cursor stays on its row where that is still shown."""
+        """Take an order that :meth:`make_order` made; the cursor stays on its row where that is still shown."""
         here = self._index(self.row) if len(self) else 0
         self.order, self.filter, self.sort, self.descending = order, wanted, sort, descending
         self._near.clear()
@@ -90,23 +98,20 @@ class AttemptList:
         return self.pages.order(wanted, sort, descending) if wanted or sort != "asked" else None
 
     def seek(self, step: int, wanted: Callable[[AttemptSummary], bool]) -> int | None:
-        """The next row (the one before, for `step` -1) that is wanted, round the end; for another thread."""
+        """The next row that is wanted (for `step` -1 the one before), round the end; ``None``: there is none. For
+        another thread."""
         total, order = len(self), self.order
         rows = ((self.row + step * ahead) % total for ahead in range(1, total + 1))
-        for chunk in _chunks(rows, _SEEK):
+        while chunk := list(itertools.islice(rows, _SEEK)):
             indices = [order[row] if order is not None else row for row in chunk]
-            known = {outline.index: outline for outline in self.pages.read(indices)}
+            known = {summary.index: summary for summary in self.pages.read(indices)}
             for row, index in zip(chunk, indices, strict=True):
                 if index in known and wanted(known[index]):
                     return row
         return None
 
-    def without_text(self) -> Filter:
-        """The filter apart from its text."""
-        return replace(self.filter, text="")
-
-    def said(self) -> str:
-        """The filter and the order, in words."""
+    def description(self) -> str:
+        """The filter and the order, in words; empty where all rows are listed as they were asked."""
         wanted = self.filter
         parts = [f"“{wanted.text}”"] if wanted.text else []
         parts += [", ".join(sorted(group)) for group in (wanted.marks, wanted.outcomes, wanted.subjects) if group]
@@ -120,21 +125,6 @@ class AttemptList:
         return row if self.order is None else self.order[row]
 
 
-def _chunks(rows: Iterator[int], size: int) -> Iterator[Sequence[int]]:
-    chunk: list[int] = []
-    for row in rows:
-        chunk.append(row)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
-
-
-Which = Literal["differ", "first", "second"]
-WHICH: tuple[Which, ...] = ("differ", "first", "second")
-
-
 class ScoreDifference(Struct, frozen=True):
     """A question that two runs answered with different success."""
 
@@ -146,21 +136,13 @@ class ScoreDifference(Struct, frozen=True):
     second: float
 
 
-class AlignedNodes(Struct, frozen=True):
-    """A line of two trees side by side; ``None``: the other has no such part."""
-
-    depth: int
-    left: Node | None
-    right: Node | None
-
-
 def differences(pages: Pages, first: int, second: int) -> list[ScoreDifference]:
-    """Questions that two runs (by their place in the pages) did not answer equally well."""
+    """The questions that two runs (by their place in the pages) did not answer equally well."""
     return [ScoreDifference(*found) for found in pages.differing(first, second)]
 
 
 class ComparedRuns:
-    """Two runs of the pages against each other."""
+    """Two runs of the pages against each other, with a list of the questions on which they differ."""
 
     def __init__(self, pages: Pages, first: int, second: int, found: Sequence[ScoreDifference]) -> None:
         self.pages = pages
@@ -171,7 +153,7 @@ class ComparedRuns:
 
     @property
     def shown(self) -> list[ScoreDifference]:
-        """The questions of the list."""
+        """The questions of the list, as :meth:`choose` has it."""
         if self.which == "first":
             return [one for one in self.found if one.first >= 1 > one.second]
         if self.which == "second":
@@ -179,14 +161,13 @@ class ComparedRuns:
         return list(self.found)
 
     def choose(self, which: Which) -> None:
-        """Show the questions that only one of them gets right, or all on which they differ."""
+        """List the questions that only one of them has right, or all on which they differ."""
         self.which, self.row = which, 0
 
-    def opened(self, row: int | None = None) -> tuple[LoadedAttempt, LoadedAttempt] | None:
-        """Both attempts at a question of the list."""
+    def pair(self) -> tuple[LoadedAttempt, LoadedAttempt] | None:
+        """Both attempts at the question under the cursor; ``None`` in an empty list."""
         shown = self.shown
-        at = self.row if row is None else row
-        return self.at_place(shown[at].row) if 0 <= at < len(shown) else None
+        return self.at_place(shown[self.row].row) if 0 <= self.row < len(shown) else None
 
     def at_place(self, index: int) -> tuple[LoadedAttempt, LoadedAttempt] | None:
         """Both attempts at the question of a row of the first run; ``None``: the second was not asked it."""
@@ -198,26 +179,66 @@ class ComparedRuns:
         return (LoadedAttempt(self.pages, one[0]), LoadedAttempt(self.pages, other[0])) if other else None
 
 
-def align(left: Node, right: Node) -> list[AlignedNodes]:
-    """Two attempts' steps, equal nodes beside each other, with their calls."""
-    lines = [AlignedNodes(0, left, right)]
-    for one, other in _matched(_steps(left), _steps(right)):
-        lines.append(AlignedNodes(1, one, other))
-        calls = (one.children if one else (), other.children if other else ())
-        lines += [AlignedNodes(2, call, against) for call, against in _matched(*calls)]
-    return lines
+def mark(summary: AttemptSummary) -> tuple[str, str]:
+    """An attempt's outcome in one sign, with its style: ✓ right, ✗ wrong, ½ partly, ! failed, x refused or blocked,
+    ^ capped, = paused, ~ abstained, ? unreadable, - not scored, · not run. A sign that says why stands before one that
+    says wrong."""
+    if summary.outcome == "not_run":
+        return "· ", "dim"
+    if summary.value is not None and summary.value >= 1:
+        return "✓ ", "right"
+    if summary.outcome in _TROUBLE:
+        return _TROUBLE[summary.outcome], "trouble"
+    if summary.value is None:
+        return "- ", "dim"
+    return ("✗ ", "wrong") if summary.value <= 0 else ("½ ", "key")
 
 
-def _steps(root: Node) -> list[Node]:
-    return [node for node in walk(root) if node.kind == "step"]
+def short_names(runs: Sequence[Run]) -> dict[str, str]:
+    """Run id → the agent's name for a narrow column, without what all of them begin with; empty for one run."""
+    if len(runs) < 2:
+        return {}
+    agents = [run.agent for run in runs]
+    common = len(list(itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*agents, strict=False))))
+    cut = common if _COMMON < common < min(map(len, agents)) else 0
+    return {run.id: ("…" if cut else "") + safe(run.agent[cut:]) for run in runs}
 
 
-def _matched(left: Sequence[Node], right: Sequence[Node]) -> Iterator[tuple[Node | None, Node | None]]:
-    # A search is the same step whatever number of passages it found.
-    ones, others = ([node.label.partition(" -> ")[0] for node in nodes] for nodes in (left, right))
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, ones, others, autojunk=False).get_opcodes():
-        if tag == "equal":
-            yield from zip_longest(left[a:b], right[c:d])
-        else:
-            yield from ((node, None) for node in left[a:b])
-            yield from ((None, node) for node in right[c:d])
+def attempt_cells(summary: AttemptSummary | None, width: int, agents: Mapping[str, str]) -> Cells:
+    """The cells of a row: mark, score, the columns that `width` has room for, agent, question."""
+    if summary is None:
+        return [("…", "dim")]
+    sign, style = mark(summary)
+    score = UNKNOWN if summary.value is None else f"{summary.value:.2f}".removesuffix("0").removesuffix(".0")
+    ran = summary.outcome != "not_run"
+    texts = {
+        "calls": f"{summary.calls}" if ran else "",
+        "time": duration(summary.seconds) if ran else "",
+        "tokens": tokens(summary.tokens) if ran else "",
+        "uncached": narrow_dollars(summary.cost_uncached) if ran else "",
+    }
+    shown, size, rest = _columns(width, agents)
+    cells: Cells = [(f"{sign}{fit(score, 5, right=True)} ", style)]
+    cells += [(fit(texts[name], length, right=True) + " ", "dim") for name, length in shown]
+    if size:
+        cells.append((fit(agents.get(summary.run.id, ""), size) + " ", "key"))
+    epoch = f"#{summary.epoch} " if summary.run.epochs > 1 else ""
+    name = one_line(summary.question.id[:80], 60)
+    text = one_line(summary.question.text[: max(0, rest) * 2], max(2, rest + 1))
+    cells.append((fit(f"{epoch}{name}  {text}", rest), "plain"))
+    return cells
+
+
+def attempt_heading(width: int, agents: Mapping[str, str]) -> str:
+    """The headings of the columns of :func:`attempt_cells`."""
+    shown, size, _ = _columns(width, agents)
+    names = ["  score", *(fit(name, length, right=True) for name, length in shown)]
+    return " ".join([*names, *([fit("agent", size)] if size else []), "question"])
+
+
+def _columns(width: int, agents: Mapping[str, str]) -> tuple[list[tuple[str, int]], int, int]:
+    """Columns that a list of `width` has room for, the cells of the agent's and those of the question's."""
+    shown = [(name, length) for least, name, length in _OPTIONAL if width >= least]
+    rest = width - 8 - sum(length + 1 for _, length in shown)
+    size = min(max(map(len, agents.values())), max(4, rest // 3)) if agents else 0
+    return shown, size, rest - (size + 1 if size else 0)

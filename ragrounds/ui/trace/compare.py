@@ -17,20 +17,19 @@ from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages
 from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.trace.attempt_list import (
     WHICH,
-    AlignedNodes,
     AttemptList,
     ComparedRuns,
     ScoreDifference,
-    align,
     differences,
+    mark,
 )
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit
 from ragrounds.ui.trace.tree import LoadedAttempt, Node
-from ragrounds.ui.trace.tree_view import figure_cells, figure_heading, mark
+from ragrounds.ui.trace.tree_view import AlignedNodes, align, figure_cells, figure_heading
 from ragrounds.ui.trace.widgets import DetailActions, Pager, Rows
 
-_SAID = {"differ": "they differ on", "first": "only the left one has right", "second": "only the right one has right"}
+_TITLES = {"differ": "they differ on", "first": "only the left one has right", "second": "only the right one has right"}
 
 
 class CompareScreen(DetailActions, Screen[None]):
@@ -66,14 +65,15 @@ class CompareScreen(DetailActions, Screen[None]):
         self.pages = pages
         first = pages.runs.index(current.run)
         self.chosen = [first, (first + 1) % len(pages.runs)]
-        self.comparing = ComparedRuns(pages, self.chosen[0], self.chosen[1], ())
+        self.compared = ComparedRuns(pages, self.chosen[0], self.chosen[1], ())
         self.texts = AttemptList(pages)
         """The questions of the list, read as they are shown."""
-        self.opened: tuple[LoadedAttempt, LoadedAttempt] | None = None
+        self.pair: tuple[LoadedAttempt, LoadedAttempt] | None = None
         self.sides: list[AlignedNodes] = []
         self._start = current
 
     def compose(self) -> ComposeResult:
+        """The questions, the steps side by side, and two details, with a line above that names the agents."""
         yield Static(id="where", markup=False)
         with Vertical(id="upper"):
             yield Rows(self._question_row, id="questions", title="questions")
@@ -84,13 +84,14 @@ class CompareScreen(DetailActions, Screen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
+        """Show the question that the main screen was at, and look for those on which the runs differ."""
         self.query_one("#questions").focus()
         self._show_pair(self._pair_of(self._start))
         self._find()
 
-    def _pair_of(self, outline: AttemptSummary) -> tuple[LoadedAttempt, LoadedAttempt] | None:
-        index = self.pages.row_of(self.chosen[0], outline.question.id, outline.epoch)
-        return None if index is None else self.comparing.at_place(index)
+    def _pair_of(self, summary: AttemptSummary) -> tuple[LoadedAttempt, LoadedAttempt] | None:
+        index = self.pages.row_of(self.chosen[0], summary.question.id, summary.epoch)
+        return None if index is None else self.compared.at_place(index)
 
     @work(thread=True, exclusive=True, group="compare")
     def _find(self) -> None:
@@ -98,29 +99,29 @@ class CompareScreen(DetailActions, Screen[None]):
         self.app.call_from_thread(self._found, found)
 
     def _found(self, found: list[ScoreDifference]) -> None:
-        which = self.comparing.which
-        self.comparing = ComparedRuns(self.pages, self.chosen[0], self.chosen[1], found)
-        self.comparing.choose(which)
+        which = self.compared.which
+        self.compared = ComparedRuns(self.pages, self.chosen[0], self.chosen[1], found)
+        self.compared.choose(which)
         # The list opens at the question that is shown, where it is in it.
-        if self.opened is not None:
-            here = self.opened[0].outline.index
-            rows = [row for row, one in enumerate(self.comparing.shown) if one.row == here]
-            self.comparing.row = rows[0] if rows else 0
+        if self.pair is not None:
+            here = self.pair[0].summary.index
+            rows = [row for row, one in enumerate(self.compared.shown) if one.row == here]
+            self.compared.row = rows[0] if rows else 0
         self._questions_changed()
 
     def _questions_changed(self) -> None:
-        shown = self.comparing.shown
+        shown = self.compared.shown
         rows = self.query_one("#questions", Rows)
         rows.border_title = (
-            f"{len(shown):,} question{'' if len(shown) == 1 else 's'} that {_SAID[self.comparing.which]}"
+            f"{len(shown):,} question{'' if len(shown) == 1 else 's'} that {_TITLES[self.compared.which]}"
         )
         self.texts.arrange(array("Q", (one.row for one in shown)), Filter(), "asked")
-        rows.show(len(shown), self.comparing.row)
-        if self.opened is None and shown:
-            self._show_pair(self.comparing.opened())
+        rows.show(len(shown), self.compared.row)
+        if self.pair is None and shown:
+            self._show_pair(self.compared.pair())
 
     def _show_pair(self, pair: tuple[LoadedAttempt, LoadedAttempt] | None) -> None:
-        self.opened = pair
+        self.pair = pair
         self.sides = align(pair[0].root, pair[1].root) if pair else []
         names = [safe(self.pages.runs[number].agent) for number in self.chosen]
         where = Text(f" {names[0]}  against  {names[1]}", no_wrap=True, overflow="ellipsis")
@@ -135,21 +136,21 @@ class CompareScreen(DetailActions, Screen[None]):
     def _show_details(self, row: int) -> None:
         side = self.sides[row] if row < len(self.sides) else AlignedNodes(0, None, None)
         for number, (name, node) in enumerate((("left", side.left), ("right", side.right))):
-            pieces = [TextBlock("no such step", "dim")]
-            if self.opened is not None and node is not None:
-                pieces = detail(self.opened[number], node)
-            elif self.opened is None:
-                pieces = [TextBlock("not asked in both runs", "dim")]
-            self.query_one(f"#{name}", Pager).show(pieces)
+            blocks = [TextBlock("no such step", "dim")]
+            if self.pair is not None and node is not None:
+                blocks = detail(self.pair[number], node)
+            elif self.pair is None:
+                blocks = [TextBlock("not asked in both runs", "dim")]
+            self.query_one(f"#{name}", Pager).show(blocks)
 
     def _question_row(self, row: int, width: int) -> Cells:
-        found = self.comparing.shown[row]
+        found = self.compared.shown[row]
         signs: Cells = []
         for value in (found.first, found.second):
             signs.append(("✓ ", "right") if value >= 1 else ("✗ ", "wrong") if value <= 0 else ("½ ", "key"))
         epoch = f" #{found.epoch}" if self.pages.runs[self.chosen[0]].epochs > 1 else ""
-        outline = self.texts.at(row)
-        text = one_line(outline.question.text[: width * 2], width) if outline else ""
+        summary = self.texts.at(row)
+        text = one_line(summary.question.text[: width * 2], width) if summary else ""
         return [*signs, (fit(f"{safe(found.question_id[:200])}{epoch}  {text}", max(0, width - 4)), "plain")]
 
     def _side_row(self, row: int, width: int) -> Cells:
@@ -162,24 +163,24 @@ class CompareScreen(DetailActions, Screen[None]):
         return f"{half} │ {half}"
 
     def _half(self, node: Node | None, depth: int, width: int, number: int) -> Cells:
-        if node is None or self.opened is None:
+        if node is None or self.pair is None:
             return [(" " * width, "plain")]
-        opened = self.opened[number]
-        columns, room = figure_cells(node, opened.root.figures, width, "time")
+        loaded = self.pair[number]
+        columns, room = figure_cells(node, loaded.root.figures, width, "time")
         if depth == 0:
-            sign, style = mark(opened.outline)
-            name = f"{sign}{opened.outline.prediction or opened.outline.outcome}"
+            sign, style = mark(loaded.summary)
+            name = f"{sign}{loaded.summary.prediction or loaded.summary.outcome}"
             return [(fit(safe(name), room), style), *columns]
         return [(fit("  " * depth + safe(node.label[:200]), room), "trouble" if node.troubled else "plain"), *columns]
 
     @on(Rows.Moved, "#questions")
     def _question_moved(self, event: Rows.Moved) -> None:
-        self.comparing.row = event.row
-        self._show_pair(self.comparing.opened())
+        self.compared.row = event.row
+        self._show_pair(self.compared.pair())
 
     @on(Rows.Chosen, "#questions")
     def _question_chosen(self) -> None:
-        self._show_pair(self.comparing.opened())
+        self._show_pair(self.compared.pair())
         self.query_one("#sides").focus()
 
     @on(Rows.Moved, "#sides")
@@ -187,9 +188,10 @@ class CompareScreen(DetailActions, Screen[None]):
         self._show_details(event.row)
 
     def action_which(self) -> None:
-        self.comparing.choose(WHICH[(WHICH.index(self.comparing.which) + 1) % len(WHICH)])
+        """List the next kind of questions: those they differ on, or that one of them alone has right."""
+        self.compared.choose(WHICH[(WHICH.index(self.compared.which) + 1) % len(WHICH)])
         self._questions_changed()
-        self._show_pair(self.comparing.opened() or self.opened)
+        self._show_pair(self.compared.pair() or self.pair)
 
     def action_other(self, side: int) -> None:
         """Take the next run on this side; the same run does not stand on both."""
@@ -201,20 +203,23 @@ class CompareScreen(DetailActions, Screen[None]):
         self._again()
 
     def action_swap(self) -> None:
+        """Put the left run to the right and the right one to the left."""
         self.chosen.reverse()
         self._again()
 
     def _again(self) -> None:
-        start = self.opened[0].outline if self.opened else self._start
-        self.comparing = ComparedRuns(self.pages, self.chosen[0], self.chosen[1], ())
+        start = self.pair[0].summary if self.pair else self._start
+        self.compared = ComparedRuns(self.pages, self.chosen[0], self.chosen[1], ())
         self._show_pair(self._pair_of(start))
         self._questions_changed()
         self._find()
 
     def action_markdown(self) -> None:
+        """Show replies as Markdown, or again as they were written."""
         for pager in self.query(Pager):
             pager.toggle_markdown()
 
-    def text_outside(self) -> str:
+    def detail_text(self) -> str:
+        """The text of the detail that has the focus, else of the left one."""
         name = "right" if self.focused is not None and self.focused.id == "right" else "left"
-        return "\n".join(piece.text for piece in self.query_one(f"#{name}", Pager).pieces)
+        return "\n".join(block.text for block in self.query_one(f"#{name}", Pager).blocks)

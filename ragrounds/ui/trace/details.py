@@ -1,9 +1,7 @@
-"""What is shown of a node: the exact messages, the reply, the passages, scores, errors with their retries.
+"""The detail of a node: the exact messages, the reply, the passages, scores, errors with their retries.
 
-What became of passages: which later prompts held them, and what a reading node made of them.
-
-Derived from the recorded prompts: a passage is in a prompt where its text stands in a message, whole or, cut to the
-model's window, its beginning.
+What became of passages is derived from the recorded prompts: a passage is in a prompt where its text stands in a
+message, whole or, cut to the model's window, its beginning.
 """
 
 from __future__ import annotations
@@ -19,27 +17,44 @@ from ragrounds.ui.text import UNKNOWN, dollars, duration, percent, tokens
 from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.tree import LoadedAttempt, Node, measured
 
+_LATER = 40
+"""Model calls after a search that are looked at."""
+_BEGINNING = 80
+"""Characters by which a passage that was cut is known again."""
 
-def detail(opened: LoadedAttempt, node: Node) -> list[TextBlock]:
-    """The pieces of a node's page."""
+
+class PromptUse(Struct, frozen=True):
+    """A model call whose prompt held a passage."""
+
+    key: str
+    """The call's key in the journal."""
+    node: str
+    role: str
+    whole: bool
+    """The whole passage stood in the prompt, not only its beginning."""
+    reply: str
+
+
+def detail(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
+    """The detail of a node, in blocks of text."""
     if node.call is not None:
-        return list(_call(opened, node.call))
+        return list(_call(loaded, node.call))
     if node.step is not None:
         return list(_step(node))
     if node.kind in ("group", "round"):
         return list(_group(node))
-    return list(_attempt(opened))
+    return list(_attempt(loaded))
 
 
-def _attempt(opened: LoadedAttempt) -> Iterator[TextBlock]:
-    outline, attempt = opened.outline, opened.attempt
-    question, gold = outline.question, outline.gold
+def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
+    summary, attempt = loaded.summary, loaded.attempt
+    question, gold = summary.question, summary.gold
     yield TextBlock(
-        f"{question.id}, {outline.run.agent}" + (f", epoch {outline.epoch}" if outline.epoch else ""), "heading"
+        f"{question.id}, {summary.run.agent}" + (f", epoch {summary.epoch}" if summary.epoch else ""), "heading"
     )
     yield TextBlock(question.text)
     for letter, text in question.options.items():
-        right, chosen = letter == gold.answer, letter == outline.prediction
+        right, chosen = letter == gold.answer, letter == summary.prediction
         mark = ("✓" if right else " ") + ("→" if chosen else " ")
         yield TextBlock(f"{mark} {letter}. {text}", "gold" if right else "wrong" if chosen else "plain")
     if not question.options:
@@ -61,9 +76,9 @@ def _attempt(opened: LoadedAttempt) -> Iterator[TextBlock]:
         "dim",
     )
     yield TextBlock("\nscores", "heading")
-    if not opened.scores:
+    if not loaded.scores:
         yield TextBlock("not scored", "dim")
-    for score in opened.scores:
+    for score in loaded.scores:
         word = "no score" if score.value is None else "right" if score.value >= 1 else "wrong"
         style = {"right": "right", "wrong": "wrong"}.get(word, "dim")
         if score.value is not None and 0 < score.value < 1:
@@ -73,11 +88,11 @@ def _attempt(opened: LoadedAttempt) -> Iterator[TextBlock]:
         yield TextBlock("  ".join(part for part in parts if part), style)
     yield TextBlock("\nanswer", "heading")
     yield TextBlock(attempt.text or "(no text)", markdown=True)
-    yield from _judged(opened)
+    yield from _arena_verdicts(loaded)
 
 
-def _judged(opened: LoadedAttempt) -> Iterator[TextBlock]:
-    for one in opened.answer_verdicts:
+def _arena_verdicts(loaded: LoadedAttempt) -> Iterator[TextBlock]:
+    for one in loaded.answer_verdicts:
         yield TextBlock(f"\nagainst {one.against}, shown {one.shown}, judged by {one.judge} ({one.arena})", "heading")
         for axis, said in one.axes.items():
             style = {"won": "right", "lost": "wrong", "tie": "plain"}.get(said, "trouble")
@@ -86,7 +101,7 @@ def _judged(opened: LoadedAttempt) -> Iterator[TextBlock]:
         if one.how != "asked":
             yield TextBlock(one.how, "note")
         for call in one.calls:
-            reply = opened.recorded(call).reply
+            reply = loaded.recorded(call).reply
             if call.error:
                 yield TextBlock(f"error: {call.error}", "trouble")
             if reply is not None:
@@ -121,8 +136,8 @@ def _took(node: Node) -> str:
     return f"{duration(figures.seconds)}, {used} tokens, {dollars(figures.cost)}"
 
 
-def _call(opened: LoadedAttempt, call: Call) -> Iterator[TextBlock]:
-    recorded = opened.recorded(call)
+def _call(loaded: LoadedAttempt, call: Call) -> Iterator[TextBlock]:
+    recorded = loaded.recorded(call)
     yield TextBlock(f"{call.kind} call, role {call.role}, in {call.node or 'no node'}", "heading")
     yield TextBlock(call.actor)
     facts = ["from the journal: nothing paid" if call.cached else duration(measured(call.seconds, call.at))]
@@ -145,7 +160,7 @@ def _call(opened: LoadedAttempt, call: Call) -> Iterator[TextBlock]:
         for text in recorded.searched.mean:
             yield TextBlock(f"and the vector of: {text}", "note")
     if call.kind == "search" and not call.error:
-        yield from _passages(opened, call, recorded.passages)
+        yield from _passages(loaded, call, recorded.passages)
     if recorded.asked is not None:
         yield from _request(recorded.asked)
     if recorded.reply is not None:
@@ -155,15 +170,15 @@ def _call(opened: LoadedAttempt, call: Call) -> Iterator[TextBlock]:
         yield TextBlock(f"\nNo messages: {why}.", "dim")
 
 
-def _passages(opened: LoadedAttempt, call: Call, passages: tuple[Passage, ...]) -> Iterator[TextBlock]:
-    golden = set(opened.outline.gold.documents)
+def _passages(loaded: LoadedAttempt, call: Call, passages: tuple[Passage, ...]) -> Iterator[TextBlock]:
+    golden = set(loaded.summary.gold.documents)
     hits = sum(passage.document in golden or passage.id in golden for passage in passages)
     known = f", {hits} of {len(golden)} gold documents" if golden else ""
     yield TextBlock(f"\n{len(passages)} passages{known}", "heading")
     sources = {(passage.retriever, passage.corpus) for passage in passages}
     if len(sources) == 1:
         yield TextBlock(f"by {passages[0].retriever} from {passages[0].corpus}", "dim")
-    found = uses(opened, call, passages)
+    found = later_prompts(loaded, call, passages)
     for passage in passages:
         gold = passage.document in golden or passage.id in golden
         source = f"  by {passage.retriever} from {passage.corpus}" if len(sources) > 1 else ""
@@ -175,10 +190,10 @@ def _passages(opened: LoadedAttempt, call: Call, passages: tuple[Passage, ...]) 
             yield TextBlock(passage.title, "key", 3)
         yield TextBlock(passage.text, "plain", 3)
         yield TextBlock(_reached(found[passage.id]), "note", 3)
-    told: set[str] = set()
+    replies: set[str] = set()
     for use in (use for each in found.values() for use in each):
-        if use.role == "reading" and use.reply and use.key not in told:
-            told.add(use.key)
+        if use.role == "reading" and use.reply and use.key not in replies:
+            replies.add(use.key)
             yield TextBlock(f"\nkept by reading in {use.node}", "heading")
             yield TextBlock(use.reply, markdown=True)
 
@@ -222,30 +237,13 @@ def _reply(reply: Reply) -> Iterator[TextBlock]:
         yield TextBlock(f"calls {wish.name}({wish.arguments})", "note")
 
 
-_LATER = 40
-"""Model calls after a search that are looked at."""
-_BEGINNING = 80
-"""Characters by which a passage that was cut is known again."""
-
-
-class PromptUse(Struct, frozen=True):
-    """A prompt that held a passage."""
-
-    key: str
-    """The call's key in the journal."""
-    node: str
-    role: str
-    whole: bool
-    reply: str
-
-
-def uses(opened: LoadedAttempt, search: Call, passages: Sequence[Passage]) -> dict[str, list[PromptUse]]:
-    """Passage id → the later prompts that held it."""
+def later_prompts(loaded: LoadedAttempt, search: Call, passages: Sequence[Passage]) -> dict[str, list[PromptUse]]:
+    """Passage id → the later model calls whose prompts held it."""
     found: dict[str, list[PromptUse]] = {passage.id: [] for passage in passages}
-    later = [call for _, call in opened.calls()]
+    later = [call for _, call in loaded.calls()]
     at = next((number for number, call in enumerate(later) if call is search), len(later))
     for call in [call for call in later[at + 1 :] if call.kind == "model"][:_LATER]:
-        recorded = opened.recorded(call)
+        recorded = loaded.recorded(call)
         if recorded.asked is None:
             continue
         prompt = "\n".join(message.content for message in recorded.asked.messages) + recorded.asked.prefix

@@ -1,9 +1,4 @@
-"""Help: every key of the screen it was asked from, filtered while one types.
-
-The dialog that chooses which attempts are listed.
-
-The line in which a search is typed.
-"""
+"""What is laid over a screen: the help with all keys, the filter, and the line in which a search is typed."""
 
 from __future__ import annotations
 
@@ -27,22 +22,24 @@ from ragrounds.ui.trace.layout import Cells, TextBlock, fit
 from ragrounds.ui.trace.widgets import Pager, Rows
 
 LEGEND = (
-    "✓ right   ✗ wrong   ½ partly right   ! failed   ^ capped   x refused",
-    "~ abstained   ? could not be read   - not scored   · not run yet",
+    "✓ right   ✗ wrong   ½ partly right   ! failed   ^ capped   = paused",
+    "x blocked or refused   ~ abstained   ? unreadable",
+    "- not scored   · not run yet",
 )
+"""The signs of :func:`ragrounds.ui.trace.attempt_list.mark`."""
 
 
 class KeyHelp(Struct, frozen=True):
     """A line of the help."""
 
     keys: str
-    does: str
+    description: str
     id: str
-    """By which `keys.toml` may give it another key."""
+    """The name by which `keys.toml` may give it another key."""
 
 
-def keys(bindings: Iterable[ActiveBinding], shown: dict[str, str]) -> list[KeyHelp]:
-    """What keys do, one line an action; `shown` says how a key is written."""
+def key_help(bindings: Iterable[ActiveBinding], shown: dict[str, str]) -> list[KeyHelp]:
+    """The keys of each action in a line, as `shown` says that a key is written."""
     written: dict[str, list[str]] = {}
     about: dict[str, KeyHelp] = {}
     for active in bindings:
@@ -53,11 +50,13 @@ def keys(bindings: Iterable[ActiveBinding], shown: dict[str, str]) -> list[KeyHe
         written.setdefault(action, []).append(shown.get(binding.key, binding.key))
         if action not in about or binding.id:
             about[action] = KeyHelp("", binding.description, binding.id or "")
-    return [KeyHelp(", ".join(dict.fromkeys(written[action])), key.does, key.id) for action, key in about.items()]
+    return [
+        KeyHelp(", ".join(dict.fromkeys(written[action])), key.description, key.id) for action, key in about.items()
+    ]
 
 
 class HelpScreen(ModalScreen[None]):
-    """All keys, with a filter."""
+    """Every key of the screen from which help was asked, filtered while one types."""
 
     DEFAULT_CSS = """
     HelpScreen {
@@ -79,12 +78,14 @@ class HelpScreen(ModalScreen[None]):
         self.known = known
 
     def compose(self) -> ComposeResult:
+        """A line to type in above the keys."""
         with Vertical() as box:
             box.border_title = "keys"
             yield Input(placeholder="type to filter")
             yield Pager(id="keys", title="")
 
     def on_mount(self) -> None:
+        """Show all keys."""
         self.query_one(Input).focus()
         self._fill("")
 
@@ -94,21 +95,23 @@ class HelpScreen(ModalScreen[None]):
 
     def _fill(self, text: str) -> None:
         wanted = text.casefold()
-        rows = [key for key in self.known if wanted in f"{key.keys} {key.does} {key.id}".casefold()]
-        lines = [TextBlock(f"{fit(key.keys, 16)} {fit(key.does, 32)} {key.id}") for key in rows]
+        rows = [key for key in self.known if wanted in f"{key.keys} {key.description} {key.id}".casefold()]
+        lines = [TextBlock(f"{fit(key.keys, 16)} {fit(key.description, 32)} {key.id}") for key in rows]
         if not wanted:
             lines += [TextBlock("")] + [TextBlock(line, "dim") for line in LEGEND]
         self.query_one(Pager).show(lines or [TextBlock("No key does this.", "dim")])
 
     def action_scroll(self, by: int) -> None:
+        """Scroll the keys by lines."""
         self.query_one(Pager).scroll_relative(y=by, animate=False)
 
     def action_leave(self) -> None:
+        """Close the help."""
         self.dismiss(None)
 
 
 class FilterChoice(Struct, frozen=True):
-    """A line of the dialog."""
+    """A line of the filter: a mark, an outcome, a run or a subject, and how many attempts have it."""
 
     kind: str
     value: str
@@ -117,7 +120,7 @@ class FilterChoice(Struct, frozen=True):
 
 
 def choices(runs: Sequence[Run], outcomes: Mapping[str, int], subjects: Mapping[str, int]) -> list[FilterChoice]:
-    """Everything that can be chosen; counts are told where they are known."""
+    """Everything that can be chosen; subjects and counts where they are known."""
     return [
         *(FilterChoice("mark", name, f"{name}, by its score") for name in MARKS),
         *(FilterChoice("outcome", name, name, outcomes.get(name)) for name in OUTCOMES),
@@ -127,7 +130,10 @@ def choices(runs: Sequence[Run], outcomes: Mapping[str, int], subjects: Mapping[
 
 
 class FilterScreen(ModalScreen[Filter | None]):
-    """Marks, outcomes, agents and subjects; counts and subjects come in when they are known."""
+    """Chooses by marks, outcomes, agents and subjects which attempts are listed.
+
+    Subjects and counts are shown as soon as they have been counted.
+    """
 
     DEFAULT_CSS = """
     FilterScreen {
@@ -144,32 +150,34 @@ class FilterScreen(ModalScreen[Filter | None]):
         Binding("backspace", "none", "Choose none", id="filter.none"),
     ]
 
-    def __init__(self, browsing: AttemptList) -> None:
+    def __init__(self, attempt_list: AttemptList) -> None:
         super().__init__()
-        self.browsing = browsing
-        wanted = browsing.filter
+        self.attempt_list = attempt_list
+        wanted = attempt_list.filter
         self.chosen: set[tuple[str, str]] = {
             *(("mark", name) for name in wanted.marks),
             *(("outcome", name) for name in wanted.outcomes),
             *(("run", name) for name in wanted.runs),
             *(("subject", name) for name in wanted.subjects),
         }
-        self.choices = choices(browsing.pages.runs, {}, {})
+        self.choices = choices(attempt_list.pages.runs, {}, {})
 
     def compose(self) -> ComposeResult:
+        """A list of everything that can be chosen, under what the keys do."""
         with Vertical() as box:
             box.border_title = "filter"
             yield Label("Space chooses, Enter applies, Backspace empties.\nNothing chosen of a kind: all of it.")
             yield Rows(self._row, id="choices", title="")
 
     def on_mount(self) -> None:
+        """Show what is known at once, and count the rest in another thread."""
         self.query_one(Rows).focus()
         self._fill()
         self._count()
 
     @work(thread=True, exclusive=True, group="filter")
     def _count(self) -> None:
-        pages = self.browsing.pages
+        pages = self.attempt_list.pages
         totals: dict[str, int] = {}
         for outcomes in pages.counts().values():
             for name, count in outcomes.items():
@@ -198,26 +206,31 @@ class FilterScreen(ModalScreen[Filter | None]):
         self.action_choose()
 
     def action_choose(self) -> None:
+        """Choose the line under the cursor, or no longer."""
         choice = self.choices[self.query_one(Rows).row]
         self.chosen ^= {(choice.kind, choice.value)}
         self.query_one(Rows).refresh()
 
     def action_none(self) -> None:
+        """Choose nothing, which lists everything."""
         self.chosen.clear()
         self.query_one(Rows).refresh()
 
     def action_leave(self) -> None:
+        """Close the dialog; the list stays as it was."""
         self.dismiss(None)
 
     def action_apply(self) -> None:
-        def of(kind: str) -> frozenset[str]:
-            return frozenset(value for name, value in self.chosen if name == kind)
-
-        self.dismiss(Filter(of("run"), of("outcome"), of("subject"), of("mark"), self.browsing.filter.text))
+        """Close the dialog with the filter that was chosen."""
+        kinds = ("run", "outcome", "subject", "mark")
+        runs, outcomes, subjects, marks = (
+            frozenset(value for name, value in self.chosen if name == kind) for kind in kinds
+        )
+        self.dismiss(Filter(runs, outcomes, subjects, marks, self.attempt_list.filter.text))
 
 
 class FindBar(Horizontal):
-    """Hidden until something is looked for. Enter looks, Escape leaves everything as it was."""
+    """The line in which a search is typed, hidden until one begins. Enter searches, Escape leaves all as it was."""
 
     DEFAULT_CSS = """
     FindBar {
@@ -236,17 +249,18 @@ class FindBar(Horizontal):
         self._back: Widget | None = None
 
     def compose(self) -> ComposeResult:
+        """A name of what is searched, and the line to type in."""
         yield Label("", markup=False)
         yield Input(select_on_focus=True)
 
     def ask(self, title: str, before: str, back: Widget | None, found: Callable[[str], None]) -> None:
-        """Ask for a text; `found` is told it, `back` is focused again."""
+        """Ask for a text; `found` is called with it, then `back` is focused again."""
         self._found, self._back = found, back
         self.query_one(Label).update(f"/ {title}:")
-        field = self.query_one(Input)
-        field.value = before
+        line = self.query_one(Input)
+        line.value = before
         self.add_class("-open")
-        field.focus()
+        line.focus()
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -256,6 +270,7 @@ class FindBar(Horizontal):
             self._found(event.value.strip())
 
     def action_leave(self) -> None:
+        """Hide the line, and focus what was focused before."""
         self.remove_class("-open")
         if self._back is not None:
             self._back.focus()

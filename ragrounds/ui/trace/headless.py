@@ -1,6 +1,6 @@
 """What the viewer shows, without a terminal: attempts as text, JSON or Markdown, lists, and what only one has right.
 
-A trace as text for the terminal.
+Nothing that was recorded is interpreted, neither by the terminal nor by Markdown.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ from rich.text import Text
 from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages, SortBy
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
 from ragrounds.ui.text import UNKNOWN, dollars, duration, one_line, percent, safe, tokens
-from ragrounds.ui.trace.attempt_list import ScoreDifference, differences
+from ragrounds.ui.trace.attempt_list import differences, mark
 from ragrounds.ui.trace.details import detail
-from ragrounds.ui.trace.tree import LoadedAttempt, Node, NodeFigures, shape
-from ragrounds.ui.trace.tree_view import bar, mark, share
+from ragrounds.ui.trace.tree import LoadedAttempt, Node, NodeFigures, attempt_tree
+from ragrounds.ui.trace.tree_view import bar, share
 
 Format = Literal["text", "json", "markdown"]
 FORMATS: tuple[Format, ...] = ("text", "json", "markdown")
 
+_MARK = {True: ("right", "bold green"), False: ("wrong", "bold red"), None: ("no score", "dim")}
+_LONGEST = 1500
+"""Characters up to which texts are shown where they are not asked for whole."""
+
 
 def tree_json(node: Node) -> dict[str, Any]:
-    """A tree as JSON-able values."""
+    """A tree as values that JSON can hold."""
     return {
         "key": node.key,
         "kind": node.kind,
@@ -39,16 +43,16 @@ def tree_json(node: Node) -> dict[str, Any]:
 
 
 def tree_text(root: Node) -> str:
-    """A tree as text: names, a bar of the share of time, time, tokens, cost uncached."""
+    """A tree as text, a line a node: its name, a bar of its share of the time, time, tokens, dollars uncached."""
     rows: list[tuple[str, NodeFigures]] = []
 
-    def add(node: Node, depth: int) -> None:
+    def _add(node: Node, depth: int) -> None:
         sign = "! " if node.troubled else ""
         rows.append(("  " * depth + sign + one_line(node.label[:300], 60), node.figures))
         for child in node.children:
-            add(child, depth + 1)
+            _add(child, depth + 1)
 
-    add(root, 0)
+    _add(root, 0)
     size = max(len(name) for name, _ in rows)
     lines = [
         f"{name:{size}}  {bar(share(figures, root.figures, 'time'), 10)} {duration(figures.seconds):>8}"
@@ -60,58 +64,57 @@ def tree_text(root: Node) -> str:
 
 def attempt_json(trace: Trace) -> dict[str, Any]:
     """An attempt with everything about it, and its tree."""
-    return {"trace": trace, "tree": tree_json(shape(trace.attempt))}
+    return {"trace": trace, "tree": tree_json(attempt_tree(trace.attempt))}
 
 
 def print_attempt(trace: Trace, console: Console) -> None:
-    """The tree, then every step with its exact messages."""
-
-    console.print(Text(tree_text(shape(trace.attempt))), soft_wrap=True)
+    """Print the tree, then every step with its exact messages."""
+    console.print(Text(tree_text(attempt_tree(trace.attempt))), soft_wrap=True)
     print_trace(trace, console, full=True)
 
 
-def attempt_markdown(opened: LoadedAttempt) -> str:
+def attempt_markdown(loaded: LoadedAttempt) -> str:
     """An attempt as Markdown. Everything that was recorded stands in fenced blocks: none of it is interpreted."""
     parts = [
-        f"# {_code(opened.outline.question.id)} by {_code(opened.outline.run.agent)}",
-        _fenced(tree_text(opened.root)),
+        f"# {_code(loaded.summary.question.id)} by {_code(loaded.summary.run.agent)}",
+        _fenced(tree_text(loaded.root)),
     ]
 
-    def add(node: Node, depth: int) -> None:
+    def _add(node: Node, depth: int) -> None:
         if node.kind in ("attempt", "step", "call"):
             if node.kind != "attempt":
                 parts.append(f"{'#' * depth} {_code(node.label)}")
-            parts.append(_fenced("\n".join(safe(piece.text) for piece in detail(opened, node))))
+            parts.append(_fenced("\n".join(safe(block.text) for block in detail(loaded, node))))
         for child in node.children:
-            add(child, depth + (node.kind != "group" and node.kind != "round"))
+            _add(child, depth + (node.kind != "group" and node.kind != "round"))
 
-    add(opened.root, 1)
+    _add(loaded.root, 1)
     return "\n\n".join(parts) + "\n"
 
 
 def listed(pages: Pages, wanted: Filter, sort: SortBy, descending: bool, limit: int | None) -> list[AttemptSummary]:
-    """The rows of the list."""
+    """The rows that are wanted, in the order of `sort`, at most `limit` of them."""
     places = pages.order(wanted, sort, descending) if wanted or sort != "asked" else range(len(pages))
     return pages.read(places[:limit] if limit is not None else places)
 
 
-def outline_json(outline: AttemptSummary) -> dict[str, Any]:
-    """A row as JSON-able values; the run by its id."""
+def summary_json(summary: AttemptSummary) -> dict[str, Any]:
+    """A row as values that JSON can hold; the run by its id."""
     names = [name for name in AttemptSummary.__struct_fields__ if name not in ("run", "question", "gold", "index")]
     return {
-        "run": outline.run.id,
-        "agent": outline.run.agent,
-        "question_id": outline.question.id,
-        "subject": outline.question.group,
-        "question": outline.question.text,
-        "gold": outline.gold.answer,
-        **{name: getattr(outline, name) for name in names},
+        "run": summary.run.id,
+        "agent": summary.run.agent,
+        "question_id": summary.question.id,
+        "subject": summary.question.group,
+        "question": summary.question.text,
+        "gold": summary.gold.answer,
+        **{name: getattr(summary, name) for name in names},
     }
 
 
 def list_rows(summaries: list[AttemptSummary]) -> list[list[str]]:
-    """Rows as cells, the names of the columns first."""
-    rows = [["", "score", "scorer", "outcome", "calls", "tokens", "cost_uncached", "time", "agent", "question"]]
+    """Rows as cells of text, the headings first."""
+    rows = [["", "score", "scorer", "outcome", "calls", "tokens", "uncached", "time", "agent", "question"]]
     for one in summaries:
         ran = one.outcome != "not_run"
         rows.append(
@@ -132,7 +135,7 @@ def list_rows(summaries: list[AttemptSummary]) -> list[list[str]]:
 
 
 def difference_rows(pages: Pages, first: int, second: int) -> list[list[str]]:
-    """Questions that two runs did not answer equally well, the names of the columns first."""
+    """Questions that two runs did not answer equally well, as cells of text, the headings first."""
     names = [safe(pages.runs[number].agent) for number in (first, second)]
     rows = [["question", *names]]
     for one in differences(pages, first, second):
@@ -143,20 +146,19 @@ def difference_rows(pages: Pages, first: int, second: int) -> list[list[str]]:
 
 
 def difference_json(pages: Pages, first: int, second: int) -> dict[str, Any]:
-    """The same as JSON-able values."""
-
-    def line(one: ScoreDifference) -> dict[str, Any]:
-        return {"question_id": one.question_id, "epoch": one.epoch, "first": one.first, "second": one.second}
-
+    """Questions that two runs did not answer equally well, as values that JSON can hold."""
     return {
         "first": pages.runs[first].id,
         "second": pages.runs[second].id,
-        "questions": [line(one) for one in differences(pages, first, second)],
+        "questions": [
+            {"question_id": one.question_id, "epoch": one.epoch, "first": one.first, "second": one.second}
+            for one in differences(pages, first, second)
+        ],
     }
 
 
 def table_text(rows: list[list[str]]) -> str:
-    """Rows as aligned text."""
+    """Rows as text in aligned columns."""
     sizes = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() for row in rows
@@ -189,14 +191,11 @@ def _fenced(text: str) -> str:
     return f"{fence}text\n{text}\n{fence}"
 
 
-_MARK = {True: ("right", "bold green"), False: ("wrong", "bold red"), None: ("no score", "dim")}
-
-
 def print_trace(trace: Trace, console: Console | None = None, full: bool = False) -> None:
     """Print every step of an attempt. Long texts are shortened unless `full`. Nothing in them is interpreted."""
     console = console or Console()
     _head(trace, console)
-    longest = None if full else 1500
+    longest = None if full else _LONGEST
     for number, step in enumerate(trace.steps):
         _step(number, step, trace, console, longest)
     console.print(Rule(Text("answer"), align="left"))

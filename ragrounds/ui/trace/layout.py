@@ -1,11 +1,7 @@
-"""What a pane shows, as plain data: pieces of text with a name for their style, and the lines they are laid out in.
+"""Text as it is laid out on the screen: blocks with the name of their style, and the lines into which they are cut.
 
-Text cut into lines of a given width, fast enough for megabytes and safe for any text.
-
-What is shown is made safe first (:func:`ragrounds.ui.text.safe`); then no line is wider than asked, whatever stands
-in it.
-
-Text in exactly so many cells.
+Fast enough for megabytes, and safe for any text: what is shown is made safe first (:func:`ragrounds.ui.text.safe`);
+then no line is wider than asked, whatever stands in it.
 """
 
 from __future__ import annotations
@@ -21,13 +17,15 @@ from ragrounds.ui.text import safe
 
 LONGEST_MARKDOWN = 100_000
 """Characters up to which Markdown is laid out; longer text is shown as it is."""
+_PER_CELL = 4
+"""Characters that a cell may hold at most: piled-up combining marks are cut."""
 
 Cells = list[tuple[str, str]]
 """Text with the names of its styles, side by side in one line."""
 
 
 class TextBlock(Struct, frozen=True):
-    """A text of the detail pane. `text` is exactly what was recorded."""
+    """A text of the detail pane, exactly as it was recorded."""
 
     text: str
     style: str = "plain"
@@ -47,29 +45,29 @@ class LayoutLine(Struct, frozen=True):
 
 
 class TextLayout:
-    """Pieces laid out for a width."""
+    """Blocks laid out for a width."""
 
-    def __init__(self, pieces: Sequence[TextBlock], width: int, markdown: bool = False) -> None:
+    def __init__(self, blocks: Sequence[TextBlock], width: int, markdown: bool = False) -> None:
         self.lines: list[LayoutLine] = []
         self._parts: list[tuple[str, list[tuple[int, int]]]] = []
-        for piece in pieces:
-            if markdown and piece.markdown and len(piece.text) <= LONGEST_MARKDOWN:
-                for line in _markdown(piece.text, width - piece.indent, piece.indent):
+        for block in blocks:
+            if markdown and block.markdown and len(block.text) <= LONGEST_MARKDOWN:
+                for line in _markdown(block.text, width - block.indent, block.indent):
                     self._parts.append((line.text, [(0, len(self.lines))]))
                     self.lines.append(line)
                 continue
-            text, pad = shown(piece.text), " " * piece.indent
+            text, pad = shown(block.text), " " * block.indent
             starts: list[tuple[int, int]] = []
-            for begin, end in wrap(text, width - piece.indent):
+            for begin, end in wrap(text, width - block.indent):
                 starts.append((begin, len(self.lines)))
-                self.lines.append(LayoutLine(pad + text[begin:end], piece.style))
+                self.lines.append(LayoutLine(pad + text[begin:end], block.style))
             self._parts.append((text, starts))
 
     def find(self, text: str) -> list[int]:
-        """Numbers of the lines in which `text` begins, whatever the case; a line end may stand inside it."""
+        """The numbers of the lines in which `text` begins, whatever its case; a line end may stand inside it."""
         if not text:
             return []
-        wanted = searching(text)
+        wanted = search_pattern(text)
         found: list[int] = []
         for whole, starts in self._parts:
             at = 0
@@ -81,7 +79,7 @@ class TextLayout:
 
 
 @lru_cache(maxsize=8)
-def searching(text: str) -> re.Pattern[str]:
+def search_pattern(text: str) -> re.Pattern[str]:
     """The pattern of a search: the text itself, whatever its case."""
     return re.compile(re.escape(shown(text)), re.IGNORECASE)
 
@@ -105,17 +103,13 @@ def _markdown(text: str, width: int, indent: int) -> list[LayoutLine]:
     return made
 
 
-_PER_CELL = 4
-"""Characters that a cell may hold at most: piled-up combining marks are cut."""
-
-
 def shown(text: str) -> str:
-    """`text` as it is shown: safe, tabs as spaces, line ends as line feeds."""
+    """`text` as it is shown: safe, with four spaces for a tab and a line feed for a line end."""
     return safe(text).replace("\t", "    ")
 
 
 def wrap(text: str, width: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of each line of `text`, cut at spaces where there are any."""
+    """Begin and end of each line of `text` when it is cut to `width` cells, at spaces where there are any."""
     width = max(width, 2)
     plain = text.isascii()
     begin = 0
@@ -162,7 +156,7 @@ def _wrap_wide(text: str, begin: int, end: int, width: int) -> Iterator[tuple[in
 
 
 def fit(text: str, width: int, right: bool = False) -> str:
-    """`text` in exactly `width` cells: cut with an ellipsis, or padded."""
+    """`text` in exactly `width` cells: cut with an ellipsis, or padded (on the left where it stands `right`)."""
     if width <= 0:
         return ""
     text = text[: width * 4]
@@ -171,3 +165,10 @@ def fit(text: str, width: int, right: bool = False) -> str:
         return set_cell_size(text, width - 1) + "…"
     pad = " " * (width - size)
     return pad + text if right else text + pad
+
+
+def narrow_dollars(value: float | None) -> str:
+    """Dollars for a narrow column; an unknown cost is a question mark, never 0."""
+    if value is None:
+        return "$?"
+    return f"${value:.2f}" if value == 0 or value >= 0.1 else f"${value:.2g}" if value >= 1e-4 else f"${value:.0e}"

@@ -3,7 +3,7 @@
 Tokens and dollars of a node are the sums of its children; a sum of which a part is not known is not known. Time is
 the node's own: steps may run side by side, so only a group of repeated steps adds its children's up.
 
-One attempt opened: its tree, and what the journal holds of its calls, read when it is looked at.
+A loaded attempt also has what the journal holds of its calls; each is read when it is looked at.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from ragrounds.evals.store.traces import TracedCall, traced_call
 from ragrounds.evals.store.traces import steps as steps_of
 from ragrounds.records import Attempt, Call, Score, Step
 
+Measure = Literal["time", "tokens", "cost"]
+MEASURES: tuple[Measure, ...] = ("time", "tokens", "cost")
+"""What the share of a node can be a share of."""
 Kind = Literal["attempt", "group", "round", "step", "call"]
 _LONGEST_ROUND = 8
 """Steps of the longest cycle that is looked for."""
@@ -31,6 +34,10 @@ class NodeFigures(Struct, frozen=True):
     seconds: float | None = None
     tokens: int | None = 0
     cost: float | None = 0.0
+
+    def amount(self, measure: Measure) -> float | None:
+        """The figure of a measure; ``None``: not known."""
+        return {"time": self.seconds, "tokens": self.tokens, "cost": self.cost}[measure]
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -47,9 +54,9 @@ class Node(Struct, frozen=True, kw_only=True):
     """An error, or a try that failed, here or below."""
 
 
-def shape(attempt: Attempt) -> Node:
-    """The tree of an attempt."""
-    children = _grouped([_step(step) for step in steps_of(attempt.events)], "")
+def attempt_tree(attempt: Attempt) -> Node:
+    """The tree of an attempt, from its recorded events."""
+    children = _grouped([_step(step) for step in steps_of(attempt.events)])
     used = attempt.usage
     figures = NodeFigures(
         measured(attempt.seconds, attempt.at), used.input + used.output if used else None, attempt.cost_uncached
@@ -122,8 +129,8 @@ def _summed(nodes: Sequence[Node], seconds: float | None) -> NodeFigures:
     )
 
 
-def _grouped(nodes: Sequence[Node], prefix: str) -> tuple[Node, ...]:
-    """Steps, or cycles of steps, that follow each other again and again become one node with a count."""
+def _grouped(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The same nodes, but steps or cycles of steps that follow each other several times are one node with a count."""
     grouped: list[Node] = []
     at = 0
     while at < len(nodes):
@@ -137,7 +144,7 @@ def _grouped(nodes: Sequence[Node], prefix: str) -> tuple[Node, ...]:
         names = " + ".join(node.label for node in members[:length])
         grouped.append(
             Node(
-                key=f"group {prefix}{members[0].key}",
+                key=f"group {members[0].key}",
                 kind="group",
                 label=f"{names} ×{times}",
                 figures=_summed(children, _total(children)),
@@ -182,16 +189,16 @@ def _cycle(labels: Sequence[str]) -> tuple[int, int]:
 class LoadedAttempt:
     """An attempt with its tree. One that was not run yet is a tree of one node."""
 
-    def __init__(self, pages: Pages, outline: AttemptSummary) -> None:
-        self.outline = outline
-        self.attempt: Attempt | None = pages.store.attempt(outline.run, outline.question.id, outline.epoch)
-        self.scores: tuple[Score, ...] = pages.scores(outline) if self.attempt else ()
-        self.root = shape(self.attempt) if self.attempt else _nothing(outline)
+    def __init__(self, pages: Pages, summary: AttemptSummary) -> None:
+        self.summary = summary
+        self.attempt: Attempt | None = pages.store.attempt(summary.run, summary.question.id, summary.epoch)
+        self.scores: tuple[Score, ...] = pages.scores(summary) if self.attempt else ()
+        self.root = attempt_tree(self.attempt) if self.attempt else _nothing(summary)
         self._store = pages.store
         self._recorded: dict[str, TracedCall] = {}
 
     def recorded(self, call: Call) -> TracedCall:
-        """A call with its request and its response."""
+        """A call with its request and its response, from the journal."""
         if call.key not in self._recorded or not call.key:
             self._recorded[call.key] = traced_call(self._store, call)
         return self._recorded[call.key]
@@ -199,13 +206,13 @@ class LoadedAttempt:
     @cached_property
     def answer_verdicts(self) -> list[AnswerVerdict]:
         """What judges said of this answer in arenas."""
-        return answer_verdicts(self._store, self.outline.run.id, self.outline.question.id, self.outline.epoch)
+        return answer_verdicts(self._store, self.summary.run.id, self.summary.question.id, self.summary.epoch)
 
     def calls(self) -> list[tuple[Node, Call]]:
-        """Every call with the node of its step, in order."""
+        """Every call with the node of its step, in the order of the steps."""
         steps = [node for node in walk(self.root) if node.step is not None]
         return [(step, child.call) for step in steps for child in step.children if child.call is not None]
 
 
-def _nothing(outline: AttemptSummary) -> Node:
-    return Node(key="attempt", kind="attempt", label=outline.question.id, figures=NodeFigures(None, None, None))
+def _nothing(summary: AttemptSummary) -> Node:
+    return Node(key="attempt", kind="attempt", label=summary.question.id, figures=NodeFigures(None, None, None))

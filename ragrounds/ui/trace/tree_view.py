@@ -1,21 +1,17 @@
-"""The tree pane's state: what is folded, where the cursor is, what was searched for. Knows no terminal.
-
-Rows of the list and the tree as cells, for the width there is.
-"""
+"""An attempt's tree as it is shown, without a terminal: folded, searched, with figures, beside another attempt's."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from msgspec import Struct
 
-from ragrounds.evals.store.summaries import AttemptSummary
-from ragrounds.records import Run
-from ragrounds.ui.text import UNKNOWN, duration, one_line, safe, tokens
+from ragrounds.ui.text import duration, one_line, tokens
 from ragrounds.ui.trace.details import detail
-from ragrounds.ui.trace.layout import Cells, TextBlock, fit, searching, shown
-from ragrounds.ui.trace.tree import LoadedAttempt, Node, NodeFigures, walk
+from ragrounds.ui.trace.layout import Cells, TextBlock, fit, narrow_dollars, search_pattern, shown
+from ragrounds.ui.trace.tree import LoadedAttempt, Measure, Node, NodeFigures, walk
 
 _OPEN = 60
 """Nodes up to which a tree begins unfolded."""
@@ -30,11 +26,11 @@ class TreeLine(Struct, frozen=True):
 
 
 class TreeState:
-    """How an attempt's tree is looked at."""
+    """How an attempt's tree is looked at: what is folded, where the cursor is, what was searched for."""
 
-    def __init__(self, opened: LoadedAttempt) -> None:
-        self.opened = opened
-        self.root = opened.root
+    def __init__(self, loaded: LoadedAttempt) -> None:
+        self.loaded = loaded
+        self.root = loaded.root
         self.folded: set[str] = set()
         self.cursor = self.root.key
         self.pattern = ""
@@ -47,39 +43,39 @@ class TreeState:
 
     @property
     def node(self) -> Node:
-        """Where the cursor is."""
+        """The node under the cursor."""
         return self._nodes.get(self.cursor, self.root)
 
     @property
     def matches(self) -> int:
-        """Nodes that the search found."""
+        """How many nodes the search found."""
         return len(self._matches)
 
-    def branches(self) -> list[TreeLine]:
+    def lines(self) -> list[TreeLine]:
         """The lines of the tree as it is folded; while something is searched for, what holds it and the way there."""
         made: list[TreeLine] = []
 
-        def add(node: Node, depth: int) -> None:
+        def _add(node: Node, depth: int) -> None:
             if self.pattern and node.key not in self._kept:
                 return
             folded = node.key in self.folded and bool(node.children)
             made.append(TreeLine(node, depth, folded))
             if not folded:
                 for child in node.children:
-                    add(child, depth + 1)
+                    _add(child, depth + 1)
 
-        add(self.root, 0)
+        _add(self.root, 0)
         return made
 
     def row(self) -> int:
-        """The cursor's line among :meth:`branches`."""
-        keys = [branch.node.key for branch in self.branches()]
+        """The cursor's line among :meth:`lines`."""
+        keys = [line.node.key for line in self.lines()]
         return keys.index(self.cursor) if self.cursor in keys else 0
 
     def move(self, row: int) -> None:
         """Put the cursor on a visible line."""
-        branches = self.branches()
-        self.cursor = branches[max(0, min(row, len(branches) - 1))].node.key
+        lines = self.lines()
+        self.cursor = lines[max(0, min(row, len(lines) - 1))].node.key
 
     def toggle(self, folded: bool | None = None) -> None:
         """Fold or unfold the node under the cursor; folding what has nothing below goes to its parent."""
@@ -94,20 +90,20 @@ class TreeState:
 
     def fold_all(self, fold: bool) -> None:
         """Fold or unfold every node below the attempt."""
-        inner = {node.key for node in walk(self.root) if node.children and node is not self.root}
-        self.folded = inner if fold else set()
-        while fold and self._parents.get(self.cursor) in inner:
+        parents = {node.key for node in walk(self.root) if node.children and node is not self.root}
+        self.folded = parents if fold else set()
+        while fold and self._parents.get(self.cursor) in parents:
             self.cursor = self._parents[self.cursor]
 
     def search(self, text: str) -> int:
-        """Keep the nodes in whose texts `text` stands, and those above them. Returns how many hold it."""
+        """Show only the nodes whose texts hold `text`, and those above them; return how many hold it."""
         self.pattern, self._matches, self._kept = text, [], {self.root.key}
         if not text:
             return 0
-        wanted = searching(text)
+        wanted = search_pattern(text)
         for node in walk(self.root):
-            pieces = () if node.kind in ("group", "round") else detail(self.opened, node)
-            if any(wanted.search(shown(piece.text)) for piece in pieces):
+            blocks = () if node.kind in ("group", "round") else detail(self.loaded, node)
+            if any(wanted.search(shown(block.text)) for block in blocks):
                 self._matches.append(node.key)
                 key: str | None = node.key
                 while key is not None and key not in self._kept:
@@ -118,7 +114,8 @@ class TreeState:
         return len(self._matches)
 
     def next_match(self, step: int) -> bool:
-        """Go to the next node that the search found, or to the one before; round the end."""
+        """Go to the next node that the search found (for `step` -1 the one before), round the end; return whether there
+        is one."""
         order = [node.key for node in walk(self.root)]
         if not self._matches:
             return False
@@ -129,117 +126,34 @@ class TreeState:
         self.cursor = order[(beyond or places)[0]]
         return True
 
-    def pieces(self) -> list[TextBlock]:
-        """What the detail pane shows."""
-        return detail(self.opened, self.node)
+    def blocks(self) -> list[TextBlock]:
+        """The detail of the node under the cursor."""
+        return detail(self.loaded, self.node)
 
     def adopt(self, other: TreeState) -> None:
-        """Take over what another opening of the same attempt had folded, chosen and searched for."""
+        """Take over the folds, the cursor and the search from an older state of the same attempt."""
         self.folded = {key for key in other.folded if key in self._nodes}
         self.cursor = other.cursor if other.cursor in self._nodes else self.root.key
         if other.pattern:
             self.search(other.pattern)
 
 
-Measure = str
-MEASURES = ("time", "tokens", "cost")
-"""What a share bar can be a share of."""
-
-_COMMON = 6
-"""Characters that names must have in common to be left out."""
-_OPTIONAL = ((30, "calls", 5), (56, "time", 7), (64, "tokens", 6), (76, "cost_uncached", 8))
-"""Columns of the list: from which width on, name, cells."""
-_TROUBLE = {
-    "failed": "! ",
-    "capped": "^ ",
-    "blocked": "x ",
-    "paused": "= ",
-    "refused": "x ",
-    "abstained": "~ ",
-    "unreadable": "? ",
-}
-
-
-def mark(outline: AttemptSummary) -> tuple[str, str]:
-    """An attempt's outcome in one sign, with its style: ✓ right, ✗ wrong, ½ partly, ! failed, x refused, ^ capped,
-    ~ abstained, ? unreadable, · not run. A sign that says why stands before one that says wrong."""
-    if outline.outcome == "not_run":
-        return "· ", "dim"
-    if outline.value is not None and outline.value >= 1:
-        return "✓ ", "right"
-    if outline.outcome in _TROUBLE:
-        return _TROUBLE[outline.outcome], "trouble"
-    if outline.value is None:
-        return "- ", "dim"
-    return ("✗ ", "wrong") if outline.value <= 0 else ("½ ", "key")
-
-
-def short_names(runs: Sequence[Run]) -> dict[str, str]:
-    """Run id → the agent's name for a narrow column, without what all of them begin with; empty for one run."""
-    if len(runs) < 2:
-        return {}
-    agents = [run.agent for run in runs]
-    common = len(list(itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*agents, strict=False))))
-    cut = common if _COMMON < common < min(map(len, agents)) else 0
-    return {run.id: ("…" if cut else "") + safe(run.agent[cut:]) for run in runs}
-
-
-def attempt_cells(outline: AttemptSummary | None, width: int, agents: Mapping[str, str]) -> Cells:
-    """A row of the list: mark, score, then what there is room for, agent, question."""
-    if outline is None:
-        return [("…", "dim")]
-    sign, style = mark(outline)
-    score = UNKNOWN if outline.value is None else f"{outline.value:.2f}".removesuffix("0").removesuffix(".0")
-    ran = outline.outcome != "not_run"
-    texts = {
-        "calls": f"{outline.calls}" if ran else "",
-        "time": duration(outline.seconds) if ran else "",
-        "tokens": tokens(outline.tokens) if ran else "",
-        "cost_uncached": money(outline.cost_uncached) if ran else "",
-    }
-    shown, size, rest = _columns(width, agents)
-    cells: Cells = [(f"{sign}{fit(score, 5, right=True)} ", style)]
-    cells += [(fit(texts[name], length, right=True) + " ", "dim") for name, length in shown]
-    if size:
-        cells.append((fit(agents.get(outline.run.id, ""), size) + " ", "key"))
-    epoch = f"#{outline.epoch} " if outline.run.epochs > 1 else ""
-    name = one_line(outline.question.id[:80], 60)
-    text = one_line(outline.question.text[: max(0, rest) * 2], max(2, rest + 1))
-    cells.append((fit(f"{epoch}{name}  {text}", rest), "plain"))
-    return cells
-
-
-def attempt_heading(width: int, agents: Mapping[str, str]) -> str:
-    """The names of the columns of :func:`attempt_cells`."""
-    shown, size, _ = _columns(width, agents)
-    names = ["  score", *(fit(name, length, right=True) for name, length in shown)]
-    return " ".join([*names, *([fit("agent", size)] if size else []), "question"])
-
-
-def _columns(width: int, agents: Mapping[str, str]) -> tuple[list[tuple[str, int]], int, int]:
-    """Columns that a list of `width` has room for, the cells of the agent's and those of the question's."""
-    shown = [(name, length) for least, name, length in _OPTIONAL if width >= least]
-    rest = width - 8 - sum(length + 1 for _, length in shown)
-    size = min(max(map(len, agents.values())), max(4, rest // 3)) if agents else 0
-    return shown, size, rest - (size + 1 if size else 0)
-
-
-def branch_cells(branch: TreeLine, total: NodeFigures, width: int, measure: Measure) -> Cells:
-    """A row of the tree: name, share bar, time, tokens, cost."""
-    node = branch.node
-    fold = "  " if not node.children else "▸ " if branch.folded else "▾ "
+def tree_cells(line: TreeLine, total: NodeFigures, width: int, measure: Measure) -> Cells:
+    """The cells of a line: name, share bar, time, tokens, cost, as far as `width` has room for them."""
+    node = line.node
+    fold = "  " if not node.children else "▸ " if line.folded else "▾ "
     style = "trouble" if node.troubled else "heading" if node.kind == "attempt" else "plain"
     columns, room = figure_cells(node, total, width, measure)
     label = "! " * node.troubled + one_line(node.label[:300], 200)
-    return [(fit("  " * branch.depth + fold + label, room), style), *columns]
+    return [(fit("  " * line.depth + fold + label, room), style), *columns]
 
 
 def figure_heading(width: int) -> str:
-    """The names of the columns of :func:`branch_cells`."""
+    """The headings of the columns of :func:`tree_cells`."""
     columns = [fit(" share", 9)] if width >= 56 else ["share"] if width >= 34 else []
     columns.append(fit("time", 8, right=True))
     columns += [fit("tokens", 7, right=True)] if width >= 30 else []
-    columns += [fit("cost_uncached", 8, right=True)] if width >= 44 else []
+    columns += [fit("uncached", 9, right=True)] if width >= 44 else []
     figures = "".join(columns)
     return fit("  step", width - len(figures)) + figures
 
@@ -255,27 +169,52 @@ def figure_cells(node: Node, total: NodeFigures, width: int, measure: Measure) -
     if width >= 30:
         columns.append((fit(tokens(figures.tokens), 7, right=True), "dim"))
     if width >= 44:
-        columns.append((fit(money(figures.cost), 8, right=True), "dim"))
+        columns.append((fit(narrow_dollars(figures.cost), 9, right=True), "dim"))
     used = sum(len(text) for text, _ in columns)
     return columns, max(0, width - used)
 
 
-def money(value: float | None) -> str:
-    """Dollars for a narrow column; an unknown cost is a question mark, never 0."""
-    if value is None:
-        return "$?"
-    return f"${value:.2f}" if value == 0 or value >= 0.1 else f"${value:.2g}" if value >= 1e-4 else f"${value:.0e}"
-
-
 def share(figures: NodeFigures, total: NodeFigures, measure: Measure) -> float:
-    """A node's part of the attempt's time, tokens or cost."""
-    name = {"time": "seconds"}.get(measure, measure)
-    part, whole = getattr(figures, name), getattr(total, name)
+    """A node's part of the attempt's time, tokens or cost, from 0 to 1; 0 where either is not known."""
+    part, whole = figures.amount(measure), total.amount(measure)
     return min(1.0, part / whole) if part and whole else 0.0
 
 
 def bar(value: float, width: int) -> str:
-    """A bar of `width` cells, in eighths."""
+    """A bar of `width` cells for a value from 0 to 1, drawn to an eighth of a cell."""
     eighths = round(value * width * 8)
     full, rest = divmod(eighths, 8)
     return ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(width)[:width]
+
+
+class AlignedNodes(Struct, frozen=True):
+    """A line of two trees side by side; ``None``: this one has no such part."""
+
+    depth: int
+    left: Node | None
+    right: Node | None
+
+
+def align(left: Node, right: Node) -> list[AlignedNodes]:
+    """The lines of two attempts side by side: equal steps beside each other, with their calls."""
+    lines = [AlignedNodes(0, left, right)]
+    for one, other in _matched(_steps(left), _steps(right)):
+        lines.append(AlignedNodes(1, one, other))
+        calls = (one.children if one else (), other.children if other else ())
+        lines += [AlignedNodes(2, call, against) for call, against in _matched(*calls)]
+    return lines
+
+
+def _steps(root: Node) -> list[Node]:
+    return [node for node in walk(root) if node.kind == "step"]
+
+
+def _matched(left: Sequence[Node], right: Sequence[Node]) -> Iterator[tuple[Node | None, Node | None]]:
+    # A search is the same step whatever number of passages it found.
+    ones, others = ([node.label.partition(" -> ")[0] for node in nodes] for nodes in (left, right))
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, ones, others, autojunk=False).get_opcodes():
+        if tag == "equal":
+            yield from zip_longest(left[a:b], right[c:d])
+        else:
+            yield from ((node, None) for node in left[a:b])
+            yield from ((None, node) for node in right[c:d])

@@ -1,9 +1,7 @@
-"""Widgets that draw only the lines on the screen, however many there are: what the list, the tree and the detail
-share. Text is drawn as text: no markup, no codes.
+"""The viewer's own widgets: lists and long texts that draw only the lines on the screen, however many there are.
 
-The detail pane: long text, laid out once for its width, drawn line by line, searched, selected with the mouse.
-
-What leaves the terminal: copying, and the user's editor. Both get the text exactly as it was recorded.
+Text is drawn as text: no markup, no codes. What leaves the terminal, to the clipboard or the user's editor, is the text
+exactly as it was recorded.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from ragrounds.ui.trace.layout import Cells, LayoutLine, TextBlock, TextLayout, searching
+from ragrounds.ui.trace.layout import Cells, LayoutLine, TextBlock, TextLayout, search_pattern
 
 STYLES = (
     "plain",
@@ -48,7 +46,7 @@ STYLES = (
 
 
 class Lines(ScrollView, can_focus=True, inherit_bindings=False):
-    """Lines drawn on demand."""
+    """Lines that are drawn when they come on the screen."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{name}" for name in STYLES}
     DEFAULT_CSS = """
@@ -78,11 +76,11 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     """
 
     def style_of(self, name: str) -> Style:
-        """The look of a style."""
+        """How a style of :data:`STYLES` looks in this theme."""
         return self.get_component_rich_style(f"lines--{name}", partial=True)
 
     def strip(self, cells: Cells, width: int, under: Style | None = None) -> Strip:
-        """Cells as a line of `width`."""
+        """Cells as a line of exactly `width` cells, in the style `under` them."""
         base = self.rich_style
         segments = []
         for text, name in cells:
@@ -92,7 +90,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 Draw = Callable[[int, int], Cells]
-"""A row as cells: its number and the width to fill."""
+"""Makes a row's cells from its number and the width to fill."""
 
 
 class Rows(Lines):
@@ -117,6 +115,7 @@ class Rows(Lines):
 
         @property
         def control(self) -> Rows:
+            """The list whose cursor moved, by which handlers are chosen."""
             return self.rows
 
     class Chosen(Moved):
@@ -132,7 +131,7 @@ class Rows(Lines):
         self.row = 0
 
     def show(self, count: int, row: int, keep_scroll: bool = False) -> None:
-        """There are `count` rows now, with the cursor on `row`."""
+        """Show `count` rows with the cursor on `row`."""
         self.count, self.row = count, row
         self.virtual_size = Size(self.size.width, count + self._top)
         if not keep_scroll and self.size.height:
@@ -140,6 +139,7 @@ class Rows(Lines):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
+        """A line of the screen: the heading, a row as `draw` makes it, or nothing."""
         row = y - self._top + self.scroll_offset.y
         width = self.size.width
         if y < self._top and self._head is not None:
@@ -150,10 +150,12 @@ class Rows(Lines):
         return self.strip(self._draw(row, width), width, under)
 
     def on_resize(self, _: events.Resize) -> None:
+        """Keep the row under the cursor on the screen."""
         self.virtual_size = Size(self.size.width, self.count + self._top)
         self._reveal()
 
     def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the row that was clicked; a second click chooses it."""
         line = event.y - self.gutter.top
         row = line - self._top + self.scroll_offset.y
         if line >= self._top and 0 <= row < self.count:
@@ -163,15 +165,19 @@ class Rows(Lines):
                 self.post_message(self.Chosen(self, row))
 
     def action_move(self, by: int) -> None:
+        """Move the cursor by rows."""
         self._go(self.row + by)
 
     def action_page(self, by: int) -> None:
+        """Move the cursor by screenfuls."""
         self._go(self.row + by * max(1, self.size.height - 1))
 
     def action_go(self, row: int) -> None:
+        """Put the cursor on a row; a negative one is the last."""
         self._go(row if row >= 0 else self.count - 1)
 
     def action_choose(self) -> None:
+        """Choose the row under the cursor."""
         if self.count:
             self.post_message(self.Chosen(self, self.row))
 
@@ -190,7 +196,7 @@ class Rows(Lines):
 
 
 class Pager(Lines):
-    """Shows pieces of text."""
+    """The detail pane: long text, laid out once for its width, searched, selected with the mouse."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "scroll_up", "Up", show=False, id="detail.up"),
@@ -204,26 +210,26 @@ class Pager(Lines):
     def __init__(self, *, id: str, title: str) -> None:
         super().__init__(id=id)
         self.border_title = title
-        self.pieces: Sequence[TextBlock] = ()
+        self.blocks: Sequence[TextBlock] = ()
         self.markdown = False
         self.pattern = ""
         self._page = TextLayout((), 80)
         self._width = 0
 
-    def show(self, pieces: Sequence[TextBlock], keep_scroll: bool = False) -> None:
-        """Show other pieces, from their top."""
-        self.pieces = pieces
+    def show(self, blocks: Sequence[TextBlock], keep_scroll: bool = False) -> None:
+        """Show these blocks, from their top or (`keep_scroll`) from where the pane is scrolled to."""
+        self.blocks = blocks
         self._lay_out()
         if not keep_scroll:
             self.scroll_to(0, 0, animate=False, immediate=True)
 
     def toggle_markdown(self) -> None:
-        """Replies as Markdown, or as they were written."""
+        """Show replies as Markdown, or again as they were written."""
         self.markdown = not self.markdown
         self._lay_out()
 
     def search(self, text: str) -> int:
-        """Mark a text and go to its first line. Returns how many lines hold it."""
+        """Mark a text and go to its first line; return how many lines hold it."""
         self.pattern = text
         found = self._page.find(text)
         if found:
@@ -232,7 +238,7 @@ class Pager(Lines):
         return len(found)
 
     def next_match(self, step: int) -> bool:
-        """Go to the next line that the search found (or the one before), if there is one."""
+        """Go to the next line that the search found (for `step` -1 the one before); return whether there is one."""
         here = self.scroll_offset.y
         found = [line for line in self._page.find(self.pattern) if (line > here if step > 0 else line < here)]
         # At the end of the text the line cannot come to the top: there is nothing further to show.
@@ -242,6 +248,7 @@ class Pager(Lines):
         return True
 
     def render_line(self, y: int) -> Strip:
+        """A line of the screen: text with what is searched for and what is selected marked."""
         width, number = self.size.width, y + self.scroll_offset.y
         if number >= len(self._page.lines):
             return Strip.blank(width, self.rich_style)
@@ -255,20 +262,21 @@ class Pager(Lines):
         return strip.apply_offsets(0, number)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """What is selected, as it is shown."""
+        """The selected text as it is shown, and what ends it."""
         return selection.extract("\n".join(line.text for line in self._page.lines)), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw the selection."""
+        """Draw the pane again with its selection."""
         self.refresh()
 
     def on_resize(self, _: events.Resize) -> None:
+        """Lay the text out again where the width changed."""
         if self.size.width != self._width:
             self._lay_out()
 
     def _lay_out(self) -> None:
         self._width = self.size.width
-        self._page = TextLayout(self.pieces, max(10, self._width - 1), self.markdown)
+        self._page = TextLayout(self.blocks, max(10, self._width - 1), self.markdown)
         self.virtual_size = Size(self._width, len(self._page.lines))
         self.refresh()
 
@@ -278,7 +286,7 @@ class Pager(Lines):
     def _cells(self, line: LayoutLine) -> Cells:
         marks = [(begin, end, name) for begin, end, name in line.spans]
         if self.pattern:
-            marks += [(*match.span(), "hit") for match in searching(self.pattern).finditer(line.text)]
+            marks += [(*match.span(), "hit") for match in search_pattern(self.pattern).finditer(line.text)]
         if not marks:
             return [(line.text, line.style)]
         # Later marks win; a style for every character of one line is cheap enough.
@@ -303,20 +311,20 @@ else:
 
 
 class DetailActions(_Base):
-    """For screens with a detail pane."""
+    """Copying and opening the detail, for screens that have a detail pane."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "copy", "Copy", id="copy", show=False),
         Binding("o", "editor", "Open in $EDITOR", id="editor", show=False),
     ]
 
-    def text_outside(self) -> str:
+    def detail_text(self) -> str:
         """The text of the detail pane, as it was recorded."""
         raise NotImplementedError
 
     def action_copy(self) -> None:
         """Copy what is selected with the mouse, else the whole detail."""
-        text = self.get_selected_text() or self.text_outside()
+        text = self.get_selected_text() or self.detail_text()
         self.app.copy_to_clipboard(text)
         self.app.notify(f"Copied {len(text):,} characters.", markup=False)
 
@@ -328,7 +336,7 @@ class DetailActions(_Base):
             return
         with tempfile.TemporaryDirectory(prefix="ragrounds-") as folder:
             file = Path(folder) / "trace.md"
-            file.write_text(self.text_outside(), encoding="utf-8", errors="surrogatepass")
+            file.write_text(self.detail_text(), encoding="utf-8", errors="surrogatepass")
             try:
                 with self.app.suspend():
                     # The user's own command, from the user's own environment.

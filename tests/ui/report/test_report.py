@@ -11,7 +11,7 @@ from msgspec import structs
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.records import Score
 from ragrounds.ui.report.methods import methods
-from ragrounds.ui.report.page import report
+from ragrounds.ui.report.page import report_page
 from tests.compare.making import add_run, questions
 from tests.ui.report.making import traced_events
 
@@ -35,11 +35,11 @@ def test_all_attempts_are_inside_and_long_texts_once(written, store):
     answer = "The very same long answer. " * 20
     run = add_run(store, "one", questions(5), [1, 0, 1, ..., 1], texts=dict.fromkeys(range(5), answer))
     found = blocks(written([run]))
-    assert found["about"] == {"runs": [["one-run", "one"]], "pieces": 1}
+    assert found["about"] == {"runs": [["one-run", "one"]], "chunks": 1}
     assert len(found["index"]["columns"][0]) == 4
-    piece = found["piece-0"]
-    assert piece["texts"].count(answer) == 1
-    assert len(piece["attempts"]) == 4
+    chunk = found["chunk-0"]
+    assert chunk["texts"].count(answer) == 1
+    assert len(chunk["attempts"]) == 4
 
 
 def test_the_index_points_at_the_right_attempts(written, store):
@@ -47,13 +47,13 @@ def test_the_index_points_at_the_right_attempts(written, store):
     texts = {index: f"Answer number {index} " + "with many words " * 3000 for index in range(40)}
     run = add_run(store, "one", asked, [1] * 40, texts=texts)
     found = blocks(written([run]))
-    assert found["about"]["pieces"] > 1
+    assert found["about"]["chunks"] > 1
     question, *_, number, place = found["index"]["columns"]
     for row, index in enumerate(question):
-        piece = found[f"piece-{number[row]}"]
-        attempt = piece["attempts"][place[row]]
+        chunk = found[f"chunk-{number[row]}"]
+        attempt = chunk["attempts"][place[row]]
         assert attempt["id"] == found["index"]["questions"][index][0] == asked[row].id
-        assert piece["texts"][-1 - attempt["text"]].startswith(f"Answer number {row} ")
+        assert chunk["texts"][-1 - attempt["text"]].startswith(f"Answer number {row} ")
 
 
 def test_the_index_shows_the_score_of_a_scorer_that_had_something_to_score_by(written, store):
@@ -93,7 +93,7 @@ def test_with_runs_that_differ_the_list_holds_what_is_compared(tmp_path, store):
     asked = questions(4)
     runs = [add_run(store, "one", asked, [1, 0, 1, 0]), add_run(store, "two", asked[1:], [[1, 1]] * 3, epochs=2)]
     path = tmp_path / "common.html"
-    path.write_text("".join(report(store, runs, compare(store, runs, common=True))), encoding="utf-8")
+    path.write_text("".join(report_page(store, runs, compare(store, runs, common=True))), encoding="utf-8")
     found = blocks(path)["index"]
     assert [question[0] for question in found["questions"]] == ["x/one/1", "x/one/2", "x/one/3"]
     assert len(found["columns"][0]) == 6
@@ -160,7 +160,7 @@ def test_the_command_writes_whole_files_and_never_over_others(command, home, tmp
 
 
 def test_a_failure_in_the_middle_leaves_no_file(tmp_path):
-    from ragrounds.api.workspace import replaced
+    from ragrounds.api.files import replaced
 
     def fail():
         with replaced(tmp_path / "out.html", force=False) as file:

@@ -19,7 +19,7 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.ui.report.methods import methods
-from ragrounds.ui.report.page import report
+from ragrounds.ui.report.page import report_page
 from tests.cli_grading.test_judge_command import STATEMENTS, stage
 from tests.judges.doubles import Scripted
 
@@ -50,7 +50,7 @@ def judged(home, *judges, grader=None):
 def shown(home, **more):
     with Store(home) as store:
         runs = [store.run("direct")]
-        page = "".join(report(store, runs, compare(store, runs), attempts=False, **more))
+        page = "".join(report_page(store, runs, compare(store, runs), attempts=False, **more))
     body = page.partition('<section id="judges">')[2].partition("</section>")[0]
     rows = [
         [unescape(re.sub(r"<[^>]+>", "", cell)) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import pytest
 
 from ragrounds.evals.store.summaries import Filter, Pages
@@ -9,43 +11,43 @@ from ragrounds.ui.trace.attempt_list import (
     AttemptList,
     ComparedRuns,
     ScoreDifference,
-    align,
+    attempt_cells,
     differences,
-    is_troubled,
-    is_wrong,
+    mark,
+    short_names,
 )
 from ragrounds.ui.trace.layout import fit
 from ragrounds.ui.trace.tree import LoadedAttempt
-from ragrounds.ui.trace.tree_view import TreeState, attempt_cells, branch_cells, mark, short_names
+from ragrounds.ui.trace.tree_view import TreeState, align, tree_cells
 
 
 @pytest.fixture
-def browsing(pages: Pages) -> AttemptList:
+def attempts(pages: Pages) -> AttemptList:
     return AttemptList(pages)
 
 
-def test_the_cursor_stays_on_its_attempt_when_the_order_changes(browsing: AttemptList) -> None:
-    browsing.move(2)
+def test_the_cursor_stays_on_its_attempt_when_the_order_changes(attempts: AttemptList) -> None:
+    attempts.move(2)
     wanted = Filter(marks=frozenset({"wrong"}))
-    browsing.arrange(browsing.make_order(wanted, "asked"), wanted, "asked")
-    assert (len(browsing), browsing.row) == (4, 1)
-    assert browsing.current is not None
-    assert browsing.current.index == 2
-    browsing.arrange(None, Filter(), "asked")
-    assert (len(browsing), browsing.row) == (12, 2)
+    attempts.arrange(attempts.make_order(wanted, "asked"), wanted, "asked")
+    assert (len(attempts), attempts.row) == (4, 1)
+    assert attempts.current is not None
+    assert attempts.current.index == 2
+    attempts.arrange(None, Filter(), "asked")
+    assert (len(attempts), attempts.row) == (12, 2)
 
 
-def test_next_wrong_and_next_error_go_round(browsing: AttemptList) -> None:
-    assert browsing.seek(1, is_wrong) == 1
-    browsing.move(3)
-    assert browsing.seek(1, is_wrong) == 10
-    assert browsing.seek(-1, is_wrong) == 2
-    assert browsing.seek(1, is_troubled) == 3  # the only one, found again
-    assert browsing.seek(1, lambda outline: False) is None
+def test_next_wrong_and_next_error_go_round(attempts: AttemptList) -> None:
+    assert attempts.seek(1, attrgetter("wrong")) == 1
+    attempts.move(3)
+    assert attempts.seek(1, attrgetter("wrong")) == 10
+    assert attempts.seek(-1, attrgetter("wrong")) == 2
+    assert attempts.seek(1, attrgetter("troubled")) == 3  # the only one, found again
+    assert attempts.seek(1, lambda summary: False) is None
 
 
 def test_only_rows_near_those_shown_are_read(
-    pages: Pages, browsing: AttemptList, monkeypatch: pytest.MonkeyPatch
+    pages: Pages, attempts: AttemptList, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
     whole = pages.read
@@ -57,9 +59,9 @@ def test_only_rows_near_those_shown_are_read(
 
     monkeypatch.setattr(pages, "read", counted)
     for row in range(12):
-        browsing.at(row)
+        attempts.at(row)
     assert sum(read) == 12
-    assert browsing.at(12) is None
+    assert attempts.at(12) is None
 
 
 def test_marks_tell_outcomes_apart_without_colour(pages: Pages) -> None:
@@ -72,8 +74,8 @@ def test_rows_fill_their_width_and_no_more(pages: Pages, width: int) -> None:
     for one in pages.read(range(12)):
         assert sum(len(text) for text, _ in attempt_cells(one, width, agents)) == width
     state = TreeState(LoadedAttempt(pages, pages.read([6])[0]))
-    for branch in state.branches():
-        assert sum(len(text) for text, _ in branch_cells(branch, state.root.figures, width, "time")) == width
+    for line in state.lines():
+        assert sum(len(text) for text, _ in tree_cells(line, state.root.figures, width, "time")) == width
 
 
 def test_fit_counts_cells() -> None:
@@ -106,6 +108,6 @@ def test_questions_that_only_one_gets_right(pages: Pages) -> None:
     state.choose("first")
     assert [one.question_id for one in state.shown] == ["quiz/004"]
     state.choose("second")
-    pair = state.opened()
+    pair = state.pair()
     assert pair is not None
-    assert [one.outline.run.agent for one in pair] == ["plain", "seeker[rounds=3]"]
+    assert [one.summary.run.agent for one in pair] == ["plain", "seeker[rounds=3]"]

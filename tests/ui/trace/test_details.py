@@ -11,38 +11,38 @@ from ragrounds.ui.trace.tree import LoadedAttempt, walk
 
 
 @pytest.fixture
-def opened(pages: Pages) -> LoadedAttempt:
+def loaded(pages: Pages) -> LoadedAttempt:
     return LoadedAttempt(pages, pages.read([6])[0])
 
 
-def at(opened: LoadedAttempt, key: str) -> list[TextBlock]:
-    return detail(opened, next(node for node in walk(opened.root) if node.key == key))
+def at(loaded: LoadedAttempt, key: str) -> list[TextBlock]:
+    return detail(loaded, next(node for node in walk(loaded.root) if node.key == key))
 
 
 def text(pieces: list[TextBlock]) -> str:
-    return "\n".join(piece.text for piece in pieces)
+    return "\n".join(block.text for block in pieces)
 
 
 def test_an_attempt_shows_options_gold_reading_and_all_scores(pages: Pages) -> None:
     found = detail(one := LoadedAttempt(pages, pages.read([1])[0]), one.root)
-    styles = {piece.text: piece.style for piece in found}
+    styles = {block.text: block.style for block in found}
     assert styles["✓  A. Aspirin"] == "gold"
     assert styles[" → B. Bed rest"] == "wrong"
     assert "read as 'B', gold 'A'" in text(found)
-    assert "100 tokens in, 20 out | spent $0.01" in text(found)
+    assert "100 tokens in, 20 out | paid $0.01" in text(found)
 
 
-def test_the_exact_messages_and_the_reply(opened: LoadedAttempt) -> None:
-    found = at(opened, "step 6 call 0")
-    texts = [piece.text for piece in found]
+def test_the_exact_messages_and_the_reply(loaded: LoadedAttempt) -> None:
+    found = at(loaded, "step 6 call 0")
+    texts = [block.text for block in found]
     assert texts[texts.index("\n[system]") + 1] == "You are careful."
     assert texts[texts.index("\n[user]") + 1] == "Now **answer**."
     assert "The answer is **A**, by [this](http://x.example)." in texts
-    assert next(piece for piece in found if piece.text.startswith("The answer is")).markdown
+    assert next(block for block in found if block.text.startswith("The answer is")).markdown
 
 
-def test_retries_stand_with_the_call_and_the_error(opened: LoadedAttempt, pages: Pages) -> None:
-    assert "try 1 failed: rate_limit (HTTP 429): slow down; waited 2.0 s" in text(at(opened, "step 6 call 0"))
+def test_retries_stand_with_the_call_and_the_error(loaded: LoadedAttempt, pages: Pages) -> None:
+    assert "try 1 failed: rate_limit (HTTP 429): slow down; waited 2.0 s" in text(at(loaded, "step 6 call 0"))
     failed = LoadedAttempt(pages, pages.read([3])[0])
     found = text(at(failed, "step 0 call 0"))
     assert "try 1 failed: server (HTTP 500): no; waited 1.0 s" in found
@@ -50,21 +50,21 @@ def test_retries_stand_with_the_call_and_the_error(opened: LoadedAttempt, pages:
     assert "the server went away" in text(detail(failed, failed.root))
 
 
-def test_passages_with_rank_score_source_gold_and_what_became_of_them(opened: LoadedAttempt) -> None:
-    found = at(opened, "step 0 call 0")
-    texts = [piece.text for piece in found]
+def test_passages_with_rank_score_source_gold_and_what_became_of_them(loaded: LoadedAttempt) -> None:
+    found = at(loaded, "step 0 call 0")
+    texts = [block.text for block in found]
     assert texts[texts.index("\nquery, 2 wanted from books@1") + 1] == "query 0"
     assert "\n2 passages, 1 of 1 gold documents" in texts
-    assert next(piece for piece in found if piece.text.startswith("★ gold 1. doc1#0  score 8.000")).style == "gold"
-    assert not any(piece.text.startswith("★") and "doc2" in piece.text for piece in found)
+    assert next(block for block in found if block.text.startswith("★ gold 1. doc1#0  score 8.000")).style == "gold"
+    assert not any(block.text.startswith("★") and "doc2" in block.text for block in found)
     assert "by bm25 from books@1" in texts
     assert "in the prompt of read" in texts
     assert texts.count("in no later prompt") == 1
     assert texts[texts.index("\nkept by reading in read") + 1] == "Kept in round 0: aspirin."
 
 
-def test_a_step_shows_what_it_wrote(opened: LoadedAttempt) -> None:
-    assert '"answer": "A"' in text(at(opened, "step 6"))
+def test_a_step_shows_what_it_wrote(loaded: LoadedAttempt) -> None:
+    assert '"answer": "A"' in text(at(loaded, "step 6"))
 
 
 def test_a_call_that_the_journal_does_not_hold_says_so(pages: Pages) -> None:

@@ -98,12 +98,12 @@ def test_lines_hold_no_codes_and_keep_their_width(text: str, markdown: bool) -> 
 
 
 def test_headless_output_holds_no_codes(hostile: Pages) -> None:
-    outline = hostile.read([0])[0]
-    found = trace(hostile.store, outline.run, "quiz/000")
+    summary = hostile.read([0])[0]
+    found = trace(hostile.store, summary.run, "quiz/000")
     rows = headless.list_rows(headless.listed(hostile, Filter(), "asked", True, None))
     shown = [
-        headless.attempt_markdown(LoadedAttempt(hostile, outline)),
-        headless.tree_text(LoadedAttempt(hostile, outline).root),
+        headless.attempt_markdown(LoadedAttempt(hostile, summary)),
+        headless.tree_text(LoadedAttempt(hostile, summary).root),
         headless.table_text(rows),
         headless.table_markdown(rows),
         headless.table_text(headless.difference_rows(hostile, 0, 1)),

@@ -46,16 +46,16 @@ async def test_rows_fill_in_where_they_stand(running: tuple[Store, Run, Store]) 
     async with app.run_test(size=(140, 40)) as pilot:
         await press(pilot, *["pagedown"] * 2, *["up"] * 3)
         browse = at(app)
-        before = browse.browsing.row, browse.attempts.scroll_offset.y
+        before = browse.attempt_list.row, browse.attempts.scroll_offset.y
         assert "Not run yet." in screen(app)
         finish(writing, run, range(20, 90))
         browse.look()  # what the clock does every second
         await settle(pilot)
-        assert (browse.browsing.row, browse.attempts.scroll_offset.y) == before
+        assert (browse.attempt_list.row, browse.attempts.scroll_offset.y) == before
         assert "Not run yet." not in screen(app)
         assert browse.tree_state is not None
-        assert [branch.node.label for branch in browse.tree_state.branches()][1:] == ["answer", "model: answering"]
-        assert len(browse.browsing) == COUNT
+        assert [line.node.label for line in browse.tree_state.lines()][1:] == ["answer", "model: answering"]
+        assert len(browse.attempt_list) == COUNT
 
 
 async def test_a_list_scrolled_away_from_its_cursor_stays_there(running: tuple[Store, Run, Store]) -> None:
@@ -70,7 +70,7 @@ async def test_a_list_scrolled_away_from_its_cursor_stays_there(running: tuple[S
         at(app).look()
         await settle(pilot)
         assert rows.scroll_offset.y == 120
-        assert at(app).browsing.row == 0
+        assert at(app).attempt_list.row == 0
 
 
 async def test_nothing_is_read_again_while_nothing_is_written(running: tuple[Store, Run, Store]) -> None:
@@ -95,15 +95,15 @@ async def test_a_sorted_list_keeps_the_cursor_on_its_attempt_and_on_its_line(run
         finish(writing, run, range(20, 150))
         browse.look()
         await settle(pilot)
-        assert browse.browsing.current is not None
-        assert browse.browsing.current.question.id == "quiz/000"
+        assert browse.attempt_list.current is not None
+        assert browse.attempt_list.current.question.id == "quiz/000"
         await press(pilot, *["up"] * 30)
-        current, line = browse.browsing.current, browse.browsing.row - browse.attempts.scroll_offset.y
+        current, line = browse.attempt_list.current, browse.attempt_list.row - browse.attempts.scroll_offset.y
         finish(writing, run, range(150, 200))
         browse.look()
         await settle(pilot)
-        assert browse.browsing.current == current
-        assert browse.browsing.row - browse.attempts.scroll_offset.y == line
+        assert browse.attempt_list.current == current
+        assert browse.attempt_list.row - browse.attempts.scroll_offset.y == line
 
 
 async def test_the_head_of_the_newest_follows_the_run(running: tuple[Store, Run, Store]) -> None:
@@ -114,9 +114,9 @@ async def test_the_head_of_the_newest_follows_the_run(running: tuple[Store, Run,
         finish(writing, run, range(20, 31))
         at(app).look()
         await settle(pilot)
-        assert at(app).browsing.row == 0
-        assert at(app).browsing.current is not None
-        assert at(app).browsing.current.question.id == "quiz/030"  # type: ignore[union-attr]
+        assert at(app).attempt_list.row == 0
+        assert at(app).attempt_list.current is not None
+        assert at(app).attempt_list.current.question.id == "quiz/030"  # type: ignore[union-attr]
 
 
 async def test_folds_and_scroll_outlive_another_scoring(running: tuple[Store, Run, Store]) -> None:
@@ -129,9 +129,9 @@ async def test_folds_and_scroll_outlive_another_scoring(running: tuple[Store, Ru
         await press(pilot, "enter", "minus", "down", "down")
         browse = at(app)
         assert browse.tree_state is not None
-        before = [branch.node.key for branch in browse.tree_state.branches()], browse.tree_state.cursor
+        before = [line.node.key for line in browse.tree_state.lines()], browse.tree_state.cursor
         writing.add_scores(run, [score(0, False)])
         browse.look()
         await settle(pilot)
-        assert ([branch.node.key for branch in browse.tree_state.branches()], browse.tree_state.cursor) == before
-        assert browse.tree_state.opened.outline.value == 0.0
+        assert ([line.node.key for line in browse.tree_state.lines()], browse.tree_state.cursor) == before
+        assert browse.tree_state.loaded.summary.value == 0.0

@@ -92,18 +92,18 @@ async def test_find_filters_questions_and_escape_brings_them_back(viewer: Open) 
     async with viewer() as pilot:
         await press(pilot, "slash", *"case 4", "enter")
         matches(pilot.app, "find-questions")
-        assert len(browse(pilot).browsing) == 2
+        assert len(browse(pilot).attempt_list) == 2
         await press(pilot, "n")
-        assert browse(pilot).browsing.row == 1
+        assert browse(pilot).attempt_list.row == 1
         await press(pilot, "escape")
-        assert len(browse(pilot).browsing) == 12
-        assert browse(pilot).browsing.current is not None
+        assert len(browse(pilot).attempt_list) == 12
+        assert browse(pilot).attempt_list.current is not None
 
 
 async def test_find_that_leaves_nothing_is_not_applied(viewer: Open) -> None:
     async with viewer() as pilot:
         await press(pilot, "slash", *"zzz", "enter")
-        assert len(browse(pilot).browsing) == 12
+        assert len(browse(pilot).attempt_list) == 12
         assert "No attempt is left" in shown(pilot)
 
 
@@ -125,12 +125,12 @@ async def test_find_in_messages_goes_from_match_to_match(viewer: Open) -> None:
 async def test_find_in_the_messages_of_all_attempts(viewer: Open) -> None:
     async with viewer(140, 40) as pilot:
         await press(pilot, "F", *"kept in round 2", "enter")
-        assert browse(pilot).browsing.row == 6
+        assert browse(pilot).attempt_list.row == 6
         assert "Kept in round 2: aspirin." in shown(pilot)
         await press(pilot, "F", "enter")
-        assert browse(pilot).browsing.row == 7
+        assert browse(pilot).attempt_list.row == 7
         await press(pilot, "F", *"nowhere at all", "enter")
-        assert browse(pilot).browsing.row == 7
+        assert browse(pilot).attempt_list.row == 7
         assert "No listed attempt holds" in shown(pilot)
 
 
@@ -139,7 +139,7 @@ async def test_next_wrong_next_error_and_back(viewer: Open) -> None:
         rows = []
         for key in ("w", "w", "e", "W", "E"):
             await press(pilot, key)
-            rows.append(browse(pilot).browsing.row)
+            rows.append(browse(pilot).attempt_list.row)
         assert rows == [1, 2, 3, 2, 3]
         assert "the server went away" in shown(pilot)
 
@@ -147,7 +147,7 @@ async def test_next_wrong_next_error_and_back(viewer: Open) -> None:
 async def test_sorting(viewer: Open) -> None:
     async with viewer() as pilot:
         await press(pilot, "s")
-        first = browse(pilot).browsing.at(0)
+        first = browse(pilot).attempt_list.at(0)
         assert first is not None
         assert first.cost_uncached == pytest.approx(0.04)
         assert "by cost, highest first" in shown(pilot)
@@ -157,19 +157,19 @@ async def test_sorting(viewer: Open) -> None:
 
 async def test_the_filter_dialog(viewer: Open) -> None:
     async with viewer(80, 40) as pilot:
-        # The fifth and the eighth line: abstained, failed; the last: neurology.
-        await press(pilot, "f", *["down"] * 4, "space", *["down"] * 3, "space", "end", "space")
+        # The fifth and the ninth line: abstained, failed; the last: neurology.
+        await press(pilot, "f", *["down"] * 4, "space", *["down"] * 4, "space", "end", "space")
         matches(pilot.app, "filter")
         await press(pilot, "enter")
-        current = browse(pilot).browsing.current
+        current = browse(pilot).attempt_list.current
         assert current is not None
-        assert (len(browse(pilot).browsing), current.question.id) == (1, "quiz/003")
+        assert (len(browse(pilot).attempt_list), current.question.id) == (1, "quiz/003")
         await press(pilot, "f")
         assert shown(pilot).count("[x]") == 3
         await press(pilot, "space", "escape")
-        assert len(browse(pilot).browsing) == 1
+        assert len(browse(pilot).attempt_list) == 1
         await press(pilot, "f", "backspace", "enter")
-        assert len(browse(pilot).browsing) == 12
+        assert len(browse(pilot).attempt_list) == 12
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 45)])
@@ -215,9 +215,9 @@ def test_every_key_has_an_id_and_a_description() -> None:
 async def test_keys_can_be_given_by_their_ids(viewer: Open) -> None:
     async with viewer(keymap={"wrong.next": "f3"}) as pilot:
         await press(pilot, "f3")
-        assert browse(pilot).browsing.row == 1
+        assert browse(pilot).attempt_list.row == 1
         await press(pilot, "w")
-        assert browse(pilot).browsing.row == 1
+        assert browse(pilot).attempt_list.row == 1
 
 
 async def test_the_command_palette_runs_a_command(viewer: Open) -> None:
@@ -226,14 +226,14 @@ async def test_the_command_palette_runs_a_command(viewer: Open) -> None:
         await pilot.pause()
         await press(pilot, "enter", "enter")
         await settle(pilot)
-        assert browse(pilot).browsing.row == 1
+        assert browse(pilot).attempt_list.row == 1
 
 
 async def test_the_mouse_chooses_and_opens(viewer: Open) -> None:
     async with viewer() as pilot:
         await pilot.click("#attempts", offset=(5, 4))
         await settle(pilot)
-        assert browse(pilot).browsing.row == 2
+        assert browse(pilot).attempt_list.row == 2
         await pilot.click("#attempts", offset=(5, 4))
         await settle(pilot)
         assert pilot.app.focused is browse(pilot).tree_pane
@@ -250,7 +250,7 @@ async def test_a_pane_can_be_enlarged(viewer: Open) -> None:
 async def test_copy_takes_the_text_as_it_was_recorded(viewer: Open) -> None:
     async with viewer() as pilot:
         await press(pilot, "y")
-        assert pilot.app.clipboard == "\n".join(piece.text for piece in browse(pilot).pager.pieces)
+        assert pilot.app.clipboard == "\n".join(block.text for block in browse(pilot).pager.blocks)
 
 
 async def test_the_mouse_selects_text_for_copying(viewer: Open) -> None:
@@ -271,7 +271,7 @@ async def test_the_editor_gets_the_exact_text(viewer: Open, tmp_path: Path, monk
     async with viewer() as pilot:
         monkeypatch.setattr(pilot.app, "suspend", _nothing)
         await press(pilot, "o")
-        assert copy.read_text() == browse(pilot).text_outside()
+        assert copy.read_text() == browse(pilot).detail_text()
         monkeypatch.delenv("EDITOR")
         await press(pilot, "o")
         assert "Set EDITOR" in shown(pilot)
@@ -292,6 +292,6 @@ async def test_one_run_cannot_be_compared(store: Store) -> None:
 async def test_leaving_the_find_bar_changes_nothing(viewer: Open) -> None:
     async with viewer() as pilot:
         await press(pilot, "slash", *"zzz", "escape")
-        assert len(browse(pilot).browsing) == 12
+        assert len(browse(pilot).attempt_list) == 12
         assert pilot.app.focused is browse(pilot).attempts
         assert not browse(pilot).query_one(Input).has_focus

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.records import Call, Called, Entered, Event, Left, Usage
-from ragrounds.ui.trace.tree import Node, shape, walk
+from ragrounds.ui.trace.tree import Node, attempt_tree, walk
 from tests.ui.trace.making import AT, attempt, bare_run, step
 
 
@@ -21,7 +21,7 @@ def tree(*nodes: str, with_call: Call | None = None) -> Node:
     for index, node in enumerate(nodes):
         events += step(index, node, with_call or call())
     made = attempt(bare_run("x", ()), 0, events)
-    return shape(replace(made, usage=Usage(10 * len(nodes), 0), cost_uncached=0.5 * len(nodes)))
+    return attempt_tree(replace(made, usage=Usage(10 * len(nodes), 0), cost_uncached=0.5 * len(nodes)))
 
 
 def labels(node: Node) -> list[str]:
@@ -86,4 +86,4 @@ def test_what_was_imported_has_no_time_rather_than_none_at_all() -> None:
         Left(step=0, seconds=0.0),
     ]
     made = replace(attempt(bare_run("x", ()), 0, events), seconds=0.0, at=0.0)
-    assert [node.figures.seconds for node in walk(shape(made))] == [None, None, None]
+    assert [node.figures.seconds for node in walk(attempt_tree(made))] == [None, None, None]

@@ -92,7 +92,7 @@ def test_keys_sizes_and_a_clean_end(terminal: Terminal) -> None:
     terminal.type("Escape")
     terminal.see("2 of 12")
     terminal.tmux("resize-window", "-x", "200", "-y", "50")
-    assert "│" in terminal.see("q Quit", "cost_uncached")
+    assert "│" in terminal.see("q Quit", "uncached")
     terminal.type("c")
     terminal.see("steps side by side", "they differ on")
     terminal.type("Escape")

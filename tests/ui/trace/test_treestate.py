@@ -15,7 +15,7 @@ def state(pages: Pages) -> TreeState:
 
 
 def lines(state: TreeState) -> list[str]:
-    return ["  " * branch.depth + branch.node.label for branch in state.branches()]
+    return ["  " * line.depth + line.node.label for line in state.lines()]
 
 
 def test_folding_one_and_all(state: TreeState) -> None:
@@ -82,7 +82,7 @@ def test_matches_go_round_both_ways(state: TreeState) -> None:
 def test_what_was_not_run_is_a_tree_of_one_node(pages: Pages) -> None:
     state = TreeState(LoadedAttempt(pages, pages.read([5])[0]))
     assert lines(state) == ["quiz/005"]
-    assert "Not run yet" in state.pieces()[-1].text
+    assert "Not run yet" in state.blocks()[-1].text
 
 
 def test_another_opening_takes_over_folds_cursor_and_search(pages: Pages, state: TreeState) -> None:

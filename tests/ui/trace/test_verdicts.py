@@ -34,7 +34,7 @@ async def test_the_detail_shows_axes_and_the_raw_text(tmp_path: Path) -> None:
         run = next(run for run in store.runs() if run.agent == "strong")
         pages = Pages(store, [run])
         opened = LoadedAttempt(pages, pages.read([1])[0])
-        text = "\n".join(piece.text for piece in detail(opened, opened.root))
+        text = "\n".join(block.text for block in detail(opened, opened.root))
         assert "against weak, shown second, judged by" in text
         assert "usefulness: won" in text
         assert any(opened.recorded(call).reply.text in text for one in opened.answer_verdicts for call in one.calls)  # type: ignore[union-attr]

@@ -8,9 +8,9 @@ from rich.console import Console
 
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.ui.comparison_csv import as_csv
-from ragrounds.ui.comparison_tables import agent_names, numbered, sheets
+from ragrounds.ui.comparison_tables import agent_names, comparison_tables, numbered, print_comparison
 from ragrounds.ui.frontier import frontier_tables
-from ragrounds.ui.tables import latex, markdown, print_comparison
+from ragrounds.ui.tables import latex, markdown
 from tests.compare.making import add_run, questions
 
 
@@ -52,20 +52,20 @@ def test_names_are_not_markup_anywhere(store):
     assert "<U+001B>" in text
     assert "\x1b[2J" not in text
     assert "\u202e" not in text
-    assert "&lt;b&gt;\\|\\*y\\_" in markdown(sheets(found))
-    assert r"\textless{}b\textgreater{}|*y\_" in latex(sheets(found))
+    assert "&lt;b&gt;\\|\\*y\\_" in markdown(comparison_tables(found))
+    assert r"\textless{}b\textgreater{}|*y\_" in latex(comparison_tables(found))
 
 
 def test_markdown_has_a_cell_for_every_column(comparison):
-    for block in markdown(sheets(comparison)).split("\n\n"):
+    for block in markdown(comparison_tables(comparison)).split("\n\n"):
         lines = [line for line in block.splitlines() if line.startswith("|")]
         assert len({line.replace("\\|", "").count("|") for line in lines}) <= 1
-    assert "| 1 | one\\[a\\_b=1\\] | 40.00 ±15.49 |" in markdown(sheets(comparison))
+    assert "| 1 | one\\[a\\_b=1\\] | 40.00 ±15.49 |" in markdown(comparison_tables(comparison))
 
 
 def test_latex_is_escaped_and_balanced(comparison):
-    text = latex(sheets(comparison))
-    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == len(sheets(comparison))
+    text = latex(comparison_tables(comparison))
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == len(comparison_tables(comparison))
     assert r"40.00 $\pm$15.49" in text
     assert r"one{[}a\_b=1{]}" in text
     assert r"heart \& lung" in text
@@ -94,7 +94,7 @@ def test_unknown_figures_are_dashes_and_empty_cells(store):
     assert next(row for row in rows if row["measure"] == "cost_uncached")["value"] == ""
 
 
-def test_frontier_sheets_number_the_runs_as_the_tables_do(comparison):
+def test_frontier_tables_number_the_runs_as_the_tables_do(comparison):
     table = comparison.tables[0]
     spots, prices = frontier_tables(table.frontier, table.scorer, numbered(comparison), agent_names(comparison))
     assert [row[:3] for row in spots.rows] == [("1", "one[a_b=1]", "40.00"), ("2", "two", "70.00")]

@@ -9,9 +9,8 @@ from rich.console import Console
 
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.records import Run, Usage
-from ragrounds.ui.comparison_tables import Column, TextTable
 from ragrounds.ui.run_tables import ledger_table, runs_table
-from ragrounds.ui.tables import print_table
+from ragrounds.ui.tables import Column, TextTable, print_table
 
 MODEL = "openai:organisation/a-model-with-a-long-name[max_tokens=4096,temperature=0]"
 LINE = LedgerLine(

@@ -6,10 +6,11 @@ import xml.etree.ElementTree as ET
 from rich.console import Console
 
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, compare
-from ragrounds.ui.chart_svg import frontier_svg
-from ragrounds.ui.comparison_tables import agent_names, numbered, sheets
-from ragrounds.ui.report.page import report
-from ragrounds.ui.tables import markdown, print_comparison
+from ragrounds.ui.chart_svg import svg
+from ragrounds.ui.comparison_tables import agent_names, comparison_tables, numbered, print_comparison
+from ragrounds.ui.frontier import frontier_picture
+from ragrounds.ui.report.page import report_page
+from ragrounds.ui.tables import markdown
 from tests.compare.making import add_run, questions
 
 
@@ -98,17 +99,17 @@ def test_everything_shown_tells_two_models_apart(store):
     ]
     found = compare(store, runs)
     ours = ["direct (a:m)", "direct (a:<n><U+001B>)"]
-    for sheet in sheets(found):
-        if sheet.key in ("accuracy", "outcomes"):
-            assert [row[1] for row in sheet.rows] == ours
+    for table in comparison_tables(found):
+        if table.key in ("accuracy", "outcomes"):
+            assert [row[1] for row in table.rows] == ours
     console = Console(width=200, file=io.StringIO(), record=True)
     print_comparison(found, console=console, frontier=True)
     text = console.export_text()
     assert [text.count(name) for name in ours] == [3, 3]  # accuracy, outcomes, frontier
-    assert "direct (a:m)" in markdown(sheets(found))
-    drawn = frontier_svg(found.tables[0].frontier, "strict", numbered(found), agent_names(found))
+    assert "direct (a:m)" in markdown(comparison_tables(found))
+    drawn = svg(frontier_picture(found.tables[0].frontier, "strict", numbered(found), agent_names(found)))
     assert all("".join(ET.fromstring(drawn).itertext()).count(name) == 2 for name in ours)  # a legend, a dot's title
-    page = "".join(report(store, runs, found))
+    page = "".join(report_page(store, runs, found))
     assert "<b>#1 direct (a:m)</b>" in page
     assert "#2 direct (a:&lt;n&gt;&lt;U+001B&gt;)</text>" in page
     assert "\x1b" not in page

@@ -1,0 +1,44 @@
+"""An analysis as a table of text, and printed with its picture."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from ragrounds.evals.analyses.analysis import AnalysisResult, AnalysisTable
+from ragrounds.evals.compare.figures import Figure
+from ragrounds.ui.chart_text import draw
+from ragrounds.ui.comparison_tables import interval
+from ragrounds.ui.tables import Column, TextTable, print_table, results_console
+from ragrounds.ui.text import UNKNOWN, one_line, percent, safe
+
+
+def analysis_table(table: AnalysisTable, scorer: str = "") -> TextTable:
+    """The table of an analysis: figures in percent with their interval, what is not known as a dash."""
+    words = [all(isinstance(row[place], str | None) for row in table.rows) for place in range(len(table.columns))]
+    return TextTable(
+        key="analysis",
+        scorer=scorer,
+        title=safe(table.title),
+        columns=tuple(Column(safe(name), right=not word) for name, word in zip(table.columns, words, strict=True)),
+        rows=tuple(tuple(_cell(cell) for cell in row) for row in table.rows),
+    )
+
+
+def print_analysis(result: AnalysisResult) -> None:
+    """Print the table, the note and the picture of an analysis on stdout."""
+    console = results_console()
+    print_table(analysis_table(result.table), console)
+    if result.table.note:
+        console.print(Text(safe(result.table.note)), soft_wrap=True)
+    console.print()
+    console.print(draw(result.picture, width=min(console.width, 100)))
+
+
+def _cell(value: str | float | int | Figure | None) -> str:
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, Figure):
+        return percent(value.value) + (f" ({interval(value)})" if value.low is not None else "")
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else one_line(value, 400)
