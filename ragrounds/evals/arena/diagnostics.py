@@ -335,6 +335,7 @@ def against_exact(
 def _against_scorer(
     arena: Arena, played: Sequence[Match], axis: int, scorer: str, scores: Sequence[Mapping[str, float]]
 ) -> AgainstExact:
+    higher = described(scorer).direction == "higher"
     counts: Counter[str] = Counter()
     points: dict[int, list[tuple[float, float]]] = {}
     found: list[ScoreDisagreement] = []
@@ -346,7 +347,7 @@ def _against_scorer(
         given = POINTS[outcome]
         points.setdefault(match.first, []).append((given, one))
         points.setdefault(match.second, []).append((1.0 - given, other))
-        lead = other - one if described(scorer).direction == "lower" else one - other
+        lead = one - other if higher else other - one
         ahead = "tie" if abs(lead) < _CLOSE else "first" if lead > 0 else "second"
         kind = _kind(outcome, ahead)
         counts[kind] += 1

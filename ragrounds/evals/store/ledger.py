@@ -1,7 +1,7 @@
 """The ledger: what runs, and the judging of their answers, cost; by role, graph node and model.
 
-Two accounts. *Spent* is what was paid: a call that the journal answered costs nothing. *Cold* is what the same would
-cost with an empty journal. A sum with an unpriced call in it is unknown, never the sum of the rest.
+Two accounts. *Paid* is what was really paid: a call that the journal answered costs nothing. *Uncached* is what the
+same would cost with an empty journal. A sum with an unpriced call in it is unknown, never the sum of the rest.
 
 All of it is read from the store. Of an attempt's events only the few fields of its calls that count here are decoded.
 """
@@ -23,15 +23,16 @@ from ragrounds.evals.store.codec import decompress
 from ragrounds.evals.store.database import snapshot, stream
 from ragrounds.evals.store.garbage import Marks
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Call, Run, Status, Usage
+from ragrounds.records import Run, Status, Usage
 
 LedgerKey = Literal["run", "role", "node", "model"]
 LEDGER_KEYS: tuple[LedgerKey, ...] = ("run", "role", "node", "model")
 JUDGING = "judging"
+"""The role of judges' calls."""
 
 
 class LedgerLine(Struct, frozen=True, kw_only=True):
-    """Calls that have these in common; what a line is not split by is empty."""
+    """What the calls that have these names in common cost; what the ledger is not split by is empty."""
 
     run: str = ""
     """A run's id, or an arena's."""
@@ -45,17 +46,17 @@ class LedgerLine(Struct, frozen=True, kw_only=True):
     failed: int = 0
     """Of these, without a reply: nothing is known of what they cost, and nothing is counted."""
     usage: Usage | None = Usage()
-    """Tokens, uncached cost; ``None``: not known of all calls."""
+    """Tokens, those of reused calls too; ``None``: not known of all calls."""
     cost_paid: float | None = 0.0
     cost_uncached: float | None = 0.0
     unpriced: int = 0
     """Calls whose price is not known: where there are any, `cost_uncached` is not known."""
     known: float = 0.0
-    """Cold cost of the calls whose price is known."""
+    """Uncached cost of the calls whose price is known."""
 
 
 class Ledger(Struct, frozen=True, kw_only=True):
-    """Costs, split as asked, dearest first, and their sum."""
+    """Costs, split as asked, the dearest first, and their sum."""
 
     by: tuple[LedgerKey, ...]
     lines: tuple[LedgerLine, ...]
@@ -86,7 +87,7 @@ def ledger(
 
 
 class Unfinished(Struct, frozen=True, kw_only=True):
-    """Recorded calls of attempts that were broken off: paid, and in no sum until the same command goes on."""
+    """Recorded calls of attempts that were broken off: paid, and in no sum until the same command resumes them."""
 
     calls: int
     usage: Usage | None
@@ -94,7 +95,7 @@ class Unfinished(Struct, frozen=True, kw_only=True):
 
 
 def unfinished(store: Store, runs: Sequence[Run]) -> Unfinished:
-    """What attempts of these runs have paid of which nothing else is written."""
+    """The calls that attempts of these runs have paid for, and of which nothing else is written."""
     open_ = [run for run in runs if len(store.done(run)) < run.count * run.epochs]
     count, usage = 0, [Usage()]
     if not open_:
@@ -108,14 +109,15 @@ def unfinished(store: Store, runs: Sequence[Run]) -> Unfinished:
         paid = sa.select(calls.c.response).join(marks.payers, calls.c.payer == marks.payers.c.mark)
         for row in stream(connection, paid.where(calls.c.kind == "model"), 500):
             count += 1
-            used = msgspec.msgpack.decode(decompress(row.response), type=_Reply, ext_hook=_apart).usage
+            used = msgspec.msgpack.decode(decompress(row.response), type=_Reply, ext_hook=_long_text).usage
             usage = [usage[0] + used] if usage and used is not None else []
         marks.drop()
     return Unfinished(calls=count, usage=usage[0] if usage else None)
 
 
 class _Call(Struct):
-    """What the ledger wants of a call; msgspec passes over the rest. Long texts stand apart, as something else."""
+    """What the ledger needs of a call; msgspec passes over the rest. A text that
+    is stored apart is no text to msgspec, so these are of any type."""
 
     role: Any
     node: Any
@@ -128,7 +130,11 @@ class _Call(Struct):
     times: int = 1
     """How many calls this is the sum of."""
     paid: tuple[float | None] | None = None
-    """What was spent, where `cached` does not tell."""
+    """What was paid, where `cached` does not tell."""
+
+
+class _Reply(Struct):
+    usage: Usage | None = None
 
 
 class _Called(Struct, tag="called"):
@@ -151,12 +157,13 @@ class _Body(Struct):
     events: list[_Called | _Entered | _Left | _Noted]
 
 
-def _apart(code: int, data: memoryview) -> str:
+def _long_text(code: int, data: memoryview) -> str:
+    """A stand-in for a text that is stored apart."""
     return "(long)"
 
 
-_attempts = msgspec.msgpack.Decoder(_Body, ext_hook=_apart)
-_gradings = msgspec.msgpack.Decoder(Call)
+_attempts = msgspec.msgpack.Decoder(_Body, ext_hook=_long_text)
+_gradings = msgspec.msgpack.Decoder(_Call, ext_hook=_long_text)
 
 
 def _calls(store: Store, run: Run) -> Iterator[tuple[str, _Call]]:
@@ -170,36 +177,20 @@ def _calls(store: Store, run: Run) -> Iterator[tuple[str, _Call]]:
                     yield run.id, event.call
         bodies = sa.select(judged.c.body).where(judged.c.run == number, judged.c.body.is_not(None))
         for row in stream(connection, bodies, 500):
-            yield run.id, _judged(_gradings.decode(decompress(row.body)))
+            yield run.id, _gradings.decode(decompress(row.body))
         # Graded before prices were kept: the journal still knows the tokens.
         older = sa.select(calls.c.actor, calls.c.response).join(judged, judged.c.key == calls.c.key)
         older = older.where(judged.c.run == number, judged.c.body.is_(None))
         for row in stream(connection, older, 500):
-            reply = msgspec.msgpack.decode(decompress(row.response), type=_Reply, ext_hook=_apart)
+            reply = msgspec.msgpack.decode(decompress(row.response), type=_Reply, ext_hook=_long_text)
             yield run.id, _Call(role=JUDGING, node="", actor=row.actor, cached=True, usage=reply.usage)
-
-
-class _Reply(Struct):
-    usage: Usage | None = None
-
-
-def _judged(call: Call) -> _Call:
-    return _Call(
-        role=call.role,
-        node=call.node,
-        actor=call.actor,
-        cached=call.cached,
-        usage=call.usage,
-        cost_uncached=call.cost_uncached,
-    )
 
 
 def _arenas(store: Store) -> Iterator[tuple[str, _Call]]:
     """The calls of all arenas' judges, a judgement's together."""
-    keeper = ArenaStore(store)
-    for arena in keeper.arenas():
-        number = keeper.add(arena)
-        for judged in keeper.judgements(number):
+    kept = ArenaStore(store)
+    for arena in kept.arenas():
+        for judged in kept.judgements(kept.add(arena)):
             if judged.calls:
                 yield (
                     arena.id,
@@ -217,10 +208,10 @@ def _arenas(store: Store) -> Iterator[tuple[str, _Call]]:
 
 
 class _Sum:
-    """Calls added up."""
+    """The sum of calls, and of how many of them each figure is unknown."""
 
     def __init__(self) -> None:
-        self.calls = self.reused = self.failed = self.unpriced = self.unspent = self.unused = 0
+        self.calls = self.reused = self.failed = self.unpriced = self.unpaid = self.uncounted = 0
         self.usage = [0, 0, 0, 0]
         self.cost_paid = self.known = 0.0
 
@@ -236,7 +227,7 @@ class _Sum:
             for place, tokens in enumerate((used.input, used.output, used.cached, used.reasoning)):
                 self.usage[place] += tokens
         elif call.kind == "model":
-            self.unused += call.times
+            self.uncounted += call.times
         if call.cost_uncached is not None:
             self.known += call.cost_uncached
         else:
@@ -245,7 +236,7 @@ class _Sum:
         if cost_paid is not None:
             self.cost_paid += cost_paid
         else:
-            self.unspent += call.times
+            self.unpaid += call.times
 
     def line(self, **names: str) -> LedgerLine:
         return LedgerLine(
@@ -253,8 +244,8 @@ class _Sum:
             calls=self.calls,
             reused=self.reused,
             failed=self.failed,
-            usage=None if self.unused else Usage(*self.usage),
-            cost_paid=None if self.unspent else self.cost_paid,
+            usage=None if self.uncounted else Usage(*self.usage),
+            cost_paid=None if self.unpaid else self.cost_paid,
             cost_uncached=None if self.unpriced else self.known,
             unpriced=self.unpriced,
             known=self.known,
