@@ -87,6 +87,33 @@ def test_epochs_are_averaged_inside_a_question(store):
     assert figure.error is None  # no p(1-p) of scores that are not right-or-wrong
 
 
+def test_an_epoch_that_was_not_answered_counts_as_wrong(store):
+    run = add_run(
+        store,
+        "one",
+        questions(3),
+        [[1, ...], [1, 1], ["unscored", "unscored"]],
+        epochs=2,
+        status={2: "failed"},
+        answer_statuses={2: "empty"},
+    )
+    line = compare(store, [run]).tables[0].lines[0]
+    # The mean over all epochs of all questions, (1/2 + 1 + 0) / 3, and not over what was answered.
+    assert (line.overall.value, line.overall.n, line.overall.missing) == (pytest.approx(0.5), 3, 0)
+    assert line.overall.best == pytest.approx((1 + 1 + 1) / 3)
+
+
+def test_a_paired_difference_draws_duplicates_together(store):
+    # Four clusters of ten duplicates; the second run is better on three of them, worse on one.
+    asked = [question for name in "abcd" for question in questions(10, f"x/{name}", cluster=name)]
+    asked = [msgspec.structs.replace(question, benchmark="x/one") for question in asked]
+    first = add_run(store, "one", asked, [0] * 30 + [1] * 10)
+    second = add_run(store, "two", asked, [1] * 30 + [0] * 10)
+    tests = compare(store, [first, second]).tables[0].pairs[0].tests
+    # Of four clusters drawn, all are good ones with a chance of 0.316, three bad ones or more with one of 0.051.
+    assert (tests.difference, tests.low, tests.high) == (0.5, -0.5, 1.0)
+
+
 def test_holm_corrects_over_all_pairs(store):
     asked = questions(12)
     runs = [

@@ -95,6 +95,23 @@ def test_without_a_level_the_estimate_decides_and_separation_never_fails():
     assert all_hold(["holds", "holds"]) == "holds"
 
 
+def test_an_interval_that_touches_zero_separates_nothing(store):
+    apart = Condition(terms=(), constant=0.0, relation=">", level=0.95, apart=True)
+    assert decide(apart, 0.1, 0.0, 0.2) == "cannot tell"
+    assert decide(apart, -0.1, -0.2, 0.0) == "cannot tell"
+    asked = questions(20)
+    first = add_run(store, "one", asked, [0] * 20)
+    second = add_run(store, "two", asked, [1] + [0] * 19)
+    tests = compare(store, [first, second]).tables[0].pairs[0].tests
+    assert tests.low == 0.0  # many resamples hold no question that differs
+    for claim in ("separated(one, two) @ 95%", "separated(two, one) @ 95%"):
+        assert check_claims(store, [first, second], [claim])[0].decision == "cannot tell"
+
+
+def test_words_of_versions_before_are_read():
+    assert one("spent(a) + unparsable(a) < 1").terms == (Term(1.0, "cost_paid", "a"), Term(1.0, "unreadable", "a"))
+
+
 def test_a_difference_is_judged_by_the_interval_of_the_tables(store):
     asked = questions(40)
     first = add_run(store, "one", asked, [1] * 10 + [0] * 30)
