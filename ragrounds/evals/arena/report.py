@@ -97,8 +97,6 @@ class ArenaReport(Struct, frozen=True, kw_only=True):
     failures: tuple[MissingVerdicts, ...]
     votes: int
     notes: tuple[str, ...]
-    version: int = 2
-    """Of the report as JSON: raised when a word or its meaning changes."""
 
 
 def arena_report(

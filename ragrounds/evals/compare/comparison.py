@@ -32,9 +32,6 @@ from ragrounds.evals.scorers import Headline, described
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run, Usage, outcome
 
-JSON_VERSION = 2
-"""Of a comparison as JSON: raised when a word or its meaning changes."""
-
 
 class RunTotals(Struct, frozen=True, kw_only=True):
     """What a run came to, apart from its scores."""
@@ -100,7 +97,6 @@ class Comparison(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     stopped: dict[str, StopRecord] = field(default_factory=dict)
     """By run: the claim that decided how many questions it has."""
-    version: int = JSON_VERSION
 
     def table(self, scorer: str) -> ScorerTable:
         """The table under a scorer.
