@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ragrounds.contracts import Model
     from ragrounds.evals.judges.bill import JudgedRun
-    from ragrounds.evals.judges.labels import JudgeAgreement
+    from ragrounds.evals.judges.labels import LabelAgreement
     from ragrounds.evals.judges.panel import PanelJudgedRun
     from ragrounds.settings import Settings
 
@@ -128,7 +128,7 @@ def agreement_command(
         _print_agreement(found, len(labels.raters))
 
 
-def _print_agreement(found: JudgeAgreement, raters: int) -> None:
+def _print_agreement(found: LabelAgreement, raters: int) -> None:
     from rich.table import Table
     from rich.text import Text
 
