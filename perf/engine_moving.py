@@ -45,7 +45,7 @@ def measure(folder: Path, count: int) -> dict[str, Any]:
     fill(folder / "one", count)
     file = folder / "runs.ragrounds"
     measured = {
-        "export": command(folder / "one", "export", "store", "--to", str(file)),
+        "export": command(folder / "one", "export", "store", "--out", str(file)),
         "import": command(folder / "two", "import", "store", str(file)),
         "import again": command(folder / "two", "import", "store", str(file)),
     }

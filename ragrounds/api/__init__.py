@@ -1,1 +1,6 @@
-"""Api."""
+"""What can be done with ragrounds, as functions: typed arguments in, records out, nothing printed.
+
+The command line parses, calls one of these and shows what it returns; a notebook can do the same. Each function reads
+the user's settings unless some are given, opens the store they name, and closes what it opened. What happens meanwhile
+is told to a listener, an object whose methods do nothing unless they are overridden.
+"""

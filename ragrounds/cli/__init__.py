@@ -1,44 +1,24 @@
-"""The command line: it parses, calls, prints. Heavy imports stand inside the commands, so that `--help` is quick."""
+"""The command line: it parses, calls :mod:`ragrounds.api`, prints. Heavy imports stand inside the commands.
+
+Each file of this folder that has an `app` (a :class:`typer.Typer`) brings a family of commands: what is registered on
+it joins `ragrounds`. A new command is a new file; nothing else has to know of it.
+"""
 
 from __future__ import annotations
 
 import sys
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 
 import typer
 
 from ragrounds import __version__
-from ragrounds.cli.agents import agents_command, graph_app
-from ragrounds.cli.analyse import analyse_command
-from ragrounds.cli.arena import arena_app
-from ragrounds.cli.build import build_app
-from ragrounds.cli.compare import compare_command
-from ragrounds.cli.data import data_app
-from ragrounds.cli.doctor import doctor_command
-from ragrounds.cli.exchange import export_app, import_app
-from ragrounds.cli.index import index_app
-from ragrounds.cli.judge import judge_app
-from ragrounds.cli.ledger import ledger_command
-from ragrounds.cli.report import report_command
-from ragrounds.cli.retrieve import retrieve
-from ragrounds.cli.retrievers import retrievers_command
-from ragrounds.cli.run import run_command
-from ragrounds.cli.runs import runs_app
-from ragrounds.cli.score import score_command
-from ragrounds.cli.trace import show_command, trace_command
-from ragrounds.cli.train import train_app
+from ragrounds.cli.commands import Command, Group
 from ragrounds.errors import UserError
 
-app = typer.Typer(
-    name="ragrounds",
-    help="Replay medical benchmark questions through LangGraph agents, keep every step, compare strategies on "
-    "accuracy and cost.\n\nStart with `ragrounds run`: it needs no key and no network.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Exit codes: 0 done; 1 an --assert does not hold; 2 bad input, a wrong key, or no answer possible; "
-    "3 done, but some attempts failed; 130 interrupted (the same command goes on).",
-)
+FIRST = ("run", "runs", "compare", "trace", "score", "judge", "arena", "report")
+"""Files whose commands come first in ``ragrounds --help``, in this order; the others follow by name."""
 
 
 def _version(asked: bool) -> None:
@@ -47,41 +27,53 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     pass
 
 
-app.command("run")(run_command)
-app.add_typer(import_app, name="import")
-app.command("compare")(compare_command)
-app.command("ledger")(ledger_command)
-app.command("analyse")(analyse_command)
-app.command("report")(report_command)
-app.add_typer(export_app, name="export")
-app.add_typer(arena_app, name="arena")
-app.add_typer(build_app, name="build")
-app.command("score")(score_command)
-app.add_typer(judge_app, name="judge")
-app.command("show")(show_command)
-app.command("trace")(trace_command)
-app.add_typer(runs_app, name="runs")
-app.command("agents")(agents_command)
-app.command("doctor")(doctor_command)
-app.add_typer(graph_app, name="graph")
-app.add_typer(data_app, name="data")
-app.add_typer(index_app, name="index")
-app.command("retrieve")(retrieve)
-app.command("retrievers")(retrievers_command)
-app.add_typer(train_app, name="train")
+@cache
+def command_line() -> typer.Typer:
+    """`ragrounds` with the commands of every file of this folder."""
+    whole = typer.Typer(
+        name="ragrounds",
+        cls=Group,
+        help="Replay medical benchmark questions through LangGraph agents, keep every step, compare strategies on "
+        "accuracy and cost.\n\nStart with `ragrounds run`: it needs no key and no network.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+        epilog="Exit codes: 0 done; 1 an --assert does not hold; 2 bad input, a wrong key, or no answer possible; "
+        "3 done, but some attempts failed; 130 interrupted (the same command resumes).",
+    )
+    whole.callback()(_options)
+    names = sorted(module.name for module in iter_modules(__path__))
+    for name in sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)):
+        family = getattr(import_module(f"{__name__}.{name}"), "app", None)
+        if isinstance(family, typer.Typer):
+            _dress(family)
+            whole.registered_commands += family.registered_commands
+            whole.registered_groups += family.registered_groups
+    return whole
+
+
+def _dress(app: typer.Typer) -> None:
+    """Commands and groups answer former spellings, and say errors alike."""
+    for command in app.registered_commands:
+        command.cls = Command
+    for group in app.registered_groups:
+        if isinstance(group.typer_instance, typer.Typer):
+            told = group.typer_instance.info
+            told.cls = told.cls if isinstance(told.cls, type) else Group
+            _dress(group.typer_instance)
 
 
 def main() -> None:
     """The console script. Typer itself ends usage errors with 2 and Ctrl-C with 130."""
     try:
-        app()
+        command_line()()
     except UserError as error:
         _say(str(error))
         sys.exit(130 if type(error).__name__ == "Interrupted" else 2)

@@ -1,45 +1,83 @@
-"""`ragrounds agents`: what can be run.
-
-`ragrounds graph`: the state machines, drawn.
-"""
+"""`ragrounds agents`, `graph`, `prompts`: what can be run, the state machines behind it, and what they say."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from ragrounds.cli import options
+from ragrounds.cli.commands import ListGroup
+from ragrounds.cli.output import print_json
+from ragrounds.errors import UserError, nearest
 
-def agents_command(as_json: bool = typer.Option(False, "--json", help="As JSON.")) -> None:
+app = typer.Typer()
+agents = typer.Typer(name="agents", cls=ListGroup, help="What answers questions: list and show agents.")
+graph = typer.Typer(name="graph", cls=ListGroup, help="The strategies as state machines: list and draw them.")
+prompts = typer.Typer(name="prompts", cls=ListGroup, help="The prompts that strategies and judges send.")
+for noun in (agents, graph, prompts):
+    app.add_typer(noun)
+
+
+@agents.command("ls")
+def list_agents(as_json: options.AsJson = False) -> None:
     """List the agents, with their parameters and what they follow."""
     from rich.text import Text
 
     from ragrounds.agents.agent import names, read_card
-    from ragrounds.cli.common import print_json
     from ragrounds.specs import Spec
     from ragrounds.ui.tables import results_console
 
     cards = {name: read_card(name) for name in names()}
     if as_json:
-        print_json(cards)
+        print_json(cards, "agents")
         return
     console = results_console()
     for name, card in cards.items():
-        spec = Spec(name, card.parameters)
         console.print(Text(name, style="bold"), Text(f"  {card.summary}"), sep="\n")
         if card.source:
             console.print(Text(f"  after {card.source}", style="dim"))
-        console.print(Text(f"  {spec}\n", style="cyan"))
+        console.print(Text(f"  {Spec(name, card.parameters)}\n", style="cyan"))
 
 
-graph_app = typer.Typer(
-    name="graph", help="The strategies as state machines: list and draw them.", no_args_is_help=True
-)
+@agents.command("show")
+def show_agent(
+    agent: Annotated[str, typer.Argument(help="An agent, name[key=value,…], as `ragrounds agents ls` lists it.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Show what an agent is made of: graph, parameters, models, and the text that names it everywhere."""
+    import msgspec
+
+    from ragrounds.agents.agent import open_agent
+    from ragrounds.ui.text import safe
+
+    found = open_agent(agent)
+    if as_json:
+        print_json({"agent": found.spec, "parameters": dict(found.parameters), "card": found.card})
+        return
+    typer.echo(f"{'agent':12} {safe(found.spec)}")
+    for key, value in msgspec.to_builtins(found.card).items():
+        if value:
+            typer.echo(f"{key:12} {safe(str(value))}")
 
 
-@graph_app.command("show")
-def show_command(
-    name: str = typer.Argument(help="A graph's or an agent's name, or ./mine.py:build."),
-    only: str = typer.Option(None, "--only", help="Only one part: mermaid, tree or about."),
-    as_json: bool = typer.Option(False, "--json", help="As JSON."),
+@graph.command("ls")
+def list_graphs(as_json: options.AsJson = False) -> None:
+    """List the built-in graphs."""
+    from ragrounds.graphs import catalogue
+
+    first = {name: catalogue.about(name).partition("\n")[0] for name in catalogue.names()}
+    if as_json:
+        print_json(first, "graphs")
+    else:
+        typer.echo("\n".join(first.values()))
+
+
+@graph.command("show")
+def show_graph(
+    name: Annotated[str, typer.Argument(help="A graph's or an agent's name, or ./mine.py:build.")],
+    only: Annotated[str | None, typer.Option("--only", help="Only one part: mermaid, tree or about.")] = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Print a state machine: what it does, as a tree for the terminal, and in Mermaid for documents.
 
@@ -50,30 +88,43 @@ def show_command(
       ragrounds graph show cot_refine_rag --only mermaid
     """
     from ragrounds.agents.agent import graph_name
-    from ragrounds.cli.common import print_json
-    from ragrounds.errors import UserError, nearest
-    from ragrounds.graphs import catalogue
-    from ragrounds.graphs import diagram as drawing
+    from ragrounds.graphs import catalogue, diagram
 
-    graph = graph_name(name)
-    built = catalogue.build(graph)
-    parts = {"about": catalogue.about(graph), "tree": drawing.tree(built), "mermaid": drawing.mermaid(built)}
+    found = graph_name(name)
+    built = catalogue.build(found)
+    parts = {"about": catalogue.about(found), "tree": diagram.tree(built), "mermaid": diagram.mermaid(built)}
     if only is not None and only not in parts:
         raise UserError(f"Unknown part {only!r}.{nearest(only, parts)} Known: {', '.join(parts)}.")
     if as_json:
-        print_json({"graph": graph, **(parts if only is None else {only: parts[only]})})
+        print_json({"graph": found, **(parts if only is None else {only: parts[only]})})
     else:
         typer.echo("\n".join(part.rstrip() + "\n" for key, part in parts.items() if only in (None, key)), nl=False)
 
 
-@graph_app.command("list")
-def list_command(as_json: bool = typer.Option(False, "--json", help="As JSON.")) -> None:
-    """List the built-in graphs."""
-    from ragrounds.cli.common import print_json
-    from ragrounds.graphs import catalogue
+@prompts.command("ls")
+def list_prompts(as_json: options.AsJson = False) -> None:
+    """List the prompts by name."""
+    from ragrounds.prompts.loader import PromptFolder
 
-    first = {name: catalogue.about(name).partition("\n")[0] for name in catalogue.names()}
+    names = PromptFolder().names()
     if as_json:
-        print_json(first)
+        print_json(names, "prompts")
     else:
-        typer.echo("\n".join(first.values()))
+        typer.echo("\n".join(names))
+
+
+@prompts.command("show")
+def show_prompt(
+    name: Annotated[str, typer.Argument(help="A prompt, as `ragrounds prompts ls` lists it.")],
+    language: Annotated[str, typer.Option(help="en or zh.")] = "en",
+    as_json: options.AsJson = False,
+) -> None:
+    """Print a prompt's text, with its places to fill."""
+    from ragrounds.prompts.loader import PromptFolder
+    from ragrounds.ui.text import safe
+
+    text = PromptFolder().source(name, language)
+    if as_json:
+        print_json({"name": name, "language": language, "text": text})
+    else:
+        typer.echo(safe(text))

@@ -1,28 +1,42 @@
-"""`ragrounds analyse`: the figures and tables of the papers, over stored runs."""
+"""`ragrounds analyse`: the figures and tables of the papers, over stored runs. `ragrounds report`: one HTML file."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from ragrounds.evals.analyses.pictures import Picture
+from ragrounds.cli import options
+from ragrounds.cli.commands import ListGroup
+from ragrounds.cli.output import counting, print_json, say, write_picture
+from ragrounds.errors import UserError
+
+app = typer.Typer()
+analyses = typer.Typer(name="analyses", cls=ListGroup, help="The analyses that `ragrounds analyse` knows.")
+app.add_typer(analyses)
 
 
+@app.command("analyse")
 def analyse_command(
-    name: str = typer.Argument(
-        help="An analysis, such as passages or position (`list` shows all), or package.module:NAME of your own."
-    ),
-    runs: list[str] = typer.Argument(None, help="Runs: an id, the beginning of one, or an agent's text."),
-    scorer: str = typer.Option("strict", help="The scorer whose scores are shown."),
-    k: int = typer.Option(10, min=1, help="How many passages count (success, quality, sources)."),
-    parameter: str = typer.Option("top_k", help="The agent's parameter that was varied (passages)."),
-    size: list[str] = typer.Option([], help="MODEL=BILLIONS, where the name does not say it (size, repeatable)."),
-    seed: int = typer.Option(0, help="Seed of the bootstrap."),
-    svg: Path = typer.Option(None, help="Write the picture to this file as SVG."),
-    as_json: bool = typer.Option(False, "--json", help="The analysis as JSON."),
+    name: Annotated[
+        str,
+        typer.Argument(help="An analysis, as `ragrounds analyses ls` lists it, or package.module:NAME of your own."),
+    ],
+    runs: Annotated[
+        list[str] | None, typer.Argument(help="Runs: an id, the beginning of one, or an agent's text.")
+    ] = None,
+    scorer: Annotated[str, typer.Option(help="The scorer whose scores are shown.")] = "strict",
+    k: Annotated[
+        int, typer.Option("--k", "-k", min=1, help="How many passages count (success, quality, sources).")
+    ] = 10,
+    parameter: Annotated[str, typer.Option(help="The agent's parameter that was varied (passages).")] = "top_k",
+    size: Annotated[
+        list[str] | None, typer.Option(help="MODEL=BILLIONS, where the name does not say it (size, repeatable).")
+    ] = None,
+    seed: options.Seed = 0,
+    svg: options.Svg = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Draw one analysis of stored runs, with its table. No model is asked and nothing is searched again.
 
@@ -32,29 +46,22 @@ def analyse_command(
 
       ragrounds analyse success vanilla_rag --k 5 --scorer mirage
     """
-    from ragrounds.cli.common import open_store, print_json, settings
-    from ragrounds.evals.analyses.analysis import AnalysisOptions, analyses, find_analysis
+    from ragrounds.api.compare import analyse
     from ragrounds.ui.analysis_tables import print_analysis
+    from ragrounds.ui.chart_svg import svg as drawn_svg
 
     if name == "list":
-        for known in analyses().values():
-            typer.echo(f"{known.name:10} {known.summary}; needs {known.needs}")
-        return
-    analysis = find_analysis(name)  # an unknown one is said before the runs are looked for
-    options = AnalysisOptions(scorer=scorer, k=k, parameter=parameter, sizes=_sizes(size), seed=seed)
-    with open_store(settings()) as store:
-        analysed = analysis(store, [store.run(reference) for reference in runs or ()], options)
+        raise UserError("`ragrounds analyse list` is now `ragrounds analyses ls`.")
+    found = analyse(name, runs or (), scorer=scorer, k=k, parameter=parameter, sizes=_sizes(size or []), seed=seed)
     if svg:
-        _write(analysed.picture, svg)
+        write_picture(svg, drawn_svg(found.picture), found.picture.title)
     if as_json:
-        print_json(analysed)
+        print_json(found)
     else:
-        print_analysis(analysed)
+        print_analysis(found)
 
 
 def _sizes(texts: list[str]) -> dict[str, float]:
-    from ragrounds.errors import UserError
-
     sizes = {}
     for text in texts:
         model, _, billions = text.rpartition("=")
@@ -67,13 +74,76 @@ def _sizes(texts: list[str]) -> dict[str, float]:
     return sizes
 
 
-def _write(drawn: Picture, path: Path) -> None:
-    from ragrounds.cli.common import say
-    from ragrounds.errors import UserError
-    from ragrounds.ui.chart_svg import svg
+@analyses.command("ls")
+def list_command(as_json: options.AsJson = False) -> None:
+    """List the analyses."""
+    from ragrounds.evals.analyses.analysis import analyses as known_analyses
 
-    try:
-        path.write_text(svg(drawn), encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}.") from error
-    say(f"{path}: {drawn.title}")
+    found = known_analyses().values()
+    if as_json:
+        print_json({one.name: {"summary": one.summary, "needs": one.needs} for one in found}, "analyses")
+        return
+    for one in found:
+        typer.echo(f"{one.name:10} {one.summary}; needs {one.needs}")
+
+
+@analyses.command("show")
+def show_command(
+    name: Annotated[str, typer.Argument(help="An analysis, as `ragrounds analyses ls` lists it.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Say what an analysis shows, and what it needs."""
+    from ragrounds.evals.analyses.analysis import find_analysis
+
+    found = find_analysis(name)
+    if as_json:
+        print_json({"name": found.name, "summary": found.summary, "needs": found.needs})
+    else:
+        typer.echo(f"{found.name}: {found.summary}; needs {found.needs}")
+
+
+@app.command("report")
+def report_command(
+    runs: options.Runs,
+    out: options.OutFile = Path("report.html"),
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "",
+    scorer: options.Scorers = None,
+    common: options.Common = False,
+    group_by: options.GroupBy = None,
+    cost: options.CostMeasure = "auto",
+    seed: options.Seed = 0,
+    attempts: Annotated[
+        bool, typer.Option("--attempts/--no-attempts", help="Put every attempt with its steps into the file.")
+    ] = True,
+    analysis: Annotated[
+        list[str] | None, typer.Option(help="Also this analysis, as in `ragrounds analyse` (repeatable).")
+    ] = None,
+    human: Annotated[
+        Path | None, typer.Option(help="People's labels of judged answers (`ragrounds judge sheet`).")
+    ] = None,
+    force: options.Force = False,
+) -> None:
+    """Write one self-contained HTML file: summary, cost-accuracy frontier, tables, analyses, judges,
+    arenas, outcomes, methods, fingerprints, and a browser of all attempts. It asks nothing of any network.
+
+    Example: ragrounds report direct_cot 'vanilla_rag[top_k=8]' --out report.html
+    """
+    from ragrounds.api.compare import write_report
+
+    with counting() as progress:
+        write_report(
+            runs,
+            out,
+            title=title,
+            scorers=scorer or (),
+            common=common,
+            group_by=group_by or (),
+            cost=cost,
+            analyses=analysis or (),
+            labels=human,
+            attempts=attempts,
+            seed=seed,
+            force=force,
+            progress=progress,
+        )
+    say(f"{out}: {out.stat().st_size / 1e6:.1f} MB")

@@ -1,36 +1,45 @@
-"""`ragrounds compare`: runs against each other."""
+"""`ragrounds compare`: runs against each other. `ragrounds ledger`: what they cost."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragrounds.cli import options
+from ragrounds.cli.output import print_json, say, write_picture
+from ragrounds.errors import UserError
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ragrounds.api.compare import ComparedRuns
     from ragrounds.evals.compare.assertions import ClaimVerdict
     from ragrounds.evals.compare.comparison import Comparison
 
+app = typer.Typer()
 
+
+@app.command("compare")
 def compare_command(
-    runs: list[str] = typer.Argument(help="Runs: an id, the beginning of one, or an agent's text."),
-    scorer: list[str] = typer.Option([], help="A scorer (repeatable). [default: the usual ones]"),
-    common: bool = typer.Option(False, "--common", help="Compare on what all runs have, where they differ."),
-    group_by: list[str] = typer.Option(
-        [], help="Also tables by subject, dataset, kind, language, split or a field of metadata (repeatable)."
-    ),
-    cost: str = typer.Option(
-        "auto", help="What the frontier counts: cost_uncached, cost_paid, tokens, calls, seconds or auto."
-    ),
-    seed: int = typer.Option(0, help="Seed of the bootstrap."),
-    claims: list[str] = typer.Option(
-        [], "--assert", help="A claim to judge: exit code 1 where it fails, 2 where it cannot be told (repeatable)."
-    ),
-    svg: Path = typer.Option(None, help="Write the cost-accuracy frontier to this file as SVG."),
-    as_json: bool = typer.Option(False, "--json", help="Everything as JSON, under every scorer."),
-    as_csv: bool = typer.Option(False, "--csv", help="Every figure as a row of one CSV table."),
-    as_latex: bool = typer.Option(False, "--latex", help="The tables as LaTeX."),
-    as_markdown: bool = typer.Option(False, "--markdown", help="The tables as Markdown."),
+    runs: options.Runs,
+    scorer: options.Scorers = None,
+    common: options.Common = False,
+    group_by: options.GroupBy = None,
+    cost: options.CostMeasure = "auto",
+    seed: options.Seed = 0,
+    claims: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--assert", help="A claim to check: exit code 1 where it fails, 2 where it cannot be told (repeatable)."
+        ),
+    ] = None,
+    svg: options.Svg = None,
+    as_json: options.AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Every figure as a row of one CSV table.")] = False,
+    as_latex: Annotated[bool, typer.Option("--latex", help="The tables as LaTeX.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="The tables as Markdown.")] = False,
 ) -> None:
     """Accuracy with intervals, outcomes, tokens, cost paid and uncached, seconds; paired differences with their tests;
     the cost-accuracy frontier.
@@ -43,51 +52,42 @@ def compare_command(
 
       ragrounds compare search_o1 vanilla_rag --assert 'accuracy(search_o1) - accuracy(vanilla_rag) > 0.02 @ 95%'
     """
-    from ragrounds.cli.common import open_store, settings
-    from ragrounds.errors import UserError
-    from ragrounds.evals.compare.assertions import check_claims
-    from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.compare.frontier import cost_measure
+    from ragrounds.api.compare import compare
 
-    measure = cost_measure(cost)
     formats = {"--json": as_json, "--csv": as_csv, "--latex": as_latex, "--markdown": as_markdown}
-    asked = [name for name, given in formats.items() if given]
-    if len(asked) > 1:
-        raise UserError(f"{' and '.join(asked)} were given; choose one format for standard output.")
-    with open_store(settings()) as store:
-        found = [store.run(reference) for reference in runs]
-        comparison = compare(store, found, scorers=scorer, common=common, seed=seed, cost=measure, group_by=group_by)
-        judged = check_claims(
-            store, found, claims, scorer=scorer[0] if scorer else None, common=common, seed=seed
-        ) if claims else []  # fmt: skip
+    chosen = [name for name, given in formats.items() if given]
+    if len(chosen) > 1:
+        raise UserError(f"{' and '.join(chosen)} were given; choose one format for standard output.")
+    scorers = scorer or []
+    found = compare(
+        runs, scorers=scorers, common=common, group_by=group_by or (), cost=cost, claims=claims or (), seed=seed
+    )
     if svg:
-        _draw(comparison, scorer, svg)
-    _print(comparison, scorer, asked[0] if asked else "", judged)
-    _settle(judged, quiet=as_json)
+        _draw_frontier(found.comparison, scorers, svg)
+    _print(found, scorers, chosen[0] if chosen else "")
+    _say_claims(found.claims, quiet=as_json)
 
 
-def _print(comparison: Comparison, scorers: list[str], form: str, judged: list[ClaimVerdict]) -> None:
-    from ragrounds.cli.common import print_json
+def _print(found: ComparedRuns, scorers: Sequence[str], form: str) -> None:
     from ragrounds.ui.comparison_csv import as_csv
     from ragrounds.ui.comparison_tables import comparison_tables, cost_tables, print_comparison
     from ragrounds.ui.tables import latex, markdown
 
+    comparison = found.comparison
     if form == "--json":
         import msgspec
 
-        print_json({**msgspec.structs.asdict(comparison), "claims": judged} if judged else comparison)
+        print_json({**msgspec.structs.asdict(comparison), **({"claims": found.claims} if found.claims else {})})
     elif form == "--csv":
         typer.echo(as_csv(comparison, scorers), nl=False)
     elif form:
-        write = latex if form == "--latex" else markdown
-        typer.echo(write([*comparison_tables(comparison, scorers), *cost_tables(comparison, scorers)]), nl=False)
+        tables = [*comparison_tables(comparison, scorers), *cost_tables(comparison, scorers)]
+        typer.echo((latex if form == "--latex" else markdown)(tables), nl=False)
     else:
         print_comparison(comparison, scorers, frontier=True)
 
 
-def _draw(comparison: Comparison, scorers: list[str], path: Path) -> None:
-    from ragrounds.cli.common import say
-    from ragrounds.errors import UserError
+def _draw_frontier(comparison: Comparison, scorers: Sequence[str], path: Path) -> None:
     from ragrounds.ui.chart_svg import svg
     from ragrounds.ui.comparison_tables import agent_names, distinct_tables, numbered
     from ragrounds.ui.frontier import frontier_picture
@@ -95,12 +95,9 @@ def _draw(comparison: Comparison, scorers: list[str], path: Path) -> None:
     for table, _ in distinct_tables(comparison, scorers):
         if table.frontier is not None:
             names = numbered(comparison), agent_names(comparison, 90)
-            picture = frontier_picture(table.frontier, table.scorer, *names)
-            try:
-                path.write_text(svg(picture), encoding="utf-8")
-            except OSError as error:
-                raise UserError(f"Cannot write {path}: {error.strerror}.") from error
-            say(f"{path}: the frontier under {table.scorer}")
+            write_picture(
+                path, svg(frontier_picture(table.frontier, table.scorer, *names)), f"the frontier under {table.scorer}"
+            )
             return
     raise UserError(
         "There is no frontier to draw: no run has a known cost above 0. Give prices in prices.toml, or choose what to "
@@ -108,15 +105,14 @@ def _draw(comparison: Comparison, scorers: list[str], path: Path) -> None:
     )
 
 
-def _settle(judged: list[ClaimVerdict], quiet: bool) -> None:
+def _say_claims(checked: Sequence[ClaimVerdict], quiet: bool) -> None:
     """Say how the claims stand, and exit by it."""
-    from ragrounds.cli.common import say
     from ragrounds.evals.compare.claims import all_hold
     from ragrounds.ui.text import safe
 
-    if not judged:
+    if not checked:
         return
-    for claim in [] if quiet else judged:
+    for claim in [] if quiet else checked:
         say(f"\n{claim.decision}: {safe(claim.claim)}   (accuracy by {claim.scorer})")
         for one in claim.conditions:
             level = f"{100 * one.level:g} % interval" if one.level else "bootstrap 95 %, not asked for"
@@ -124,6 +120,49 @@ def _settle(judged: list[ClaimVerdict], quiet: bool) -> None:
                 say(f"  left - right = {one.value:.6g}, {level} {one.low:.6g} to {one.high:.6g}, n = {one.questions:,}")
             if one.reason:
                 say(f"  {one.reason}")
-    decision = all_hold([claim.decision for claim in judged])
+    decision = all_hold([claim.decision for claim in checked])
     if decision != "holds":
         raise typer.Exit(1 if decision == "fails" else 2)
+
+
+@app.command("ledger")
+def ledger_command(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(help="Runs: ids, their beginnings, or agents' texts. [default: all runs and arenas]"),
+    ] = None,
+    by: Annotated[
+        str, typer.Option(help="What costs are split by: run, role, node, model, with commas.")
+    ] = "role,node,model",
+    as_json: options.AsJson = False,
+) -> None:
+    """Show what runs cost, judging included: what was paid, and what it would cost with an empty journal.
+
+    Roles are answering, reading, querying, searching and judging; nodes are the graph's. A sum with a call in it whose
+    price is not known is unknown. Prices are those of the day of the call: the model's own, the ones in prices.toml,
+    or genai-prices' list.
+
+    Examples:
+
+      ragrounds ledger direct_cot 'vanilla_rag[top_k=8]' --by run,role
+
+      ragrounds ledger --by model --json
+    """
+    from ragrounds.api.compare import ledger
+    from ragrounds.ui.run_tables import ledger_table
+    from ragrounds.ui.tables import print_table, results_console
+
+    found = ledger(runs or (), [name.strip() for name in by.split(",") if name.strip()])
+    if as_json:
+        print_json(found.ledger)
+    elif not found.ledger.total.calls:
+        say("These runs have made no calls." if runs else f"No calls yet in {found.place}.")
+    else:
+        print_table(ledger_table(found.ledger), results_console())
+    open_ = found.unfinished
+    if open_.calls:
+        used = "tokens not known" if open_.usage is None else f"{open_.usage.input + open_.usage.output:,} tokens"
+        say(
+            f"Not in these sums: {open_.calls:,} recorded calls ({used}) of attempts that were broken off. The same "
+            "command resumes them without making these again, and then they are."
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+app = typer.Typer()
 _EXTRAS = {
     "chinese": "jieba",
     "dense": "chromadb",
@@ -23,6 +24,7 @@ _EXTRAS = {
 """Extra → a module that it brings."""
 
 
+@app.command("doctor")
 def doctor_command(
     model: str | None = typer.Option(None, help="Also ask this model's server what it can do: openai:NAME."),
     base_url: str | None = typer.Option(None, help="An OpenAI-compatible server."),
@@ -39,11 +41,12 @@ def doctor_command(
     import platform
 
     from ragrounds import __version__
-    from ragrounds.cli.common import open_store, print_json, settings
+    from ragrounds.api.workspace import open_store, user_settings
+    from ragrounds.cli.output import print_json
     from ragrounds.models.providers import probe, with_defaults
     from ragrounds.settings import settings_file
 
-    chosen = settings()
+    chosen = user_settings()
     with open_store(chosen) as store:
         place, runs = store.place, len(store.runs())
     facts: dict[str, object] = {

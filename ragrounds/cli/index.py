@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragrounds.api.workspace import user_settings
+from ragrounds.cli import options
+from ragrounds.cli.commands import ListGroup
+from ragrounds.cli.output import counting, print_json, say
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-index_app = typer.Typer(
-    help="Build, list, show and remove indexes.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
-)
-
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+app = typer.Typer()
+index = typer.Typer(name="index", cls=ListGroup, help="What is searched: build, list, show and remove indexes.")
+app.add_typer(index)
 
 
-@index_app.command("build")
+@index.command("build")
 def build(
     name: Annotated[str, typer.Argument(help="What the index is called afterwards.")],
     source: Annotated[
@@ -34,16 +37,13 @@ def build(
         list[str] | None, typer.Option(help="Retrievers to build for now; others are built when first used.")
     ] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Pass over what cannot be read, and list it.")] = False,
-    json: _Json = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Read a corpus, cut it into passages, and make it searchable.
 
     A build that was interrupted goes on where it stood when the same command is given again.
     """
-    from ragrounds.cli.common import print_json, say
-    from ragrounds.cli.progress import counting
     from ragrounds.errors import UserError
-    from ragrounds.settings import read_settings
     from ragrounds.tools.chunkers import chunker as make_chunker
     from ragrounds.tools.chunkers import complete
     from ragrounds.tools.collection import folder_of
@@ -53,11 +53,11 @@ def build(
     from ragrounds.tools.retriever import open_searcher
     from ragrounds.ui.text import one_line
 
-    home = read_settings().home
+    home = user_settings().home
     chosen = complete(chunker)
     folder = folder_of(name, home)
     bad: list[BadLine] = []
-    with counting() as told:
+    with counting() as progress:
         try:
             manifest = build_collection(
                 folder,
@@ -66,35 +66,33 @@ def build(
                 chunker=str(chosen),
                 chunk=make_chunker(chosen),
                 bad=bad if skip_bad else None,
-                progress=lambda count: told("reading", count),
+                progress=lambda count: progress("reading", count),
             )
         except UnreadableLine as error:
             raise UserError(f"{error} Or pass over what cannot be read with --skip-bad.") from None
-        searchers = [open_searcher(spec, name, home, progress=told) for spec in retriever or ["bm25"]]
+        searchers = [open_searcher(spec, name, home, progress=progress) for spec in retriever or ["bm25"]]
     for wrong in bad[:20]:
         say(one_line(f"passed over {wrong}", 300))
     if len(bad) > 20:
         say(f"passed over {len(bad) - 20:,} more")
     result = _described(folder)
-    if json:
-        print_json({**result, "passed_over": [str(wrong) for wrong in bad]})
+    if as_json:
+        print_json({"index": result, "passed_over": [str(wrong) for wrong in bad]})
         return
     say(f"{manifest.passages:,} passages of {manifest.documents:,} documents, version {manifest.version}")
     for searcher in searchers:
         say(f"searchable with {searcher.spec}")
 
 
-@index_app.command("ls")
-def ls(json: _Json = False) -> None:
+@index.command("ls")
+def ls(as_json: options.AsJson = False) -> None:
     """List all indexes."""
-    from ragrounds.cli.common import print_json
-    from ragrounds.settings import read_settings
     from ragrounds.tools.collection import collection_names, indexes
 
-    home = read_settings().home
+    home = user_settings().home
     found = [_described(indexes(home) / name) for name in collection_names(home)]
-    if json:
-        print_json(found)
+    if as_json:
+        print_json(found, "indexes")
         return
     _table(
         ["index", "passages", "version", "chunker", "engines", "MB"],
@@ -112,18 +110,17 @@ def ls(json: _Json = False) -> None:
     )
 
 
-@index_app.command("show")
+@index.command("show")
 def show(
-    name: Annotated[str, typer.Argument(help="An index, as `ragrounds index ls` lists it.")], json: _Json = False
+    name: Annotated[str, typer.Argument(help="An index, as `ragrounds index ls` lists it.")],
+    as_json: options.AsJson = False,
 ) -> None:
     """Show what an index was made from, and how."""
-    from ragrounds.cli.common import print_json
-    from ragrounds.settings import read_settings
     from ragrounds.ui.text import safe
 
-    entry = _described(_existing(name, read_settings().home))
-    if json:
-        print_json(entry)
+    entry = _described(_existing(name, user_settings().home))
+    if as_json:
+        print_json({"index": entry})
         return
     for key, value in entry.items():
         if key == "engines":
@@ -133,20 +130,18 @@ def show(
             typer.echo(f"{key:12} {safe(str(value))}")
 
 
-@index_app.command("rm")
+@index.command("rm")
 def rm(
     name: Annotated[str, typer.Argument(help="An index, as `ragrounds index ls` lists it.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: options.Yes = False,
 ) -> None:
     """Remove an index: its passages and its engines. What it was made from stays."""
     import shutil
 
-    from ragrounds.cli.common import say
-    from ragrounds.settings import read_settings
     from ragrounds.tools.collection_builder import exclusive_build
     from ragrounds.ui.text import safe
 
-    folder = _existing(name, read_settings().home)
+    folder = _existing(name, user_settings().home)
     if not yes:
         typer.confirm(f"Remove the index {safe(name)} ({_described(folder)['bytes'] / 1e6:,.1f} MB)?", abort=True)
     with exclusive_build(folder):
@@ -154,7 +149,7 @@ def rm(
     say(f"removed {safe(name)}")
 
 
-@index_app.command("serve")
+@index.command("serve")
 def serve(
     corpus: Annotated[str, typer.Argument(help="An index, or a source such as beir:PATH or sample.")],
     retriever: Annotated[str, typer.Option(help="What is searched with.")] = "bm25",
@@ -166,9 +161,6 @@ def serve(
     mcp: Annotated[bool, typer.Option("--mcp", help="Serve MCP over standard input and output instead.")] = False,
 ) -> None:
     """Serve an index: Search-R1's /retrieve over HTTP, or an MCP server."""
-    from ragrounds.cli.common import say
-    from ragrounds.cli.progress import counting
-    from ragrounds.settings import read_settings
     from ragrounds.tools.retriever import open_searcher
     from ragrounds.tools.server import application, mcp_server
 
@@ -176,8 +168,8 @@ def serve(
         from ragrounds.tools.server import check_address
 
         check_address(host, token)
-    with counting() as told:
-        searcher = open_searcher(retriever, corpus, read_settings().home, progress=told)
+    with counting() as progress:
+        searcher = open_searcher(retriever, corpus, user_settings().home, progress=progress)
     if mcp:
         mcp_server(searcher).run("stdio")
         return

@@ -6,19 +6,26 @@ from typing import Annotated
 
 import typer
 
+from ragrounds.cli import options
+from ragrounds.cli.commands import ListGroup
+from ragrounds.cli.output import print_json
 
-def retrievers_command(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+app = typer.Typer()
+retrievers = typer.Typer(name="retrievers", cls=ListGroup, help="What is searched with: retrievers and rerankers.")
+app.add_typer(retrievers)
+
+
+@retrievers.command("ls")
+def list_command(as_json: options.AsJson = False) -> None:
     """List retrievers and rerankers: what can be used right now, and what is missing."""
     from ragrounds.tools.analysers import NAMES
     from ragrounds.tools.cards import cards, missing
-    from ragrounds.tools.retriever import retrievers
+    from ragrounds.tools.retriever import retrievers as known_retrievers
 
-    known = retrievers()
+    known = known_retrievers()
     found = [(card, missing(card)) for card in cards().values()]
-    if json:
+    if as_json:
         import msgspec
-
-        from ragrounds.cli.common import print_json
 
         listed = [{**msgspec.to_builtins(card), "usable": not lacks, "missing": lacks} for card, lacks in found]
         described = [one.described() for one in known.values()]
@@ -45,3 +52,31 @@ def retrievers_command(json: Annotated[bool, typer.Option("--json", help="Print 
     for card, lacks in found:
         table.add_row(card.name, card.kind, card.size, Text(lacks or "nothing"), Text("; ".join(card.used_in)))
     console.print(table)
+
+
+@retrievers.command("show")
+def show_command(
+    name: Annotated[str, typer.Argument(help="A retriever or a card, as `ragrounds retrievers ls` lists it.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Show what a retriever is, what it takes, and what is missing for it here."""
+    import msgspec
+
+    from ragrounds.errors import unknown
+    from ragrounds.tools.cards import cards, missing
+    from ragrounds.tools.retriever import retrievers as known_retrievers
+    from ragrounds.ui.text import safe
+
+    built_in, described = known_retrievers(), cards()
+    if name in built_in:
+        found = dict(built_in[name].described())
+    elif name in described:
+        found = {**msgspec.to_builtins(described[name]), "missing": missing(described[name])}
+    else:
+        raise unknown("retriever", name, [*built_in, *described], "ragrounds retrievers ls")
+    if as_json:
+        print_json({"retriever": found})
+        return
+    for key, value in found.items():
+        if value:
+            typer.echo(f"{key:12} {safe(str(value))}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragrounds.cli.common import one_of
+from ragrounds.api.workspace import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ragrounds.records import Run
 
 
+app = typer.Typer()
+
+
+@app.command("trace")
 def trace_command(
     runs: list[str] = typer.Argument(
         None, help="Runs: an id, the beginning of one, or an agent's text. [default: those on the newest questions]"
@@ -51,7 +55,7 @@ def trace_command(
 
       ragrounds trace --attempt 'vanilla_rag[top_k=8]/sample/c01' --format markdown
     """
-    from ragrounds.cli.common import open_store, settings
+    from ragrounds.api.workspace import open_store, user_settings
     from ragrounds.evals.store.summaries import PREFERRED, Pages
     from ragrounds.ui.trace.headless import FORMATS
 
@@ -59,7 +63,7 @@ def trace_command(
         one_of("--format", format, FORMATS)
     if differing and format is None:
         format = "text"
-    chosen = settings()
+    chosen = user_settings()
     wanted, order = _filter(find, outcome, mark, subject), _sort(sort)
     with open_store(chosen) as store:
         named = _runs(store, runs or [], attempt)
@@ -141,7 +145,7 @@ def _view(pages: Pages, wanted: Filter, sort: Any, light: bool, attempt: str | N
 def _print_attempt(store: Store, pages: Pages, attempt: str, epoch: int, format: str) -> None:
     from rich.console import Console
 
-    from ragrounds.cli.common import print_json
+    from ragrounds.cli.output import print_json
     from ragrounds.evals.store.traces import trace
     from ragrounds.ui.trace import headless
     from ragrounds.ui.trace.tree import LoadedAttempt
@@ -159,7 +163,7 @@ def _print_attempt(store: Store, pages: Pages, attempt: str, epoch: int, format:
 
 
 def _print_differing(pages: Pages, format: str) -> None:
-    from ragrounds.cli.common import print_json
+    from ragrounds.cli.output import print_json
     from ragrounds.errors import UserError
     from ragrounds.ui.trace import headless
 
@@ -172,7 +176,7 @@ def _print_differing(pages: Pages, format: str) -> None:
 
 
 def _print_list(pages: Pages, wanted: Filter, sort: Any, ascending: bool, limit: int | None, format: str) -> None:
-    from ragrounds.cli.common import print_json
+    from ragrounds.cli.output import print_json
     from ragrounds.ui.trace import headless
 
     found = headless.listed(pages, wanted, sort, not ascending, limit)
@@ -186,26 +190,3 @@ def _print_table(rows: list[list[str]], format: str) -> None:
     from ragrounds.ui.trace.headless import table_markdown, table_text
 
     typer.echo(table_markdown(rows) if format == "markdown" else table_text(rows))
-
-
-def show_command(
-    run: str = typer.Argument(help="A run: its id, the beginning of it, or an agent's text."),
-    question: str = typer.Argument(help="A question's id, or its end: 12377809 for pubmedqa/12377809."),
-    epoch: int = typer.Option(0, min=0, help="Which of the run's epochs."),
-    full: bool = typer.Option(False, "--full", help="Long texts whole."),
-    as_json: bool = typer.Option(False, "--json", help="As JSON."),
-) -> None:
-    """Show every step of one answer: searches, the exact messages, replies, scores.
-
-    Example: ragrounds show 'vanilla_rag[top_k=8]' sample/c01
-    """
-    from ragrounds.cli.common import open_store, print_json, settings
-    from ragrounds.evals.store.traces import trace
-    from ragrounds.ui.trace.headless import print_trace
-
-    with open_store(settings()) as store:
-        found = trace(store, store.run(run), question, epoch)
-    if as_json:
-        print_json(found)
-    else:
-        print_trace(found, full=full)

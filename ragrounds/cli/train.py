@@ -12,17 +12,19 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from ragrounds.cli import options
+from ragrounds.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from ragrounds.train.evaluation import PairTable, RetrievalQuality
     from ragrounds.train.loop import TrainingStep
-    from ragrounds.train.pipeline import TrainingListeners, TrainingRun
-    from ragrounds.train.spec import Training
+    from ragrounds.train.pipeline import TrainingListeners
 
 
 _EVERY = 15.0
@@ -30,7 +32,7 @@ _EVERY = 15.0
 
 
 @contextmanager
-def following() -> Iterator[TrainingListeners]:
+def training_display() -> Iterator[TrainingListeners]:
     """Gives what a run tells."""
     from ragrounds.train.pipeline import TrainingListeners
 
@@ -83,7 +85,6 @@ class _Lines:
         self._say(f"{told.stage}: step {told.step:,} of {told.steps:,}{loss}", told.step == told.steps)
 
     def _say(self, line: str, last: bool) -> None:
-        from ragrounds.cli.common import say
         from ragrounds.ui.text import safe
 
         if last or time.monotonic() - self._last >= _EVERY:
@@ -176,105 +177,72 @@ def _pairs(console: object, each: RetrievalQuality, against: Sequence[str]) -> N
     console.print(drawn)
 
 
-train_app = typer.Typer(
+app = typer.Typer()
+train = typer.Typer(
     name="train",
     help="Train asymmetric retrievers: a small query encoder for a large document encoder (CARE). Needs "
     "ragrounds[train].",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+app.add_typer(train)
 
-_FILE = Annotated[Path, typer.Argument(help="The training file (TOML): docs/training.md.", show_default=False)]
-_RECIPE = Annotated[list[str] | None, typer.Option(help="Only these recipes of the file; by default all.")]
-_OUT = Annotated[Path | None, typer.Option(help="Folder of the results; by default HOME/training/NAME.")]
-_SET = Annotated[
+TrainingFile = Annotated[Path, typer.Argument(help="The training file (TOML): docs/training.md.", show_default=False)]
+Recipes = Annotated[list[str] | None, typer.Option("--recipe", help="Only this recipe of the file (repeatable).")]
+Results = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Folder of the results. [default: HOME/training/NAME]")
+]
+Changes = Annotated[
     list[str] | None, typer.Option("--set", help="Change the file: KEY=VALUE, such as device='\"cuda\"' or seed=1.")
 ]
-_JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-@train_app.command("care")
+@train.command("care")
 def care_command(
-    file: _FILE, recipe: _RECIPE = None, out: _OUT = None, changes: _SET = None, json: _JSON = False
+    file: TrainingFile,
+    recipe: Recipes = None,
+    out: Results = None,
+    changes: Changes = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Train the pairs that the file's recipes describe. Interrupted, the same command goes on from the last checkpoint
+    """Train the pairs that the file's recipes describe. Interrupted, the same command resumes from the last checkpoint
     and ends with the same weights."""
-    from ragrounds.cli.common import print_json
-    from ragrounds.train.card import write_pair
-    from ragrounds.train.evaluation import pair_spec
+    from ragrounds.api.build import train as train_pairs
     from ragrounds.ui.text import safe
 
-    with following() as told:
-        run, names = _opened(file, recipe, out, changes, told)
-        made: list[dict[str, Any]] = []
-        for name in names:
-            state = run.recipe(name)
-            folder = write_pair(run, name, state)
-            made.append(
-                {
-                    "recipe": name,
-                    "folder": str(folder),
-                    "retriever": pair_spec(run, state),
-                    "stages": {Path(key).name: spent for key, spent in run.spent(state).items()},
-                }
-            )
-    if json:
-        print_json({"name": run.training.name, "counts": run.material.counts, "pairs": made})
+    with training_display() as listeners:
+        result = train_pairs(file, listeners, recipes=recipe or (), out=out, changes=changes or ())
+    if as_json:
+        print_json(result)
         return
-    for each in made:
-        typer.echo(f"{safe(each['recipe'])}: {safe(each['folder'])}")
-        typer.echo(f"  ragrounds retrieve --retriever '{safe(each['retriever'])}' --benchmark …")
+    for pair in result.pairs:
+        typer.echo(f"{safe(pair.recipe)}: {safe(pair.folder)}")
+        typer.echo(f"  ragrounds retrieve --retriever '{safe(pair.retriever)}' --benchmark …")
 
 
-@train_app.command("evaluate")
+@train.command("evaluate")
 def evaluate_command(
-    file: _FILE,
-    recipe: _RECIPE = None,
-    out: _OUT = None,
-    changes: _SET = None,
+    file: TrainingFile,
+    recipe: Recipes = None,
+    out: Results = None,
+    changes: Changes = None,
     rounds: Annotated[int, typer.Option(min=0, help="Rounds of the measurement of speed.")] = 5,
     against: Annotated[
-        list[str] | None, typer.Option(help="Show comparisons with these rows; by default with the teacher.")
+        list[str] | None, typer.Option(help="Show comparisons with this row (repeatable). [default: the teacher]")
     ] = None,
-    json: _JSON = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure the trained pairs beside the document encoder with itself: nDCG@10 with paired tests, and queries per
     second in one run. What is not trained yet is trained first."""
-    import msgspec
+    from ragrounds.api.build import evaluate_training
+    from ragrounds.api.workspace import one_of
+    from ragrounds.train.spec import TEACHER, read_training
 
-    from ragrounds.cli.common import one_of, print_json
-    from ragrounds.tools.collection import write_whole
-    from ragrounds.train.card import TABLE, write_pair
-    from ragrounds.train.evaluation import evaluate
-    from ragrounds.train.spec import TEACHER
-
-    with following() as told:
-        run, names = _opened(file, recipe, out, changes, told)
-        known = [TEACHER, *names]
-        rows = [one_of("--against", name, known) for name in against or [TEACHER]]
-        states = {name: run.recipe(name) for name in names}
-        table = evaluate(run, states, rounds=rounds, progress=told.doing)
-        write_whole(run.out / TABLE, msgspec.json.format(msgspec.json.encode(table), indent=2))
-        for name, state in states.items():
-            write_pair(run, name, state)
-    if json:
+    known = [TEACHER, *(recipe or read_training(file, changes or ()).recipe)]
+    rows = [one_of("--against", name, known) for name in against or [TEACHER]]
+    with training_display() as listeners:
+        table = evaluate_training(file, listeners, recipes=recipe or (), out=out, changes=changes or (), rounds=rounds)
+    if as_json:
         print_json(table)
     else:
         show(table, rows)
-
-
-def _opened(
-    file: Path, recipe: list[str] | None, out: Path | None, changes: list[str] | None, told: TrainingListeners
-) -> tuple[TrainingRun, list[str]]:
-    from ragrounds.cli.common import one_of, settings
-    from ragrounds.errors import UserError
-    from ragrounds.train.spec import read_training
-
-    training: Training = read_training(file, changes or ())
-    names = [one_of("--recipe", name, list(training.recipe)) for name in recipe or training.recipe]
-    if not names:
-        raise UserError(f'{str(file)!r} has no [recipe]: name stages in order, care = ["align", "joint"].')
-    from ragrounds.train.pipeline import TrainingRun
-
-    home = settings().home
-    return TrainingRun(training, (out or home / "training" / training.name).expanduser(), home, told), names

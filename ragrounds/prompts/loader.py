@@ -41,6 +41,14 @@ class PromptFolder(Struct, frozen=True):
         """A text without turns: a notice, a correction."""
         return self._fill(name, string.Template(self._read(name, language)[1].strip()), values)
 
+    def source(self, name: str, language: str = "en") -> str:
+        """The text of a prompt as it stands in its file, with its places to fill.
+
+        Raises:
+            UserError: there is no such prompt.
+        """
+        return self._read(name, language)[1]
+
     def digest(self, names: tuple[str, ...]) -> dict[str, str]:
         """Name → hash of every form of the prompts `names`: a part of a run's fingerprint."""
         return {name: _hash([self._read(name, language)[1] for language in ("en", "zh")]) for name in sorted(names)}

@@ -1,34 +1,19 @@
-"""How the results of `ragrounds retrieve` are shown: tables, or JSON.
-
-`ragrounds retrieve --benchmark sts:FILE`: how well an embedder's cosines follow graded pairs.
-"""
+"""The tables of `ragrounds retrieve`: measures, paired differences, correlations with graded pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ragrounds.evals.retrieval.comparison import RetrievalComparison
+    from ragrounds.evals.retrieval.similarity import CorrelationDifference
 
 
-def show(
-    entries: Sequence[dict[str, Any]],
-    comparisons: Sequence[RetrievalComparison],
-    names: Sequence[str],
-    *,
-    as_json: bool,
+def print_retrieval(
+    entries: Sequence[dict[str, Any]], comparisons: Sequence[RetrievalComparison], names: Sequence[str]
 ) -> None:
-    """Print the results. With `as_json`, one retriever's figures stand at the top level, several stand under ``runs``,
-    with their ``comparisons``."""
-    if as_json:
-        import msgspec
-        import typer
-
-        whole = entries[0] if len(entries) == 1 else {"runs": entries, "comparisons": comparisons}
-        typer.echo(msgspec.json.format(msgspec.json.encode(whole), indent=2).decode())
-        return
+    """Print the means by the measures `names`, the differences of pairs, and each query's values where they are in."""
     from rich.text import Text
 
     from ragrounds.ui.tables import results_console
@@ -121,26 +106,12 @@ def _figure(value: float | None, factor: float | None) -> str:
     return str(value) if factor is None else f"{value * factor:,.1f}"
 
 
-def show_similarity(path: Path, specs: list[str], *, resamples: int, seed: int, as_json: bool) -> None:
-    """Print the correlations of each model with their intervals, and the differences between models.
-
-    Raises:
-        UserError: no model is named, or :func:`ragrounds.evals.retrieval.similarity.score_similarity` raises one.
-    """
-    import typer
-
-    from ragrounds.cli.common import print_json
-    from ragrounds.errors import UserError
-    from ragrounds.evals.retrieval.similarity import MEASURES, score_similarity
+def print_similarity(entries: Sequence[dict[str, Any]], differences: Sequence[CorrelationDifference]) -> None:
+    """Print the correlations of each model with their intervals, and the differences between models."""
+    from ragrounds.evals.retrieval.similarity import MEASURES
     from ragrounds.ui.tables import Column, TextTable, print_table, results_console
     from ragrounds.ui.text import one_line
 
-    if not specs:
-        raise UserError("Sentence similarity needs a model: --retriever 'dense[model=…]', or a card.")
-    entries, differences = score_similarity(path, specs, resamples=resamples, seed=seed)
-    if as_json:
-        print_json(entries[0] if len(entries) == 1 else {"runs": entries, "comparisons": differences})
-        return
     console = results_console()
     numbers = {entry["retriever"]: f"{number}" for number, entry in enumerate(entries, 1)}
     print_table(
@@ -184,7 +155,6 @@ def show_similarity(path: Path, specs: list[str], *, resamples: int, seed: int, 
             ),
             console,
         )
-    typer.echo("Pairs with the same first sentence are drawn together; both sides are embedded as queries.", err=True)
 
 
 def _cells(value: float | None, low: float | None, high: float | None) -> tuple[str, str]:

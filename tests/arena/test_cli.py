@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from ragrounds.cli.arena import arena_app
+from ragrounds.cli.arena import arena as arena_app
 from ragrounds.errors import UserError
 from tests.arena.staging import by_strength, stage
 from tests.judges.doubles import Scripted
@@ -43,7 +43,7 @@ def run(home):
     return invoke
 
 
-PLAY = ("play", "strong", "middle", "weak", "--judge", "openai:j", "--schedule", "full", "--replicates", "100")
+PLAY = ("play", "strong", "middle", "weak", "--judge", "openai:j", "--schedule", "full", "--resamples", "100")
 
 
 def test_play_show_and_list(run, judges):
@@ -52,11 +52,11 @@ def test_play_show_and_list(run, judges):
     assert [axis["axis"] for axis in report["axes"]] == ["usefulness", "readability", "knowledge", "reasoning"]
     assert report["axes"][0]["ratings"]["rows"][0]["system"] == "strong"
     assert report["costs"][0]["calls"] == 120
-    shown = run("show", "--json", "--replicates", "100")
+    shown = run("show", "--json", "--resamples", "100")
     assert json.loads(shown.stdout) == report
-    listed = json.loads(run("ls", "--json").stdout)
+    listed = json.loads(run("ls", "--json").stdout)["arenas"]
     assert [row["id"] for row in listed] == [report["id"]]
-    text = run("show", report["id"][:9], "--replicates", "100").stdout
+    text = run("show", report["id"][:9], "--resamples", "100").stdout
     assert "usefulness: 60 matches" in text
     assert "strong never lost a point" in text
 
@@ -68,15 +68,15 @@ def test_the_same_command_goes_on_and_another_setting_is_another_arena(run, judg
     assert len(judges["openai:j"].requests) == asked
     assert "0 calls made" in again.stderr
     run(*PLAY, "--seed", "1")
-    assert len(json.loads(run("ls", "--json").stdout)) == 2
+    assert len(json.loads(run("ls", "--json").stdout)["arenas"]) == 2
 
 
 def test_plan_asks_nobody(run, judges):
-    together, apart = json.loads(run(*PLAY, "--plan", "--json").stdout)
+    together, apart = json.loads(run(*PLAY, "--plan", "--json").stdout)["estimates"]
     assert (together["judge_calls"], apart["judge_calls"]) == (120, 480)
     assert judges["openai:j"].requests == []
     assert "120 judge calls" in run(*PLAY, "--plan").stdout
-    assert json.loads(run("ls", "--json").stdout) == []
+    assert json.loads(run("ls", "--json").stdout)["arenas"] == []
 
 
 def test_adaptive_ends_early(run, judges):
@@ -91,7 +91,7 @@ def test_votes_from_a_file_and_from_the_keyboard(run, judges, tmp_path):
     assert "8 votes of 1 voters" in run("votes", str(votes)).stderr
     cast = run("vote", "--voter", "ann", "--axis", "usefulness", "--limit", "3", input="1\nt\n2\n")
     assert "3 votes kept" in cast.stderr
-    report = json.loads(run("show", "--json", "--replicates", "100").stdout)
+    report = json.loads(run("show", "--json", "--resamples", "100").stdout)
     assert report["votes"] == 11
     assert any(pair["other"] == "voter ann" for pair in report["axes"][0]["agreement"])
 

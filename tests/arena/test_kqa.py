@@ -55,14 +55,14 @@ def answer(home: Path, url: str, data: Path) -> list[str]:
             home, "run", "--benchmark", f"kqa:{data / 'kqa'}", "--limit", str(LIMIT), "--agent", "direct",
             "--model", f"openai:{model}[alias=loopback]", "--base-url", url, "--display", "none",
         )  # fmt: skip
-    listed = json.loads(run(home, "runs", "ls", "--json").stdout)
+    listed = json.loads(run(home, "runs", "ls", "--json").stdout)["runs"]
     return [row["run"]["id"] for row in listed]
 
 
 def playing(runs: list[str], *more: str) -> list[str]:
     return [
         "arena", "play", *runs, "--reference", "--judge", "openai:judge[price_input=1,price_output=2,alias=loopback]",
-        "--schedule", "published", "--least", "30", "--concurrency", str(CONCURRENCY), "--json", *more,
+        "--schedule", "published", "--min-matches", "30", "--concurrency", str(CONCURRENCY), "--json", *more,
     ]  # fmt: skip
 
 

@@ -27,13 +27,13 @@ def test_a_set_goes_from_add_to_build_and_back(command: Cli, tmp_path: Path, hom
     with running("builder_server", "--truth", str(tmp_path / "truth.json")) as server:
         built = command(
             *("build", "false-negatives", "beir/tiny", "--out", str(out), "--model", "openai:grader", "--limit", "5"),
-            *("--base-url", server.url, "--display", "none", "--check", "0"),
+            *("--base-url", server.url, "--display", "none", "--sheet-size", "0"),
         )
     assert built.returncode == 0, built.stderr
     assert command("data", "add", "beir/mended", str(out)).returncode == 0
     verified = command("data", "verify", "beir/mended", "--json")
     assert verified.returncode == 0, verified.stderr
-    assert json.loads(verified.stdout)["files"]["corpus.jsonl"] is True
+    assert json.loads(verified.stdout)["checked"]["files"]["corpus.jsonl"] is True
     with (home / "benchmarks/beir--mended/queries.jsonl").open("a") as queries:
         queries.write("\n")
     verified = command("data", "verify", "beir/mended")

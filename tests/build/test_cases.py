@@ -128,7 +128,7 @@ def test_experts_keep_what_they_rate_four_or_five(command: Cli, tmp_path: Path) 
     write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
     out = tmp_path / "rare"
     with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
-        ordered = ["build", "case-questions", "sample", *options(server, out), "--raters", "2", "--display", "none"]
+        ordered = ["build", "case-questions", "sample", *options(server, out), "--experts", "2", "--display", "none"]
         assert command(*ordered).returncode == 0
         asked = server.stats()["asked"]
         with (out / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
@@ -209,7 +209,7 @@ def test_the_budget_ends_it_and_the_same_command_goes_on(command: Cli, tmp_path:
             "--concurrency",
             "1",
         ]
-        ended = command(*ordered, "--max-tokens", "5000", "--json")
+        ended = command(*ordered, "--max-total-tokens", "5000", "--json")
         lines = counted(json.loads((out / "card.json").read_text()))
         begun = lines["significance"][0]
         assert "Ended early: the budget of 5,000 tokens" in ended.stderr

@@ -25,7 +25,7 @@ PIPELINES: dict[str, tuple[list[str], int]] = {
         1,
     ),
     "consensus-labels": (
-        [part for n in (1, 2, 3) for part in ("--labeller", f"openai:labeller-{n}")] + ["--at-once", "2"],
+        [part for n in (1, 2, 3) for part in ("--labeller", f"openai:labeller-{n}")] + ["--batch-size", "2"],
         3,
     ),
 }

@@ -55,7 +55,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
 def labels(server: Running, source: Source, out: Path, at_once: int = 1) -> list[str]:
     committee = [part for spec in SPECS for part in ("--retriever", spec)]
     models = [part for model in MODELS for part in ("--labeller", f"openai:{model}")]
-    depths = ["--top-k", str(DEPTH), "--candidates", str(MOST), "--at-once", str(at_once), "--seed", str(SEED)]
+    depths = ["--top-k", str(DEPTH), "--candidates", str(MOST), "--batch-size", str(at_once), "--seed", str(SEED)]
     shared = ["--base-url", server.url, "--display", "none", "--out", str(out), "--json"]
     return [
         "build",
@@ -272,7 +272,7 @@ def test_chinese_queries_are_asked_in_chinese(command: Cli, data: Path, server: 
 
 def test_experts_fill_a_sheet_and_their_agreement_is_in_the_card(command: Cli, server: Running, tmp_path: Path) -> None:
     out = tmp_path / "labelled"
-    options = [*labels(server, Source("sample", "sample", {}), out, at_once=4), "--sample", "30", "--limit", "60"]
+    options = [*labels(server, Source("sample", "sample", {}), out, at_once=4), "--sheet-size", "30", "--limit", "60"]
     assert command(*options).returncode == 0
     with (out / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -131,7 +131,7 @@ def test_from_questions_to_a_benchmark_that_is_replayed(
     assert beside["benchmark"]["name"] == "r2med/mined"
     added = command("data", "add", "r2med/mined", str(out / "r2med"))
     assert added.returncode == 0, added.stderr
-    known = json.loads(command("data", "show", "r2med/mined", "--json").stdout)
+    known = json.loads(command("data", "show", "r2med/mined", "--json").stdout)["benchmark"]
     assert (known["name"], known["size"]) == ("r2med/mined", found["queries"])
     run = command(
         "run", "--benchmark", "r2med/mined", "--agent", "vanilla_rag[top_k=3]", "--corpus", f"beir:{out}",

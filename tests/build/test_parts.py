@@ -75,7 +75,7 @@ def test_a_refused_label_or_sentence_keeps_its_query(command: Cli, server: Runni
     done = command(
         "build", "consensus-labels", str(tmp_path / "queries.jsonl"), "--corpus", "sample", "--relevant", "SABC",
         "--labeller", "openai:labeller-1", "--labeller", "openai:labeller-2", "--top-k", "6", "--candidates", "6",
-        "--at-once", "2", "--synonyms", str(tmp_path / "synonyms.jsonl"), "--model", "openai:writer",
+        "--batch-size", "2", "--synonyms", str(tmp_path / "synonyms.jsonl"), "--model", "openai:writer",
         "--base-url", server.url, "--display", "none", "--out", str(out), "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -114,7 +114,7 @@ def test_queries_that_are_lost_are_counted_with_their_reason(command: Cli, serve
     labels = [f"{each['id']}\t{document}\t1\n" for each in questions for document in each["documents"]]
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(labels))
     done = command(
-        "build", "false-negatives", f"beir:{folder}", "--model", "openai:grader", "--depth", "20", "--at-once", "20",
+        "build", "false-negatives", f"beir:{folder}", "--model", "openai:grader", "--top-k", "20", "--batch-size", "20",
         "--base-url", server.url, "--display", "none", "--out", str(out), "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ from tests.conftest import Cli
 
 def test_a_budget_of_tokens_ends_the_run_and_the_same_command_goes_on(command: Cli) -> None:
     options = ["run", "--agent", "direct", "--agent", "vanilla_rag[top_k=2]", "--display", "none", "--json"]
-    done = command(*options, "--max-tokens", "2000", "--concurrency", "2")
+    done = command(*options, "--max-total-tokens", "2000", "--concurrency", "2")
     assert done.returncode == 0, done.stderr
     assert "Ended early: the budget of 2,000 tokens is used up" in done.stderr
     found = json.loads(done.stdout)

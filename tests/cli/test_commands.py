@@ -37,7 +37,7 @@ def test_run_without_arguments_compares_three_agents_on_the_sample(cli: Cli, com
 
 def test_show_prints_every_step_and_interprets_nothing(cli: Cli, command: Cli) -> None:
     assert command("run", "--display", "none", "--limit", "5").returncode == 0
-    runs = json.loads(command("runs", "ls", "--json").stdout)
+    runs = json.loads(command("runs", "ls", "--json").stdout)["runs"]
     shown = command("show", "vanilla_rag[top_k=8]", *_first_question(command), "--full")
     assert shown.returncode == 0, shown.stderr
     for part in ("step 0: retrieve", "step 1: answer", "query:", "[system]", "### Options", "strict"):
@@ -46,7 +46,7 @@ def test_show_prints_every_step_and_interprets_nothing(cli: Cli, command: Cli) -
     as_json = json.loads(command("show", "direct", *_first_question(command), "--json").stdout)
     assert as_json["steps"][0]["calls"][0]["asked"]["messages"][0]["role"] == "system"
     assert command("runs", "rm", "direct").returncode == 0
-    assert len(json.loads(command("runs", "ls", "--json").stdout)) == 2
+    assert len(json.loads(command("runs", "ls", "--json").stdout)["runs"]) == 2
 
 
 def _first_question(command: Cli) -> list[str]:
@@ -107,7 +107,7 @@ def test_a_key_is_in_no_file_and_no_output(command: Cli, server: Running, home: 
 def test_runs_on_different_questions_are_not_compared_silently(command: Cli) -> None:
     for limit in ("5", "9"):
         command("run", "--limit", limit, "--agent", "direct", "--display", "none")
-    ids = [entry["run"]["id"] for entry in json.loads(command("runs", "ls", "--json").stdout)]
+    ids = [entry["run"]["id"] for entry in json.loads(command("runs", "ls", "--json").stdout)["runs"]]
     refused = command("compare", *ids)
     assert refused.returncode == 2
     assert "different questions" in refused.stderr
@@ -142,7 +142,7 @@ def test_the_published_figures_come_out_of_the_recorded_predictions(command: Cli
     assert pair["p_mcnemar"] < 1e-10
     again = command("import", "mirage-predictions", *predictions, "--benchmark", benchmark, "--json")
     assert json.loads(again.stdout)["tables"] == json.loads(done.stdout)["tables"]
-    assert len(json.loads(command("runs", "ls", "--json").stdout)) == 2
+    assert len(json.loads(command("runs", "ls", "--json").stdout)["runs"]) == 2
 
 
 def test_the_authors_folder_of_per_question_files_is_read(command: Cli, tmp_path: Path) -> None:

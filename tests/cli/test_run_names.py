@@ -11,7 +11,7 @@ from tests.servers.process import Running
 
 
 def ids(command: Cli) -> list[str]:
-    return [run["run"]["id"] for run in json.loads(command("runs", "ls", "--json").stdout)]
+    return [run["run"]["id"] for run in json.loads(command("runs", "ls", "--json").stdout)["runs"]]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_k_is_used(ran):
 
 
 def test_the_list(command):
-    listed = command("analyse", "list").stdout
+    listed = command("analyses", "ls").stdout
     assert all(name in listed for name in analyses())
 
 

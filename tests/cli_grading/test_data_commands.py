@@ -52,7 +52,7 @@ def test_what_cannot_be_fetched(command):
 def test_verify_checks_the_hash_of_a_registered_copy(command, public, home):
     command("data", "fetch", "mirage")
     done = command("data", "verify", "mirage", "--json")
-    checked = json.loads(done.stdout)
+    checked = json.loads(done.stdout)["checked"]
     assert checked["files"] == {"benchmark.json": True}
     assert done.returncode == 1  # 400 questions are not MIRAGE's 7,663
     assert done.stderr.splitlines() == ["Differs: the card says 7,663 questions."]

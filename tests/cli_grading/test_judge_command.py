@@ -78,7 +78,7 @@ def test_a_run_is_judged_billed_and_goes_on(judge, command, grader, home):
     assert "5 calls: 5 made now, 0 from the journal;" in done.stderr
     assert "paid $" in done.stderr
     assert "paid $0.00" not in done.stderr
-    again = judge("direct", "--kind", "equivalence", "--model", "openai:grader", "--json")
+    again = judge("direct", "--kind", "equivalence", "--judge", "openai:grader", "--json")
     graded = json.loads(again.stdout)["graded"]
     assert grader.stats()["asked"] - before == 5
     assert (graded["calls"], graded["reused"], graded["cost_paid"]) == (5, 5, 0.0)
@@ -248,7 +248,7 @@ def test_two_runs_are_judged_on_the_same_questions_within_a_budget(judge, grader
     done = judge(*run, "--max-cost", "0.3", "--concurrency", "1", "--json")
     assert done.returncode == 0, done.stderr
     assert "Ended early: the budget of $0.3 is used up" in done.stderr
-    assert "All runs have verdicts on the same questions; the same command goes on." in done.stderr
+    assert "All runs have verdicts on the same questions; the same command resumes." in done.stderr
     found = json.loads(done.stdout)
     first, second = found["graded"]
     assert first["left"] == second["left"] > 0

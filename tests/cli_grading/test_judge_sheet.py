@@ -53,7 +53,7 @@ def test_a_sheet_is_blind_and_read_back(command, home, tmp_path):
     done = command("judge", "sheet", "direct", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
-        "file": "labels.csv", "items": 4, "of": 4, "labels": ["equivalent", "mismatch"],
+        "version": 2, "file": "labels.csv", "items": 4, "of": 4, "labels": ["equivalent", "mismatch"],
     }  # fmt: skip
     sheet = rows(tmp_path / "labels.csv")
     assert list(sheet[0]) == ["item", "question", "beside", "answer", "allowed", "label"]
@@ -69,7 +69,7 @@ def test_a_sheet_is_blind_and_read_back(command, home, tmp_path):
             run, [replace(score, prediction="mismatch", value=0.0) for score in store.scores(run) if score.prediction]
         )
     before = (tmp_path / "labels.csv").read_bytes()
-    assert command("judge", "sheet", "direct", "--output", "again.csv").returncode == 0
+    assert command("judge", "sheet", "direct", "--out", "again.csv").returncode == 0
     assert (tmp_path / "again.csv").read_bytes() == before
     graded(home, [1.0, 1.0, 0.0, None, 0.0, None])
     empty = command("judge", "agreement", "direct", "--human", "labels.csv")
@@ -128,7 +128,7 @@ def test_statements_one_by_one(command, home, tmp_path):
         (("--kind", "ragas"), "gives numbers"),
         (("--epoch", "3"), "has no scores under"),
         (("--rater", "answer"), "cannot have a column"),
-        (("--output", "there.csv"), "is there already"),
+        (("--out", "there.csv"), "is there already"),
     ],
 )
 def test_what_cannot_be_written(command, home, tmp_path, arguments, said):

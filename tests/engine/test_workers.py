@@ -195,7 +195,7 @@ def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(start: Start,
 
 def test_a_budget_ends_the_run_with_all_agents_at_the_same_questions(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.05") as server:
-        process = start(server, "--max-tokens", "1500")
+        process = start(server, "--max-total-tokens", "1500")
         _, said = process.communicate(timeout=120)
     assert process.returncode == 0, said
     assert "the budget of 1,500 tokens is used up" in said

@@ -360,7 +360,7 @@ def test_the_commands_bring_a_run_with_equal_tables_and_no_call(
     options = ["--limit", "5", "--agent", "direct", "--agent", "vanilla_rag", "--model", "openai:m[alias=s]"]
     options += ["--base-url", server.url, "--display", "none"]
     assert command("run", *options).returncode == 0
-    assert command("export", "store", "--to", str(tmp_path / "x")).returncode == 0
+    assert command("export", "store", "--out", str(tmp_path / "x")).returncode == 0
     table = command("compare", "direct", "vanilla_rag", "--json").stdout
     asked = server.stats()["asked"]
     there = {"RAGROUNDS_HOME": str(tmp_path / "there")}
@@ -379,9 +379,9 @@ def test_the_commands_bring_a_run_with_equal_tables_and_no_call(
     [
         (["import", "store", "nowhere.sqlite"], "There is no file nowhere.sqlite"),
         (["import", "store", "postgresql://me:very-secret@127.0.0.1:9/x"], "127.0.0.1"),
-        (["export", "store", "--to", "x"], "holds no runs"),
-        (["export", "store", "nothing", "--to", "x"], "There is no run 'nothing'"),
-        (["export", "store", "--to", "nowhere/x"], "nowhere"),
+        (["export", "store", "--out", "x"], "holds no runs"),
+        (["export", "store", "nothing", "--out", "x"], "There is no run 'nothing'"),
+        (["export", "store", "--out", "nowhere/x"], "nowhere"),
     ],
 )
 def test_one_clear_line(command: Cli, arguments: list[str], said: str) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from ragrounds.cli.index import index_app
+from ragrounds.cli.index import index as index_app
 from ragrounds.errors import UserError
 
 
@@ -36,21 +36,21 @@ def test_build_list_show_remove(run, corpus, tmp_path):
     built = run(
         "build", "mine", "--from", corpus, "--chunker", "headings", "--retriever", "bm25[analyser=plain]", "--json"
     )
-    found = json.loads(built.stdout)
+    found = json.loads(built.stdout)["index"]
     assert (found["documents"], found["chunker"]) == (2, "headings[most=1000,short=200]")
     assert found["passages"] > 2
     assert [engine["index"] for engine in found["engines"]] == ["bm25[analyser=plain,b=0.4,k1=0.9]"]
-    again = json.loads(run("build", "mine", "--from", corpus, "--chunker", "headings", "--json").stdout)
+    again = json.loads(run("build", "mine", "--from", corpus, "--chunker", "headings", "--json").stdout)["index"]
     assert again["version"] == found["version"]
-    other = json.loads(run("build", "other", "--from", corpus, "--json").stdout)
+    other = json.loads(run("build", "other", "--from", corpus, "--json").stdout)["index"]
     assert other["version"] != found["version"]
     assert "mine" in run("ls").stdout
-    assert [entry["name"] for entry in json.loads(run("ls", "--json").stdout)] == ["mine", "other"]
-    assert json.loads(run("show", "mine", "--json").stdout)["source"].endswith("b.txt")
+    assert [entry["name"] for entry in json.loads(run("ls", "--json").stdout)["indexes"]] == ["mine", "other"]
+    assert json.loads(run("show", "mine", "--json").stdout)["index"]["source"].endswith("b.txt")
     assert "headings[most=1000,short=200]" in run("show", "mine").stdout
     assert run("rm", "mine", input="n\n").exit_code == 1
     assert run("rm", "mine", "--yes").exit_code == 0
-    assert [entry["name"] for entry in json.loads(run("ls", "--json").stdout)] == ["other"]
+    assert [entry["name"] for entry in json.loads(run("ls", "--json").stdout)["indexes"]] == ["other"]
     assert (corpus / "a.md").exists()
 
 
@@ -59,11 +59,11 @@ def test_bad_lines_are_counted_and_listed(run, tmp_path):
     file.write_text('{"id": "1", "text": "x"}\n{broken\n{"id": "1", "text": "again"}\n{"id": "2", "text": "y"}\n')
     with pytest.raises(UserError, match=r"line 2 .*--skip-bad"):
         run("build", "c", "--from", file)
-    half = json.loads(run("ls", "--json").stdout)
+    half = json.loads(run("ls", "--json").stdout)["indexes"]
     assert [(entry["name"], entry["passages"]) for entry in half] == [("c", None)]
     assert "half-built" in run("ls").stdout
     found = json.loads(run("build", "c", "--from", file, "--skip-bad", "--json").stdout)
-    assert (found["passages"], found["skipped"]) == (2, 2)
+    assert (found["index"]["passages"], found["index"]["skipped"]) == (2, 2)
     assert [line.split(":")[0].split(" of ")[0] for line in found["passed_over"]] == ["line 2", "line 3"]
 
 

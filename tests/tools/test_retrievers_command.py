@@ -2,14 +2,10 @@
 
 import json
 
-import typer
 from typer.testing import CliRunner
 
-from ragrounds.cli.retrievers import retrievers_command
+from ragrounds.cli.retrievers import retrievers as _app
 from ragrounds.tools.cards import cards
-
-_app = typer.Typer()
-_app.command()(retrievers_command)
 
 
 def test_every_card_is_listed_with_what_is_missing(monkeypatch, tmp_path):

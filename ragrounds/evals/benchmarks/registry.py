@@ -14,8 +14,9 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card, card_beside, hashes_beside, remote_files
-from ragrounds.evals.benchmarks.catalogue import BenchmarkReference, load, located, parse_reference, place, read
-from ragrounds.evals.benchmarks.family import BenchmarkSource, families
+from ragrounds.evals.benchmarks.catalogue import Reference, load, located, parse_reference, place, read
+from ragrounds.evals.benchmarks.families import FAMILIES
+from ragrounds.evals.benchmarks.family import Source
 from ragrounds.files import READ, shown
 
 
@@ -32,7 +33,7 @@ def register(name: str, path: Path, home: Path) -> Benchmark:
         UserError: unknown family, broken file, or a home folder that cannot be written.
     """
     wanted = parse_reference(name)
-    family = families()[wanted.family]
+    family = FAMILIES[wanted.family]
     if not family.needs:
         raise UserError(f"A {wanted.family!r} benchmark is not registered: name its file each time, `{name}:PATH`.")
     if wanted.path is not None:
@@ -61,7 +62,20 @@ def register(name: str, path: Path, home: Path) -> Benchmark:
     return benchmark
 
 
-def _same_again(benchmark: Benchmark, kept: BenchmarkReference, home: Path, source: Path) -> None:
+def unregister(name: str, home: Path) -> Path:
+    """Remove the registered copy of a family or a dataset; gives the folder that it was in.
+
+    Raises:
+        UserError: an unknown name, or there is no copy under it.
+    """
+    folder = place(parse_reference(name), home)
+    if not folder.is_dir():
+        raise UserError(f"There is no copy of {name!r} in {home / 'benchmarks'}: see `ragrounds data ls`.")
+    shutil.rmtree(folder)
+    return folder
+
+
+def _same_again(benchmark: Benchmark, kept: Reference, home: Path, source: Path) -> None:
     """See that a copy, found by name, is what was read.
 
     Raises:
@@ -90,10 +104,10 @@ def _replace(new: Path, target: Path, old: Path) -> None:
         raise
 
 
-def _check(wanted: BenchmarkReference, path: Path) -> set[Path]:
+def _check(wanted: Reference, path: Path) -> set[Path]:
     """Read what the questions alone do not need; gives the files."""
-    check = families()[wanted.family].check
-    return set(check(BenchmarkSource(path, wanted.dataset, wanted.parameters))) if check else set()
+    check = FAMILIES[wanted.family].check
+    return set(check(Source(path, wanted.dataset, wanted.parameters))) if check else set()
 
 
 def known_card(name: str, home: Path) -> Card:
@@ -103,7 +117,7 @@ def known_card(name: str, home: Path) -> Card:
         UserError: neither is there; names the nearest.
     """
     family = name.partition("/")[0]
-    if family in families() and families()[family].open and "/" in name:
+    if family in FAMILIES and FAMILIES[family].open and "/" in name:
         reference = parse_reference(name)
         built = card_beside(place(reference, home))
         if built is not None:
@@ -111,7 +125,7 @@ def known_card(name: str, home: Path) -> Card:
     return card(name)
 
 
-class VerifiedBenchmark(Struct, frozen=True, kw_only=True):
+class Checked(Struct, frozen=True, kw_only=True):
     """A benchmark's files, loaded and compared with its card."""
 
     name: str
@@ -126,7 +140,7 @@ class VerifiedBenchmark(Struct, frozen=True, kw_only=True):
     """Questions by the card; 0: it does not say."""
 
 
-def verify(reference: str, home: Path) -> VerifiedBenchmark:
+def verify(reference: str, home: Path) -> Checked:
     """Load a benchmark, registered or named with its path, and compare its files with the card.
 
     Raises:
@@ -153,7 +167,7 @@ def verify(reference: str, home: Path) -> VerifiedBenchmark:
             )
             for file in files
         }
-    return VerifiedBenchmark(
+    return Checked(
         name=benchmark.name,
         path=benchmark.path,
         questions=len(benchmark),

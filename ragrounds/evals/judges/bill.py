@@ -83,7 +83,6 @@ class PayingJournal:
         called = False
 
         async def making() -> T:
-            """Remember that this process made the call."""
             nonlocal called
             called = True
             return await make()

@@ -160,7 +160,7 @@ def test_the_command_writes_whole_files_and_never_over_others(command, home, tmp
 
 
 def test_a_failure_in_the_middle_leaves_no_file(tmp_path):
-    from ragrounds.api.files import replaced
+    from ragrounds.api.workspace import replaced
 
     def fail():
         with replaced(tmp_path / "out.html", force=False) as file:

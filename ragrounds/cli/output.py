@@ -1,12 +1,34 @@
-"""A progress line on standard error: what is being done, how many are done, how fast.
-
-A bar on standard error for each file that is fetched, or a line for each where nobody watches.
-"""
+"""How commands speak: results on standard output, talk and progress on standard error."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+from ragrounds.errors import UserError
+
+JSON_VERSION = 2
+"""Of every document that ``--json`` prints: 1 had no version, and other words (docs/glossary.md)."""
+
+
+def print_json(value: object, key: str = "items") -> None:
+    """One JSON document on standard output, with its ``version``; records as objects. A value that is no object
+    stands under `key`."""
+    import msgspec
+
+    plain = msgspec.to_builtins(value, str_keys=True)
+    held = plain if isinstance(plain, dict) else {key: plain}
+    document = {"version": JSON_VERSION, **held}
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+
+
+def say(text: str) -> None:
+    """Talk goes to standard error; standard output is for results."""
+    import typer
+
+    typer.echo(text, err=True)
 
 
 @contextmanager
@@ -35,12 +57,11 @@ def counting() -> Iterator[Callable[[str, int], None]]:
 
 
 @contextmanager
-def downloading() -> Iterator[Callable[[str, int, int], None]]:
-    """Gives a function to tell a file's name, the bytes that are here and the bytes it has."""
+def file_bars() -> Iterator[Callable[[str, int, int], None]]:
+    """Gives a function to tell a file's name, the bytes that are here and the bytes it has: a bar for each file on a
+    terminal, a line for each elsewhere."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    from ragrounds.cli.common import say
 
     console = Console(stderr=True)
     columns = (
@@ -61,3 +82,16 @@ def downloading() -> Iterator[Callable[[str, int, int], None]]:
                 say(f"{name}: {size:,} bytes")
 
         yield tell
+
+
+def write_picture(path: Path, picture: str, about: str) -> None:
+    """Write an SVG picture, and say what it shows.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    try:
+        path.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror}.") from error
+    say(f"{path}: {about}")

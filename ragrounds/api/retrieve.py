@@ -1,0 +1,291 @@
+"""Retrieval scored alone: retrievers over a benchmark's queries, TREC runs, similarity of sentences."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from ragrounds.api.workspace import Progress, closing, open_store, unheard, user_prices, user_settings
+from ragrounds.errors import UserError
+
+if TYPE_CHECKING:
+    from ragrounds.evals.retrieval.comparison import RetrievalComparison
+    from ragrounds.evals.retrieval.query_generation import GeneratedQueries
+    from ragrounds.evals.retrieval.query_sets import QuerySet
+    from ragrounds.evals.retrieval.search import Keep, Retrieved
+    from ragrounds.evals.retrieval.trec import Judgements
+    from ragrounds.records import Passage
+    from ragrounds.settings import Settings
+
+
+class RetrievalRequest(Struct, frozen=True, kw_only=True):
+    """What is searched, with what, and by which measures it is scored."""
+
+    benchmark: str | None = None
+    """Queries and judgements, FAMILY:PATH or a copy by its name; ``None``: `trec_runs` against `qrels`."""
+    retrievers: tuple[str, ...] = ()
+    """Specs; none: BM25, unless `trec_runs` are given."""
+    corpus: str | None = None
+    """What is searched; ``None``: the benchmark's own."""
+    split: str = "test"
+    """Which judgements of a BEIR folder."""
+    measures: tuple[str, ...] = ()
+    """The first is what is compared; none: nDCG@10 and the usual others."""
+    k: int | None = None
+    """Documents a query; ``None``: as deep as the measures look."""
+    trec_runs: tuple[Path, ...] = ()
+    """TREC run files that are scored, too."""
+    qrels: Path | None = None
+    """Judgements, where they are not the benchmark's."""
+    write_runs: Path | None = None
+    """A folder for TREC run files of the searches."""
+    guard: Path | None = None
+    """JSON Lines of what a query may not find; shown beside the unguarded results."""
+    guard_near: float | None = None
+    """Leave out passages that hold this share of the query's own wording, 0 to 1."""
+    query_generation: tuple[str, ...] = ()
+    """Ways in which a model writes what is searched for; each is shown beside the query itself."""
+    model: str | None = None
+    """It writes; ``None``: the settings'."""
+    base_url: str | None = None
+    """Its server, where it is OpenAI-compatible."""
+    per_query: bool = False
+    """Keep every query's values in the entries."""
+    resamples: int = 10_000
+    """Of the bootstrap and of the randomisation test."""
+    seed: int = 0
+    """Of the same."""
+
+
+class RetrievalResult(Struct, frozen=True):
+    """What came of :func:`retrieve`."""
+
+    entries: tuple[dict[str, Any], ...]
+    """A retriever or a TREC run each: its figures, by the measures' names and what the search took."""
+    comparisons: tuple[RetrievalComparison, ...]
+    """Every pair, by the first measure."""
+    measures: tuple[str, ...]
+
+
+def retrieve(
+    request: RetrievalRequest,
+    settings: Settings | None = None,
+    progress: Progress = unheard,
+    message: Callable[[str], None] = lambda text: None,
+) -> RetrievalResult:
+    """Search with each retriever and score the results; compare them in pairs.
+
+    Figures are trec_eval's means over every judged query; a query without results counts 0.
+
+    Raises:
+        UserError: nothing to score; an unknown benchmark, retriever, measure or model; a file that cannot be read.
+    """
+    from ragrounds.evals.retrieval.comparison import compare
+    from ragrounds.evals.retrieval.measures import USUAL, canonical
+    from ragrounds.evals.retrieval.query_sets import MEASURES as POOLED
+    from ragrounds.evals.retrieval.trec import read_judgements
+
+    if request.benchmark is None and (request.retrievers or not request.trec_runs or request.qrels is None):
+        raise UserError("Nothing to score: give --benchmark with --retriever, or --run with --qrels.")
+    pooled = request.benchmark is not None and request.benchmark.startswith(("rerank:", "cmedteb/"))
+    if pooled and (request.guard or request.guard_near is not None or request.corpus):
+        raise UserError(
+            "A reranking set brings its own documents: --guard, --guard-near and --corpus do not go with it."
+        )
+    names = [canonical(name) for name in request.measures or (POOLED if pooled else USUAL)]
+    chosen = settings or user_settings()
+    queries = _query_set(request, chosen) if request.benchmark else None
+    judgements = read_judgements(request.qrels) if request.qrels else queries.judgements if queries else {}
+    table = _Entries(judgements, names)
+    if queries is not None and (request.retrievers or not request.trec_runs):
+        _search_all(request, queries, table, chosen, progress, message)
+    for path in request.trec_runs:
+        table.add_run(path)
+    first = {label: each[names[0]] for label, each in table.values.items()}
+    comparisons = compare(first, names[0], resamples=request.resamples, seed=request.seed)
+    if not request.per_query:
+        for entry in table.entries:
+            del entry["per_query"]
+    return RetrievalResult(tuple(table.entries), tuple(comparisons), tuple(names))
+
+
+class _Entries:
+    """The entries of a result, and every query's values behind them."""
+
+    def __init__(self, judgements: Judgements, names: Sequence[str]) -> None:
+        self._judgements, self.names = judgements, names
+        self.entries: list[dict[str, Any]] = []
+        self.values: dict[str, dict[str, dict[str, float]]] = {}
+
+    def _add(self, label: str, scores: Any) -> dict[str, Any]:
+        from ragrounds.evals.retrieval.measures import means, measure
+
+        candidate, number = label, 2
+        while candidate in self.values:
+            candidate, number = f"{label} ({number})", number + 1
+        values = self.values[candidate] = measure(self._judgements, scores, self.names)
+        self.entries.append({"retriever": candidate, **means(values), "queries": len(self._judgements)})
+        return self.entries[-1]
+
+    def add_search(self, label: str, found: Retrieved) -> dict[str, Any]:
+        """Score a search; gives its entry."""
+        entry = self._add(label, found.scores)
+        entry |= {
+            "corpus": found.corpus,
+            "queries_per_second": found.queries_per_second,
+            "p95_seconds": found.p95,
+            "queries_without_results": sum(not documents for documents in found.run.values()),
+            "left_out": found.left_out,
+            "unknown_documents": found.unknown,
+        }
+        if found.size is not None:
+            entry["index_bytes"] = found.size
+        entry["per_query"] = self.values[entry["retriever"]]
+        return entry
+
+    def add_run(self, path: Path) -> None:
+        """Score a TREC run file."""
+        from ragrounds.evals.retrieval.trec import read_run
+
+        scores = read_run(path)
+        entry = self._add(path.name, scores)
+        entry["per_query"] = self.values[entry["retriever"]]
+        entry["unjudged_queries"] = len(scores.keys() - self._judgements.keys())
+        entry["queries_without_results"] = len(self._judgements.keys() - scores.keys())
+
+
+def _search_all(
+    request: RetrievalRequest,
+    queries: QuerySet,
+    table: _Entries,
+    settings: Settings,
+    progress: Progress,
+    message: Callable[[str], None],
+) -> None:
+    """Search with each retriever, with and without written queries, with and without the guard."""
+    from ragrounds.evals.retrieval.measures import deepest
+    from ragrounds.evals.retrieval.search import leak_filter
+
+    depth = request.k or deepest(table.names)
+    keep = leak_filter(queries.queries, request.guard, request.guard_near)
+    ways, guards = [None, *request.query_generation], [None, keep] if keep else [None]
+    for spec, way, kept in product(request.retrievers or ("bm25",), ways, guards):
+        generated = _generated(way, spec, queries, request, settings, progress, message) if way else None
+        found = _search(spec, queries, depth, kept, generated.queries if generated else {}, settings, progress)
+        label = found.retriever + (f" after {way}" if way else "") + (" guarded" if kept else "")
+        entry = table.add_search(label, found)
+        if generated:
+            entry |= {
+                "generation_failed": len(generated.failed),
+                "generation_usage": generated.usage,
+                "generation_cost_paid": generated.cost_paid,
+                "generation_cost_uncached": generated.cost_uncached,
+            }
+        if request.write_runs:
+            _write_run(request.write_runs, found, entry)
+
+
+def _query_set(request: RetrievalRequest, settings: Settings) -> QuerySet:
+    from ragrounds.evals.retrieval.query_sets import pool_set, query_set
+
+    name = request.benchmark or ""
+    if name.startswith("rerank:"):
+        return pool_set(Path(name.removeprefix("rerank:")).expanduser(), settings.home)
+    return query_set(name, split=request.split, corpus=request.corpus)
+
+
+def _search(
+    spec: str,
+    queries: QuerySet,
+    depth: int,
+    keep: Keep | None,
+    written: Mapping[str, Any],
+    settings: Settings,
+    progress: Progress,
+) -> Retrieved:
+    from dataclasses import replace
+
+    from ragrounds.evals.retrieval.query_sets import completed, rerank_pools, unknown_documents
+    from ragrounds.evals.retrieval.search import retrieve as run_queries
+    from ragrounds.specs import parse
+    from ragrounds.tools.retriever import open_searcher
+    from ragrounds.tools.retrievers.rerank import scorer_of
+
+    chosen = parse(spec)
+    if queries.pools and chosen.name == "rerank" and "of" not in chosen.parameters:
+        return rerank_pools(str(chosen), scorer_of(chosen), queries)
+    if queries.pools:
+        depth = max(map(len, queries.pools.values()))
+
+        def keep(query: str, passage: Passage) -> bool:
+            return passage.document in queries.pools[query]
+
+    searcher = open_searcher(chosen, queries.corpus, settings.home, progress=progress)
+    searching = run_queries(
+        searcher, queries.queries, depth, written=written, keep=keep, progress=partial(progress, "searching")
+    )
+    found = asyncio.run(searching)
+    if queries.pools:
+        return replace(found, run=completed(found.run, queries.pools), left_out=0)
+    return replace(found, unknown=len(unknown_documents(queries.judgements, searcher)))
+
+
+def _generated(
+    way: str,
+    retriever: str,
+    queries: QuerySet,
+    request: RetrievalRequest,
+    settings: Settings,
+    progress: Progress,
+    message: Callable[[str], None],
+) -> GeneratedQueries:
+    """Let a model write the queries, journaled in the user's store; LameR reads what the retriever itself finds first.
+
+    Raises:
+        UserError: no model was named, or no such way.
+    """
+    from ragrounds.evals.retrieval.query_generation import QueryGenerator, generate
+    from ragrounds.evals.store.journal import StoreJournal
+    from ragrounds.models.providers import open_model, with_defaults
+    from ragrounds.tools.retriever import open_searcher
+
+    named = request.model or settings.model
+    if named is None:
+        raise UserError("--query-generation needs a model. Name one with --model, such as openai:gpt-4o-mini.")
+    text = with_defaults(named, {"base_url": request.base_url or settings.base_url})
+    with open_store(settings) as store:
+        model, journal = open_model(text, user_prices(settings)), StoreJournal(store)
+        searcher = open_searcher(retriever, queries.corpus, settings.home, progress=progress)
+        generator = QueryGenerator(way, {"model": model}, searcher, journal)
+
+        async def carry_out() -> GeneratedQueries:
+            async with closing([model], journal):
+                return await generate(
+                    generator,
+                    queries.queries,
+                    concurrency=settings.concurrency,
+                    progress=partial(progress, f"writing, {way}"),
+                )
+
+        made = asyncio.run(carry_out())
+    message(
+        f"{way}: {journal.made:,} calls made, {journal.reused:,} from the journal, {len(made.failed):,} queries failed."
+    )
+    return made
+
+
+def _write_run(folder: Path, found: Retrieved, entry: dict[str, Any]) -> None:
+    from ragrounds.evals.retrieval.trec import write_run
+
+    folder.mkdir(parents=True, exist_ok=True)
+    label = entry["retriever"]
+    name = "".join(letter if letter.isalnum() or letter in ".=-" else "_" for letter in label).strip("_")
+    path = folder / f"{name[:150]}.run"
+    write_run(path, found.run, label)
+    entry["run"] = str(path)

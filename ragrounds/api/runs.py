@@ -1,0 +1,287 @@
+"""What the store holds: runs listed, shown and removed, moved between stores, and calls that nothing refers to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ragrounds.api.workspace import Progress, made_beside, make_folder, open_store, opened_runs, unheard, user_settings
+from ragrounds.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from ragrounds.evals.compare.comparison import Comparison
+    from ragrounds.evals.store.garbage import Garbage
+    from ragrounds.evals.store.ledger import Ledger
+    from ragrounds.evals.store.traces import Trace
+    from ragrounds.evals.store.transfer import TransferResult
+    from ragrounds.records import Run
+    from ragrounds.settings import Settings
+
+
+class RunState(Struct, frozen=True):
+    """A run of the store, and how far it is."""
+
+    run: Run
+    statuses: Mapping[str, int]
+    """How many attempts ended in which status."""
+
+
+class RunDetails(Struct, frozen=True, kw_only=True):
+    """All that is known of one run."""
+
+    run: Run
+    at_work: str
+    """Who works at it now; empty: nobody."""
+    comparison: Comparison | None
+    """Its figures; ``None``: it has no attempt yet."""
+    ledger: Ledger
+
+
+class ImportedRuns(Struct, frozen=True):
+    """Runs made from another system's outputs."""
+
+    runs: tuple[tuple[Run, int, int], ...]
+    """Each with its predictions, and its questions without one."""
+    comparison: Comparison
+
+
+def list_runs(settings: Settings | None = None) -> tuple[str, list[RunState]]:
+    """Where the store is, and its runs, oldest first."""
+    with open_store(settings or user_settings()) as store:
+        found = [RunState(run, Counter(store.done(run).values())) for run in store.runs()]
+        return store.place, found
+
+
+def show_run(reference: str, settings: Settings | None = None) -> RunDetails:
+    """What a run is, how far it is, and what it cost.
+
+    Raises:
+        UserError: no such run, or several.
+    """
+    from ragrounds.evals.compare.comparison import compare
+    from ragrounds.evals.store.leases import worker
+    from ragrounds.evals.store.ledger import ledger
+
+    with opened_runs([reference], settings) as (store, [run]):
+        return RunDetails(
+            run=run,
+            at_work=worker(store.engine, run.id),
+            comparison=compare(store, [run]) if store.done(run) else None,
+            ledger=ledger(store, [run]),
+        )
+
+
+def show_attempt(reference: str, question: str, epoch: int = 0, settings: Settings | None = None) -> Trace:
+    """Every step of one answer: searches, messages, replies, scores.
+
+    Raises:
+        UserError: no such run, question or epoch.
+    """
+    from ragrounds.evals.store.traces import trace
+
+    with opened_runs([reference], settings) as (store, [run]):
+        return trace(store, run, question, epoch)
+
+
+def remove_run(
+    reference: str, settings: Settings | None = None, message: Callable[[str], None] = lambda text: None
+) -> Run:
+    """Remove a run with its attempts and scores; recorded calls stay.
+
+    Raises:
+        UserError: no such run, an agent's text with several runs, or somebody works at it.
+    """
+    from ragrounds.evals.store.leases import Lease
+
+    with opened_runs([reference], settings) as (store, [run]):
+        known = store.runs()
+        begun = sum(one.id.startswith(reference) for one in known)
+        if run.id != reference and begun != 1 and sum(one.agent == reference for one in known) > 1:
+            raise UserError(f"{reference!r} has several runs: name the one to remove by its id, such as {run.id}.")
+        with Lease(store.engine, [run.id], message):
+            store.remove(run)
+    return run
+
+
+class RemovedGarbage(Struct, frozen=True):
+    """What :func:`collect_garbage` removed."""
+
+    garbage: Garbage
+    kept_space: str
+    """Why the file of the store did not get smaller; empty: it did."""
+
+
+def find_garbage(
+    *, seconds: float, outside: bool, settings: Settings | None = None, progress: Progress = unheard
+) -> Garbage:
+    """Recorded calls and texts that no run, arena or judged score refers to. Nothing is removed.
+
+    Args:
+        seconds: calls that were recorded less than this ago do not count.
+        outside: count calls that no run made, too: of retrieve, build, older versions.
+        settings: the user's; ``None``: they are read.
+        progress: is told how far it is.
+    """
+    from ragrounds.evals.store import garbage
+    from ragrounds.records import FINAL
+
+    with open_store(settings or user_settings()) as store:
+        return garbage.collect_garbage(store.engine, FINAL, hours=seconds / 3600, outside=outside, report=progress)
+
+
+def collect_garbage(
+    *,
+    seconds: float,
+    outside: bool,
+    settings: Settings | None = None,
+    progress: Progress = unheard,
+    message: Callable[[str], None] = lambda text: None,
+) -> RemovedGarbage:
+    """Remove what :func:`find_garbage` finds, in one transaction, and give its space back.
+
+    Raises:
+        UserError: somebody works at a run of the store.
+    """
+    from ragrounds.evals.store import garbage
+    from ragrounds.evals.store.database import reclaim_space
+    from ragrounds.evals.store.leases import Lease
+    from ragrounds.records import FINAL
+
+    with open_store(settings or user_settings()) as store:
+        ids = [run.id for run in store.runs()]
+        with Lease(store.engine, ids, message):
+            found = garbage.collect_garbage(
+                store.engine,
+                FINAL,
+                hours=seconds / 3600,
+                outside=outside,
+                remove=True,
+                runs=ids,
+                report=progress,
+            )
+        return RemovedGarbage(found, reclaim_space(store.engine))
+
+
+def export_runs(
+    references: Sequence[str], place: str, settings: Settings | None = None, progress: Progress = unheard
+) -> TransferResult:
+    """Copy runs with all they rest on into a portable file (made where there is none) or another store, by its URL.
+
+    Raises:
+        UserError: an unknown run, no run at all, or a place that cannot be written.
+    """
+    from ragrounds.evals.store.database import open_target
+
+    with open_store(settings or user_settings()) as store, open_target(place) as engine:
+        return _copy(store.engine, engine, references, progress)
+
+
+def import_runs(
+    place: str, references: Sequence[str], settings: Settings | None = None, progress: Progress = unheard
+) -> TransferResult:
+    """Copy runs of a portable file or another store into this one. A file is checked whole before anything is written.
+
+    Raises:
+        UserError: an unknown run, no run at all, or a damaged file.
+    """
+    from ragrounds.evals.store.database import open_source
+
+    with open_store(settings or user_settings()) as store, open_source(place) as engine:
+        return _copy(engine, store.engine, references, progress)
+
+
+def _copy(source: sa.Engine, target: sa.Engine, references: Sequence[str], progress: Progress) -> TransferResult:
+    from ragrounds.evals.store.database import shown
+    from ragrounds.evals.store.store import find_run
+    from ragrounds.evals.store.transfer import copy_runs, read_runs
+    from ragrounds.records import FINAL
+
+    known = read_runs(source)
+    chosen = [find_run(known, reference, shown(source)) for reference in references] or known
+    if not chosen:
+        raise UserError(f"{shown(source)} holds no runs.")
+    return copy_runs(source, target, list({run.id: run for run in chosen}.values()), FINAL, progress)
+
+
+def import_mirage_predictions(
+    paths: Sequence[Path], benchmark: str = "mirage", settings: Settings | None = None
+) -> ImportedRuns:
+    """Make runs of the MIRAGE authors' prediction files, score and compare them.
+
+    Args:
+        paths: the authors' folders of per-question files, or JSON lines.
+        benchmark: which they answer.
+        settings: the user's; ``None``: they are read.
+
+    Raises:
+        UserError: a file that cannot be read, or questions that the benchmark does not have.
+    """
+    from ragrounds.evals.benchmarks import load
+    from ragrounds.evals.compare.comparison import compare
+    from ragrounds.evals.exchange.mirage_predictions import as_runs, read_predictions, store_run
+
+    chosen = settings or user_settings()
+    loaded = load(benchmark, chosen.home)
+    with open_store(chosen) as store:
+        predictions = (prediction for path in paths for prediction in read_predictions(path))
+        made = as_runs(predictions, loaded, [run.id for run in store.runs()])
+        runs = [store_run(store, imported, loaded) for imported in made]
+        counted = [
+            (run, len(imported.attempts) - imported.missing, imported.missing)
+            for imported, run in zip(made, runs, strict=True)
+        ]
+        return ImportedRuns(tuple(counted), compare(store, runs))
+
+
+def export(
+    name: str,
+    references: Sequence[str],
+    options: Mapping[str, object],
+    out: Path | None = None,
+    *,
+    force: bool = False,
+    settings: Settings | None = None,
+) -> Iterator[str]:
+    """Write the files of an export, each whole or not at all, or send it where its options say so.
+
+    Args:
+        name: of the format.
+        references: runs: ids, beginnings of ids, or agents' texts.
+        options: of the format.
+        out: the file or folder; ``None``: it is sent.
+        force: write over what is there.
+        settings: the user's; ``None``: they are read.
+
+    Yields:
+        What was written where, a line for each file.
+
+    Raises:
+        UserError: an unknown format, run or option; what is there already; an extra that is not installed.
+    """
+    from ragrounds.evals.exchange.formats import Export, export_formats
+
+    known = export_formats()
+    if name not in known:
+        raise unknown("format", name, known, "ragrounds export --help")
+    made = known[name]
+    chosen = made.options(**options)
+    if made.check is not None:
+        made.check(chosen, out is not None)
+    with opened_runs(references, settings) as (store, runs):
+        wanted = Export(store, runs, chosen)
+        if out is None and made.send is not None:
+            yield made.send(wanted)
+        elif out is not None and made.parts is not None:
+            for part in made.parts(wanted):
+                target = out / part.name if part.name else out
+                if part.name:
+                    make_folder(out)
+                with made_beside(target, force) as path:
+                    written = part.write(path)
+                yield f"{target}: {written}"

@@ -1,0 +1,288 @@
+"""Scores of stored answers: by scorers, without a model; by judges; and judges set against people."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ragrounds.api.workspace import (
+    JournalMode,
+    Progress,
+    closing,
+    open_judges,
+    opened_runs,
+    replaced,
+    unheard,
+    user_prices,
+    user_settings,
+)
+from ragrounds.errors import UserError
+
+if TYPE_CHECKING:
+    from ragrounds.contracts import Scorer
+    from ragrounds.evals.compare.comparison import Comparison
+    from ragrounds.evals.engine.budget import Budget
+    from ragrounds.evals.judges.attempts import JudgedAnswer
+    from ragrounds.evals.judges.labels import JudgeAgreement
+    from ragrounds.evals.judges.runs import JudgedRuns
+    from ragrounds.records import Question, Run, Score
+    from ragrounds.settings import Settings
+
+
+class ScoredRuns(Struct, frozen=True):
+    """What came of :func:`score`."""
+
+    counts: tuple[tuple[Run, int], ...]
+    """Each run with its scores, now written."""
+    comparison: Comparison
+    secondary: tuple[str, ...]
+    """The scorers that were asked for beside the usual ones: an embedder's, a trajectory's."""
+
+
+class JudgeResult(Struct, frozen=True):
+    """What came of :func:`judge`."""
+
+    judged: JudgedRuns
+    comparison: Comparison | None
+    """By the judges' scores; ``None``: some judge gave no verdict at all, so no score was written."""
+
+
+class LabelSheet(Struct, frozen=True):
+    """A sheet that was written for people to label."""
+
+    items: int
+    of: int
+    """Judged items that there are."""
+    labels: tuple[str, ...]
+
+
+class Agreement(Struct, frozen=True):
+    """How far a judge and people agree."""
+
+    agreement: JudgeAgreement
+    raters: int
+    """People who labelled."""
+
+
+def score(
+    runs: Sequence[str],
+    *,
+    scorers: Sequence[str] = (),
+    embedder: str | None = None,
+    trajectory: Path | None = None,
+    settings: Settings | None = None,
+) -> ScoredRuns:
+    """Score stored runs again, and compare them. No model is asked.
+
+    Args:
+        runs: ids, beginnings of ids, or agents' texts.
+        scorers: by these; none: all that fit the questions.
+        embedder: also match the words of long answers by its vectors.
+        trajectory: also compare each attempt's nodes, tools and queries with this file's (JSON Lines).
+        settings: the user's; ``None``: they are read.
+
+    Raises:
+        UserError: an unknown run, scorer or embedder; a file that cannot be read.
+    """
+    from ragrounds.evals.compare.comparison import compare
+    from ragrounds.evals.scorers import find_scorer
+    from ragrounds.evals.scorers.trajectory import Trajectory, queries_of, read_expected
+
+    wanted = [find_scorer(name) for name in scorers]
+    matching = [_matching(embedder)] if embedder else []
+    expected = read_expected(trajectory) if trajectory else None
+    with opened_runs(runs, settings) as (store, found):
+        ways: list[Scorer] = [] if expected is None else [Trajectory(expected=expected, query=queries_of(store))]
+        counts = []
+        for run in found:
+            questions, golds = store.questions(run)
+            by_id = {question.id: question for question in questions}
+            scores: list[Score] = []
+            for attempt in store.attempts(run):
+                question, gold = by_id[attempt.question_id], golds[attempt.question_id]
+                fitting = _fitting(question, wanted, matching)
+                scores += [one.score(attempt, question, gold) for one in (*fitting, *ways) if one.suits(question)]
+            store.add_scores(run, scores)
+            counts.append((run, len(scores)))
+        comparison = compare(store, found)
+    present = {table.scorer for table in comparison.tables}
+    secondary = [one.name for one in (*matching, *ways) if one.name in present]
+    return ScoredRuns(tuple(counts), comparison, tuple(secondary))
+
+
+def _fitting(question: Question, wanted: Sequence[Scorer], matching: Sequence[Scorer]) -> list[Scorer]:
+    from ragrounds.evals.scorers import scorers_for
+
+    return [one for one in (*(wanted or scorers_for(question)), *matching) if one.suits(question)]
+
+
+def _matching(embedder: str) -> Scorer:
+    from ragrounds.evals.scorers.greedy_match import GREEDY_MATCH
+    from ragrounds.tools.cards import named_embedder
+
+    return GREEDY_MATCH.opened(named_embedder(embedder))
+
+
+def judge(
+    runs: Sequence[str],
+    kind: str,
+    *,
+    judges: Sequence[str] = (),
+    base_url: str | None = None,
+    embedder: str | None = None,
+    epochs: Sequence[int] = (),
+    concurrency: int | None = None,
+    budget: Budget | None = None,
+    journal: JournalMode = "reuse",
+    settings: Settings | None = None,
+    progress: Progress = unheard,
+) -> JudgeResult:
+    """Grade stored runs' long answers by a judge or a panel. Answers are never generated again.
+
+    Several runs are judged question by question, so that all have verdicts on the same questions where a budget or
+    Ctrl-C ends it. A judge that gives no verdict at all replaces no score.
+
+    Args:
+        runs: ids, beginnings of ids, or agents' texts.
+        kind: equivalence, statements, ragas or one of its figures.
+        judges: models as text; none: the settings' model. The majority of several counts.
+        base_url: their server, where it is OpenAI-compatible.
+        embedder: for ragas' answer relevancy.
+        epochs: only these, from 0; none: all.
+        concurrency: answers graded at once; ``None``: the settings'.
+        budget: what judging may use; ``None``: whatever it takes.
+        journal: what is done with recorded calls.
+        settings: the user's; ``None``: they are read.
+        progress: is told how many answers are judged.
+
+    Raises:
+        UserError: an unknown run, kind, model or embedder; a run without answers of this kind.
+    """
+    from ragrounds.evals.compare.comparison import compare
+    from ragrounds.evals.engine.budget import Budget
+    from ragrounds.evals.judges.methods import JudgeMeans, find_method, judgeable, open_method
+    from ragrounds.evals.judges.runs import judge_runs
+    from ragrounds.evals.store.journal import StoreJournal
+    from ragrounds.prompts.loader import PromptFolder
+    from ragrounds.tools.cards import named_embedder
+
+    chosen, wanted = settings or user_settings(), find_method(kind)
+    with opened_runs(runs, chosen) as (store, found):
+        fitting = {run.id: judgeable(store, run, wanted, epochs) for run in found}
+        vectors = named_embedder(embedder) if embedder else None
+        grader = open_method(wanted, JudgeMeans(store=store, embedder=vectors, prices=user_prices(chosen)))
+        models = open_judges(judges, base_url, chosen)
+        recorded = StoreJournal(store, journal)
+
+        async def carry_out() -> JudgedRuns:
+            async with closing(models, recorded):
+                return await judge_runs(
+                    store,
+                    found,
+                    grader,
+                    models,
+                    recorded,
+                    PromptFolder(),
+                    budget=budget or Budget(),
+                    at_once=concurrency or chosen.concurrency,
+                    wanted=lambda attempt: fitting[attempt.run](attempt),
+                    done=_counted(f"{', '.join(run.id for run in found)}: answers judged", progress),
+                )
+
+        judged = asyncio.run(carry_out())
+        scorers = judged.runs[0].scorers
+        comparison = None if judged.mute else compare(store, found, scorers=scorers, common=len(found) > 1)
+    return JudgeResult(judged, comparison)
+
+
+def _counted(what: str, progress: Progress) -> Callable[[JudgedAnswer], None]:
+    seen = 0
+
+    def done(answer: JudgedAnswer) -> None:
+        nonlocal seen
+        seen += 1
+        progress(what, seen)
+
+    return done
+
+
+def write_label_sheet(
+    run: str,
+    out: Path,
+    *,
+    kind: str = "equivalence",
+    epoch: int = 0,
+    limit: int | None = None,
+    seed: int = 0,
+    raters: Sequence[str] = ("label",),
+    force: bool = False,
+    settings: Settings | None = None,
+) -> LabelSheet:
+    """Write judged answers to a CSV file for people to label, blind to the verdicts.
+
+    Items are drawn and ordered by the seed; a smaller sample is a part of a larger one.
+
+    Raises:
+        UserError: an unknown run or kind; nothing was judged; a file that is there and `force` is not set.
+    """
+    from ragrounds.evals.judges.labels import label_sheet
+    from ragrounds.evals.judges.methods import label_method
+
+    wanted = label_method(kind)
+    with opened_runs([run], settings) as (store, [found]):
+        sheet = label_sheet(store, found, wanted, epoch=epoch, limit=limit, seed=seed, raters=raters)
+    with replaced(out, force) as file:
+        file.write(sheet.csv())
+    return LabelSheet(len(sheet.rows), sheet.of, tuple(wanted.labels))
+
+
+def judge_agreement(
+    run: str,
+    human: Path,
+    *,
+    kind: str = "equivalence",
+    epoch: int = 0,
+    item: str = "item",
+    raters: Sequence[str] = (),
+    settings: Settings | None = None,
+) -> Agreement:
+    """Set the verdicts in the store against people's labels. No model is asked.
+
+    Args:
+        run: a judged run.
+        human: a CSV file with a column of items, and one of labels for each rater.
+        kind: whose verdicts are compared.
+        epoch: of the run.
+        item: the column of items.
+        raters: columns of labels; none: all others.
+        settings: the user's; ``None``: they are read.
+
+    Raises:
+        UserError: an unknown run, kind or label; no item has both a verdict and a majority of people.
+    """
+    from ragrounds.evals.judges.labels import agreement, read_labels
+    from ragrounds.evals.judges.methods import label_method, verdicts
+    from ragrounds.ui.text import one_line
+
+    wanted = label_method(kind)
+    labels = read_labels(human, item=item, raters=raters)
+    given = {label for row in labels.items.values() for label in row if label}
+    unknown = sorted(given - set(wanted.labels))
+    if unknown:
+        raise UserError(
+            f"{human}: the label {one_line(unknown[0])!r} is none of {', '.join(wanted.labels)}. Which columns hold "
+            "labels is said with --rater."
+        )
+    with opened_runs([run], settings) as (store, [found]):
+        said = verdicts(store, found, wanted, epoch)
+    try:
+        return Agreement(agreement(said, labels), len(labels.raters))
+    except ValueError:
+        first = next(iter(said))
+        raise UserError(
+            f"{human}: none of its items has both a majority of people and a verdict. Items look like {first!r}."
+        ) from None

@@ -1,0 +1,154 @@
+"""What every function of the API stands on: the user's store and models, and files that are written whole."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Literal
+
+from ragrounds.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from ragrounds.contracts import Model
+    from ragrounds.evals.store.journal import StoreJournal
+    from ragrounds.evals.store.store import Store
+    from ragrounds.models.prices import Price
+    from ragrounds.records import Run
+    from ragrounds.settings import Settings
+
+JournalMode = Literal["reuse", "replay", "fresh"]
+"""What is done with recorded calls: answered from, demanded (a miss is an error, nothing is sent), or made anew."""
+Progress = Callable[[str, int], None]
+"""Is told what is being done, and how many are done."""
+
+
+def unheard(what: str, done: int) -> None:
+    """A progress that nobody hears."""
+
+
+def one_of(name: str, text: str, known: Sequence[str]) -> str:
+    """`text`, where it is among `known`.
+
+    Raises:
+        UserError: it is not; names the nearest and all that are known.
+    """
+    if text not in known:
+        raise UserError(f"{name} {text!r} is unknown.{nearest(text, known)} Known: {', '.join(known)}.")
+    return text
+
+
+def user_settings() -> Settings:
+    """The user's settings: the environment over the settings file."""
+    from ragrounds.settings import read_settings
+
+    return read_settings()
+
+
+def open_store(settings: Settings) -> Store:
+    """The store that the settings name: PostgreSQL, or a SQLite file in the home folder."""
+    from ragrounds.evals.store.store import Store
+
+    return Store(settings.home, settings.store)
+
+
+@contextmanager
+def opened_runs(references: Sequence[str], settings: Settings | None = None) -> Iterator[tuple[Store, list[Run]]]:
+    """The user's store while the block lasts, and the runs of these references: ids, beginnings of ids, agents' texts.
+
+    Raises:
+        UserError: a reference that no run or several runs answer to.
+    """
+    with open_store(settings or user_settings()) as store:
+        yield store, [store.run(reference) for reference in references]
+
+
+def user_prices(settings: Settings) -> Mapping[str, Price]:
+    """The prices that the user set in ``prices.toml`` of the home folder."""
+    from ragrounds.models.prices import read_prices
+
+    return read_prices(settings.home / "prices.toml")
+
+
+def open_judges(names: Sequence[str], base_url: str | None, settings: Settings) -> list[Model]:
+    """The models that judge; where none is named, the model of the settings.
+
+    Raises:
+        UserError: none, one named twice, or one that cannot be opened.
+    """
+    from ragrounds.models.providers import open_model, with_defaults
+
+    texts = list(names) or ([settings.model] if settings.model else [])
+    if not texts:
+        raise UserError("No judge was named: --judge provider:model, such as openai:gpt-4o-mini.")
+    prices, url = user_prices(settings), base_url or settings.base_url
+    models = [open_model(with_defaults(text, {"base_url": url}), prices) for text in texts]
+    if len({model.spec for model in models}) < len(models):
+        raise UserError("A judge is named twice: its vote would count double.")
+    return models
+
+
+@asynccontextmanager
+async def closing(models: Sequence[Model], journal: StoreJournal) -> AsyncIterator[None]:
+    """Close the models, each once, and the journal when the block ends, however it ends."""
+    try:
+        yield
+    finally:
+        for model in {id(model): model for model in models}.values():
+            await model.close()
+        journal.close()
+
+
+@contextmanager
+def replaced(path: Path, force: bool) -> Iterator[IO[bytes]]:
+    """A file that takes its name once everything is written.
+
+    Raises:
+        UserError: something is there and `force` is not set, or the folder cannot be written.
+    """
+    with made_beside(path, force) as beside, beside.open("wb") as file:
+        yield file
+
+
+@contextmanager
+def made_beside(path: Path, force: bool) -> Iterator[Path]:
+    """The path of an empty file beside `path`, with the same ending; it becomes `path` at the end, or goes away.
+
+    Raises:
+        UserError: something is there and `force` is not set, or the folder cannot be written.
+    """
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; name a file.")
+    if path.exists() and not force:
+        raise UserError(f"{path} is there already. Give --force to write over it, or another name.")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)
+        os.close(handle)
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror}.") from error
+    beside = Path(name)
+    try:
+        yield beside
+        # A temporary file is for its owner alone; a result is for whom the user's umask says.
+        mask = os.umask(0)
+        os.umask(mask)
+        beside.chmod(0o666 & ~mask)
+        beside.replace(path)
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror or error}.") from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it.
+
+    Raises:
+        UserError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"Cannot make the folder {path}: {error.strerror}.") from error

@@ -1,0 +1,97 @@
+"""What every command and group of commands does alike: it answers a former spelling with today's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from typer.core import TyperCommand, TyperGroup
+
+from ragrounds.errors import UserError
+
+FORMER_OPTIONS = {
+    "--answer-tokens": "--max-answer-tokens",
+    "--at-once": "--batch-size",
+    "--check": "--sheet-size",
+    "--depth": "--top-k",
+    "--least": "--min-matches",
+    "--least-rating": "--min-rating",
+    "--least-words": "--min-words",
+    "--max-tokens": "--max-total-tokens",
+    "--model": "--judge",
+    "--most-right": "--max-right",
+    "--output": "--out",
+    "--protocol": "--scorer",
+    "--raters": "--experts",
+    "--replicates": "--resamples",
+    "--sample": "--sheet-size",
+    "--to": "--out",
+}
+"""Options of earlier versions → what they are called today, where a command does not have them any more."""
+FORMER_COMMANDS = {("graph", "list"): "ls", ("arena", "list"): "ls"}
+"""Group and command of earlier versions → the command's name today."""
+
+
+@contextmanager
+def _answered(options: set[str]) -> Iterator[None]:
+    """Where an option is unknown that an earlier version had, say what it is called today."""
+    try:
+        yield
+    except Exception as error:
+        # Typer brings its own copy of Click or imports it, by version: the class is known by its name.
+        former = str(getattr(error, "option_name", ""))
+        today = FORMER_OPTIONS.get(former)
+        if type(error).__name__ != "NoSuchOption" or today not in options:
+            raise
+        raise UserError(f"{former} is now {today}.") from None
+
+
+def _names(command: Any) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts}
+
+
+class Command(TyperCommand):
+    """A command that answers former spellings of its options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of the command line.
+
+        Raises:
+            UserError: an option that has another name now.
+        """
+        with _answered(_names(self)):
+            return super().parse_args(ctx, args)
+
+
+class Group(TyperGroup):
+    """A noun with its commands; `default` is meant where a line names none."""
+
+    default: ClassVar[str] = ""
+    any_word: ClassVar[bool] = False
+    """Whether a word that is no command belongs to the default one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of the command line."""
+        first = args[0] if args else ""
+        known = first in self.commands or first in ("--help", "-h") or (self.name, first) in FORMER_COMMANDS
+        if self.default and not known and (not first or first.startswith("-") or self.any_word):
+            args = [self.default, *args] if args or not self.any_word else args
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is named.
+
+        Raises:
+            UserError: it has another name now.
+        """
+        today = FORMER_COMMANDS.get((str(self.name), args[0]))
+        if today is not None:
+            raise UserError(f"`ragrounds {self.name} {args[0]}` is now `ragrounds {self.name} {today}`.")
+        return super().resolve_command(ctx, args)
+
+
+class ListGroup(Group):
+    """A noun whose list is meant where nothing else is said: `ragrounds agents` is `ragrounds agents ls`."""
+
+    default = "ls"

@@ -1,0 +1,183 @@
+"""The options that several commands share, each with one spelling, one meaning and one place."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import msgspec
+import typer
+from msgspec import Struct
+
+from ragrounds.errors import UserError
+
+if TYPE_CHECKING:
+    from ragrounds.api.workspace import JournalMode
+    from ragrounds.evals.engine.budget import Budget
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h|d)")
+
+
+def duration(text: str | float) -> float:
+    """Seconds of ``90s``, ``2h``, ``1h30m`` or ``1.5d``; a bare number is seconds.
+
+    Raises:
+        UserError: it is none of these.
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        parts = _DURATION.findall(str(text))
+        if not parts or "".join(number + unit for number, unit in parts) != text:
+            raise _no_duration(text) from None
+        return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if not 0 <= seconds < float("inf"):
+        raise _no_duration(text)
+    return seconds
+
+
+def duration_with_unit(text: str | float) -> float:
+    """As :func:`duration`, for options whose bare numbers once meant hours: a unit must be said.
+
+    Raises:
+        UserError: there is none.
+    """
+    if isinstance(text, str) and re.fullmatch(r"[\d.]+", text) and float(text):
+        raise UserError(f"{text!r} has no unit: say {text}h for hours, {text}m for minutes or {text}s for seconds.")
+    return duration(text)
+
+
+def _no_duration(text: object) -> UserError:
+    return UserError(f"{text!r} is no duration; expected such as 90s, 15m, 2h or 1h30m (a bare number is seconds).")
+
+
+Runs = Annotated[list[str], typer.Argument(help="Runs: an id, the beginning of one, or an agent's text.")]
+RunName = Annotated[str, typer.Argument(help="A run: an id, the beginning of one, or an agent's text.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
+OutFile = Annotated[Path, typer.Option("--out", "-o", help="The file to write.")]
+OutFolder = Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")]
+Svg = Annotated[Path | None, typer.Option("--svg", help="Write the picture to this file as SVG.")]
+Seed = Annotated[int, typer.Option("--seed", help="Of every draw: samples, orders, bootstraps.")]
+Epoch = Annotated[int, typer.Option("--epoch", min=0, help="Which of the run's epochs, from 0.")]
+Scorers = Annotated[
+    list[str] | None,
+    typer.Option("--scorer", help="A scorer (repeatable). [default: the headline and others]"),
+]
+Common = Annotated[bool, typer.Option("--common", help="Compare on what all runs have, where they differ.")]
+GroupBy = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--group-by", help="Also tables by subject, dataset, kind, language, split or a field of metadata (repeatable)."
+    ),
+]
+CostMeasure = Annotated[
+    str, typer.Option("--cost", help="What the frontier counts: uncached, paid, tokens, calls, seconds or auto.")
+]
+Resamples = Annotated[int, typer.Option("--resamples", min=100, help="Bootstrap samples.")]
+Model = Annotated[
+    str | None, typer.Option("--model", help="provider:model[temperature=0,…], such as openai:gpt-4o-mini.")
+]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", help="The model's server, where it is OpenAI-compatible.")]
+Corpus = Annotated[
+    str | None, typer.Option("--corpus", help="What is searched: beir:FOLDER, an index by name, or sample.")
+]
+Judges = Annotated[
+    list[str] | None,
+    typer.Option("--judge", help="A judge, provider:model[…] (repeatable: the majority of the panel counts)."),
+]
+Kind = Annotated[str, typer.Option("--kind", help="What was judged: equivalence or statements.")]
+Embedder = Annotated[
+    str | None, typer.Option("--embedder", help="'dense[model=…]' or a retriever's card: whose vectors are compared.")
+]
+Concurrency = Annotated[
+    int | None, typer.Option("--concurrency", min=1, help="Attempts, judgements or items in flight. [default: 16]")
+]
+Journal = Annotated[
+    str, typer.Option("--journal", help="Recorded calls: reuse, replay (no network; a miss is an error), fresh.")
+]
+Display = Annotated[
+    str | None, typer.Option("--display", help="Progress: full, plain, json or none. [default: by terminal]")
+]
+New = Annotated[bool, typer.Option("--new", help="Begin another run where there is one of the same identity.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only so many, drawn by --seed.")]
+License = Annotated[str, typer.Option("--license", help="The licence of the sources, for the card.")]
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """A group of options: :func:`grouped` gives them to a command that has a parameter of this type."""
+
+
+class BudgetOptions(Options, frozen=True, kw_only=True):
+    """What a command may use."""
+
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", min=0, help="Dollars to spend; what is begun is finished.")
+    ] = None
+    max_total_tokens: Annotated[
+        int | None, typer.Option("--max-total-tokens", min=0, help="Tokens to use in this command, in and out.")
+    ] = None
+    max_time: Annotated[
+        float | None,
+        typer.Option("--max-time", parser=duration, metavar="DURATION", help="How long it may take: 90s, 2h, 1h30m."),
+    ] = None
+
+    def budget(self) -> Budget:
+        """As the engine knows it."""
+        from ragrounds.evals.engine.budget import Budget
+
+        return Budget(cost=self.max_cost, tokens=self.max_total_tokens, seconds=self.max_time)
+
+
+def journal_mode(text: str) -> JournalMode:
+    """The value of ``--journal``.
+
+    Raises:
+        UserError: an unknown one.
+    """
+    from ragrounds.api.workspace import one_of
+
+    mode: Any = one_of("--journal", text, ("reuse", "replay", "fresh"))
+    return mode  # type: ignore[no-any-return]
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command in whose place Typer sees the options of every group among its parameters."""
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    groups = {each.name: each.annotation for each in own if _is_group(each.annotation)}
+    seen: list[inspect.Parameter] = []
+    for each in own:
+        seen += _members(groups[each.name]) if each.name in groups else [each]
+
+    def typed(**given: object) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field: given.pop(field) for field in group.__struct_fields__})
+        command(**given)
+
+    taken = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in seen]
+    typed.__name__, typed.__doc__, typed.__module__ = command.__name__, command.__doc__, command.__module__
+    typed.__annotations__ = {each.name: each.annotation for each in taken}
+    typed.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    return typed
+
+
+def _is_group(annotation: object) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Options)
+
+
+def _members(group: type[Options]) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.required else field.default,
+            annotation=hints[field.name],
+        )
+        for field in msgspec.structs.fields(group)
+    ]
