@@ -1,16 +1,15 @@
-"""Reading benchmark files: strict, and clear about what is wrong.
+"""Files of other people, read strictly: text, JSON, JSON Lines, and tables that spreadsheets open.
 
-A benchmark file is somebody else's: it can be cut off, wrongly encoded, or edited by hand. Every function here either
-gives typed values or raises one :class:`~ragrounds.errors.UserError` line that names the file, the record and the
-fault. Text out of a file is shown escaped and shortened, never as it is.
+A file can be cut off, wrongly encoded, or edited by hand. Every reader here either gives typed values or raises one
+:class:`~ragrounds.errors.UserError` line that names the file, the record and the fault. Text out of a file is shown
+escaped and shortened, never as it is.
 
-Tables for people: CSV that a spreadsheet opens without running anything in it, and that is read back.
-
-A cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end is a formula to spreadsheets (OWASP, CSV
-injection), also behind blanks, quotes or invisible characters, and behind a semicolon or a tab where a program parts
-cells there. It gets an apostrophe before it, which reading takes off again. Control and invisible characters, which
-a terminal carries out and nobody sees, are written out (:func:`ragrounds.text.safe`). Files begin with a byte order
-mark, without which spreadsheets take UTF-8 for something else.
+Tables for people are CSV that a spreadsheet opens without running anything in it, and that is read back. A cell that
+begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end is a formula to spreadsheets (OWASP, CSV injection), also
+behind blanks, quotes or invisible characters, and behind a semicolon or a tab where a program parts cells there. It
+gets an apostrophe before it, which reading takes off again. Control and invisible characters, which a terminal carries
+out and nobody sees, are written out (:func:`ragrounds.text.safe`). Files begin with a byte order mark, without which
+spreadsheets take UTF-8 for something else.
 """
 
 from __future__ import annotations
@@ -165,6 +164,7 @@ def _texts(value: Any, name: str = "the record") -> Iterator[tuple[str, str]]:
 
 def _parse(text: str, path: Path, record: str) -> Any:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """An object whose keys stand in it once."""
         made = dict(pairs)
         if len(made) != len(pairs):
             seen: set[str] = set()
@@ -173,6 +173,7 @@ def _parse(text: str, path: Path, record: str) -> Any:
         return made
 
     def finite(name: str) -> Any:
+        """Refuse NaN and infinities, which Python's reader lets pass."""
         raise ValueError(f"{name} is not a JSON number")
 
     try:

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.judges.labels import HumanLabels, JudgeAgreement, agreement
+from ragrounds.evals.judges.labels import HumanLabels, LabelAgreement, agreement
 from ragrounds.files import as_csv, broken, read_sheet, shown
 from ragrounds.text import safe
 
@@ -140,7 +140,7 @@ def sample_lines(
     return sheet_lines(("query", "passage"), rows, experts)
 
 
-def expert_agreement(path: Path, labels: Iterable[FinalLabel]) -> JudgeAgreement:
+def expert_agreement(path: Path, labels: Iterable[FinalLabel]) -> LabelAgreement:
     """The final labels against the decisions in a sheet that was filled in, in whole or in part.
 
     Raises:

@@ -32,7 +32,7 @@ from ragrounds.build.expert_sheets import (
 from ragrounds.build.files import Lines, beir_files, json_lines
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import Card
-from ragrounds.evals.judges.labels import JudgeAgreement
+from ragrounds.evals.judges.labels import LabelAgreement
 from ragrounds.records import Passage
 from ragrounds.tools.collection_builder import Progress, open_collection
 from ragrounds.tools.corpora import corpora_of
@@ -224,7 +224,7 @@ class ExpertReview(Struct, frozen=True, kw_only=True):
 
 def retrieval_files(
     queries: Sequence[JudgedQuery], corpus: Corpus, expert: ExpertReview, seed: int, *, most: int = 0
-) -> tuple[dict[str, Lines], JudgeAgreement | None]:
+) -> tuple[dict[str, Lines], LabelAgreement | None]:
     """BEIR, the guard, a reranking set and the experts' sheet; with it, how far the experts agree where their sheet is
     read back, which is then left as it is. `most`: documents a side in the reranking set; 0: all.
 
@@ -262,7 +262,7 @@ def retrieval_card(
     )
 
 
-def agreement_note(found: JudgeAgreement) -> str:
+def agreement_note(found: LabelAgreement) -> str:
     """One line for the card."""
     share = found.judge.accuracy
     kappa = "not defined" if found.judge.kappa is None else f"{found.judge.kappa:.3f}"

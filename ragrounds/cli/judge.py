@@ -14,7 +14,7 @@ from ragrounds.cli.output import counting, print_json, say
 
 if TYPE_CHECKING:
     from ragrounds.evals.judges.bill import JudgedRun
-    from ragrounds.evals.judges.labels import JudgeAgreement
+    from ragrounds.evals.judges.labels import LabelAgreement
     from ragrounds.evals.judges.panel import PanelJudgedRun
     from ragrounds.evals.judges.runs import JudgedRuns
 
@@ -224,7 +224,7 @@ def agreement_command(
         _print_agreement(found.agreement, found.raters)
 
 
-def _print_agreement(found: JudgeAgreement, raters: int) -> None:
+def _print_agreement(found: LabelAgreement, raters: int) -> None:
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""Benchmarks: loaders, cards, samples.
+"""Benchmarks: families that read them, cards that describe them, registered copies, samples, audits.
 
 `load` reads what a reference names, `select` draws from it; :class:`Benchmark` is what both give.
 """
@@ -6,13 +6,13 @@
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Selection, select
 from ragrounds.evals.benchmarks.cards import Card, all_cards, card
 from ragrounds.evals.benchmarks.catalogue import known, load
-from ragrounds.evals.benchmarks.registry import Checked, known_card, register, verify
+from ragrounds.evals.benchmarks.registry import VerifiedBenchmark, known_card, register, verify
 
 __all__ = [
     "Benchmark",
     "Card",
-    "Checked",
     "Selection",
+    "VerifiedBenchmark",
     "all_cards",
     "card",
     "known",

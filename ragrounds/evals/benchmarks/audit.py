@@ -1,12 +1,9 @@
-"""Questions that stand in a benchmark more than once, exactly or nearly.
+"""The audit of a benchmark: what its questions give away, and what they count twice. Pure functions of a benchmark.
 
-Questions that two benchmarks share: training on one then answers the other.
-
-Whether a corpus holds the questions themselves or the documents that they were made from.
-
-What can be guessed from the options alone: letters that are right too often, long right answers, repeats.
-
-The audit of a benchmark: what its questions give away, and what they count twice. Pure functions of a benchmark.
+* questions that stand in it more than once, exactly or nearly, and questions that two benchmarks share: training on one
+  then answers the other;
+* what can be guessed from the options alone: letters that are right too often, long right answers, repeats;
+* whether a corpus holds the questions themselves, or the documents that they were made from.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ _FEWEST_WORDS = 6
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 
 
-class Twins(Struct, frozen=True, kw_only=True):
+class ExactDuplicates(Struct, frozen=True, kw_only=True):
     """Questions with the same content."""
 
     questions: tuple[str, ...]
@@ -43,7 +40,7 @@ class Twins(Struct, frozen=True, kw_only=True):
     golds_differ: bool
 
 
-class Near(Struct, frozen=True, kw_only=True):
+class NearDuplicate(Struct, frozen=True, kw_only=True):
     """Two questions that are nearly the same."""
 
     first: str
@@ -52,7 +49,7 @@ class Near(Struct, frozen=True, kw_only=True):
     """Jaccard similarity of their words, options included; below 1 or in another order."""
 
 
-def exact(questions: Sequence[Question], golds: dict[str, str]) -> tuple[Twins, ...]:
+def exact(questions: Sequence[Question], golds: dict[str, str]) -> tuple[ExactDuplicates, ...]:
     """Sets of questions with equal text and options, case and spacing apart.
 
     Args:
@@ -63,7 +60,7 @@ def exact(questions: Sequence[Question], golds: dict[str, str]) -> tuple[Twins, 
     for question in questions:
         same[fold(question.text), *(fold(option) for option in question.options.values())].append(question)
     return tuple(
-        Twins(
+        ExactDuplicates(
             questions=tuple(question.id for question in found),
             groups=tuple(sorted({place(question) for question in found})),
             golds_differ=len({fold(golds[question.id]) for question in found}) > 1,
@@ -73,7 +70,7 @@ def exact(questions: Sequence[Question], golds: dict[str, str]) -> tuple[Twins, 
     )
 
 
-def near(questions: Sequence[Question], threshold: float = SIMILAR) -> tuple[Near, ...]:
+def near(questions: Sequence[Question], threshold: float = SIMILAR) -> tuple[NearDuplicate, ...]:
     """Pairs of questions whose words are nearly the same, most similar first; exact duplicates are left out.
 
     A set-similarity join with prefix filtering (Chaudhuri et al. 2006): two sets with Jaccard similarity t share one of
@@ -83,7 +80,7 @@ def near(questions: Sequence[Question], threshold: float = SIMILAR) -> tuple[Nea
     often = Counter(word for found in words for word in found)
     texts = [(fold(q.text), *(fold(option) for option in q.options.values())) for q in questions]
     holding: dict[str, list[int]] = defaultdict(list)
-    pairs: list[Near] = []
+    pairs: list[NearDuplicate] = []
     for index in sorted(range(len(questions)), key=lambda index: (len(words[index]), index)):
         mine = words[index]
         if len(mine) < _FEWEST_WORDS:
@@ -97,7 +94,9 @@ def near(questions: Sequence[Question], threshold: float = SIMILAR) -> tuple[Nea
             similarity = common / (len(mine) + len(words[other]) - common)
             if similarity >= threshold and texts[index] != texts[other]:
                 first, second = sorted((index, other))
-                pairs.append(Near(first=questions[first].id, second=questions[second].id, similarity=similarity))
+                pairs.append(
+                    NearDuplicate(first=questions[first].id, second=questions[second].id, similarity=similarity)
+                )
     return tuple(sorted(pairs, key=lambda pair: (-pair.similarity, pair.first, pair.second)))
 
 
@@ -110,20 +109,20 @@ def _words(question: Question) -> list[str]:
     return _WORD.findall(" ".join((question.text, *question.options.values())).casefold())
 
 
-class Shared(Struct, frozen=True, kw_only=True):
+class SharedQuestions(Struct, frozen=True, kw_only=True):
     """What two benchmarks have in common."""
 
     first: str
     second: str
     same: tuple[tuple[str, str], ...]
     """Ids of questions with equal text and options, of the first and of the second."""
-    near: tuple[Near, ...]
+    near: tuple[NearDuplicate, ...]
     """Pairs that are nearly the same, of the first and of the second."""
     golds_differ: tuple[tuple[str, str], ...]
     """Of `same`, those with different right answers."""
 
 
-def across(benchmarks: Sequence[Benchmark], threshold: float = SIMILAR) -> tuple[Shared, ...]:
+def across(benchmarks: Sequence[Benchmark], threshold: float = SIMILAR) -> tuple[SharedQuestions, ...]:
     """Compare every two benchmarks. Duplicates inside one of them are left to its own audit.
 
     Raises:
@@ -135,7 +134,7 @@ def across(benchmarks: Sequence[Benchmark], threshold: float = SIMILAR) -> tuple
     return tuple(_shared(first, second, threshold) for first, second in combinations(benchmarks, 2))
 
 
-def _shared(first: Benchmark, second: Benchmark, threshold: float) -> Shared:
+def _shared(first: Benchmark, second: Benchmark, threshold: float) -> SharedQuestions:
     # Ids are unique inside a benchmark only, so each is marked with its side.
     questions = [*_marked(first, "1"), *_marked(second, "2")]
     golds = {
@@ -152,7 +151,7 @@ def _shared(first: Benchmark, second: Benchmark, threshold: float) -> Shared:
                 if golds[one].casefold().split() != golds[other].casefold().split():
                     differ.append((one[2:], other[2:]))
     pairs = [pair for pair in near(questions, threshold) if pair.first[0] != pair.second[0]]
-    return Shared(
+    return SharedQuestions(
         first=first.name,
         second=second.name,
         same=tuple(same),
@@ -171,7 +170,7 @@ COPIED = 0.5
 """Share of a question's shingles from which a document is a near copy of it."""
 
 
-class Copy(Struct, frozen=True, kw_only=True):
+class CorpusCopy(Struct, frozen=True, kw_only=True):
     """A document that holds most of a question's text."""
 
     question: str
@@ -180,7 +179,7 @@ class Copy(Struct, frozen=True, kw_only=True):
     """Share of the question's shingles that stand in the document."""
 
 
-class InCorpus(Struct, frozen=True, kw_only=True):
+class CorpusAudit(Struct, frozen=True, kw_only=True):
     """What a corpus holds of a benchmark."""
 
     documents: int
@@ -188,7 +187,7 @@ class InCorpus(Struct, frozen=True, kw_only=True):
     """Questions of which a gold document stands in the corpus."""
     without_source: tuple[str, ...]
     """Questions that name gold documents, none of which is in the corpus: no retriever can find them."""
-    copies: tuple[Copy, ...]
+    copies: tuple[CorpusCopy, ...]
     """The document with the largest share for each question that is (nearly) copied."""
     short: int
     """Questions of fewer than eight words, which are not looked for."""
@@ -196,7 +195,7 @@ class InCorpus(Struct, frozen=True, kw_only=True):
 
 def in_corpus(
     questions: Sequence[Question], golds: Mapping[str, Gold], documents: Iterable[tuple[str, str]]
-) -> InCorpus:
+) -> CorpusAudit:
     """Look for questions in (document id, text) pairs, passages of one document one after the other or not.
 
     The corpus is read once and not held; a question's text counts as copied by a document, not by single passages.
@@ -215,14 +214,14 @@ def in_corpus(
         for shingle in shingles(text):
             for id in wanted.get(shingle, ()):
                 seen[id, document].add(shingle)
-    best: dict[str, Copy] = {}
+    best: dict[str, CorpusCopy] = {}
     for (id, document), found in seen.items():
         share = len(found) / sizes[id]
         if share >= COPIED and (id not in best or share > best[id].share):
-            best[id] = Copy(question=id, document=document, share=share)
+            best[id] = CorpusCopy(question=id, document=document, share=share)
     named = [question.id for question in questions if golds[question.id].documents]
     sources = {id for id in named if present.intersection(golds[id].documents)}
-    return InCorpus(
+    return CorpusAudit(
         documents=len(present),
         sources=tuple(id for id in named if id in sources),
         without_source=tuple(id for id in named if id not in sources),
@@ -237,7 +236,7 @@ def shingles(text: str) -> set[str]:
     return {" ".join(words[start : start + SHINGLE]) for start in range(len(words) - SHINGLE + 1)}
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class OptionAudit(Struct, frozen=True, kw_only=True):
     """The options of one dataset's multiple-choice questions."""
 
     dataset: str
@@ -263,7 +262,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """Those where the right option is one of them: another letter is as right."""
 
 
-def options(dataset: str, questions: Sequence[Question], golds: Sequence[Gold]) -> Options | None:
+def options(dataset: str, questions: Sequence[Question], golds: Sequence[Gold]) -> OptionAudit | None:
     """Audit one dataset's options; ``None`` where it has no multiple-choice question."""
     chosen = [(question, gold) for question, gold in zip(questions, golds, strict=True) if question.kind == "choice"]
     if not chosen:
@@ -287,7 +286,7 @@ def options(dataset: str, questions: Sequence[Question], golds: Sequence[Gold]) 
             if texts[fold(question.options[gold.answer])] > 1:
                 repeated_gold.append(question.id)
     low, high = wilson(longest, len(chosen))
-    return Options(
+    return OptionAudit(
         dataset=dataset,
         questions=len(chosen),
         letters={label: letters[label] for label in labels},
@@ -315,7 +314,7 @@ _CHINESE = re.compile(r"[\u3400-\u9fff]")
 _LATIN = re.compile(r"[A-Za-z]")
 
 
-class Lengths(Struct, frozen=True, kw_only=True):
+class QuestionLengths(Struct, frozen=True, kw_only=True):
     """How long one dataset's questions are, in characters, options left out."""
 
     dataset: str
@@ -333,11 +332,11 @@ class Audit(Struct, frozen=True, kw_only=True):
     benchmark: str
     version: str
     questions: int
-    duplicates: tuple[Twins, ...]
-    near: tuple[Near, ...]
-    options: tuple[Options, ...]
-    lengths: tuple[Lengths, ...]
-    corpus: InCorpus | None = None
+    duplicates: tuple[ExactDuplicates, ...]
+    near: tuple[NearDuplicate, ...]
+    options: tuple[OptionAudit, ...]
+    lengths: tuple[QuestionLengths, ...]
+    corpus: CorpusAudit | None = None
     """``None`` where no corpus was given."""
 
 
@@ -362,9 +361,9 @@ def audit(benchmark: Benchmark, documents: Iterable[tuple[str, str]] | None = No
     )
 
 
-def _lengths(dataset: str, questions: list[Question]) -> Lengths:
+def _lengths(dataset: str, questions: list[Question]) -> QuestionLengths:
     sizes = [len(question.text) for question in questions]
-    return Lengths(
+    return QuestionLengths(
         dataset=dataset,
         questions=len(questions),
         shortest=min(sizes),

@@ -186,6 +186,7 @@ def select(
     )
 
 
-def lot(seed: int, question_id: str) -> bytes:
-    """What questions are sorted by where some are drawn: as good as random, the same everywhere."""
-    return hashlib.sha256(f"{seed}\n{question_id}".encode()).digest()
+def lot(seed: int, *texts: str) -> bytes:
+    """What is sorted by where some are drawn, by a question's id or other texts: as good as random, the same
+    everywhere."""
+    return hashlib.sha256("\n".join((str(seed), *texts)).encode()).digest()

@@ -126,7 +126,7 @@ def _beside(folder: Path) -> _Beside | None:
 
 
 def _renamed(found: object) -> object:
-    """A card file with today's names: until version 0.9 one list, ``protocols``, held the headline and the columns."""
+    """A card file with the names of now: in older files one list, ``protocols``, holds the headline and the columns."""
     if not isinstance(found, dict) or not isinstance(found.get("benchmark"), dict):
         return found
     card = dict(found["benchmark"])

@@ -22,8 +22,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, assemble
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card_beside, family_cards
-from ragrounds.evals.benchmarks.families import FAMILIES, sample
-from ragrounds.evals.benchmarks.family import Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, families
 from ragrounds.files import shown
 from ragrounds.specs import Value, parse
 
@@ -32,7 +31,7 @@ _DATASET = re.compile(r"\w[\w.-]*")
 _SEE = "ragrounds data ls"
 
 
-class Reference(Struct, frozen=True):
+class BenchmarkReference(Struct, frozen=True):
     """A reference, read."""
 
     family: str
@@ -53,12 +52,13 @@ def load(reference: str, home: Path) -> Benchmark:
         UserError: no such benchmark, no file, or a broken file. Nothing is loaded by halves.
     """
     wanted = parse_reference(reference)
-    if wanted.family == "sample" and wanted.path is None:
-        return assemble("sample", _card("sample"), sample.shipped())
+    shipped = families()[wanted.family].shipped
+    if shipped and wanted.path is None:
+        return assemble(wanted.name, _card(wanted.name), shipped())
     return read(wanted, located(wanted, home))
 
 
-def located(wanted: Reference, home: Path) -> Path:
+def located(wanted: BenchmarkReference, home: Path) -> Path:
     """Where a reference is read: its own path, or the registered copy.
 
     Raises:
@@ -70,22 +70,22 @@ def located(wanted: Reference, home: Path) -> Path:
     return path
 
 
-def read(wanted: Reference, path: Path) -> Benchmark:
+def read(wanted: BenchmarkReference, path: Path) -> Benchmark:
     """What stands at `path`, whatever path the reference names.
 
     Raises:
         UserError: no file, or a broken file.
     """
-    items = list(FAMILIES[wanted.family].items(Source(path, wanted.dataset, wanted.parameters)))
+    items = list(families()[wanted.family].items(BenchmarkSource(path, wanted.dataset, wanted.parameters)))
     datasets = list(dict.fromkeys(item.question.benchmark for item in items))
     # A file that is one dataset is known by that dataset's name: beir:scifact/ is beir/scifact.
-    name = datasets[0] if len(datasets) == 1 and FAMILIES[wanted.family].open else wanted.name
+    name = datasets[0] if len(datasets) == 1 and families()[wanted.family].open else wanted.name
     built = card_beside(path) if path.is_dir() else None
     card = msgspec.structs.replace(built, name=name) if built else _find_card(name) or _own_card(name, path, items)
     return assemble(name, card, items, path)
 
 
-def parse_reference(reference: str) -> Reference:
+def parse_reference(reference: str) -> BenchmarkReference:
     """Read a reference.
 
     Raises:
@@ -98,14 +98,14 @@ def parse_reference(reference: str) -> Reference:
         )
     spec = parse(match.group(1))
     family, _, dataset = spec.name.partition("/")
-    if family not in FAMILIES:
+    if family not in families():
         raise unknown("benchmark", family, known(), _SEE)
-    if dataset and not FAMILIES[family].open and _find_card(spec.name) is None:
+    if dataset and not families()[family].open and _find_card(spec.name) is None:
         raise unknown("benchmark", spec.name, known(), _SEE)
     if dataset and not _DATASET.fullmatch(dataset):
         raise UserError(f"The dataset name {shown(dataset)} may hold letters, digits, '.', '_' and '-' only.")
     for parameter in spec.parameters:
-        allowed = FAMILIES[family].parameters
+        allowed = families()[family].parameters
         if parameter not in allowed:
             can = f"It takes {', '.join(allowed)}." if allowed else "It takes none."
             raise UserError(
@@ -114,30 +114,32 @@ def parse_reference(reference: str) -> Reference:
     path = match.group(2)
     if path is not None and not path.strip():
         raise UserError(
-            f"The benchmark {shown(reference)} names no path after the colon; expected {FAMILIES[family].file}."
+            f"The benchmark {shown(reference)} names no path after the colon; expected {families()[family].file}."
         )
-    return Reference(family, dataset, Path(path).expanduser() if path else None, dict(spec.parameters))
+    return BenchmarkReference(family, dataset, Path(path).expanduser() if path else None, dict(spec.parameters))
 
 
 def known() -> list[str]:
     """Every benchmark name: families and their datasets."""
-    return [name for family in FAMILIES for name in (family, *(c.name for c in family_cards(family) if "/" in c.name))]
+    return [
+        name for family in families() for name in (family, *(c.name for c in family_cards(family) if "/" in c.name))
+    ]
 
 
-def place(reference: Reference, home: Path) -> Path:
+def place(reference: BenchmarkReference, home: Path) -> Path:
     """Where the registered copy of a benchmark stands."""
     return home / "benchmarks" / reference.name.replace("/", "--")
 
 
-def registered(reference: Reference, home: Path) -> Path | None:
+def registered(reference: BenchmarkReference, home: Path) -> Path | None:
     """The registered copy of a dataset, or else of the family that holds it; ``None`` where there is neither. A copy
     of one file is that file."""
-    family = FAMILIES[reference.family]
+    family = families()[reference.family]
     if not family.needs:
         return None
     candidates = [place(reference, home)]
     if not family.open or _find_card(reference.name) is not None:
-        candidates.append(place(Reference(reference.family), home))
+        candidates.append(place(BenchmarkReference(reference.family), home))
     for candidate in candidates:
         files = [file for file in candidate.rglob("*") if file.is_file()] if candidate.is_dir() else []
         if any(file.name != CARD_FILE for file in files):
@@ -166,8 +168,8 @@ def _own_card(name: str, path: Path, items: list[Item]) -> Card:
     return Card(name=name, title=path.name, task=task, source=path.name, license="not known", size=len(items))
 
 
-def _absent(reference: Reference) -> UserError:
-    family = FAMILIES[reference.family]
+def _absent(reference: BenchmarkReference) -> UserError:
+    family = families()[reference.family]
     if not family.needs:
         return UserError(
             f"The benchmark {reference.name!r} needs a path: `{reference.family}:PATH`, where PATH is {family.file}."

@@ -1,19 +1,22 @@
-"""What a loader is given: where to read, which dataset of the family, and the parameters of the reference."""
+"""A benchmark family: one object in one file of ``families/`` that reads the authors' own format."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from msgspec import Struct, field
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.files import broken
+from ragrounds.plugins import discover, installed
 from ragrounds.specs import Value
 
 
-class Source(Struct, frozen=True):
+class BenchmarkSource(Struct, frozen=True):
     """A file or a folder in the authors' form."""
 
     path: Path
@@ -51,18 +54,32 @@ class Source(Struct, frozen=True):
 
 
 class Family(Struct, frozen=True, kw_only=True):
-    """How the benchmarks of one family are read."""
+    """How the benchmarks of one family are read. Where they can be had, their licence and how they are scored is said
+    by the family's cards, ``cards/NAME.toml``."""
 
-    items: Callable[[Source], Iterator[Item]]
+    name: str
+    items: Callable[[BenchmarkSource], Iterator[Item]]
     file: str
     """What is read, in the words of an error: a file's name in the authors' release, or a description."""
     needs: tuple[str, ...] = ()
     """Patterns of the files of a folder that a registered copy keeps beside those that were read; none: the family is
     never registered."""
-    check: Callable[[Source], Iterable[Path]] | None = None
+    check: Callable[[BenchmarkSource], Iterable[Path]] | None = None
     """Reads what the questions alone do not need, a corpus, and gives its files; done where a benchmark is registered
     or verified."""
     parameters: tuple[str, ...] = ()
     """Parameters that a reference may set, as in ``csv[question=Stem]:FILE``."""
+    shipped: Callable[[], Iterator[Item]] | None = None
+    """The questions that come with the package, where no path is named."""
     open: bool = False
     """Datasets that have no card may be read too: they are named after their file or folder."""
+
+
+GROUP = "ragrounds.benchmarks"
+"""Entry points by which installed packages add families."""
+
+
+@cache
+def families() -> Mapping[str, Family]:
+    """Every family by its name: those of the files in ``families/``, and those of installed packages."""
+    return MappingProxyType(discover("ragrounds.evals.benchmarks.families", Family) | installed(GROUP, Family))

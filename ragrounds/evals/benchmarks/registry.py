@@ -14,9 +14,8 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card, card_beside, hashes_beside, remote_files
-from ragrounds.evals.benchmarks.catalogue import Reference, load, located, parse_reference, place, read
-from ragrounds.evals.benchmarks.families import FAMILIES
-from ragrounds.evals.benchmarks.family import Source
+from ragrounds.evals.benchmarks.catalogue import BenchmarkReference, load, located, parse_reference, place, read
+from ragrounds.evals.benchmarks.family import BenchmarkSource, families
 from ragrounds.files import READ, shown
 
 
@@ -33,7 +32,7 @@ def register(name: str, path: Path, home: Path) -> Benchmark:
         UserError: unknown family, broken file, or a home folder that cannot be written.
     """
     wanted = parse_reference(name)
-    family = FAMILIES[wanted.family]
+    family = families()[wanted.family]
     if not family.needs:
         raise UserError(f"A {wanted.family!r} benchmark is not registered: name its file each time, `{name}:PATH`.")
     if wanted.path is not None:
@@ -75,7 +74,7 @@ def unregister(name: str, home: Path) -> Path:
     return folder
 
 
-def _same_again(benchmark: Benchmark, kept: Reference, home: Path, source: Path) -> None:
+def _same_again(benchmark: Benchmark, kept: BenchmarkReference, home: Path, source: Path) -> None:
     """See that a copy, found by name, is what was read.
 
     Raises:
@@ -104,10 +103,10 @@ def _replace(new: Path, target: Path, old: Path) -> None:
         raise
 
 
-def _check(wanted: Reference, path: Path) -> set[Path]:
+def _check(wanted: BenchmarkReference, path: Path) -> set[Path]:
     """Read what the questions alone do not need; gives the files."""
-    check = FAMILIES[wanted.family].check
-    return set(check(Source(path, wanted.dataset, wanted.parameters))) if check else set()
+    check = families()[wanted.family].check
+    return set(check(BenchmarkSource(path, wanted.dataset, wanted.parameters))) if check else set()
 
 
 def known_card(name: str, home: Path) -> Card:
@@ -117,7 +116,7 @@ def known_card(name: str, home: Path) -> Card:
         UserError: neither is there; names the nearest.
     """
     family = name.partition("/")[0]
-    if family in FAMILIES and FAMILIES[family].open and "/" in name:
+    if family in families() and families()[family].open and "/" in name:
         reference = parse_reference(name)
         built = card_beside(place(reference, home))
         if built is not None:
@@ -125,7 +124,7 @@ def known_card(name: str, home: Path) -> Card:
     return card(name)
 
 
-class Checked(Struct, frozen=True, kw_only=True):
+class VerifiedBenchmark(Struct, frozen=True, kw_only=True):
     """A benchmark's files, loaded and compared with its card."""
 
     name: str
@@ -140,7 +139,7 @@ class Checked(Struct, frozen=True, kw_only=True):
     """Questions by the card; 0: it does not say."""
 
 
-def verify(reference: str, home: Path) -> Checked:
+def verify(reference: str, home: Path) -> VerifiedBenchmark:
     """Load a benchmark, registered or named with its path, and compare its files with the card.
 
     Raises:
@@ -167,7 +166,7 @@ def verify(reference: str, home: Path) -> Checked:
             )
             for file in files
         }
-    return Checked(
+    return VerifiedBenchmark(
         name=benchmark.name,
         path=benchmark.path,
         questions=len(benchmark),

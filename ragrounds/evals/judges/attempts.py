@@ -178,6 +178,7 @@ async def judge_tasks(
     free = asyncio.Semaphore(at_once)
 
     async def one(task: JudgeTask) -> JudgedAnswer | None:
+        """One task, when its turn has come."""
         async with free:
             if not admission.admits(task):
                 return None

@@ -83,6 +83,7 @@ class PayingJournal:
         called = False
 
         async def making() -> T:
+            """Remember that this process made the call."""
             nonlocal called
             called = True
             return await make()

@@ -56,7 +56,7 @@ class HumanLabels(Struct, frozen=True, kw_only=True):
         return fleiss_kappa(list(self.items.values())) if whole else None
 
 
-class JudgeAgreement(Struct, frozen=True, kw_only=True):
+class LabelAgreement(Struct, frozen=True, kw_only=True):
     """A judge against the majority of people."""
 
     judge: Agreement
@@ -98,7 +98,7 @@ def answer_of(item: str) -> str:
     return question if mark and number.isdigit() else item
 
 
-def agreement(verdicts: Mapping[str, str | None], labels: HumanLabels) -> JudgeAgreement:
+def agreement(verdicts: Mapping[str, str | None], labels: HumanLabels) -> LabelAgreement:
     """Set a judge's verdicts (item → label, ``None`` where it gave none) against the majority of people.
 
     Raises:
@@ -107,7 +107,7 @@ def agreement(verdicts: Mapping[str, str | None], labels: HumanLabels) -> JudgeA
     gold = labels.gold
     items = [item for item in gold if item in verdicts]
     given = [None if (verdict := verdicts[item]) is None else verdict.strip().casefold() for item in items]
-    return JudgeAgreement(
+    return LabelAgreement(
         judge=compare_with_human(given, [gold[item] for item in items], [answer_of(item) for item in items]),
         unmatched=len(gold) - len(items),
         undecided=len(labels.items) - len(gold),

@@ -84,6 +84,7 @@ def open_method(method: JudgeMethod, means: JudgeMeans) -> AttemptJudge:
     read: dict[str, FoundPassages] = {}
 
     def passages(attempt: Attempt) -> list[Passage]:
+        """What an attempt retrieved, each passage once."""
         found = (passage for search in searches_by(means.store, attempt, read) for passage in search.passages)
         return list({passage.id: passage for passage in found}.values())
 

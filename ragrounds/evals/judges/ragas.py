@@ -154,6 +154,7 @@ class AskedEmbedder:
         self.calls: list[Call] = []
 
     async def aembed_text(self, text: str, **_: Any) -> list[float]:
+        """The vector of one text (:meth:`aembed_texts`)."""
         return (await self.aembed_texts([text]))[0]
 
     async def aembed_texts(self, texts: Sequence[str], **_: Any) -> list[list[float]]:

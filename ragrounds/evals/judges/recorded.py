@@ -33,19 +33,27 @@ class _AbsentModel:
         self.spec = spec
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
+        """Never: nothing is asked.
+
+        Raises:
+            ragrounds.errors.StopRun: always.
+        """
         raise StopRun("a recorded judge is never asked")
 
     def count(self, text: str) -> int:
+        """Nothing is counted."""
         return 0
 
     def cut(self, text: str, tokens: int, /) -> str:
+        """The whole text: nothing is cut for a model without a window."""
         return text
 
     def price(self, reply: Reply) -> float | None:
+        """Unknown: nothing is paid here."""
         return None
 
     async def close(self) -> None:
-        pass
+        """There is nothing to close."""
 
 
 class RecordedVerdicts(Struct, frozen=True, kw_only=True):

@@ -234,6 +234,7 @@ async def call(judge: Model, journal: Journal, request: Request, node: str, call
     at, start = time.time(), time.perf_counter()
 
     def record(reply: Reply | None = None, cached: bool = False, given: Sequence[Fault] = (), error: str = "") -> None:
+        """Append the call, with its reply or its error."""
         calls.append(
             Call(
                 key=key,

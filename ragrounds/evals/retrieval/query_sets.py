@@ -34,7 +34,7 @@ from ragrounds.contracts import Library, Searcher
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.evals.benchmarks.catalogue import located, parse_reference
 from ragrounds.evals.benchmarks.families import r2med
-from ragrounds.evals.benchmarks.family import Source as Benchmark
+from ragrounds.evals.benchmarks.family import BenchmarkSource as Benchmark
 from ragrounds.evals.retrieval.search import Retrieved
 from ragrounds.evals.retrieval.trec import Judgements, read_judgements
 from ragrounds.settings import read_settings

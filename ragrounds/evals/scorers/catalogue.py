@@ -55,7 +55,7 @@ def find_scorer(name: str) -> Scorer:
     Raises:
         UserError: no such scorer, with the nearest; one that needs a judge, an embedder or a file, with the command.
     """
-    made = imported(name, ScorerRecord, "a scorer") if ":" in name else all_scorers().get(name)
+    made = imported(name, ScorerRecord, "a scorer") if ":" in name.partition("[")[0] else all_scorers().get(name)
     if made is None:
         raise unknown("scorer", name, ready_scorers(), "ragrounds score --help")
     if not made.ready:

@@ -117,6 +117,7 @@ def queries_of(store: Store) -> Callable[[Call], str | None]:
     from ragrounds.contracts import SearchRequest, SearchResult
 
     def query(call: Call) -> str | None:
+        """What the search asked for; ``None``: the journal does not hold it."""
         found = store.call(call.key, SearchRequest, SearchResult) if call.key else None
         return found[0].query if found else None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.evals.benchmarks.qrels import Row, check_set, graded, query_ids, relevant
 from ragrounds.files import broken, convert, read_jsonl, read_text, shown
 from ragrounds.records import Gold, Question
@@ -26,7 +26,7 @@ class _Query(Struct):
     text: str
 
 
-def items(source: Source) -> Iterator[Item]:
+def items(source: BenchmarkSource) -> Iterator[Item]:
     """The judged queries of the split (parameter ``split``, by default ``test``).
 
     Raises:
@@ -57,7 +57,7 @@ def items(source: Source) -> Iterator[Item]:
         raise broken(judged, f"{path.name} has no such query", f"query {shown(lost)}")
 
 
-def check(source: Source) -> list[Path]:
+def check(source: BenchmarkSource) -> list[Path]:
     """Read the corpus and every split's judgements.
 
     Raises:
@@ -86,6 +86,7 @@ def _rows(path: Path) -> Iterator[Row]:
 
 
 FAMILY = Family(
+    name="beir",
     items=items,
     file="a folder with queries.jsonl, corpus.jsonl and qrels/",
     needs=("*.jsonl", "qrels/*.tsv"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.extraction import Triplet, extraction
-from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import broken, read_text
 
 GROUPS = {
@@ -25,7 +25,7 @@ GROUPS = {
 """Evaluated groups of relations; the first entity is the chemical."""
 
 
-def items(source: Source) -> Iterator[Item]:
+def items(source: BenchmarkSource) -> Iterator[Item]:
     """The abstracts of the split (parameter ``split``, by default ``test``).
 
     Raises:
@@ -70,6 +70,7 @@ def _rows(folder: Path, split: str, kind: str, least: int) -> Iterator[tuple[str
 
 
 FAMILY = Family(
+    name="chemprot",
     items=items,
     file="the folder of one split's three .tsv files",
     needs=("*.tsv",),

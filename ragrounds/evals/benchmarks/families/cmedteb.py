@@ -7,15 +7,14 @@ BEIR's form is read by the ``beir`` family and scored by `ragrounds retrieve`.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
-from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.benchmark import Item, lot
 from ragrounds.evals.benchmarks.families.jsonl import labelled
-from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import broken, convert, read_jsonl
 from ragrounds.records import Gold, Question
 
@@ -31,7 +30,7 @@ class _Line(Struct):
     type: str = ""
 
 
-def items(source: Source) -> Iterator[Item]:
+def items(source: BenchmarkSource) -> Iterator[Item]:
     """The lines, numbered from 1. A negative that repeats another or a positive is no option of its own.
 
     Raises:
@@ -46,7 +45,7 @@ def items(source: Source) -> Iterator[Item]:
         wrong = [text for text in dict.fromkeys(negatives) if text not in right]
         if not wrong:
             raise broken(path, "every text of neg is one of pos too, so there is nothing to choose between", place)
-        texts = sorted((right[0], *wrong), key=lambda text: _lot(seed, line.query, text))
+        texts = sorted((right[0], *wrong), key=lambda text: lot(seed, line.query, text))
         options = labelled(texts)
         ask = "下列哪一项与该问题意思相同？" if line.type == "symmetric_sts" else "下列哪一项回答了该问题？"
         question = Question(
@@ -71,10 +70,11 @@ def _given(one: list[str] | None, other: list[str] | None, name: str, path: Path
     return texts
 
 
-def _lot(seed: int, *texts: str) -> bytes:
-    return hashlib.sha256("\n".join((str(seed), *texts)).encode()).digest()
-
-
 FAMILY = Family(
-    items=items, file="a JSON Lines file with query, pos and neg", parameters=("seed",), needs=("*.jsonl",), open=True
+    name="cmedteb",
+    items=items,
+    file="a JSON Lines file with query, pos and neg",
+    parameters=("seed",),
+    needs=("*.jsonl",),
+    open=True,
 )

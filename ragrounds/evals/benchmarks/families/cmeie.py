@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.extraction import extraction
-from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import convert, read_jsonl
 
 
@@ -29,7 +29,7 @@ class _Line(Struct):
     spo_list: list[_Relation]
 
 
-def items(source: Source) -> Iterator[Item]:
+def items(source: BenchmarkSource) -> Iterator[Item]:
     """The texts, numbered from 1.
 
     Raises:
@@ -43,4 +43,4 @@ def items(source: Source) -> Iterator[Item]:
         yield extraction(f"cmeie/{number}", "cmeie", line.text, relations, triplets, language="zh")
 
 
-FAMILY = Family(items=items, file="a JSON Lines file with text and spo_list", needs=("CMeIE*.json*",))
+FAMILY = Family(name="cmeie", items=items, file="a JSON Lines file with text and spo_list", needs=("CMeIE*.json*",))

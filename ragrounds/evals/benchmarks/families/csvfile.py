@@ -17,14 +17,14 @@ from typing import Any
 from ragrounds.errors import nearest
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.families.jsonl import counted_from, from_records
-from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import LONGEST_TEXT, broken, read_text, shown
 
 _TEXT = ("id", "question", "answer", "group", "cluster", "language", "split")
 _LISTS = ("options", "metadata")
 
 
-def items(source: Source) -> Iterator[Item]:
+def items(source: BenchmarkSource) -> Iterator[Item]:
     """The rows as questions; a column that no field takes becomes metadata.
 
     Raises:
@@ -48,7 +48,7 @@ def items(source: Source) -> Iterator[Item]:
     return from_records(records, path, f"csv/{stem}", counted_from(source))
 
 
-def _mapping(source: Source, columns: list[str]) -> dict[str, list[str]]:
+def _mapping(source: BenchmarkSource, columns: list[str]) -> dict[str, list[str]]:
     """Columns by field; the options may have several."""
     mapping: dict[str, list[str]] = {}
     for field in (*_TEXT, *_LISTS):
@@ -64,7 +64,7 @@ def _mapping(source: Source, columns: list[str]) -> dict[str, list[str]]:
 
 
 def _record(
-    row: dict[str | Any, str | Any], mapping: dict[str, list[str]], number: int, place: str, source: Source
+    row: dict[str | Any, str | Any], mapping: dict[str, list[str]], number: int, place: str, source: BenchmarkSource
 ) -> dict[str, Any]:
     if None in row or None in row.values():
         raise broken(source.path, "it has another number of fields than the heading", place)
@@ -85,6 +85,7 @@ def _record(
 
 
 FAMILY = Family(
+    name="csv",
     items=items,
     file="a CSV or TSV file with a heading",
     parameters=(*_TEXT, *_LISTS, "labels", "first"),

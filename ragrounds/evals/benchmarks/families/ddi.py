@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.extraction import Triplet, extraction
-from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import broken, convert, read_jsonl, shown
 
 FILE = "ddi2013.jsonl"
@@ -49,7 +49,7 @@ class Document(Struct):
     sentences: list[_Sentence]
 
 
-def items(source: Source) -> Iterator[Item]:
+def items(source: BenchmarkSource) -> Iterator[Item]:
     """The documents of ``ddi/train``, of ``ddi/test`` (the task's own test part), of ``ddi/ner`` (documents of the
     drug-name task, which have no positive pairs), or all.
 
@@ -91,4 +91,4 @@ def _part(split: str) -> str:
     return "ner" if "DrugNER" in split else ""
 
 
-FAMILY = Family(items=items, file=FILE, needs=(FILE,))
+FAMILY = Family(name="ddi", items=items, file=FILE, needs=(FILE,))

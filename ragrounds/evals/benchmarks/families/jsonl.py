@@ -22,7 +22,7 @@ from msgspec import Struct, field
 
 from ragrounds.errors import nearest
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import broken, convert, read_jsonl, shown
 from ragrounds.records import Gold, Question
 
@@ -48,7 +48,7 @@ class _Line(Struct):
 _FIELDS = tuple(_Line.__struct_fields__)
 
 
-def items(source: Source) -> Iterator[Item]:
+def items(source: BenchmarkSource) -> Iterator[Item]:
     """The questions of the file. Ids begin with the dataset's name, by default the file's.
 
     Raises:
@@ -60,7 +60,7 @@ def items(source: Source) -> Iterator[Item]:
     return from_records(records, path, f"jsonl/{stem}", counted_from(source))
 
 
-def _mapped(value: Any, source: Source, place: str) -> Any:
+def _mapped(value: Any, source: BenchmarkSource, place: str) -> Any:
     """The record with this format's field names; as it is where nothing is mapped."""
     named = {name: source.text(name) for name in _FIELDS if name in source.parameters}
     if not isinstance(value, dict) or not named:
@@ -75,7 +75,7 @@ def _mapped(value: Any, source: Source, place: str) -> Any:
     return record
 
 
-def counted_from(source: Source) -> int | None:
+def counted_from(source: BenchmarkSource) -> int | None:
     """The number of the first option, where answers are numbers (parameter ``first``)."""
     return source.number("first", 0) if "first" in source.parameters else None
 
@@ -160,4 +160,4 @@ def _item(line: _Line, path: Path, place: str, benchmark: str, first: int | None
     return Item(question, gold)
 
 
-FAMILY = Family(items=items, file="a JSON Lines file", parameters=(*_FIELDS, "first"), open=True)
+FAMILY = Family(name="jsonl", items=items, file="a JSON Lines file", parameters=(*_FIELDS, "first"), open=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import broken, convert, read_jsonl
 from ragrounds.records import Gold, Question
 
@@ -29,7 +29,7 @@ class _Line(Struct):
     ICD_10_diag: str | None = None
 
 
-def items(source: Source) -> Iterator[Item]:
+def items(source: BenchmarkSource) -> Iterator[Item]:
     """The questions with answers, numbered from 0 in the file's order (they have no ids).
 
     Raises:
@@ -63,4 +63,4 @@ def nice_to_have(gold: Gold) -> tuple[str, ...]:
     return tuple(fact[0] for fact in gold.facts if fact[1:] == (_NICE,))
 
 
-FAMILY = Family(items=items, file=FILE, needs=(FILE,))
+FAMILY = Family(name="kqa", items=items, file=FILE, needs=(FILE,))

@@ -8,22 +8,21 @@ never a distractor: there is one right answer. Triplets with the same two entiti
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from ragrounds.errors import UserError
-from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.benchmark import Item, lot
 from ragrounds.evals.benchmarks.extraction import Triplet
 from ragrounds.evals.benchmarks.families.jsonl import labelled
-from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import broken, read_text
 from ragrounds.records import Gold, Question
 
 _PARTS = ("train.txt", "valid.txt", "test.txt")
 
 
-def items(source: Source) -> Iterator[Item]:
+def items(source: BenchmarkSource) -> Iterator[Item]:
     """The test triplets (all, of a single file) as questions; `sample` of them drawn by `seed`.
 
     Raises:
@@ -45,7 +44,7 @@ def items(source: Source) -> Iterator[Item]:
     relations = sorted({relation for _, relation, _ in graph})
     numbered = list(dict.fromkeys(asked))
     if sample:
-        drawn = sorted(numbered, key=lambda triplet: _lot(seed, *triplet))[:sample]
+        drawn = sorted(numbered, key=lambda triplet: lot(seed, *triplet))[:sample]
         numbered = [triplet for triplet in numbered if triplet in set(drawn)]
     for triplet in numbered:
         yield link_question(triplet, relations, holding[triplet[0], triplet[2]], f"link/{name}", options, seed)
@@ -58,16 +57,16 @@ def link_question(
     entities. Which distractors, and their order, follow from `seed` and the triplet alone."""
     head, relation, tail = triplet  # the relation is the answer: it may not stand in group or metadata
     others = [other for other in relations if other not in holding]
-    distractors = sorted(others, key=lambda other: _lot(seed, *triplet, other))[: options - 1]
-    order = sorted([relation, *distractors], key=lambda other: _lot(seed, "order", *triplet, other))
+    distractors = sorted(others, key=lambda other: lot(seed, *triplet, other))[: options - 1]
+    order = sorted([relation, *distractors], key=lambda other: lot(seed, "order", *triplet, other))
     labels = labelled([worded(other) for other in order])
     dataset = benchmark.rpartition("/")[2]
     question = Question(
-        id=f"{dataset}/{_lot(0, *triplet).hex()[:16]}",
+        id=f"{dataset}/{lot(0, *triplet).hex()[:16]}",
         benchmark=benchmark,
         text=f"In a medical knowledge graph, how is “{worded(head)}” related to “{worded(tail)}”?",
         options=labels,
-        cluster=f"{dataset}/{_lot(0, *sorted((head, tail))).hex()[:16]}",
+        cluster=f"{dataset}/{lot(0, *sorted((head, tail))).hex()[:16]}",
     )
     return Item(question, Gold(question_id=question.id, answer=list(labels)[order.index(relation)]))
 
@@ -89,11 +88,8 @@ def _triplets(path: Path) -> list[Triplet]:
     return found
 
 
-def _lot(seed: int, *texts: str) -> bytes:
-    return hashlib.sha256("\n".join((str(seed), *texts)).encode()).digest()
-
-
 FAMILY = Family(
+    name="link",
     items=items,
     file="a folder with train.txt, valid.txt and test.txt, or one file of triplets",
     needs=_PARTS,

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from ragrounds.errors import nearest
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.cards import family_cards
-from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import broken, convert, read_json, shape, shown
 from ragrounds.records import Gold, Question
 
@@ -27,7 +27,7 @@ class _Entry(Struct):
     """PubMed ids of the abstracts that hold the answer; PubMedQA* and BioASQ-Y/N only."""
 
 
-def items(source: Source) -> Iterator[Item]:
+def items(source: BenchmarkSource) -> Iterator[Item]:
     """The questions of one dataset, or of all that the file holds.
 
     Raises:
@@ -65,4 +65,4 @@ def _item(dataset: str, key: str, value: Any, split: str, path: Path) -> Item:
     return Item(question, Gold(question_id=question.id, answer=entry.answer, documents=documents))
 
 
-FAMILY = Family(items=items, file=FILE, needs=(FILE,))
+FAMILY = Family(name="mirage", items=items, file=FILE, needs=(FILE,))

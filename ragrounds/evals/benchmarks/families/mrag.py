@@ -11,19 +11,18 @@ its original's form, and its card says what differs.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 import msgspec
 
 from ragrounds.errors import UserError
-from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.benchmark import Item, lot
 from ragrounds.evals.benchmarks.cards import family_cards
 from ragrounds.evals.benchmarks.families import chemprot, cmeie, ddi, jsonl, link, mirage
-from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 
-_READ: Mapping[str, Callable[[Source], Iterator[Item]]] = MappingProxyType(
+_READ: Mapping[str, Callable[[BenchmarkSource], Iterator[Item]]] = MappingProxyType(
     {
         **dict.fromkeys(("mmlu", "medqa", "medmcqa", "pubmedqa", "bioasq"), mirage.items),
         **dict.fromkeys(("tcm", "multimedqa", "clfqa"), jsonl.items),
@@ -38,7 +37,7 @@ _DRAWN = ("medmcqa", "cmeie", "adint", "drkg")
 """Datasets that the paper drew a sample of; a sample of the same size is drawn by `seed`."""
 
 
-def items(source: Source) -> Iterator[Item]:
+def items(source: BenchmarkSource) -> Iterator[Item]:
     """The questions of one dataset under MRAG's name for it.
 
     Raises:
@@ -47,12 +46,14 @@ def items(source: Source) -> Iterator[Item]:
     name = source.dataset
     if not name:
         raise UserError(f"Name a dataset of MRAG: `mrag/NAME:PATH`, where NAME is one of {', '.join(_READ)}.")
-    inner = name if _READ[name] in (mirage.items, jsonl.items, link.items) else ""
-    read = list(_READ[name](Source(source.path, inner, {k: v for k, v in source.parameters.items() if k != "seed"})))
+    dataset = name if _READ[name] in (mirage.items, jsonl.items, link.items) else ""
+    read = list(
+        _READ[name](BenchmarkSource(source.path, dataset, {k: v for k, v in source.parameters.items() if k != "seed"}))
+    )
     card = next(card for card in family_cards("mrag") if card.name == f"mrag/{name}")
     if name in _DRAWN:
         seed = source.number("seed", 0)
-        drawn = sorted(read, key=lambda item: _lot(seed, item.question.id))[: card.size]
+        drawn = sorted(read, key=lambda item: lot(seed, item.question.id))[: card.size]
         kept = {item.question.id for item in drawn}
         read = [item for item in read if item.question.id in kept]
     for item in read:
@@ -61,11 +62,8 @@ def items(source: Source) -> Iterator[Item]:
         yield Item(question, msgspec.structs.replace(item.gold, question_id=id))
 
 
-def _lot(seed: int, id: str) -> bytes:
-    return hashlib.sha256(f"{seed}\n{id}".encode()).digest()
-
-
 FAMILY = Family(
+    name="mrag",
     items=items,
     file="the dataset's own file or folder",
     needs=("*.json", "*.jsonl", "*.tsv", "*.txt"),

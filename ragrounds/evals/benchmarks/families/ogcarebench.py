@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import LONGEST_TEXT, convert, read_json, read_jsonl, read_text, shape
 from ragrounds.records import Gold, Question
 
@@ -28,7 +28,7 @@ class _Row(Struct):
     classification: str = field(default="", name="Classification")
 
 
-def items(source: Source) -> Iterator[Item]:
+def items(source: BenchmarkSource) -> Iterator[Item]:
     """The questions, numbered from 1 in the file's order (several may come from one report). Questions of one report
     are one cluster.
 
@@ -66,6 +66,7 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 FAMILY = Family(
+    name="ogcarebench",
     items=items,
     file="the authors' file of questions (csv, json or jsonl)",
     needs=("ogcarebench.csv", "ogcarebench.json", "ogcarebench.jsonl"),

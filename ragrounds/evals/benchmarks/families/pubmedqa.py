@@ -12,7 +12,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from ragrounds.evals.benchmarks.benchmark import Item
-from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import broken, convert, read_json, shape, shown
 from ragrounds.records import Gold, Question
 
@@ -30,7 +30,7 @@ class _Entry(Struct):
     YEAR: str | None = None
 
 
-def items(source: Source) -> Iterator[Item]:
+def items(source: BenchmarkSource) -> Iterator[Item]:
     """The test questions (``pubmedqa/test``), those for cross-validation (``pubmedqa/cv``), or all.
 
     Raises:
@@ -63,4 +63,4 @@ def _item(pmid: str, entry: _Entry, test: bool) -> Item:
     return Item(question, Gold(question_id=question.id, answer=_LETTER[entry.final_decision], documents=(pmid,)))
 
 
-FAMILY = Family(items=items, file=f"{FILE} with {_TEST} beside it", needs=(FILE, _TEST))
+FAMILY = Family(name="pubmedqa", items=items, file=f"{FILE} with {_TEST} beside it", needs=(FILE, _TEST))

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.cards import family_cards
-from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.evals.benchmarks.qrels import Row, check_set, graded, query_ids, relevant
 from ragrounds.files import broken, convert, read_jsonl
 from ragrounds.records import Gold, Question
@@ -35,7 +35,7 @@ class _Judgement(Struct):
     score: float = 1
 
 
-def items(source: Source) -> Iterator[Item]:
+def items(source: BenchmarkSource) -> Iterator[Item]:
     """The queries of one dataset's folder, or of every dataset's folder below the path.
 
     Raises:
@@ -45,7 +45,7 @@ def items(source: Source) -> Iterator[Item]:
         yield from _dataset(folder, name)
 
 
-def folders(source: Source) -> list[tuple[Path, str]]:
+def folders(source: BenchmarkSource) -> list[tuple[Path, str]]:
     """The folders of the datasets that are named, with their names.
 
     Raises:
@@ -63,7 +63,7 @@ def folders(source: Source) -> list[tuple[Path, str]]:
     return [(below[name], name) for name in found]
 
 
-def check(source: Source) -> list[Path]:
+def check(source: BenchmarkSource) -> list[Path]:
     """Read the corpus of each dataset.
 
     Raises:
@@ -102,6 +102,7 @@ def _dataset(folder: Path, name: str) -> Iterator[Item]:
 
 
 FAMILY = Family(
+    name="r2med",
     items=items,
     file="a dataset's folder with query.jsonl, corpus.jsonl and qrels.jsonl, or the folder above",
     needs=("*.jsonl", "*/*.jsonl"),

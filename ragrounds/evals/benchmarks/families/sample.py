@@ -7,11 +7,11 @@ from importlib.resources import as_file, files
 
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.families.jsonl import from_records
-from ragrounds.evals.benchmarks.family import Family, Source
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import read_jsonl
 
 
-def items(source: Source) -> Iterator[Item]:
+def items(source: BenchmarkSource) -> Iterator[Item]:
     """The questions of another file of the sample's form."""
     return from_records(read_jsonl(source.path), source.path, "sample")
 
@@ -22,4 +22,4 @@ def shipped() -> Iterator[Item]:
         yield from from_records(read_jsonl(path), path, "sample")
 
 
-FAMILY = Family(items=items, file="questions.jsonl")
+FAMILY = Family(name="sample", items=items, file="questions.jsonl", shipped=shipped)

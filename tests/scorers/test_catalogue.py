@@ -1,0 +1,134 @@
+"""Scorers found by scanning, and the headline that a benchmark's card names."""
+
+import pytest
+from msgspec.structs import replace
+
+from ragrounds.contracts import AnyScorer, Scorer
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks import all_cards
+from ragrounds.evals.benchmarks.cards import card_of
+from ragrounds.evals.scorers import all_scorers, described, find_scorer, headline_of, ready_scorers, scorers_for
+from ragrounds.evals.scorers.base import ScorerRecord
+from tests.scorers.making import attempt, gold, question
+
+
+def headlines(asked, present=None, card=None):
+    return [(one.kind, one.scorer, one.columns) for one in headline_of(asked, present, card)]
+
+
+def test_every_scorer_is_found_and_says_all_of_itself():
+    found = all_scorers()
+    assert {"mirage", "strict", "robust", "facts", "rouge-l", "triplets", "greedy-match", "trajectory"} <= set(found)
+    assert {"equivalent", "comprehensiveness", "contradiction", "ragas_faithfulness"} <= set(found)
+    for name, made in found.items():
+        assert isinstance(made, AnyScorer)
+        assert name == made.name
+        assert made.summary
+        assert made.method
+        assert made.kinds
+        assert name in made.command(["run-1"]) or not made.ready
+    assert all(isinstance(made, Scorer) for made in ready_scorers().values())
+    assert {name for name, made in found.items() if made.direction == "lower"} == {"contradiction"}
+
+
+def test_every_card_names_scorers_that_are_there():
+    for card in all_cards():
+        assert set(card.scorers) <= set(all_scorers()), card.name
+        assert len(set(card.scorers)) == len(card.scorers), card.name
+
+
+def test_mirage_is_the_headline_of_its_own_benchmarks_alone():
+    assert [card.name for card in all_cards() if "mirage" in card.headline] == [
+        card.name for card in all_cards() if card.name.partition("/")[0] == "mirage"
+    ]
+    own, other = question(benchmark="mirage/medqa"), question(benchmark="pubmedqa/test")
+    assert headlines([own]) == [("choice", "mirage", ("strict", "robust"))]
+    assert headlines([other]) == [("choice", "robust", ("strict", "mirage"))]
+    assert headlines([question(benchmark="jsonl/own")]) == [("choice", "robust", ("strict",))]
+    assert scorers_for(own)[0].name == "mirage"
+    assert scorers_for(other)[0].name == "robust"
+
+
+def test_the_headline_is_one_that_all_systems_have():
+    own = question(benchmark="mirage/medqa")
+    assert headlines([own], {"strict", "robust"}) == [("choice", "strict", ("robust",))]
+    patient = question({}, kind="long", benchmark="kqa", metadata={"facts": "statements"})
+    assert headlines([patient], {"rouge-l"}) == [("long", "rouge-l", ())]
+    judged = {"rouge-l", "contradiction", "comprehensiveness"}
+    assert headlines([patient], judged) == [("long", "comprehensiveness", ("contradiction", "rouge-l"))]
+    assert headlines([patient], {"strict"}) == []
+
+
+def test_each_kind_of_question_has_its_headline():
+    asked = [question(benchmark="sample"), question({}, kind="long", benchmark="sample")]
+    assert headlines(asked) == [("choice", "robust", ("strict", "mirage")), ("long", "facts", ())]
+
+
+def test_a_card_that_is_given_counts():
+    card = replace(card_of("pubmedqa"), headline=("strict",), columns=())
+    assert headlines([question(benchmark="pubmedqa/test")], card=card) == [("choice", "strict", ("robust",))]
+
+
+def test_another_scorer_stands_beside_and_a_secondary_one_does_not():
+    asked = [question({}, kind="long", benchmark="ogcarebench")]
+    present = {"equivalent", "ragas_faithfulness", "greedy-match[embedder=x]", "trajectory"}
+    assert headlines(asked, present) == [("long", "equivalent", ("ragas_faithfulness",))]
+
+
+def test_what_is_not_known_is_described_by_its_name():
+    made = described("another-version's")
+    assert (made.name, made.summary, made.direction, made.needs_judge) == (
+        "another-version's",
+        "score",
+        "higher",
+        False,
+    )
+    assert not made.suits(question())
+    assert described("greedy-match[embedder=dense[model=x],tokens=words]").kinds == ("long",)
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("equivalent", "ragrounds judge RUN --kind equivalence --judge MODEL"),
+        ("greedy-match", "ragrounds score RUN --embedder EMBEDDER"),
+        ("trajectory", "ragrounds score RUN --trajectory FILE"),
+    ],
+)
+def test_a_scorer_that_needs_more_says_the_command(name, command):
+    with pytest.raises(UserError, match=f"`{command}`"):
+        find_scorer(name)
+
+
+class Brief(ScorerRecord, frozen=True, kw_only=True):
+    """Scores the length of an answer, as a newcomer's file would."""
+
+    name: str = "brief"
+    summary: str = "characters of the answer"
+    method: str = "the number of characters of an answer"
+    kinds: tuple = ("long",)
+    unit: str = "characters"
+    direction: str = "lower"
+
+    def score(self, attempt, question, gold):
+        return self.scored(attempt, float(len(attempt.text)), self_read(attempt))
+
+
+def self_read(attempt):
+    from ragrounds.evals.scorers.answer_status import read_long
+
+    return read_long(attempt)
+
+
+BRIEF = Brief()
+
+
+def test_a_scorer_is_named_by_its_import_path():
+    made = find_scorer("tests.scorers.test_catalogue:BRIEF")
+    score = made.score(attempt("four"), question({}, kind="long"), gold("x"))
+    assert (score.scorer, score.value, score.answer_status) == ("brief", 4.0, "answered")
+    assert made.parts(score) == (4.0, 1.0)
+    with pytest.raises(ValueError, match="has no value"):
+        made.parts(replace(score, value=None))
+    with pytest.raises(UserError, match="a scorer"):
+        find_scorer("tests.scorers.making:FOUR")
