@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ragrounds.evals.compare.comparison import Comparison
     from ragrounds.evals.engine.budget import Budget
     from ragrounds.evals.judges.attempts import JudgedAnswer
-    from ragrounds.evals.judges.labels import JudgeAgreement
+    from ragrounds.evals.judges.labels import LabelAgreement
     from ragrounds.evals.judges.runs import JudgedRuns
     from ragrounds.records import Question, Run, Score
     from ragrounds.settings import Settings
@@ -63,7 +63,7 @@ class LabelSheet(Struct, frozen=True):
 class Agreement(Struct, frozen=True):
     """How far a judge and people agree."""
 
-    agreement: JudgeAgreement
+    agreement: LabelAgreement
     raters: int
     """People who labelled."""
 

@@ -122,7 +122,7 @@ def main(made):
     ids = [run["run"]["id"] for run in json.loads(ragrounds("runs", "ls", "--json"))]
     ragrounds("arena", "play", *ids[:2], "--judge", "openai:judge", "--base-url", url, "--schedule", "full",
               "--replicates", "100")  # fmt: skip
-    ragrounds("export", "store", *ids[:2], "--out", str(made / "exported"))
+    ragrounds("export", "store", *ids[:2], "--to", str(made / "exported"))
     said["compare"] = json.loads(ragrounds("compare", *ids[:2], "--json"))
     said["ledger"] = json.loads(ragrounds("ledger", *ids[:2], "--json"))
     (made / "version_5.json").write_text(json.dumps(said, separators=(",", ":")) + "\n")
