@@ -264,6 +264,11 @@ class _Replay:
         runs = [planned.run for planned in self.planned_runs]
         for planned in self.planned_runs:
             listener.planned(planned.run, sorted({model.spec for model in planned.models.values()}))
+            if planned.started_earlier:
+                listener.message(
+                    f"{planned.run.id} was begun by an earlier version; its graph has changed in words alone since, "
+                    "so it is resumed."
+                )
         lease = held.enter_context(Lease(store.engine, [run.id for run in runs], listener.message))
         try:
             self.until = _watched(store, runs, self._loaded.questions, self._request.seed, execution)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
 import pkgutil
+import tomllib
 from collections.abc import Mapping
+from importlib.resources import files
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -72,6 +75,21 @@ def digest(name: str) -> str:
     if user_graph.is_user_graph(name):
         return user_graph.digest(name)
     return source_digest(_module(name), __name__.rpartition(".")[0])
+
+
+def earlier_digests(name: str) -> tuple[str, ...]:
+    """Give the digests that a built-in graph had in earlier versions without doing anything else than now.
+
+    They stand in ``earlier_sources.toml``, beside the digest of now for which that was found; none holds once the
+    graph's source is another.
+    """
+    known = _earlier_sources().get(name)
+    return tuple(known["before"]) if known and known["now"] == digest(name) else ()
+
+
+@functools.cache
+def _earlier_sources() -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath("earlier_sources.toml").read_text(encoding="utf-8"))
 
 
 def _module(name: str) -> ModuleType:

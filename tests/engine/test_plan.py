@@ -11,6 +11,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load, select
 from ragrounds.evals.engine.plan import PlannedRun, Recipe, plan
 from ragrounds.evals.store.store import Store
+from ragrounds.graphs import catalogue
 from ragrounds.models.providers import BASELINE
 from ragrounds.prompts import loader
 
@@ -60,3 +61,26 @@ def test_an_edited_prompt_of_an_agent_inside_makes_another_run(
     second = planned_run(store, tmp_path, agent).run
     assert second.id != first.id
     assert [key for key in first.identity if first.identity[key] != second.identity[key]] == ["inner"]
+
+
+def test_a_run_of_an_earlier_version_is_resumed_while_its_graph_does_the_same(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agents = ("direct", "query_generation[query_generation=answer[agent=direct]]")
+    now = catalogue.digest
+    monkeypatch.setattr(catalogue, "digest", lambda name: "before")
+    monkeypatch.setattr(catalogue, "_earlier_sources", dict)
+    first = [planned_run(store, tmp_path, agent).run for agent in agents]
+    monkeypatch.setattr(catalogue, "digest", now)
+    for agent, run in zip(agents, first, strict=True):
+        with pytest.raises(UserError, match=r"graph_source.* would be another now"):
+            planned_run(store, tmp_path, agent, only=run.id)
+    known = {name: {"now": now(name), "before": ["older", "before"]} for name in ("direct", "query_generation")}
+    monkeypatch.setattr(catalogue, "_earlier_sources", lambda: known)
+    for agent, run in zip(agents, first, strict=True):
+        again = planned_run(store, tmp_path, agent)
+        assert (again.run.id, again.started_earlier) == (run.id, True)
+        assert planned_run(store, tmp_path, agent, only=run.id).run.id == run.id
+    known["direct"]["now"] = "another since"
+    second = planned_run(store, tmp_path, "direct")
+    assert (second.run.id != first[0].id, second.started_earlier) == (True, False)

@@ -131,6 +131,20 @@ def test_by_command(cli, tmp_path):
         assert done.returncode == 0, done.stderr
 
 
+def test_a_run_that_its_own_release_did_not_finish_is_resumed(cli, tmp_path):
+    """By its graph's source, which changed in words alone since: `ragrounds/graphs/earlier_sources.toml` says so. An
+    edit of what `direct` does turns this red rightly: the run is then another, and this test asserts the refusal."""
+    old_store(tmp_path / "home", 5)
+    done = cli("runs", "resume", "direct_cot", "--display", "none", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "was begun by an earlier version" in done.stderr
+    (row,) = json.loads(done.stdout)["rows"]
+    assert (row["agent"], row["statuses"]) == ("direct_cot", {"completed": 6})
+    with Store(tmp_path / "home") as store:
+        assert len(store.done(store.run("direct_cot"))) == 6
+        assert len(store.runs()) == 6
+
+
 def _builtins(record):
     import msgspec
 

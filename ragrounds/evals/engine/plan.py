@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
@@ -66,6 +66,11 @@ class PlannedRun(Struct, frozen=True):
     prices: Mapping[str, Price] = {}
     """The user's own, for what the searcher uses; models have theirs."""
 
+    @property
+    def started_earlier(self) -> bool:
+        """Whether an earlier version started the run, whose graph differs from that of now in words alone."""
+        return self.run.identity.get("graph_source") != catalogue.digest(self.agent.card.graph)
+
 
 def plan(
     store: Store,
@@ -100,7 +105,7 @@ def plan(
     planned_runs: list[PlannedRun] = []
     for text, opened in zip(recipe.agents, open_agents(recipe, home, progress=progress), strict=True):
         if only is not None:
-            run = check_same_run(store.run(only), run_identity(benchmark, opened, epochs))
+            run = check_same_run(store.run(only), run_identity(benchmark, opened, epochs), opened.agent)
         else:
             origin = Asked(asked.folder, (*asked.options, "--agent", text)) if asked else None
             run = find_or_start_run(store, benchmark, opened, epochs, new=new, asked=origin)
@@ -252,6 +257,20 @@ def fingerprint(identity: Mapping[str, object]) -> str:
     return hashlib.sha256(msgspec.json.encode(identity, order="deterministic")).hexdigest()
 
 
+def same_identities(identity: Mapping[str, object], agent: Agent) -> Iterator[dict[str, object]]:
+    """Give the identities that mean the same run: this one first, then those that earlier versions gave it, where a
+    graph's source has changed in words alone since (:func:`ragrounds.graphs.catalogue.earlier_digests`)."""
+    yield dict(identity)
+    inside, inner = subagent(agent), identity["inner"]
+    inner_identities = [inner]
+    if inside is not None and isinstance(inner, dict):
+        earlier = catalogue.earlier_digests(inside.card.graph)
+        inner_identities += [{**inner, "graph_source": digest} for digest in earlier]
+    for digest in (identity["graph_source"], *catalogue.earlier_digests(agent.card.graph)):
+        for one in inner_identities:
+            yield {**identity, "graph_source": digest, "inner": one}
+
+
 def find_or_start_run(
     store: Store,
     benchmark: Benchmark,
@@ -261,17 +280,16 @@ def find_or_start_run(
     new: bool = False,
     asked: Asked | None = None,
 ) -> Run:
-    """Give the run of this identity that the store has, unless `new`; else write a new one and give it.
+    """Give the run of this identity (:func:`same_identities`) that the store has, unless `new`; else start a new one.
 
     Raises:
         StopRun: the store cannot be written.
     """
     identity = run_identity(benchmark, opened, epochs)
-    digest = fingerprint(identity)
-    before = None if new else store.latest(digest)
-    if before is not None:
-        return before
-    agent = opened.agent.spec
+    for same in () if new else same_identities(identity, opened.agent):
+        if before := store.latest(fingerprint(same)):
+            return before
+    digest, agent = fingerprint(identity), opened.agent.spec
     run = Run(
         id=new_run_id(agent, digest, [run.id for run in store.runs()]),
         agent=agent,
@@ -294,13 +312,13 @@ def find_or_start_run(
     return run
 
 
-def check_same_run(run: Run, identity: Mapping[str, object]) -> Run:
-    """Give the run back if this is its identity still.
+def check_same_run(run: Run, identity: Mapping[str, object], agent: Agent) -> Run:
+    """Give the run back if this is its identity still (:func:`same_identities`).
 
     Raises:
         UserError: it is not; names what differs.
     """
-    if fingerprint(identity) != run.fingerprint:
+    if run.fingerprint not in map(fingerprint, same_identities(identity, agent)):
         plain = msgspec.json.decode(msgspec.json.encode(identity))
         differing = sorted(key for key in {*plain, *run.identity} if plain.get(key) != run.identity.get(key))
         raise UserError(

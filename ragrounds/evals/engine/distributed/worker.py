@@ -35,7 +35,7 @@ from ragrounds.evals.engine.distributed.protocol import (
     encode,
     to_worker,
 )
-from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents
+from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents, same_identities
 from ragrounds.evals.engine.scheduler import AttemptSemaphore, Interrupted, disable_uploads, run_pool
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.codec import storable
@@ -171,8 +171,9 @@ def _planned_runs(setup: WorkerSetup) -> list[PlannedRun]:
     planned_runs = []
     for run, opened in zip(setup.runs, open_agents(setup.recipe, Path(setup.home)), strict=True):
         here = agent_identity(opened)
-        differing = [key for key, value in here.items() if _plain(value) != _plain(run.identity.get(key))]
-        if differing:
+        planned = {key: run.identity.get(key) for key in here}
+        if all(_plain(same) != _plain(planned) for same in same_identities(here, opened.agent)):
+            differing = [key for key, value in here.items() if _plain(value) != _plain(planned[key])]
             raise StopRun(
                 f"The agent {opened.agent.spec!r} differs on {os.uname().nodename} from what the run {run.id} was "
                 f"planned with, in: {', '.join(differing)}. Every machine needs the same version, prompts, graphs "
