@@ -218,7 +218,7 @@ def test_an_unpriced_judge_costs_unknown(judge, home):
     stage(home)
     done = judge("ragas_context_recall", model="ragas-late", embedder="")
     assert done.returncode == 0, done.stderr
-    assert "spent unknown" in done.stderr or "spent -" in done.stderr
+    assert "paid unknown" in done.stderr or "paid -" in done.stderr
 
 
 def test_malformed_replies_are_asked_for_again_by_us_alone(judge, home, server):
