@@ -278,7 +278,8 @@ class _Replay:
                     store.remove(run)
             raise
         self._counts = ReplayProgress(store, self.planned_runs)
-        self._questions, together = _in_order(execution.order, self._loaded, self.planned_runs)
+        questions, together = _in_order(execution.order, self._loaded, self.planned_runs)
+        self._questions: Sequence[Question] = questions
         self._stops: list[Stop] = [lease, *together]
         if (until := self.until) is not None:
             self._questions, self._stops = until.questions, [lease, until]
