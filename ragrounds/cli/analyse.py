@@ -26,7 +26,9 @@ def analyse_command(
     runs: Annotated[
         list[str] | None, typer.Argument(help="Runs: an id, the beginning of one, or an agent's text.")
     ] = None,
-    scorer: Annotated[str, typer.Option(help="The scorer whose scores are shown.")] = "strict",
+    scorer: Annotated[
+        str, typer.Option(help="The scorer whose scores are shown; by default the headline of the questions.")
+    ] = "",
     k: Annotated[
         int, typer.Option("--k", "-k", min=1, help="How many passages count (success, quality, sources).")
     ] = 10,

@@ -12,9 +12,11 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError, unknown
 from ragrounds.evals.analyses.pictures import Picture
+from ragrounds.evals.analyses.run_data import headline_scorer
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
 from ragrounds.plugins import discover, imported, installed
@@ -31,7 +33,8 @@ R = TypeVar("R", bound=AnalysisRecord)
 class AnalysisOptions(Struct, frozen=True, kw_only=True):
     """What may be set; each analysis takes what it needs."""
 
-    scorer: str = "strict"
+    scorer: str = ""
+    """Empty: the headline of the runs' questions, among the scorers that all runs have scores by."""
     k: int = 10
     """How many passages of a search count."""
     parameter: str = "top_k"
@@ -75,6 +78,8 @@ class Analysis(Generic[R]):
     """Makes the record."""
     table: Callable[[R, AnalysisOptions], AnalysisTable]
     picture: Callable[[R, AnalysisOptions], Picture]
+    scored: bool = True
+    """Whether it goes by a scorer."""
 
     def __call__(self, store: Store, runs: Sequence[Run], options: AnalysisOptions) -> AnalysisResult:
         """Analyse runs.
@@ -84,6 +89,8 @@ class Analysis(Generic[R]):
         """
         if not runs:
             raise UserError(f"The analysis {self.name!r} needs a run; see `ragrounds runs ls`.")
+        if self.scored and not options.scorer:
+            options = replace(options, scorer=headline_scorer(store, runs))
         record = self.measure(store, runs, options)
         return AnalysisResult(
             name=self.name, table=self.table(record, options), record=record, picture=self.picture(record, options)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.compare.figures import Figure, figure, scorer_values
+from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.stats import stratified_mean
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages, searches_by
@@ -48,10 +49,9 @@ def scored_run(store: Store, run: Run, scorer: str) -> ScoredRun:
         UserError: the run has no scores under it; names those it has.
     """
     questions, golds = store.questions(run)
-    scores = store.scores(run)
-    mine = tuple(score for score in scores if score.scorer == scorer)
+    mine = tuple(store.scores(run, scorer))
     if not mine:
-        has = sorted({score.scorer for score in scores})
+        has = sorted({score.scorer for score in store.scores(run)})
         hint = nearest(scorer, has)
         known = f"It has {', '.join(has)}." if has else "It has none; see `ragrounds score`."
         raise UserError(f"The run {run.id} has no scores under the scorer {scorer!r}.{hint} {known}")
@@ -65,6 +65,14 @@ def scored_run(store: Store, run: Run, scorer: str) -> ScoredRun:
         scores=mine,
         values=scorer_values(kept, mine, run.epochs),
     )
+
+
+def headline_scorer(store: Store, runs: Sequence[Run]) -> str:
+    """The headline of the first run's questions among the scorers that all runs have scores by; where there are none in
+    common, among all."""
+    present = set.intersection(*({score.scorer for score in store.scores(run)} for run in runs))
+    questions, _ = store.questions(runs[0])
+    return (headline_of(questions, present) or headline_of(questions))[0].scorer
 
 
 def searches(store: Store, run: Run) -> dict[AttemptKey, tuple[FoundPassages, ...]]:

@@ -260,4 +260,5 @@ SEARCHES = Analysis(
     measure=_measure,
     table=_table,
     picture=_picture,
+    scored=False,
 )
