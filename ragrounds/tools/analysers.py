@@ -1,4 +1,4 @@
-"""From text to the terms that a lexical index counts.
+"""Analysers: functions from text to the terms that a lexical index counts.
 
 | name | what it does |
 |---|---|
@@ -8,15 +8,14 @@
 | ``chinese-bigram`` | overlapping pairs of ideographs (Lucene's CJKAnalyzer), other text as ``plain`` |
 | ``chinese`` | the best of the three on real consultations, see ``perf/retrieval.md`` |
 
-An analyser is made by :func:`analyser`, and is a function from text to terms; the same one reads passages and queries.
+:func:`analyser` makes one by its name; the same one reads passages and queries.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Any
 
 from ragrounds.errors import UserError, unknown
 
@@ -44,13 +43,13 @@ def words(text: str) -> list[str]:
     """Split lower-cased text into words as Lucene's StandardTokenizer does."""
     lower = text.lower()
     found = (_ASCII_WORDS if lower.isascii() else _WORDS).findall(lower)
-    if len(text) <= _LONGEST or all(len(word) <= _LONGEST for word in found):
+    if len(text) <= _LONGEST or len(max(found, key=len, default="")) <= _LONGEST:
         return found
     return [word[at : at + _LONGEST] for word in found for at in range(0, len(word), _LONGEST)]
 
 
 class LuceneEnglish:
-    """Lucene's EnglishAnalyzer. The stem of a word is worked out once and kept."""
+    """Lucene's EnglishAnalyzer. The term of a word is found once and kept."""
 
     def __init__(self) -> None:
         import Stemmer
@@ -65,12 +64,12 @@ class LuceneEnglish:
             try:
                 term = terms[word]
             except KeyError:
-                term = self._learn(word)
+                term = self._term(word)
             if term is not None:
                 result.append(term)
         return result
 
-    def _learn(self, word: str) -> str | None:
+    def _term(self, word: str) -> str | None:
         bare = word[:-2] if word.endswith(_POSSESSIVES) else word
         term = None if not bare or bare in STOP_WORDS else self._stem(bare)
         if len(self._terms) >= _CACHED:  # a corpus has no end of numbers and misprints
@@ -84,7 +83,7 @@ class LuceneEnglish:
         if len(word) <= 2:
             return word
         ending = _DEPARTURE.search(word)
-        if ending and _has_measure(word[: ending.start()]):
+        if ending and _MEASURE.search(word, 0, ending.start()):
             rest = word[: ending.start()]
             if ending.group().startswith("l"):
                 return rest + "log"
@@ -95,10 +94,6 @@ class LuceneEnglish:
 _DEPARTURE = re.compile(r"(?:log|bl)(?:y|i|ies)\Z")
 # A vowel followed by a consonant: Porter's measure is above 0. A `y` is a vowel after a consonant.
 _MEASURE = re.compile(r"(?:[aeiou]|(?<=[^aeiou])y)(?:[^aeiouy]|(?<=[aeiouy])y)")
-
-
-def _has_measure(stem: str) -> bool:
-    return _MEASURE.search(stem) is not None
 
 
 def chinese_bigram(text: str) -> list[str]:
@@ -127,7 +122,7 @@ class ChineseJieba:
         import logging
 
         jieba.setLogLevel(logging.WARNING)
-        self._cut: Any = jieba.Tokenizer().cut_for_search
+        self._cut: Callable[[str], Iterable[str]] = jieba.Tokenizer().cut_for_search
 
     def __call__(self, text: str) -> list[str]:
         return [word for word in self._cut(text.lower()) if _WORDS.search(word)]

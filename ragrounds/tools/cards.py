@@ -9,7 +9,7 @@ import tomllib
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -40,7 +40,7 @@ def cards() -> dict[str, RetrieverCard]:
     found: dict[str, RetrieverCard] = {}
     for row in tomllib.loads(text)["retriever"]:
         encoding = {key: value for key, value in row.items() if key not in own}
-        rest: dict[str, Any] = {key: value for key, value in row.items() if key in own}
+        rest = {key: value for key, value in row.items() if key in own}
         found[row["name"]] = msgspec.convert({**rest, "encoding": encoding}, RetrieverCard)
     return found
 

@@ -1,6 +1,4 @@
-"""tiktoken's encodings without a network: LlamaIndex ships the files.
-
-Chunkers: a document in, its passages out. Each passage knows its document, and is called ``DOCUMENT_NUMBER``.
+"""Chunkers: they cut a document into passages. Each passage knows its document, and is called ``DOCUMENT_NUMBER``.
 
 | spec | what it does | used by |
 |---|---|---|
@@ -19,9 +17,9 @@ import functools
 import importlib.util
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.records import Passage
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
 
 
 SHIPPED = ("cl100k_base", "o200k_base", "o200k_harmony")
+"""tiktoken's encodings that LlamaIndex ships: with them no network is needed."""
 
 
 @functools.lru_cache(maxsize=4)
@@ -73,7 +72,7 @@ def _shipped() -> Path:
 Chunker = Callable[[Passage], list[Passage]]
 Splitter = Callable[[str], list[str]]
 
-_DEFAULTS: dict[str, dict[str, Any]] = {
+_DEFAULTS: dict[str, dict[str, int | str]] = {
     "none": {},
     "recursive": {"size": 1000, "overlap": 200},
     "tokens": {"size": 512, "stride": 128, "encoding": "cl100k_base"},
@@ -98,8 +97,9 @@ def complete(spec: Spec | str) -> Spec:
         if type(value) is not type(defaults[key]):
             raise UserError(f"The chunker's {key} is {value!r}: expected a value like {defaults[key]!r}.")
     made = {**defaults, **given.parameters}
-    size = made.get("size", 2)
-    if size < 1 or not 0 <= made.get("overlap", 0) < size or not 1 <= made.get("stride", 1) <= size:
+    sizes = {key: value for key, value in made.items() if isinstance(value, int)}
+    size = sizes.get("size", 2)
+    if size < 1 or not 0 <= sizes.get("overlap", 0) < size or not 1 <= sizes.get("stride", 1) <= size:
         raise UserError(
             f"Cannot cut with {str(given)!r}: expected size above 0, an overlap below it, a stride from 1 to the size."
         )
@@ -131,7 +131,7 @@ def splitter(spec: Spec | str) -> Splitter:
     raise UserError(f"The chunker {chosen.name!r} cannot cut a text without headings: take 'recursive' or 'tokens'.")
 
 
-def _numbered(document: Passage, parts: Any) -> list[Passage]:
+def _numbered(document: Passage, parts: Iterable[tuple[str, str]]) -> list[Passage]:
     return [
         Passage(
             id=f"{document.id}_{number}", document=document.document, title=title, text=text, corpus=document.corpus
@@ -152,7 +152,7 @@ def _windows(size: int, stride: int, encoding: str) -> Splitter:
 
     codec = tokens_of(encoding)
 
-    def split(text: str) -> list[str]:
+    def _split(text: str) -> list[str]:
         ids = codec.encode_ordinary(text)
         if len(ids) <= size:
             return [text]
@@ -165,7 +165,7 @@ def _windows(size: int, stride: int, encoding: str) -> Splitter:
                 break
         return pieces
 
-    return split
+    return _split
 
 
 _HEADING = re.compile(r"(#{1,6})\s+(\S.*)")
@@ -182,7 +182,7 @@ def paragraphs(title: str, text: str, short: int, most: int) -> Iterator[tuple[s
     held = ""
     gave = False
 
-    def full() -> str:
+    def _full_title() -> str:
         return " -- ".join(part for part in (title, *(levels[level] for level in sorted(levels))) if part)
 
     for block in _BLANK.split(text):
@@ -190,7 +190,7 @@ def paragraphs(title: str, text: str, short: int, most: int) -> Iterator[tuple[s
             heading = _HEADING.fullmatch(part)
             if heading:
                 if held:
-                    yield full(), held
+                    yield _full_title(), held
                     gave, held = True, ""
                 level = len(heading.group(1))
                 levels = {other: name for other, name in levels.items() if other < level}
@@ -199,11 +199,11 @@ def paragraphs(title: str, text: str, short: int, most: int) -> Iterator[tuple[s
                 held = f"{held} {part}"
             else:
                 if held:
-                    yield full(), held
+                    yield _full_title(), held
                     gave = True
                 held = part
     if held or not gave:
-        yield full(), held
+        yield _full_title(), held
 
 
 def _parts(block: str) -> Iterator[str]:

@@ -1,21 +1,19 @@
-"""Passages on disk: appended while a collection is built, read by position, memory-mapped, afterwards.
+"""A collection: the passages of one corpus, stored and versioned, with the search engines built over them.
 
-One folder holds
+``home/indexes/NAME/`` holds
 
 * ``passages.bin`` — the records one after another, MessagePack ``[id, document, title, text]``;
 * ``offsets.u64`` — where each record ends, native 64-bit;
 * ``ids.u64`` / ``ids.u32`` — sorted hashes of the passages' ids with their positions, for look-up by id;
-* ``documents.u64`` / ``documents.u32`` — the same of the documents' ids.
+* ``documents.u64`` / ``documents.u32`` — the same of the documents' ids;
+* ``manifest.json`` once they are whole, and one folder for each engine.
 
-A collection: the passages of one corpus, stored and versioned, with the search engines built over them.
-
-``home/indexes/NAME/`` holds the passages, ``manifest.json`` once they are whole, and
-one folder for each engine. A collection is named by the user (``ragrounds index build NAME``), or, for a source that is
-searched without naming it (``sample``, ``beir:PATH``), after the source and its version.
+Passages are appended while a collection is built, and memory-mapped afterwards. A collection is named by the user
+(``ragrounds index build NAME``), or, for a source that is searched without naming it (``sample``, ``beir:PATH``), after
+the source and its version.
 
 The corpus version is a hash of the stored passages in order: the same passages have the same version wherever they
-were read from, and another chunker gives another version.
-"""
+were read from, and another chunker gives another version."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ import mmap
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypeVar
 
 import msgspec
 import numpy as np
@@ -33,6 +31,7 @@ import numpy.typing as npt
 from ragrounds.errors import UserError, unknown
 from ragrounds.records import Passage
 
+G = TypeVar("G", bound=np.generic)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[str, str, str, str]).decode
 
@@ -62,6 +61,7 @@ class PassageWriter:
         self._offsets = _open_at(folder / "offsets.u64", count * 8)
 
     def add(self, passage: Passage) -> None:
+        """Append a passage, its end and its part of the content hash; on the disk after :meth:`flush`."""
         record = _encode((passage.id, passage.document, passage.title, passage.text))
         self._records.write(record)
         self.size += len(record)
@@ -75,6 +75,7 @@ class PassageWriter:
             sync(file)
 
     def close(self) -> None:
+        """Close the files; what was not flushed may be lost."""
         self._records.close()
         self._offsets.close()
 
@@ -148,7 +149,7 @@ class PassageStore:
         return sorted(map_array(self.folder / f"{kind}.u32", np.uint32)[first:last].tolist())
 
 
-def map_array(path: Path, kind: type[np.generic]) -> npt.NDArray[Any]:
+def map_array(path: Path, kind: type[G]) -> npt.NDArray[G]:
     """A raw array file, memory-mapped for reading; an empty file is an empty array."""
     if path.stat().st_size == 0:
         return np.zeros(0, dtype=kind)

@@ -1,6 +1,7 @@
-"""Builds a collection from a stream of passages: resumable, in memory that does not grow with the corpus's text.
+"""Builds a collection from a stream of passages. A build that was killed resumes, and memory does not grow with the
+corpus's text.
 
-Every :data:`STRIDE` passages the position is written down; a build that was killed goes on from there. Of each passage
+Every :data:`STRIDE` documents the position is written down. Of each passage
 only a 64-bit hash of its id stays in memory, to find ids given twice (54 million passages: 430 MB).
 """
 
@@ -101,7 +102,7 @@ def build_collection(
     bad: list[BadLine] | None = None,
     progress: Count | None = None,
 ) -> Manifest:
-    """Build the collection `name` in `folder`, or go on with a build that was interrupted.
+    """Build the collection `name` in `folder`, or resume a build that was interrupted.
 
     Args:
         folder: Where the collection is kept; made if it does not exist.
@@ -110,7 +111,7 @@ def build_collection(
         chunker: Canonical text of the chunker; a build begun with another one is begun anew.
         chunk: Cuts one passage into several; ``None``: as they are.
         bad: As for :func:`ragrounds.tools.corpora.passages`.
-        progress: Told now and then how many passages are stored.
+        progress: Called now and then with how many passages are stored.
 
     Raises:
         Unreadable: a line or a document, and there is no list of `bad` ones.
@@ -191,7 +192,7 @@ def _collect(
 
 class _Ids:
     """Hashes of the ids given so far: a sorted array, with the newest in a set beside it until they are many. They are
-    also appended to a file, for a build that goes on after an interruption."""
+    also appended to a file, for a build that is resumed."""
 
     def __init__(self, folder: Path, documents: int) -> None:
         path = folder / "seen.u64"
@@ -219,14 +220,16 @@ class _Ids:
         return True
 
     def flush(self) -> None:
+        """Everything added so far is on the disk when this returns."""
         sync(self._file)
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
 
 def _resume(folder: Path, stamp: str, chunker: str) -> _Place:
-    """Where to go on; the beginning, where nothing usable was written down or the source is another one."""
+    """Where to resume; the beginning, where nothing usable was written down or the source is another one."""
     path = folder / "progress.json"
     if path.is_file():
         place = msgspec.json.decode(path.read_bytes(), type=_Place)

@@ -1,4 +1,4 @@
-"""Corpora in: JSON Lines of the field's layouts, read as a stream of :class:`~ragrounds.records.Passage`.
+"""Corpora: JSON Lines of the field's layouts and folders of documents, read as a stream of passages.
 
 A corpus is named ``sample`` (the one shipped with the package) or ``family:PATH``:
 

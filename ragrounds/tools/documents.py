@@ -1,14 +1,11 @@
-"""JATS XML, as PubMed Central and StatPearls give it (``.nxml``): an article's text, and what it says of itself.
-
-References, figures and tables are left out of the text, as MedRAG leaves them out. Parsed by defusedxml (extra
-``files``): entities that expand or fetch are errors.
-
-Documents in: text, Markdown, HTML, PDF, and the JATS XML of PubMed Central and StatPearls (``.nxml``).
+"""Reads documents: text, Markdown, HTML, PDF, and the JATS XML of PubMed Central and StatPearls (``.nxml``).
 
 Each file is one document, given as a :class:`~ragrounds.records.Passage` whose id is the file's path inside the folder.
 Headings of HTML and NXML become Markdown headings, so that the chunker ``headings`` finds them; nothing else is
-interpreted. PDF and HTML go through LlamaIndex's readers (extra ``files``).
-"""
+interpreted. References, figures and tables of NXML are left out, as MedRAG leaves them out.
+
+HTML is read by Beautiful Soup, PDF by LlamaIndex's reader, XML by defusedxml, for which entities that expand or fetch
+are errors (extra ``files``)."""
 
 from __future__ import annotations
 
@@ -105,14 +102,14 @@ def plain_text(element: Element | None) -> str:
         return ""
     parts: list[str] = []
 
-    def walk(node: Element) -> None:
+    def _walk(node: Element) -> None:
         parts.append(node.text or "")
         for child in node:
             if child.tag not in _SKIPPED:
-                walk(child)
+                _walk(child)
             parts.append(child.tail or "")
 
-    walk(element)
+    _walk(element)
     return " ".join("".join(parts).split())
 
 

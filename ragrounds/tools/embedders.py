@@ -1,17 +1,11 @@
-"""Embedders: texts in, vectors out. Queries and documents may have different encoders, prefixes and lengths.
+"""Embedders turn texts into vectors. Queries and documents may have different encoders, prefixes and lengths.
 
-What a model is given as:
+A model is one of
 
 * a card's name (``medcpt``, ``bge-large-en``: `ragrounds retrievers`), which sets everything below;
-* a Hugging Face id or a folder, for sentence-transformers (extra ``dense``);
+* a Hugging Face id or a folder, for sentence-transformers (extra ``local``);
 * ``openai:MODEL``, any server with OpenAI's API (``base_url=…``; the key is OPENAI_API_KEY);
 * ``import:package.module:name``, a LangChain ``Embeddings`` object or something that makes one when it is called.
-
-What a search uses of models on servers: embedders tell it while they work, whoever began the search listens.
-
-Embedders of sentence-transformers: weights by Hugging Face id or from a folder.
-
-Embedders behind an API, and a user's own LangChain embeddings.
 """
 
 from __future__ import annotations
@@ -20,7 +14,7 @@ import os
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -66,10 +60,11 @@ class Encoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class Embedder(Protocol):
     """Turns texts into vectors, one row a text, float32."""
 
-    def queries(self, texts: Sequence[str]) -> Vectors: ...
+    def queries(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of queries, float32, shape (texts, dimensions)."""
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
-        """Of titles and texts."""
+        """Vectors of documents given as (title, text), float32, shape (documents, dimensions)."""
 
 
 @runtime_checkable
@@ -99,8 +94,8 @@ def joined(title: str, text: str, how: str) -> str:
     return f"{title}{' ' if title.endswith(('.', '?', '!')) else '. '}{text}"
 
 
-def finished(vectors: Any, encoding: Encoding) -> Vectors:
-    """Vectors cut to their first dimensions and normalised, where the encoding says so.
+def finish_vectors(vectors: npt.ArrayLike, encoding: Encoding) -> Vectors:
+    """Vectors as float32, cut to their first dimensions and normalised, where the encoding says so.
 
     Raises:
         UserError: they have fewer dimensions than asked for, or are not numbers.
@@ -136,6 +131,7 @@ def open_embedder(encoding: Encoding) -> Embedder:
 
 
 USED = EventCollector[Used]("ragrounds_used")
+"""Embedders on servers report here what a search has used; whoever began the search collects it."""
 
 
 _POOLING_MODES = {"mean": "mean", "cls": "cls", "last": "lasttoken"}
@@ -157,9 +153,11 @@ class LocalEmbedder:
         )
 
     def queries(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of queries, each after the encoding's prefix."""
         return self._vectors(self._queries, [self._encoding.query_prefix + text for text in texts])
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
+        """Vectors of documents, their titles and texts put together as the encoding says."""
         prefix = self._encoding.document_prefix
         if self._encoding.join == "pair":
             return self._vectors(self._documents, [[prefix + title, text] for title, text in documents])
@@ -167,6 +165,7 @@ class LocalEmbedder:
         return self._vectors(self._documents, [prefix + joined(title, text, how) for title, text in documents])
 
     def tokens(self, texts: Sequence[str]) -> list[Vectors]:
+        """For each text as a query the vectors of its tokens, without the model's special tokens."""
         model, prefix = self._queries, self._encoding.query_prefix
         found = model.encode(
             [prefix + text for text in texts],
@@ -181,12 +180,12 @@ class LocalEmbedder:
             max_length=model.max_seq_length,
             return_special_tokens_mask=True,
         )["special_tokens_mask"]
-        rows: list[Any] = [each.cpu().float().numpy() for each in found]
+        rows: list[Vectors] = [each.cpu().float().numpy() for each in found]
         return [row[: len(mark)][[not special for special in mark]] for row, mark in zip(rows, marks, strict=True)]
 
-    def _vectors(self, model: SentenceTransformer, texts: list[Any]) -> Vectors:
+    def _vectors(self, model: SentenceTransformer, texts: Sequence[str | list[str]]) -> Vectors:
         vectors = model.encode(texts, batch_size=_BATCH, show_progress_bar=False, convert_to_numpy=True)
-        return finished(vectors, self._encoding)
+        return finish_vectors(vectors, self._encoding)
 
 
 def load_encoder(model: str, pooling: str, length: int) -> SentenceTransformer:
@@ -229,8 +228,8 @@ def weights_missing(model: str, problem: Exception) -> UserError:
 _TEXTS_AT_ONCE = 128
 
 
-class _Joined:
-    """What has no pairs: titles and texts are joined, prefixes put before them."""
+class _TextEmbedder:
+    """An embedder that takes one text a document: title and text are joined, the prefix put before them."""
 
     def __init__(self, encoding: Encoding) -> None:
         if encoding.join == "pair" or encoding.pooling != "model" or encoding.document_model:
@@ -248,7 +247,7 @@ class _Joined:
         return [self._encoding.query_prefix + text for text in texts]
 
 
-class OpenAIEmbedder(_Joined):
+class OpenAIEmbedder(_TextEmbedder):
     """OpenAI's embeddings API, and servers that speak it."""
 
     def __init__(self, encoding: Encoding) -> None:
@@ -263,14 +262,18 @@ class OpenAIEmbedder(_Joined):
         self._hosted = not encoding.base_url
 
     def queries(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of queries, each after the encoding's prefix; the tokens used are
+        reported to :data:`USED`."""
         vectors, tokens = self.metered(texts)
         USED.report(Used(f"openai:{self._model}", tokens, self._hosted))
         return vectors
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
+        """Vectors of documents, their titles and texts put together as the encoding says."""
         return self._vectors(self._prefixed(documents))[0]
 
     def metered(self, texts: Sequence[str]) -> tuple[Vectors, int | None]:
+        """Vectors of queries, and the tokens that the server counted; ``None`` where it counts none."""
         return self._vectors(self._asked(texts))
 
     def _vectors(self, texts: list[str]) -> tuple[Vectors, int | None]:
@@ -288,21 +291,23 @@ class OpenAIEmbedder(_Joined):
             rows += [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
             counted = getattr(reply.usage, "prompt_tokens", None)  # other servers leave it out
             tokens = None if tokens is None or counted is None else tokens + counted
-        return finished(rows, self._encoding), tokens
+        return finish_vectors(rows, self._encoding), tokens
 
 
-class ImportedEmbedder(_Joined):
+class ImportedEmbedder(_TextEmbedder):
     """A LangChain ``Embeddings`` named by its import path."""
 
     def __init__(self, encoding: Encoding) -> None:
         super().__init__(encoding)
         from langchain_core.embeddings import Embeddings
 
-        made: Any = imported(encoding.model.removeprefix("import:"), Embeddings, "a LangChain Embeddings")
-        self._embeddings: Embeddings = made
+        path = encoding.model.removeprefix("import:")
+        self._embeddings: Embeddings = imported(path, Embeddings, "a LangChain Embeddings")  # type: ignore[type-abstract]
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        return finished([self._embeddings.embed_query(text) for text in self._asked(texts)], self._encoding)
+        """Vectors of queries, each after the encoding's prefix."""
+        return finish_vectors([self._embeddings.embed_query(text) for text in self._asked(texts)], self._encoding)
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
-        return finished(self._embeddings.embed_documents(self._prefixed(documents)), self._encoding)
+        """Vectors of documents, their titles and texts put together as the encoding says."""
+        return finish_vectors(self._embeddings.embed_documents(self._prefixed(documents)), self._encoding)

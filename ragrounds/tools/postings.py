@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,9 +49,9 @@ class Shard:
     def __init__(self, folder: Path, first: int, count: int) -> None:
         self.first = first
         self.count = count
-        self._weights: Any = map_array(folder / "weights.f32", np.float32)
-        self._passages: Any = map_array(folder / "passages.i32", np.int32)
-        self._starts: Any = map_array(folder / "starts.i64", np.int64)
+        self._weights: Floats = map_array(folder / "weights.f32", np.float32)
+        self._passages: Ints = map_array(folder / "passages.i32", np.int32)
+        self._starts: npt.NDArray[np.int64] = map_array(folder / "starts.i64", np.int64)
 
     def column(self, term: int) -> tuple[Ints, Floats]:
         """Passages (positions inside the shard, ascending) that hold a term, and its weight in each."""

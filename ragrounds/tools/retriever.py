@@ -55,7 +55,7 @@ class SearchedCorpora:
         opened = [open_one(open_collection(name, self.home, progress=self.progress)) for name in corpora_of(self.names)]
         return opened[0] if len(opened) == 1 else MergedSearcher(opened)
 
-    def inner(self, spec: Spec) -> Searcher:
+    def searcher(self, spec: Spec) -> Searcher:
         """Open another retriever over the same corpora."""
         return find_retriever(spec.name).open(spec, self)
 
@@ -165,7 +165,7 @@ def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: P
     return find_retriever(spec.name).open(spec, SearchedCorpora(corpus, home, progress))
 
 
-def inner_spec(spec: Spec, default: str = "bm25") -> Spec:
+def member_spec(spec: Spec, default: str = "bm25") -> Spec:
     """The retriever that ``of=…`` names in the spec of one that is made of another.
 
     Raises:

@@ -1,4 +1,4 @@
-"""An index over HTTP, in the form that Search-R1's training and inference scripts ask for, and as an MCP server.
+"""Serves an index over HTTP, in the form that Search-R1's training and inference scripts ask for, and as an MCP server.
 
 ``POST /retrieve`` with ``{"queries": [...], "topk": 3, "return_scores": true}`` answers
 ``{"result": [[{"document": {"id", "contents"}, "score"}, …], …]}``, one list a query; without ``return_scores`` the
@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
@@ -21,6 +22,9 @@ from aiohttp import web
 from ragrounds.contracts import Searcher
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
+
+if TYPE_CHECKING:
+    from mcp.server.fastmcp import FastMCP
 
 MOST_QUERIES = 1024
 MOST = 1000
@@ -48,19 +52,20 @@ def application(searcher: Searcher, *, host: str, token: str = "", topk: int = 3
     check_address(host, token)
 
     @web.middleware
-    async def guard(request: web.Request, handler: Any) -> web.StreamResponse:
+    async def _check(
+        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
         given = request.headers.get("Authorization", "")
         if token and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
             return web.json_response({"error": "expected Authorization: Bearer TOKEN"}, status=401)
         if not token and not is_loopback(_host(request.host)):
             return web.json_response({"error": "this name is not this machine's"}, status=403)
-        answer: web.StreamResponse = await handler(request)
-        return answer
+        return await handler(request)
 
-    async def about(request: web.Request) -> web.Response:
+    async def _about(request: web.Request) -> web.Response:
         return web.json_response({"corpus": searcher.corpus, "retriever": searcher.spec})
 
-    async def retrieve(request: web.Request) -> web.Response:
+    async def _retrieve(request: web.Request) -> web.Response:
         try:
             asked = msgspec.json.decode(await request.read(), type=_Asked)
         except (msgspec.MsgspecError, UnicodeError) as problem:
@@ -72,8 +77,8 @@ def application(searcher: Searcher, *, host: str, token: str = "", topk: int = 3
         result = [[_shown(hit, asked.return_scores) for hit in await searcher.search(one, k)] for one in asked.queries]
         return web.Response(body=msgspec.json.encode({"result": result}), content_type="application/json")
 
-    made = web.Application(middlewares=[guard], client_max_size=_BODY)
-    made.add_routes([web.get("/", about), web.post("/retrieve", retrieve)])
+    made = web.Application(middlewares=[_check], client_max_size=_BODY)
+    made.add_routes([web.get("/", _about), web.post("/retrieve", _retrieve)])
     return made
 
 
@@ -106,12 +111,12 @@ def _host(header: str) -> str:
     return header.partition(":")[0]
 
 
-def _shown(passage: Passage, scores: bool) -> dict[str, Any]:
-    document = {"id": passage.id, "contents": f'"{passage.title}"\n{passage.text}'}
+def _shown(passage: Passage, scores: bool) -> dict[str, object]:
+    document: dict[str, object] = {"id": passage.id, "contents": f'"{passage.title}"\n{passage.text}'}
     return {"document": document, "score": passage.score} if scores else document
 
 
-def mcp_server(searcher: Searcher) -> Any:
+def mcp_server(searcher: Searcher) -> FastMCP:
     """An MCP server with the tools ``corpus_search`` and, where documents can be read, ``corpus_read``.
 
     Raises:

@@ -1,18 +1,14 @@
-"""Tool calls through the journal, so that a run with web searches can be replayed with the network off.
-
-Tools for agents, as LangChain tools: usable in any LangGraph agent, journaled where a journal is given.
+"""Tools for agents, as LangChain tools: usable in any LangGraph agent, journaled where a journal is given, so that a
+run with web searches is replayed with the network off.
 
 A tool answers with JSON: titles and texts of documents and pages stand inside strings, so that nothing in them — an end
-marker, a tag, a template — can be taken for a part of the answer's form.
-
-Tools of any MCP server, journaled like the rest (langchain-mcp-adapters, extra ``mcp``).
-"""
+marker, a tag, a template — can be taken for a part of the answer's form. Tools of MCP servers come in beside them."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -75,17 +71,23 @@ _K = Annotated[int, Field(default=5, ge=1, le=MOST, description="How many result
 
 
 class SearchArguments(BaseModel):
+    """What a search tool takes."""
+
     query: _Query
     k: _K = 5
 
 
 class ReadArguments(BaseModel):
+    """What ``corpus_read`` takes."""
+
     passage: Annotated[str, Field(min_length=1, description="Id of a passage that corpus_search gave.")]
     around: Annotated[int, Field(default=1, ge=0, le=50, description="Neighbours before and after it.")] = 1
     whole: Annotated[bool, Field(default=False, description="The whole document in place of the neighbours.")] = False
 
 
 class PageArguments(BaseModel):
+    """What ``fetch_page`` takes."""
+
     url: Annotated[str, Field(min_length=1, max_length=4000, description="Address of the page.")]
     looking_for: Annotated[
         str, Field(default="", max_length=4000, description="A snippet of it: the text around that place is given.")
@@ -102,22 +104,22 @@ class ToolAnswer(msgspec.Struct, frozen=True):
 def corpus_search(searcher: Searcher, journal: Journal | None = None) -> BaseTool:
     """The tool ``corpus_search``: the best passages of a corpus."""
 
-    async def search(query: str, k: int = 5) -> tuple[str, list[Passage]]:
-        async def make() -> ToolAnswer:
+    async def _search(query: str, k: int = 5) -> tuple[str, list[Passage]]:
+        async def _make() -> ToolAnswer:
             hits = tuple(await searcher.search(query, k))
             return ToolAnswer(_shown([_row(hit) for hit in hits]), hits)
 
         actor = f"{searcher.spec} over {searcher.corpus}"
-        return await _answer(journal, actor, ToolRequest(tool="corpus_search", query=query, k=k), make)
+        return await _answer(journal, actor, ToolRequest(tool="corpus_search", query=query, k=k), _make)
 
-    return _tool("corpus_search", "Search the corpus for passages.", SearchArguments, search)
+    return _tool("corpus_search", "Search the corpus for passages.", SearchArguments, _search)
 
 
 def corpus_read(library: Library, journal: Journal | None = None) -> BaseTool:
     """The tool ``corpus_read``: a passage's neighbours in its document, or the whole document."""
 
-    async def read(passage: str, around: int = 1, whole: bool = False) -> tuple[str, list[Passage]]:
-        async def make() -> ToolAnswer:
+    async def _read(passage: str, around: int = 1, whole: bool = False) -> tuple[str, list[Passage]]:
+        async def _make() -> ToolAnswer:
             found = _neighbours(library, passage, around, whole)
             if not found:
                 return ToolAnswer(_shown({"error": f"There is no passage {passage!r} in the corpus."}))
@@ -125,39 +127,39 @@ def corpus_read(library: Library, journal: Journal | None = None) -> BaseTool:
 
         asked = msgspec.json.encode([passage, around, whole]).decode()
         actor = f"{library.spec} over {library.corpus}"
-        return await _answer(journal, actor, ToolRequest(tool="corpus_read", query=asked), make)
+        return await _answer(journal, actor, ToolRequest(tool="corpus_read", query=asked), _make)
 
-    return _tool("corpus_read", "Read more of the document around a passage.", ReadArguments, read)
+    return _tool("corpus_read", "Read more of the document around a passage.", ReadArguments, _read)
 
 
 def web_search(provider: SearchProvider, journal: Journal | None = None) -> BaseTool:
     """The tool ``web_search``: titles, addresses and snippets."""
 
-    def passage(hit: WebHit) -> Passage:
+    def _passage(hit: WebHit) -> Passage:
         return Passage(
             id=hit.url, document=hit.url, title=hit.title, text=hit.snippet, corpus="web", retriever=provider.spec
         )
 
-    def row(hit: WebHit) -> dict[str, Any]:
+    def _row_of(hit: WebHit) -> dict[str, object]:
         return {"url": hit.url, "title": hit.title, "snippet": hit.snippet}
 
-    return _searching("web_search", "Search the web.", provider.spec, provider.search, passage, row, journal)
+    return _search_tool("web_search", "Search the web.", provider.spec, provider.search, _passage, _row_of, journal)
 
 
 def fetch_page(fetcher: Fetcher, journal: Journal | None = None) -> BaseTool:
     """The tool ``fetch_page``: a page's text, or the part of it around a snippet."""
 
-    async def fetch(url: str, looking_for: str = "") -> tuple[str, list[Passage]]:
+    async def _fetch(url: str, looking_for: str = "") -> tuple[str, list[Passage]]:
         from ragrounds.tools.web.pages import Fetched, FetchFailed, WebPage, excerpt, extract
 
-        async def get() -> Fetched:
+        async def _get() -> Fetched:
             try:
                 return await fetcher.fetch(url)
             except FetchFailed as problem:
                 return Fetched(url=url, type="error", charset="utf-8", content=str(problem).encode())
 
         # The answer as it came is recorded, not what was made of it: a better extraction needs no new fetch.
-        got = await recorded(journal, fetcher.spec, ToolRequest(tool="fetch_page", query=url), get, Fetched)
+        got = await recorded(journal, fetcher.spec, ToolRequest(tool="fetch_page", query=url), _get, Fetched)
         try:
             if got.type == "error":
                 raise FetchFailed(got.content.decode())
@@ -169,41 +171,41 @@ def fetch_page(fetcher: Fetcher, journal: Journal | None = None) -> BaseTool:
         row = {"url": page.url, "title": page.title, "text": text[:PAGE], "characters": len(page.text)}
         return _shown(row), [passage]
 
-    return _tool("fetch_page", "Read a web page.", PageArguments, fetch)
+    return _tool("fetch_page", "Read a web page.", PageArguments, _fetch)
 
 
 def literature_search(pubmed: PubMed, journal: Journal | None = None) -> BaseTool:
     """The tool ``literature_search``: titles and abstracts of PubMed."""
 
-    def passage(one: PubMedArticle) -> Passage:
+    def _passage(one: PubMedArticle) -> Passage:
         return Passage(
             id=one.pmid, document=one.pmid, title=one.title, text=one.abstract, corpus="pubmed", retriever=pubmed.spec
         )
 
-    return _searching(
+    return _search_tool(
         "literature_search",
         "Search PubMed for articles.",
         pubmed.spec,
         pubmed.search,
-        passage,
+        _passage,
         msgspec.to_builtins,
         journal,
     )
 
 
-def _searching(
+def _search_tool(
     name: str,
     about: str,
     actor: str,
     find: Callable[[str, int], Awaitable[Sequence[H]]],
     passage: Callable[[H], Passage],
-    row: Callable[[H], dict[str, Any]],
+    row: Callable[[H], dict[str, object]],
     journal: Journal | None,
 ) -> BaseTool:
-    async def search(query: str, k: int = 5) -> tuple[str, list[Passage]]:
+    async def _search(query: str, k: int = 5) -> tuple[str, list[Passage]]:
         from ragrounds.tools.web.providers import SearchFailed
 
-        async def make() -> ToolAnswer:
+        async def _make() -> ToolAnswer:
             try:
                 hits = await find(query, k)
             except SearchFailed as problem:
@@ -211,12 +213,12 @@ def _searching(
             ranked = [replace(passage(hit), score=1 / rank, rank=rank) for rank, hit in enumerate(hits, 1)]
             return ToolAnswer(_shown([row(hit) for hit in hits]), tuple(ranked))
 
-        return await _answer(journal, actor, ToolRequest(tool=name, query=query, k=k), make)
+        return await _answer(journal, actor, ToolRequest(tool=name, query=query, k=k), _make)
 
-    return _tool(name, about, SearchArguments, search)
+    return _tool(name, about, SearchArguments, _search)
 
 
-def _tool(name: str, about: str, arguments: type[BaseModel], run: Callable[..., Awaitable[Any]]) -> BaseTool:
+def _tool(name: str, about: str, arguments: type[BaseModel], run: Callable[..., Awaitable[object]]) -> BaseTool:
     from langchain_core.tools import StructuredTool
 
     return StructuredTool.from_function(
@@ -243,10 +245,10 @@ def _neighbours(library: Library, identity: str, around: int, whole: bool) -> Se
     return []
 
 
-def _fitting(passages: Sequence[Passage]) -> list[dict[str, Any]]:
+def _fitting(passages: Sequence[Passage]) -> list[dict[str, object]]:
     """Rows until :data:`PAGE` characters are full; the first is cut where it alone is longer, and what is left out is
     said."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     room = PAGE
     for passage in passages:
         if rows and len(passage.text) > room:
@@ -257,11 +259,11 @@ def _fitting(passages: Sequence[Passage]) -> list[dict[str, Any]]:
     return rows
 
 
-def _row(passage: Passage) -> dict[str, Any]:
+def _row(passage: Passage) -> dict[str, object]:
     return {"id": passage.id, "title": passage.title, "text": passage.text}
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
@@ -269,7 +271,7 @@ class _McpAnswer(msgspec.Struct, frozen=True):
     text: str
 
 
-async def mcp_tools(servers: Mapping[str, Mapping[str, Any]], journal: Journal | None = None) -> list[BaseTool]:
+async def mcp_tools(servers: Mapping[str, Mapping[str, object]], journal: Journal | None = None) -> list[BaseTool]:
     """The tools of some MCP servers.
 
     Args:
@@ -298,19 +300,19 @@ async def mcp_tools(servers: Mapping[str, Mapping[str, Any]], journal: Journal |
 def _journaled(server: str, tool: BaseTool, journal: Journal | None) -> BaseTool:
     from langchain_core.tools import StructuredTool
 
-    async def run(**arguments: Any) -> str:
-        async def make() -> _McpAnswer:
+    async def _run(**arguments: object) -> str:
+        async def _make() -> _McpAnswer:
             return _McpAnswer(_text(await tool.ainvoke(arguments)))
 
         asked = ToolRequest(tool=tool.name, query=msgspec.json.encode(arguments, order="deterministic").decode())
-        return (await recorded(journal, f"mcp {server}", asked, make, _McpAnswer)).text
+        return (await recorded(journal, f"mcp {server}", asked, _make, _McpAnswer)).text
 
     return StructuredTool.from_function(
-        coroutine=run, name=tool.name, description=tool.description, args_schema=tool.args_schema
+        coroutine=_run, name=tool.name, description=tool.description, args_schema=tool.args_schema
     )
 
 
-def _text(answer: Any) -> str:
+def _text(answer: object) -> str:
     """The text of an answer: its text blocks one after another, other blocks by their kind."""
     if isinstance(answer, str):
         return answer

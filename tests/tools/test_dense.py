@@ -20,7 +20,7 @@ from ragrounds.errors import UserError
 from ragrounds.specs import parse
 from ragrounds.tools.cards import cards, encoding_of, missing
 from ragrounds.tools.collection_builder import open_collection
-from ragrounds.tools.embedders import Encoding, finished, joined
+from ragrounds.tools.embedders import Encoding, finish_vectors, joined
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers.dense import FlatStore
 
@@ -40,10 +40,10 @@ def test_ranks_scores_and_ties(beir, tmp_path, store, metric):
     found = searcher.find("gout and uric acid", 10)
     assert [(p.id, p.rank) for p in found[:1]] == [("b", 1)]
     assert len(found) == 4
-    query = finished(doubles.Hashing().embed_query("gout and uric acid"), Encoding(model="x", metric=metric))[0]
+    query = finish_vectors(doubles.Hashing().embed_query("gout and uric acid"), Encoding(model="x", metric=metric))[0]
     for passage in found:
         text = joined(passage.title, passage.text, "line")
-        vector = finished(doubles.Hashing().embed_query(text), Encoding(model="x", metric=metric))[0]
+        vector = finish_vectors(doubles.Hashing().embed_query(text), Encoding(model="x", metric=metric))[0]
         expected = -np.sum((query - vector) ** 2) if metric == "l2" else query @ vector
         assert passage.score == pytest.approx(float(expected), abs=1e-4)
     asthma = [p.id for p in searcher.find("Asthma inhaled steroids help", 2)]
@@ -74,10 +74,10 @@ def test_vectors_are_made_once_and_a_build_goes_on(beir, tmp_path, monkeypatch):
 
 def test_dimensions_are_cut_and_normalised_anew():
     encoding = Encoding(model="m", dimensions=2, normalise=True, metric="ip")
-    assert finished([[3.0, 4.0, 100.0]], encoding).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)]]
+    assert finish_vectors([[3.0, 4.0, 100.0]], encoding).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)]]
     with pytest.raises(UserError, match="cannot keep 5"):
-        finished([[1.0, 2.0]], Encoding(model="m", dimensions=5))
-    assert finished([[0.0, 0.0]], Encoding(model="m")).tolist() == [[0.0, 0.0]]
+        finish_vectors([[1.0, 2.0]], Encoding(model="m", dimensions=5))
+    assert finish_vectors([[0.0, 0.0]], Encoding(model="m")).tolist() == [[0.0, 0.0]]
 
 
 def test_flat_search_is_exact_and_breaks_ties_by_position():

@@ -21,8 +21,9 @@ NOTHING = Retriever(name="nothing", summary="finds nothing", example="nothing", 
 """
 
 
-@pytest.mark.parametrize("retriever", retrievers().values(), ids=str)
-def test_each_says_what_it_is(retriever):
+@pytest.mark.parametrize("name", sorted(retrievers()))
+def test_each_says_what_it_is(name):
+    retriever = find_retriever(name)
     assert retriever.summary
     assert retriever.cost
     assert parse(retriever.example).name == retriever.name

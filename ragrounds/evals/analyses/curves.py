@@ -48,16 +48,16 @@ class Curves(Struct, frozen=True, kw_only=True):
 def against_parameter(runs: Sequence[ScoredRun], parameter: str = "top_k", seed: int = 0) -> Curves:
     """One curve for each agent, model, retriever and corpus; x is a parameter of the agent."""
 
-    def x(run: Run) -> float | None:
+    def _x(run: Run) -> float | None:
         value = (run.identity.get("parameters") or {}).get(parameter)
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
-    def name(run: Run) -> str:
+    def _name(run: Run) -> str:
         spec = parse(run.agent)
         rest = {key: value for key, value in spec.parameters.items() if key != parameter}
         return ", ".join((str(type(spec)(spec.name, rest)), *_setting(run)))
 
-    return _curves(runs, parameter, x, name, seed)
+    return _curves(runs, parameter, _x, _name, seed)
 
 
 def against_size(runs: Sequence[ScoredRun], sizes: Mapping[str, float] | None = None, seed: int = 0) -> Curves:
@@ -69,16 +69,16 @@ def against_size(runs: Sequence[ScoredRun], sizes: Mapping[str, float] | None = 
         seed: of the bootstrap.
     """
 
-    def x(run: Run) -> float | None:
+    def _x(run: Run) -> float | None:
         model = _model(run)
         return (sizes or {}).get(model, size_of(model))
 
-    def name(run: Run) -> str:
+    def _name(run: Run) -> str:
         spec = parse(run.agent)
         rest = {key: value for key, value in spec.parameters.items() if key != "model"}
         return ", ".join((str(type(spec)(spec.name, rest)), *_setting(run)[1:]))
 
-    return _curves(runs, "billion parameters", x, name, seed)
+    return _curves(runs, "billion parameters", _x, _name, seed)
 
 
 def size_of(model: str) -> float | None:

@@ -1,7 +1,4 @@
-"""Queries generated for retrieval alone: `ragrounds retrieve --query-generation hyde` (R2MED, Tables 3 and 4).
-
-Queries that a model writes before the search: `ragrounds retrieve --query-generation hyde` (R2MED, Tables 3, 4).
-"""
+"""Queries that a model writes before the search: `ragrounds retrieve --query-generation hyde` (R2MED, Tables 3, 4)."""
 
 from __future__ import annotations
 
@@ -126,10 +123,10 @@ async def generate(
     usages: list[Usage | None] = []
     cost_paid: list[float | None] = []
     cost_uncached: list[float | None] = []
-    waiting = iter(queries.items())
+    remaining = iter(queries.items())
 
-    async def work() -> None:
-        for id, text in waiting:
+    async def _work() -> None:
+        for id, text in remaining:
             try:
                 written = await rewriter.query(text)
             except (CallFailed, AttemptEnded) as error:
@@ -143,7 +140,7 @@ async def generate(
 
     async with asyncio.TaskGroup() as group:
         for _ in range(max(1, concurrency)):
-            group.create_task(work())
+            group.create_task(_work())
     return GeneratedQueries(
         queries={id: made[id] for id in queries},
         failed=failed,

@@ -1,4 +1,4 @@
-"""Sets of queries with judgements: BEIR folders and R2MED folders.
+"""Sets of queries with judgements: BEIR folders, R2MED folders, and reranking sets.
 
 | family | queries | judgements |
 |---|---|---|
@@ -6,17 +6,14 @@
 | ``r2med:PATH`` | ``query.jsonl`` {id, text} | ``qrels.jsonl`` {q_id, p_id, score} |
 
 ``beir/NAME`` and ``r2med/NAME`` are the copies that `ragrounds data add` has put under the home folder, and
-``cmedteb/NAME`` is one of lines {query, positive, negative}, as in :mod:`~ragrounds.evals.retrieval.query_sets`.
+``cmedteb/NAME`` is a reranking set. The corpus of a set is the one in its folder, unless another is named (an index
+built from the same documents).
 
-The corpus of a set is the one in its folder, unless another is named (an index built from the same documents).
-
-Reranking sets: each query brings its own pool of documents (CMedTEB, CMedQA; MAP@10).
-
-A file of JSON Lines ``{"query": text, "positive": [text, …], "negative": [text, …]}``, as MTEB has them (CARE's ``pos``
-and ``neg`` too). The pools of all queries together are the corpus, so that a lexical retriever has statistics to go by;
-of what it finds, a query's own pool counts. Documents of the pool that it does not find stand last, all with one score:
-their order, which in the file gives the answer away, is never used.
-"""
+In a **reranking set** each query brings its own pool of documents (CMedTEB, CMedQA; MAP@10): a file of JSON Lines
+``{"query": text, "positive": [text, …], "negative": [text, …]}``, as MTEB has them (CARE's ``pos`` and ``neg`` too).
+The pools of all queries together are the corpus, so that a lexical retriever has statistics to go by; of what it finds,
+a query's own pool counts. Documents of the pool that it does not find stand last, all with one score: their order, that
+gives the answer away in the file, is never used."""
 
 from __future__ import annotations
 

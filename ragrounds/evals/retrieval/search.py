@@ -1,13 +1,8 @@
-"""A guard against leaks: passages that would hand over the answer are left out of the results.
+"""Searches for every query of a set, past a leak guard where one is asked for.
 
-Two filters, both optional: by document id (the gold documents, or the question's own source), and by text: a passage
-that holds most of the question's own wording, as a corpus does that took in the benchmark. Results with a guard are
-another retriever's results: the guard is part of the spec, and `ragrounds retrieve` shows both.
-
-Runs a retriever over a set of queries.
-
-The leak guard of `ragrounds retrieve`: which results each query may not have.
-"""
+The guard leaves out passages that would hand over the answer. It has two filters, both optional: by document id (the
+gold documents, or the question's own source), and by text: a passage that holds most of the question's own wording, as
+a corpus does that took in the benchmark. `ragrounds retrieve` shows guarded and unguarded results side by side."""
 
 from __future__ import annotations
 
@@ -68,27 +63,29 @@ def _runs(sequence: Collection[str], size: int) -> Iterable[tuple[str, ...]]:
 class GuardedSearcher:
     """A searcher whose results pass a guard; more is fetched until `k` are left or there are no more."""
 
-    def __init__(self, inner: Searcher, guard: LeakGuard) -> None:
-        self._inner = inner
+    def __init__(self, searcher: Searcher, guard: LeakGuard) -> None:
+        self._searcher = searcher
         self._guard = guard
 
     @property
     def spec(self) -> str:
-        return self._inner.spec
+        """Canonical text of the guarded retriever; the guard is no part of it."""
+        return self._searcher.spec
 
     @property
     def corpus(self) -> str:
-        return self._inner.corpus
+        """Name and version of the corpus."""
+        return self._searcher.corpus
 
     def document(self, id: str) -> list[Passage]:
         """The passages of a document that the guard keeps."""
-        return [passage for passage in passages_of(id, [self._inner]) if self._guard.keeps(passage)]
+        return [passage for passage in passages_of(id, [self._searcher]) if self._guard.keeps(passage)]
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """The `k` best passages that the guard keeps, ranked anew."""
         depth = k + len(self._guard.documents)
         while True:
-            found = await self._inner.search(query, depth)
+            found = await self._searcher.search(query, depth)
             kept = [passage for passage in found if self._guard.keeps(passage)]
             if len(kept) >= k or len(found) < depth:
                 return [msgspec.structs.replace(passage, rank=rank) for rank, passage in enumerate(kept[:k], 1)]
@@ -216,15 +213,15 @@ def leak_filter(queries: Mapping[str, str], path: Path | None, near: float | Non
     if path is None and near is None:
         return None
     forbidden = read_guard(path) if path else {}
-    strange = sorted(forbidden.keys() - queries.keys())
-    if strange:
-        raise UserError(f"{str(path)!r} guards {len(strange)} queries that are not in the set, such as {strange[0]!r}.")
+    unknown = sorted(forbidden.keys() - queries.keys())
+    if unknown:
+        raise UserError(f"{str(path)!r} guards {len(unknown)} queries that are not in the set, such as {unknown[0]!r}.")
     guards = {
         query: LeakGuard(forbidden.get(query, frozenset()), "" if near is None else text, 1.0 if near is None else near)
         for query, text in queries.items()
     }
 
-    def keep(query: str, passage: Passage) -> bool:
+    def _keep(query: str, passage: Passage) -> bool:
         return guards[query].keeps(passage)
 
-    return keep
+    return _keep

@@ -1,12 +1,8 @@
-"""Pearson's and Spearman's correlation with bootstrap intervals, and paired differences of several.
+"""Sentence similarity: how well cosines of vectors follow graded pairs (CMedTEB's synonyms; Pearson's correlation).
 
-A resample draws clusters of pairs with replacement (Efron & Tibshirani 1993; percentile interval): pairs that share a
-sentence are not independent. Ranks are made anew in every resample, with midranks for ties.
-
-Sentence similarity: how well cosines of vectors follow graded pairs (CMedTEB's synonyms; Pearson's correlation).
-
-Spearman's correlation stands beside it, which MTEB's similarity tasks are ranked by; both with their intervals.
-"""
+Spearman's correlation, which MTEB's similarity tasks are ranked by, stands beside Pearson's. Both have percentile
+intervals of a bootstrap that draws clusters of pairs with replacement (Efron & Tibshirani 1993): pairs that share a
+sentence are not independent. Ranks are made anew in every resample, with midranks for ties."""
 
 from __future__ import annotations
 

@@ -1,13 +1,10 @@
-"""Where vectors are searched: FAISS, exactly, or Chroma, approximately (HNSW), in this process or on a server.
+"""Dense retrieval over a collection: vectors made once, kept on disk, searched by FAISS or Chroma.
 
-A score is always the greater the better: inner product, cosine, or the squared distance with a minus sign.
+``dense[model=PATH_OR_ID,store=chroma]``, with the parameters of :class:`~ragrounds.tools.embedders.Encoding`, or a
+card's name with what is to be different: ``medcpt[store=faiss,model=/copies/MedCPT-Query-Encoder]``. ``store`` is
+``chroma`` (the default: HNSW, approximate, in this process), ``faiss`` (exact), or the URL of a Chroma server.
 
-Dense retrieval over a collection: vectors made once, kept on disk, searched by FAISS or Chroma.
-
-``dense[model=PATH_OR_ID,store=chroma]``, with the parameters of :class:`.embedding.Encoding`, or a card's
-name with what is to be different: ``medcpt[store=faiss,model=/copies/MedCPT-Query-Encoder]``. ``store`` is ``chroma``
-(the default: in this process), ``faiss`` (exact), or the URL of a Chroma server.
-"""
+The greater a score the better: inner product, cosine, or the squared distance with a minus sign."""
 
 from __future__ import annotations
 
@@ -58,6 +55,7 @@ class FlatStore:
             self._index.add(np.ascontiguousarray(vectors[start : start + _ADDED_AT_ONCE]))
 
     def nearest(self, vector: Vectors, k: int) -> list[tuple[int, float]]:
+        """Positions and scores of the `k` best, best first, ties to the earlier position."""
         scores, positions = self._index.search(vector.reshape(1, -1), min(k, self._index.ntotal))
         found = [
             (int(position), self._sign * float(score)) for position, score in zip(positions[0], scores[0], strict=True)
@@ -99,6 +97,7 @@ class ChromaStore:
             raise UserError(f"Chroma's collection {name!r} cannot be used: {problem}.") from None
 
     def nearest(self, vector: Vectors, k: int) -> list[tuple[int, float]]:
+        """Positions and scores of the `k` best that the graph search finds, best first."""
         found = self._collection.query(
             query_embeddings=vector.reshape(1, -1), n_results=min(k, self._count), include=["distances"]
         )

@@ -24,8 +24,8 @@ _IDS = ("id", "_id", "passage_id", "chunk_id")
 _DOCUMENTS = ("document", "document_id", "doc_id", "source")
 
 
-class _External:
-    """What the two kinds share."""
+class _ForeignSearcher:
+    """A searcher over a corpus that is not ours: its name and version are what the user says."""
 
     def __init__(self, spec: Spec, corpus: str) -> None:
         self._spec = str(spec)
@@ -41,7 +41,7 @@ class _External:
         """Name and version of the corpus."""
         return self._corpus
 
-    def _passages(self, hits: Iterable[tuple[str, str, Mapping[str, Any], float | None]], k: int) -> list[Passage]:
+    def _passages(self, hits: Iterable[tuple[str, str, Mapping[str, object], float | None]], k: int) -> list[Passage]:
         found = []
         for rank, (identity, text, metadata, score) in enumerate(list(hits)[:k], 1):
             name = identity or _first(metadata, _IDS) or hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
@@ -60,7 +60,7 @@ class _External:
         return found
 
 
-class LangChainSearcher(_External):
+class LangChainSearcher(_ForeignSearcher):
     """Searches through a LangChain retriever or vector store."""
 
     def __init__(self, spec: Spec, corpus: str) -> None:
@@ -82,7 +82,7 @@ class LangChainSearcher(_External):
         )
 
 
-class LlamaIndexSearcher(_External):
+class LlamaIndexSearcher(_ForeignSearcher):
     """Searches through a LlamaIndex retriever."""
 
     def __init__(self, spec: Spec, corpus: str) -> None:
@@ -116,7 +116,7 @@ def path_of(spec: Spec) -> str:
     return path
 
 
-def _first(metadata: Mapping[str, Any], keys: Iterable[str]) -> str:
+def _first(metadata: Mapping[str, object], keys: Iterable[str]) -> str:
     return next((str(metadata[key]) for key in keys if metadata.get(key) not in (None, "")), "")
 
 

@@ -151,7 +151,7 @@ def _key(passage: Passage) -> Key:
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> FusedSearcher:
     chosen = MEDRAG[spec.name].having(**spec.parameters) if spec.name in MEDRAG else spec
-    return FusedSearcher(chosen, {name: corpora.inner(member) for name, member in members_of(chosen).items()})
+    return FusedSearcher(chosen, {name: corpora.searcher(member) for name, member in members_of(chosen).items()})
 
 
 _PARAMETERS = (

@@ -19,7 +19,7 @@ from ragrounds.tools.retriever import (
     Retriever,
     RetrieverParameter,
     SearchedCorpora,
-    inner_spec,
+    member_spec,
     passages_of,
     value_of,
 )
@@ -32,7 +32,7 @@ _QUERY = Spec("tokens")
 class MaxPSearcher:
     """Scores documents by their best chunk for the best piece of the query."""
 
-    def __init__(self, spec: Spec, inner: Searcher) -> None:
+    def __init__(self, spec: Spec, searcher: Searcher) -> None:
         cutter = spec.parameters.get("query", _QUERY)
         if isinstance(cutter, bool | int | float):
             raise UserError(
@@ -42,10 +42,10 @@ class MaxPSearcher:
         depth = spec.parameters.get("depth", DEPTH)
         if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
             raise UserError(f"Cannot use depth={depth!r} in maxp: expected a whole number above 0.")
-        self._inner = inner
+        self._searcher = searcher
         self._split = splitter(chosen)
         self._depth = depth
-        named: dict[str, Value] = {"of": value_of(inner), "query": chosen, "depth": depth}
+        named: dict[str, Value] = {"of": value_of(searcher), "query": chosen, "depth": depth}
         self._spec = str(Spec("maxp", named))
 
     @property
@@ -56,16 +56,16 @@ class MaxPSearcher:
     @property
     def corpus(self) -> str:
         """Name and version of the corpus."""
-        return self._inner.corpus
+        return self._searcher.corpus
 
     def document(self, id: str) -> list[Passage]:
-        """The passages of a document, where the retriever inside can give them."""
-        return passages_of(id, [self._inner])
+        """The passages of a document, where the inner retriever can give them."""
+        return passages_of(id, [self._searcher])
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """One passage for each of the `k` best documents; ties go to the document found for an earlier piece."""
         pieces = [piece for piece in self._split(query) if piece.strip()]
-        found = await asyncio.gather(*(self._inner.search(piece, max(k, self._depth)) for piece in pieces))
+        found = await asyncio.gather(*(self._searcher.search(piece, max(k, self._depth)) for piece in pieces))
         best: dict[str, Passage] = {}
         for hit in (hit for hits in found for hit in hits):
             if hit.document not in best or hit.score > best[hit.document].score:
@@ -76,7 +76,7 @@ class MaxPSearcher:
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> MaxPSearcher:
     MAXP.check(spec)
-    return MaxPSearcher(spec, corpora.inner(inner_spec(spec)))
+    return MaxPSearcher(spec, corpora.searcher(member_spec(spec)))
 
 
 MAXP = Retriever(

@@ -23,7 +23,7 @@ from ragrounds.tools.retriever import (
     Retriever,
     RetrieverParameter,
     SearchedCorpora,
-    inner_spec,
+    member_spec,
     passages_of,
     value_of,
 )
@@ -42,11 +42,11 @@ class PairScorer(Protocol):
 class RerankedSearcher:
     """A searcher whose first passages are put into a cross-encoder's order."""
 
-    def __init__(self, spec: Spec, inner: Searcher, scorer: PairScorer) -> None:
-        self._inner = inner
+    def __init__(self, spec: Spec, searcher: Searcher, scorer: PairScorer) -> None:
+        self._searcher = searcher
         self._scorer = scorer
         self._top = top_of(spec)
-        named: dict[str, Value] = {**spec.parameters, "of": value_of(inner), "top": self._top}
+        named: dict[str, Value] = {**spec.parameters, "of": value_of(searcher), "top": self._top}
         self._spec = str(Spec("rerank", named))
         self._one = threading.Lock()
 
@@ -58,16 +58,16 @@ class RerankedSearcher:
     @property
     def corpus(self) -> str:
         """Name and version of the corpus."""
-        return self._inner.corpus
+        return self._searcher.corpus
 
     def document(self, id: str) -> list[Passage]:
-        """The passages of a document, where the retriever inside can give them."""
-        return passages_of(id, [self._inner])
+        """The passages of a document, where the inner retriever can give them."""
+        return passages_of(id, [self._searcher])
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """The `k` best passages. Scores are the cross-encoder's; those behind the first `top`, which it did not see,
         carry scores below its lowest, in their order."""
-        found = await self._inner.search(query, max(k, self._top))
+        found = await self._searcher.search(query, max(k, self._top))
         first, rest = found[: self._top], found[self._top :]
         if not first:
             return []
@@ -142,7 +142,7 @@ def scorer_of(spec: Spec) -> PairScorer:
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> RerankedSearcher:
     top_of(spec)  # what is wrong with the spec is said before anything is built or loaded
-    return RerankedSearcher(spec, corpora.inner(inner_spec(spec)), scorer_of(spec))
+    return RerankedSearcher(spec, corpora.searcher(member_spec(spec)), scorer_of(spec))
 
 
 RERANK = Retriever(

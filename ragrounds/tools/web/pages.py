@@ -1,12 +1,11 @@
-"""Fetches pages of the open web, and nothing else.
+"""Fetches pages of the open web, and takes the text out of them.
 
 Refused, unless allowed: addresses that are not public (this machine, private networks, a cloud's metadata service),
 checked for every redirect and for the address that is really connected to; other schemes than http and https; types
 that are not text or PDF; more bytes than the limit, packed or unpacked; what robots.txt forbids; more than
-:data:`REDIRECTS` redirects. One request a host at a time, and not more often than :attr:`Limits.pause`.
+:data:`REDIRECTS` redirects. One request a host at a time, and not more often than :attr:`FetchLimits.pause`.
 
-From a page to its text: the article without menus and scripts, and the part of it that a search was after.
-"""
+A page's text is its article without menus and scripts, or the part of it around a search result's snippet."""
 
 from __future__ import annotations
 
@@ -67,11 +66,16 @@ class PublicOnly(httpx.AsyncBaseTransport):
     """Connects to the address that was checked: a name that changes between the check and the connection gains
     nothing. The server is still asked for, and its certificate checked against, the name in the URL."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport, *, private: bool) -> None:
-        self._inner = inner
+    def __init__(self, transport: httpx.AsyncBaseTransport, *, private: bool) -> None:
+        self._transport = transport
         self._private = private
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request to the public address of its host.
+
+        Raises:
+            FetchFailed: the scheme is not http or https, or an address of the host is not public.
+        """
         host = request.url.host
         if request.url.scheme not in ("http", "https"):
             raise FetchFailed(f"{request.url.scheme!r} is not fetched: expected http or https")
@@ -84,10 +88,11 @@ class PublicOnly(httpx.AsyncBaseTransport):
                 stream=request.stream,
                 extensions={**request.extensions, "sni_hostname": host},
             )
-        return await self._inner.handle_async_request(request)
+        return await self._transport.handle_async_request(request)
 
     async def aclose(self) -> None:
-        await self._inner.aclose()
+        """Close the transport behind it."""
+        await self._transport.aclose()
 
 
 async def public_address(host: str, port: int) -> str:

@@ -99,7 +99,7 @@ def parsed(content: bytes) -> list[PubMedArticle]:
 
 
 def _article(node: Any) -> PubMedArticle:
-    def text(path: str) -> str:
+    def _text(path: str) -> str:
         found = node.find(path)
         return " ".join("".join(found.itertext()).split()) if found is not None else ""
 
@@ -109,9 +109,9 @@ def _article(node: Any) -> PubMedArticle:
         label = part.get("Label")
         parts.append(f"{label}: {body}" if label else body)
     return PubMedArticle(
-        pmid=text(".//PMID"),
-        title=text(".//ArticleTitle"),
+        pmid=_text(".//PMID"),
+        title=_text(".//ArticleTitle"),
         abstract=" ".join(parts),
-        journal=text(".//Journal/Title"),
-        year=text(".//JournalIssue/PubDate/Year") or text(".//JournalIssue/PubDate/MedlineDate")[:4],
+        journal=_text(".//Journal/Title"),
+        year=_text(".//JournalIssue/PubDate/Year") or _text(".//JournalIssue/PubDate/MedlineDate")[:4],
     )
