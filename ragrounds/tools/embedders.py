@@ -302,7 +302,7 @@ class ImportedEmbedder(_TextEmbedder):
         from langchain_core.embeddings import Embeddings
 
         path = encoding.model.removeprefix("import:")
-        self._embeddings: Embeddings = imported(path, Embeddings, "a LangChain Embeddings")  # type: ignore[type-abstract]
+        self._embeddings: Embeddings = imported(path, Embeddings, "a LangChain Embeddings")
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         """Vectors of queries, each after the encoding's prefix."""
