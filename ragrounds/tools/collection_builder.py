@@ -255,7 +255,7 @@ def _index_ids(folder: Path) -> None:
 
 
 def _listed(source: CorpusSource) -> str:
-    shown = ", ".join(str(file) for file in source.files[:3])
+    shown = ", ".join(map(str, source.files[:3]))
     return shown if len(source.files) <= 3 else f"{shown} and {len(source.files) - 3} more"
 
 

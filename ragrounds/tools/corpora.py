@@ -187,7 +187,7 @@ def _passage(row: _Row) -> Passage:
     identity = row.beir_id if row.beir_id is not None else row.id
     if identity is None or identity == "":
         raise ValueError("it has no id; expected `_id` or `id`")
-    text = next((given for given in (row.text, row.content, row.contents) if given is not None), None)
+    text = row.text if row.text is not None else row.content if row.content is not None else row.contents
     if text is None:
         raise ValueError("it has no text; expected `text`, `content` or `contents`")
     document = row.document if row.document is not None else identity

@@ -118,7 +118,7 @@ class Bm25Searcher:
         self._compiled = statistics.passages > _SMALL and importlib.util.find_spec("numba") is not None
         self._corpus = collection.corpus
         listed = msgspec.msgpack.decode((folder / "terms.msgpack").read_bytes(), type=list[str])
-        self._numbers = {term: number for number, term in enumerate(listed)}
+        self._numbers = dict(zip(listed, range(len(listed)), strict=True))
         self._holders: npt.NDArray[np.generic] = map_array(folder / "holders.u32", np.uint32)
         self._most: npt.NDArray[np.generic] = map_array(folder / "most.f32", np.float32)
         self._shards = [
@@ -193,11 +193,11 @@ class Bm25Searcher:
         """The query's known terms, those that can add most first."""
         counts = Counter(self._analyse(query))
         length = counts.total()
-        known = [(self._numbers[term], count) for term, count in counts.items() if term in self._numbers]
         weighted = []
-        for term, count in known:
-            weight = self._weight(int(self._holders[term]), count, length)
-            weighted.append(Weighted(term, weight, weight * float(self._most[term])))
+        for text, count in counts.items():
+            if (term := self._numbers.get(text)) is not None:
+                weight = self._weight(int(self._holders[term]), count, length)
+                weighted.append(Weighted(term, weight, weight * float(self._most[term])))
         return sorted(weighted, key=lambda term: (-term.most, term.term))
 
     def _weight(self, holders: int, count: int, length: int) -> float:
@@ -275,7 +275,8 @@ def _build(
         part.mkdir(exist_ok=True)
         known = len(numbers)
         count, tokens = _count(collection, at, part, analyse, numbers, shard, progress)
-        _append_terms(folder, list(numbers)[known:], len(state.shards))
+        new_terms = msgspec.msgpack.encode(list(numbers)[known:])
+        write_whole(folder / f"terms-{len(state.shards):05}.msgpack", new_terms)
         state.shards.append((at, count))
         state.tokens += tokens
         state.terms = len(numbers)
@@ -316,10 +317,6 @@ def _vocabulary(folder: Path, terms: int) -> dict[str, int]:
             if len(numbers) < terms:
                 numbers[term] = len(numbers)
     return numbers
-
-
-def _append_terms(folder: Path, fresh: list[str], shard: int) -> None:
-    write_whole(folder / f"terms-{shard:05}.msgpack", msgspec.msgpack.encode(fresh))
 
 
 def _count(

@@ -26,7 +26,7 @@ from ragrounds.tools.retriever import (
 
 DEPTH = 1000
 """Chunks fetched for each piece of a query."""
-_QUERY = Spec("tokens")
+_QUERY = Spec("tokens", {"size": 512, "stride": 128})
 
 
 class MaxPSearcher:
@@ -86,7 +86,7 @@ MAXP = Retriever(
     open=_open,
     parameters=(
         RetrieverParameter("of", "the retriever inside", "bm25"),
-        RetrieverParameter("query", "the chunker that cuts queries", complete(_QUERY)),
+        RetrieverParameter("query", "the chunker that cuts queries", _QUERY),
         RetrieverParameter("depth", "chunks fetched for each piece of a query", DEPTH),
     ),
     cost="a search for each piece of the query",
