@@ -252,7 +252,8 @@ def _generated(
     """
     from ragrounds.evals.retrieval.query_generation import QueryGenerator, generate
     from ragrounds.evals.store.journal import StoreJournal
-    from ragrounds.models.providers import open_model, with_defaults
+    from ragrounds.models.options import with_defaults
+    from ragrounds.models.providers import open_model
     from ragrounds.tools.retriever import open_searcher
 
     named = request.model or settings.model

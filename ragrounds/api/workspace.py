@@ -78,7 +78,8 @@ def open_judges(names: Sequence[str], base_url: str | None, settings: Settings) 
     Raises:
         UserError: none, one named twice, or one that cannot be opened.
     """
-    from ragrounds.models.providers import open_model, with_defaults
+    from ragrounds.models.options import with_defaults
+    from ragrounds.models.providers import open_model
 
     texts = list(names) or ([settings.model] if settings.model else [])
     if not texts:

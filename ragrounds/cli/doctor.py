@@ -43,7 +43,8 @@ def doctor_command(
     from ragrounds import __version__
     from ragrounds.api.workspace import open_store, user_settings
     from ragrounds.cli.output import print_json
-    from ragrounds.models.providers import probe, with_defaults
+    from ragrounds.models.options import with_defaults
+    from ragrounds.models.providers import probe
     from ragrounds.settings import settings_file
 
     chosen = user_settings()

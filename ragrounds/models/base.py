@@ -1,4 +1,4 @@
-"""What all models of a provider have in common: identity, window, tokens, price."""
+"""What all models behind a server share: identity, window, tokens, price, limits a minute."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ragrounds.records import Reply
 class ProviderModel:
     """The part of :class:`ragrounds.contracts.Model` that sends nothing.
 
-    `price` is the user's own price list's; the spec's own stands above it, genai-prices' list below it. `listed`: the
-    provider's name in that list; ``None`` for a server of one's own, whose names say nothing about a provider's.
+    `price` is from the user's price list: a price in the spec goes before it, genai-prices' list comes after. `listed`
+    is the provider's name in that list; ``None`` for a server of one's own, whose model names say nothing of a price.
     """
 
     def __init__(self, options: ModelOptions, price: Price | None = None, listed: str | None = None) -> None:
@@ -28,7 +28,6 @@ class ProviderModel:
         self._window = options.window or (cards()[options.card].window if options.card else None)
         if self._window is None and listed is not None:
             self._window = listed_window(listed, options.model)
-
         self._rates = Rates(options.serving.rpm, options.serving.tpm)
 
     @property
@@ -64,7 +63,7 @@ class ProviderModel:
         return listed_price(self._listed, self._options.model, reply.usage)
 
     def _size(self, request: Request) -> int:
-        """Tokens of a call by which a limit of tokens a minute is kept: the prompt's and the longest answer's."""
+        """Tokens that a call counts against a limit a minute: the prompt's, and those of the longest answer."""
         if self._rates.tokens is None:
             return 0
         longest = request.max_tokens or self._options.sampling.max_tokens or 0

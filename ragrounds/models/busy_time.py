@@ -1,13 +1,13 @@
-"""Busy time of a server of one's own, shared out among its calls.
+"""Busy time of a server of one's own, shared out among its calls, so that GPU hours can be charged to calls.
 
 The server is busy while at least one call is in flight. While n are, each bears one n-th of the time, so a call is
 charged with the integral of 1/n(t) over its duration and all charges add up to the busy time exactly, whatever
 overlaps. One running sum is enough: V(t), the integral of 1/n from the beginning; a call's charge is V at its end less
 V at its begin.
 
-The sum lies in a small file in memory that all processes of a user on this machine share, so that several workers that
-ask one server do not each pay for the whole of it. A process that was killed leaves its calls behind there; they are
-taken out as soon as another one notices.
+The sum is in a small memory-mapped file that all processes of a user on this machine share, so that several workers
+that ask one server do not each pay for the whole of it. Calls that a killed process left there are taken out as soon as
+another one notices.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LOOK = 1.0
 
 
 class BusyCharge:
-    """What a call is charged with, all its tries together; known when it has ended."""
+    """The seconds that a call is charged with, all its tries together, once it has ended."""
 
     __slots__ = ("seconds",)
 
@@ -56,7 +56,7 @@ class BusyMeter:
 
     @contextlib.contextmanager
     def call(self, charge: BusyCharge) -> Iterator[None]:
-        """A call while it is in flight; what it costs is added to `charge` when the block ends."""
+        """A call in flight while the block lasts; its seconds are added to `charge` at the end."""
         begun = self._change(+1)
         try:
             yield
@@ -131,18 +131,18 @@ class BusyMeter:
 
 @functools.lru_cache(maxsize=64)
 def meter_here(url: str) -> BusyMeter:
-    """As :func:`meter_of`, by what this process asks alone."""
+    """The meter of the server at this address for the calls of this process alone."""
     return BusyMeter()
 
 
 @functools.lru_cache(maxsize=64)
 def meter_of(url: str) -> BusyMeter:
-    """The meter of the server at this address: one for all models that are asked there."""
+    """The meter of the server at this address, shared by all models and processes that ask it."""
     return BusyMeter(_place(url))
 
 
 def forget(url: str) -> None:
-    """The server at this address is no more: what processes shared of it is removed."""
+    """Remove the shared file of a server that has ended."""
     path = _place(url)
     if path is not None:
         with contextlib.suppress(OSError):

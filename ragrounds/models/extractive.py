@@ -58,15 +58,23 @@ class ExtractiveBaseline:
     """It reads the prompt and nothing of its own text, so it can always be asked again."""
 
     def count(self, text: str) -> int:
+        """Tokens of a text."""
         return tokens.count(text)
 
     def cut(self, text: str, size: int, /) -> str:
+        """The longest beginning of a text that has at most `size` tokens."""
         return tokens.cut(text, size)
 
     def price(self, reply: Reply) -> float | None:
+        """Nothing: 0 dollars."""
         return FREE.of(reply.usage or Usage())
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
+        """The best supported option as JSON; for a long question, the best sentences of its passages.
+
+        Raises:
+            CallFailed: the prompt is not one of this package's own.
+        """
         task = _read(request.messages[-1].content)
         if task.options:
             letter, why = _choose(task)
@@ -77,11 +85,11 @@ class ExtractiveBaseline:
         return Reply(text=text, usage=Usage(input=given, output=tokens.count(text)), model=SPEC)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing: there are no connections."""
 
 
 def _read(prompt: str) -> _Task:
-    """Take the package's own prompts apart by their headings, from the end: documents may hold headings too."""
+    """Parse one of the package's own prompts by its headings, from the end: documents may hold headings too."""
     start = ("\n" + prompt).rfind("\n### Question\n")
     if start < 0:
         raise CallFailed(

@@ -1,16 +1,7 @@
-"""How a call to a model can end without a reply, and what follows from it.
+"""How a call to a model can end without a reply, and when it is tried again.
 
-Three ends: a *transient* fault is tried again (here, in one place), a failed call ends its attempt, and
-:class:`ragrounds.errors.StopRun` ends the run because every further call would fail alike.
-
-A prompt that is too long for its model, as servers say it: how long it was, and how long it may be.
-
-How a call waits before another try.
-
-Whoever runs many attempts sets :data:`sleeping`, so that an attempt that waits for ``Retry-After`` gives its place to
-another one; by default a wait is a wait.
-
-The one place where calls are tried again (tenacity); every client below it is told not to retry.
+There are three ends. A *transient* fault is tried again, here and nowhere else: every client is told not to retry. A
+failed call ends its attempt. :class:`ragrounds.errors.StopRun` ends the run, as every further call would fail alike.
 """
 
 from __future__ import annotations
@@ -23,14 +14,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from typing import TypeVar
 
-import tenacity
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.records import Fault
 
 
 class Transient(Exception):
-    """Worth another try. `retry_after` is the server's own wish in seconds, where it gave one."""
+    """A fault after which a call is tried again; `retry_after`: seconds that the server asked to wait."""
 
     def __init__(self, kind: str, message: str, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -41,7 +32,7 @@ class Transient(Exception):
 
 
 class CallFailed(Exception):
-    """No reply: not after all retries, or the request itself is wrong. Ends the attempt as ``failed``."""
+    """A call without a reply, after all tries or because the request is wrong; it ends the attempt as ``failed``."""
 
     def __init__(self, kind: str, message: str, faults: Iterable[Fault] = ()) -> None:
         super().__init__(message)
@@ -56,7 +47,7 @@ _KEY_LIKE = re.compile(
 
 
 def redacted(text: str, *secrets: str) -> str:
-    """`text` without anything that is, or looks like, a key. Servers like to repeat the key they refused."""
+    """The text with ``[key]`` for everything that is, or looks like, a key: servers repeat the key that they refuse."""
     for secret in secrets:
         if len(secret) >= 4:
             text = text.replace(secret, "[key]")
@@ -102,7 +93,7 @@ _SIZES = tuple(
 
 
 class TooLong(Struct, frozen=True):
-    """What a server said of a prompt that is too long for its model; ``None``: it did not say."""
+    """A prompt that is too long for its model: the figures that the server gave; ``None``: it gave none."""
 
     size: int | None
     """Tokens asked for, with those of the answer where the server counts them in."""
@@ -110,14 +101,14 @@ class TooLong(Struct, frozen=True):
     """Tokens that the model takes."""
 
     def failed(self, said: str) -> CallFailed:
-        """The failure, with both figures first."""
+        """The failed call, with both figures first in its message."""
         size = f"{self.size:,} tokens" if self.size is not None else "a size the server does not tell"
         limit = f"{self.limit:,}" if self.limit is not None else "not told"
         return CallFailed("context_too_long", f"{size}, the model's limit is {limit}: {said}")
 
 
 def too_long(code: str, said: str, fields: dict[str, object] | None = None) -> TooLong | None:
-    """What an error says of a prompt's length; ``None``: it is another error.
+    """The figures of an error about a prompt's length; ``None``: it is about something else.
 
     Args:
         code: The error's code or type.
@@ -149,7 +140,8 @@ async def _sleep(seconds: float) -> None:
 
 
 sleeping: ContextVar[Sleep] = ContextVar("sleeping", default=_sleep)
-"""Seconds → a wait, in the attempt that is now running."""
+"""Waits some seconds, in the attempt that is running. Whoever runs many attempts sets it, so that one that waits for
+``Retry-After`` makes room for another."""
 
 
 T = TypeVar("T")
@@ -164,67 +156,37 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     longest_wait: float = 60.0
 
 
-async def with_retries(call: Callable[[], Awaitable[T]], patience: RetryPolicy, faults: list[Fault]) -> T:
-    """Await `call()`, again after each :class:`Transient` fault, with exponential waits and full jitter.
+async def with_retries(call: Callable[[], Awaitable[T]], policy: RetryPolicy, faults: list[Fault]) -> T:
+    """Await `call()`, and again after each :class:`Transient` fault.
 
-    ``Retry-After`` is obeyed: the wait is never shorter than the server asked for. A wish beyond the patience ends
-    the call at once instead of hanging. Each failed try is appended to `faults`.
+    The longest wait doubles from try to try, and each wait is drawn from its upper half (equal jitter), so it is never
+    short. Where the server sent ``Retry-After``, the wait is that and up to a second more; a wish beyond the policy
+    ends the call at once. Each failed try is appended to `faults`.
 
     Raises:
-        CallFailed: the patience ran out.
+        CallFailed: the tries or the time ran out.
     """
-    begun = time.monotonic()
-    try:
-        return await call()
-    except Transient as fault:
-        # Most calls end here: tenacity is only set up for one that met a fault, which it is told of as its first try.
-        met = [fault]
-
-    async def once() -> T:
-        if met:
-            raise met.pop()
-        return await call()
-
-    retrying = tenacity.AsyncRetrying(
-        sleep=sleeping.get(),
-        retry=tenacity.retry_if_exception_type(Transient),
-        wait=lambda state: _wait(state, patience),
-        stop=lambda state: _over(state, patience, time.monotonic() - begun),
-        before_sleep=lambda state: _remember(state, faults),
-        reraise=True,
-    )
-    try:
-        return await retrying(once)
-    except Transient as last:
-        faults.append(Fault(kind=last.kind, message=last.message, status=last.status))
-        tries = len(faults)
-        message = f"{last.message} (gave up after {tries} {'try' if tries == 1 else 'tries'})"
-        raise CallFailed(last.kind, message, faults) from last
+    begun, tries = time.monotonic(), 0
+    while True:
+        try:
+            return await call()
+        except Transient as fault:
+            tries += 1
+            wish = fault.retry_after or 0.0
+            failed = Fault(kind=fault.kind, message=fault.message, status=fault.status)
+            if tries >= policy.tries or time.monotonic() - begun + wish > policy.seconds:
+                faults.append(failed)
+                count = len(faults)
+                message = f"{fault.message} (gave up after {count} {'try' if count == 1 else 'tries'})"
+                raise CallFailed(fault.kind, message, faults) from fault
+            wait = _wait(tries, fault, policy)
+            faults.append(replace(failed, waited=round(wait, 3)))
+        await sleeping.get()(wait)
 
 
-def _fault(state: tenacity.RetryCallState) -> Transient | None:
-    error = state.outcome.exception() if state.outcome else None
-    return error if isinstance(error, Transient) else None
-
-
-def _wait(state: tenacity.RetryCallState, patience: RetryPolicy) -> float:
-    fault = _fault(state)
-    ceiling = min(patience.longest_wait, patience.first_wait * 2 ** (state.attempt_number - 1))
-    wait = random.uniform(ceiling / 2, ceiling)
-    if fault and fault.retry_after is not None:
-        # A little spread, so that a hundred waiting calls do not come back in the same instant.
+def _wait(tries: int, fault: Transient, policy: RetryPolicy) -> float:
+    if fault.retry_after is not None:
+        # A little more, so that a hundred waiting calls do not come back in the same instant.
         return fault.retry_after + random.uniform(0, min(1.0, 0.1 + fault.retry_after / 10))
-    return wait
-
-
-def _over(state: tenacity.RetryCallState, patience: RetryPolicy, elapsed: float) -> bool:
-    fault = _fault(state)
-    wish = fault.retry_after if fault and fault.retry_after is not None else 0.0
-    return state.attempt_number >= patience.tries or elapsed + wish > patience.seconds
-
-
-def _remember(state: tenacity.RetryCallState, faults: list[Fault]) -> None:
-    fault = _fault(state)
-    if fault:
-        waited = state.next_action.sleep if state.next_action else 0.0
-        faults.append(Fault(kind=fault.kind, message=fault.message, status=fault.status, waited=round(waited, 3)))
+    longest = min(policy.longest_wait, policy.first_wait * 2 ** (tries - 1))
+    return random.uniform(longest / 2, longest)

@@ -1,7 +1,4 @@
-"""Between our messages and LangChain's.
-
-Every other provider: LangChain's `init_chat_model` behind the model contract.
-"""
+"""Every other provider: LangChain's `init_chat_model` behind the model contract, and messages both ways."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def messages_of(messages: Sequence[Message]) -> list[BaseMessage]:
-    """Our turns as LangChain's. Arguments that are no JSON object go as an invalid call, as LangChain has them."""
+    """Our messages as LangChain's. Arguments of a tool call that are no JSON object become empty ones."""
     from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
     made: list[BaseMessage] = []
@@ -49,7 +46,7 @@ def messages_of(messages: Sequence[Message]) -> list[BaseMessage]:
 
 
 def read_calls(message: AIMessage) -> tuple[ToolCall, ...]:
-    """The tools that a model asks for, those with unreadable arguments included, arguments as canonical JSON."""
+    """The tool calls of a message, also those with unreadable arguments; readable ones are canonical JSON."""
     good = [ToolCall(call["id"] or "", call["name"], _text(call["args"])) for call in message.tool_calls]
     bad = [
         ToolCall(call.get("id") or "", call.get("name") or "", str(call.get("args") or ""))
@@ -59,7 +56,7 @@ def read_calls(message: AIMessage) -> tuple[ToolCall, ...]:
 
 
 def read_message(message: AIMessage) -> Reply:
-    """LangChain's reply as ours. Thinking blocks go to `reasoning`, text blocks to `text`."""
+    """LangChain's reply as ours: thinking blocks are its `reasoning`, text blocks its `text`."""
     meta = message.response_metadata
     finish = str(meta.get("finish_reason") or meta.get("stop_reason") or "stop").lower()
     reasoning = [str(block.get("reasoning", "")) for block in message.content_blocks if block["type"] == "reasoning"]
@@ -74,7 +71,7 @@ def read_message(message: AIMessage) -> Reply:
 
 
 def read_usage(message: AIMessage) -> Usage | None:
-    """Tokens as the provider counted them; ``None``: it did not say."""
+    """Tokens as the provider counted them; ``None``: it gave no count."""
     given = message.usage_metadata
     if given is None:
         return None
@@ -94,7 +91,7 @@ def _object(text: str) -> dict[str, Any] | None:
     return read if isinstance(read, dict) else None
 
 
-def _text(arguments: Any) -> str:
+def _text(arguments: object) -> str:
     return json.dumps(arguments, ensure_ascii=False, sort_keys=True, default=str)
 
 
@@ -109,10 +106,16 @@ class LangChainModel(ProviderModel):
         self._chat = chat
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
+        """Ask the provider, with retries.
+
+        Raises:
+            CallFailed: no reply after all tries, or the request is wrong.
+            StopRun: every further call would fail alike.
+        """
         return await with_retries(lambda: self._try(request), self._options.serving.retries, faults)
 
     async def close(self) -> None:
-        """LangChain's models hold their clients themselves."""
+        """Nothing: LangChain's models hold their clients themselves."""
 
     async def _try(self, request: Request) -> Reply:
         settings: dict[str, Any] = {}
@@ -176,7 +179,7 @@ def open_langchain_model(options: ModelOptions, price: Price | None = None) -> L
 
 
 def _meaning(error: Exception, model: str) -> Exception:
-    """Providers' errors share no class; their HTTP status, or else their class name, tells what they mean."""
+    """Our error for a provider's, by its HTTP status, or else by the name of its class: they share no class."""
     said = redacted(" ".join(str(error).split()))[:500]
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", None) or getattr(response, "status_code", None)

@@ -1,8 +1,4 @@
-"""Any server that speaks OpenAI's chat completions: OpenAI, vLLM, SGLang, Ollama, llama.cpp, …
-
-The body of the answer is decoded here, because a server that is not OpenAI's may answer with anything, and each case
-must end in its right outcome.
-"""
+"""Chat models on any server that speaks OpenAI's chat completions: OpenAI, vLLM, SGLang, Ollama, llama.cpp, …"""
 
 from __future__ import annotations
 
@@ -43,7 +39,7 @@ class OpenAICompatible(ProviderModel):
 
     @property
     def continues(self) -> Continuation:
-        """How the model goes on with a text of its own."""
+        """How the model continues a text of its own."""
         return self._options.continues
 
     def _meter(self, url: str) -> BusyMeter:
@@ -52,11 +48,18 @@ class OpenAICompatible(ProviderModel):
         return meter_of(url) if priced else meter_here(url)
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
+        """Ask a server, with retries; the reply of a server of one's own says how much busy time it is charged with.
+
+        Raises:
+            CallFailed: no reply after all tries, or the request is wrong.
+            StopRun: every further call would fail alike.
+        """
         charge = BusyCharge()
         reply = await with_retries(lambda: self._try(request, charge), self._options.serving.retries, faults)
         return msgspec.structs.replace(reply, busy=round(charge.seconds, 6)) if self._own else reply
 
     async def close(self) -> None:
+        """Close the connections."""
         await self._servers.close()
 
     async def _try(self, request: Request, charge: BusyCharge) -> Reply:

@@ -1,10 +1,7 @@
-"""What is sent to an OpenAI-compatible server: the path and the plain JSON body of one request.
+"""OpenAI's chat completions on the wire: the body of a request, the fields of an answer, streams, and errors.
 
-What OpenAI-compatible servers answer with: the fields that are read of it. Each may be missing.
-
-A streamed answer put together: from there on it is read as one that came at once, so the record is the same.
-
-Reading what an OpenAI-compatible server answered: a reply, a passing fault, a failure, or a reason to stop.
+A server that is not OpenAI's may answer with anything, and each case ends in its right outcome here: a reply, a
+transient fault, a failed call, or a reason to stop the run.
 """
 
 from __future__ import annotations
@@ -30,9 +27,9 @@ CHAT, COMPLETIONS = "/chat/completions", "/completions"
 
 
 def body_of(options: ModelOptions, request: Request) -> tuple[str, dict[str, Any]]:
-    """Path and body.
+    """The path and the JSON body of a request.
 
-    A prefix becomes the beginning of the text to go on with: in a card's template, or as an unfinished assistant's turn
+    A prefix becomes the beginning of the text to continue: in a card's template, or as an unfinished assistant's turn
     with vLLM's ``continue_final_message``.
     """
     own_server = options.serving.base_url is not None
@@ -70,7 +67,7 @@ DEFAULT = 1024
 
 
 def message_of(message: Message) -> dict[str, Any]:
-    """A turn in OpenAI's form."""
+    """A message in OpenAI's form."""
     plain: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.calls:
         plain["tool_calls"] = [
@@ -112,7 +109,7 @@ class WireChoice(Struct):
     index: int = 0
     message: WireMessage | None = None
     delta: WireMessage | None = None
-    """In place of `message`, what a streamed answer goes on with."""
+    """In place of `message`, the next part of a streamed answer."""
     text: str | None = None
     """In place of `message`, from the completions API."""
     finish_reason: str | None = None
@@ -145,7 +142,7 @@ _decoder = msgspec.json.Decoder(Completion)
 
 
 def decoded(body: bytes | str, *, whole: bool = True) -> Completion:
-    """A completion; or a chunk of one, which is not `whole`: its texts may hold half a character.
+    """Decode a completion, or a chunk of one, which is not `whole`: its texts may hold half a character.
 
     Raises:
         ValueError: it is neither (:class:`msgspec.DecodeError` is one).
@@ -163,8 +160,8 @@ def decoded(body: bytes | str, *, whole: bool = True) -> Completion:
 _END = "[DONE]"
 
 
-def put_together(body: bytes) -> Completion:
-    """The completion that a whole stream of server-sent events holds; of several choices the first.
+def join_stream(body: bytes) -> Completion:
+    """Join a whole stream of server-sent events to the completion it holds; of several choices the first.
 
     Raises:
         Transient: the stream ended before its end, or holds an error or something else than chunks of a completion.
@@ -222,7 +219,7 @@ def _calls(pieces: Iterable[WireToolCall]) -> list[WireToolCall] | None:
 
 
 def _text(pieces: Iterable[str | None]) -> str | None:
-    """All pieces as one text; ``None``: there was none. The halves of a character may stand in two of them."""
+    """All parts as one text; ``None``: there is none. The halves of a character may be in two of them."""
     said = [piece for piece in pieces if piece is not None]
     return wellformed("".join(said)) if said else None
 
@@ -250,14 +247,14 @@ def _events(body: bytes) -> Iterator[str]:
 def read_reply(body: bytes, content_type: str) -> Reply:
     """Decode a 200 answer.
 
-    A response without choices is a complete, final reply with ``finish="none"``; a content filter one with
-    ``finish="content_filter"``: what to make of them is the caller's business.
+    A response without choices is a complete reply with ``finish="none"``, a filtered one has
+    ``finish="content_filter"``; the caller decides what these are worth.
 
     Raises:
         Transient: the body is not a chat completion (a proxy's page, cut or malformed JSON).
     """
     if "event-stream" in content_type:
-        return _reply(put_together(body), body)
+        return _reply(join_stream(body), body)
     if "json" not in content_type and not body.lstrip().startswith(b"{"):
         raise Transient("malformed", f"expected JSON, got {content_type or 'no content type'}: {_start(body)}", 200)
     try:
@@ -298,7 +295,7 @@ def _reply(completion: Completion, body: bytes) -> Reply:
 
 
 def read_error(answered: HttpAnswer, model: str, base_url: str | None, key: str) -> Reply:
-    """Decide what an HTTP error means. Returns a reply only for a provider's content filter.
+    """Raise what an HTTP error means; return a reply only for a provider's content filter.
 
     Raises:
         StopRun: every further call would fail alike (wrong key, unknown model, no credit).

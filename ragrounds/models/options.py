@@ -1,6 +1,5 @@
-"""Model cards: how a model that is reached through the completions API is spoken to.
-
-What can be set on a model: ``provider:model[temperature=0,max_tokens=512,…]``.
+"""What can be set on a model, ``provider:model[temperature=0,max_tokens=512,…]``, and model cards: how prompts are
+written for the completions API.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import tomllib
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -20,13 +19,14 @@ from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.models.faults import RetryPolicy
 from ragrounds.models.prices import Price
 from ragrounds.records import Message
-from ragrounds.specs import Spec, Value
+from ragrounds.specs import Spec, Value, parse
 
 NONE = "none"
+G = TypeVar("G", bound=Struct)
 
 
 class ModelCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A template, its stop strings, and the window."""
+    """A prompt template for the completions API, with its stop strings and the model's window."""
 
     summary: str
     source: str
@@ -34,7 +34,7 @@ class ModelCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     user: str
     assistant: str
     opening: str
-    """What begins the assistant's turn."""
+    """The text that begins the assistant's turn."""
     names: tuple[str, ...] = ()
     """Parts of a model's name, in lower case, that choose this card."""
     stops: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class ModelCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A user's turn and the assistant's, shown before the real ones."""
 
     def written(self, messages: Sequence[Message], prefix: str = "") -> str:
-        """The conversation as one text, up to where the model goes on. Nothing in a turn's text is interpreted."""
+        """The conversation as one text that the model continues. Nothing in a turn's text is interpreted."""
         system = [message for message in messages if message.role == "system"]
         others = [message for message in messages if message.role != "system"]
         if self.demonstration:
@@ -63,7 +63,7 @@ def cards() -> Mapping[str, ModelCard]:
 
 @functools.lru_cache(maxsize=256)
 def card_name(model: str, chosen: str | None = None) -> str | None:
-    """The name of a model's card; ``None``: it has none, it is spoken to by chat turns.
+    """The name of a model's card; ``None``: it has none and gets chat turns.
 
     Raises:
         UserError: `chosen` names no card.
@@ -133,10 +133,12 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def retries(self) -> RetryPolicy:
+        """How long a call is tried."""
         return RetryPolicy(tries=self.tries, seconds=self.patience)
 
     @property
     def price(self) -> Price | None:
+        """The price that was set; ``None``: none, or only one of input and output."""
         if self.price_gpu_hour is not None:
             return Price(gpu_hour=self.price_gpu_hour, gpus=self.gpus)
         if self.price_input is None or self.price_output is None:
@@ -145,12 +147,12 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChatFormat(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the model is spoken to. This changes what it is sent, so it is a part of its identity."""
+    """How prompts are written for the model: this changes what it is sent, so it is a part of its identity."""
 
     card: str | None = None
     """A card of ``cards.toml``; by default the one that fits the model's name. ``none``: chat turns."""
     continues: Continuation | None = None
-    """How it goes on with a text of its own: ``prefix`` where the server can (vLLM; any card), else ``turns``."""
+    """How it continues a text of its own: ``prefix`` where the server can (vLLM; any card), else ``turns``."""
 
 
 class Weights(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -168,7 +170,7 @@ class VllmServerOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a ``vllm:`` model's server is started. Nothing here changes replies."""
 
     tensor_parallel: int | None = None
-    """GPUs that the model is spread over."""
+    """GPUs that the model is split over."""
     max_model_len: int | None = None
     """Longest prompt and answer together, in tokens: also the model's window here."""
     gpu_memory: float | None = None
@@ -180,7 +182,7 @@ class VllmServerOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ModelOptions(Struct, frozen=True):
-    """A model's spec, taken apart."""
+    """A model's spec, parsed."""
 
     provider: str
     model: str
@@ -207,7 +209,7 @@ class ModelOptions(Struct, frozen=True):
 
     @property
     def continues(self) -> Continuation:
-        """How the model goes on with a text of its own."""
+        """How the model continues a text of its own."""
         return self.form.continues or ("prefix" if self.card or self.provider == VLLM else "turns")
 
     @property
@@ -243,7 +245,7 @@ _ENGINE = {field.name for field in msgspec.structs.fields(VllmServerOptions)}
 
 
 def read_options(spec: Spec) -> ModelOptions:
-    """Take a model's spec apart.
+    """Parse a model's spec.
 
     Raises:
         UserError: no provider, an unknown parameter, or a value of the wrong type.
@@ -276,8 +278,29 @@ def read_options(spec: Spec) -> ModelOptions:
     return options
 
 
-def _read(kind: type[Any], values: dict[str, Value], spec: Spec) -> Any:
+def _read(kind: type[G], values: dict[str, Value], spec: Spec) -> G:
     try:
         return msgspec.convert({k: str(v) if isinstance(v, Spec) else v for k, v in values.items()}, kind)
     except msgspec.ValidationError as error:
         raise UserError(f"The model {str(spec)!r}: {error}") from error
+
+
+def with_defaults(text: str, defaults: Mapping[str, Value | None]) -> str:
+    """A model's text with the parameters that it leaves open. The baseline takes none; a `base_url` is only for
+    ``openai:``, whose protocol other servers speak, and ``vllm:``."""
+    spec = parse(text)
+    provider = spec.name.partition(":")[0]
+    if provider == "baseline":
+        return text
+    filled = {
+        key: value
+        for key, value in defaults.items()
+        if value is not None and key not in spec.parameters and (key != "base_url" or provider in ("openai", VLLM))
+    }
+    return str(spec.having(**filled))
+
+
+def starts_server(text: str) -> bool:
+    """Whether a model needs a server that this process would start."""
+    spec = parse(text)
+    return spec.name.partition(":")[0] == VLLM and "base_url" not in spec.parameters

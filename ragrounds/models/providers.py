@@ -1,7 +1,4 @@
-"""From a model's text to a model.
-
-What a server can do, found by asking it: how a model goes on with its own text, what becomes of stop strings.
-"""
+"""Opening models by ``provider:model[…]``, and asking what a server can do: continue a text, stop at strings."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from ragrounds.models.faults import CallFailed
 from ragrounds.models.options import VLLM, read_options
 from ragrounds.models.prices import Price
 from ragrounds.records import Message, Reply
-from ragrounds.specs import Spec, Value, parse
+from ragrounds.specs import Spec, parse
 
 BASELINE = "baseline:extractive"
 
@@ -51,45 +48,24 @@ def open_model(text: str | Spec, prices: Mapping[str, Price] | None = None) -> M
     return open_langchain_model(options, price)
 
 
-def with_defaults(text: str, defaults: Mapping[str, Value | None]) -> str:
-    """A model's text with what it leaves open filled in. The baseline takes nothing; a `base_url` is for ``openai:``,
-    whose scorer other servers speak, and ``vllm:``."""
-    spec = parse(text)
-    provider = spec.name.partition(":")[0]
-    if provider == "baseline":
-        return text
-    filled = {
-        key: value
-        for key, value in defaults.items()
-        if value is not None and key not in spec.parameters and (key != "base_url" or provider in ("openai", VLLM))
-    }
-    return str(spec.having(**filled))
-
-
-def starts_server(text: str) -> bool:
-    """Whether a model needs a server that this process would start."""
-    spec = parse(text)
-    return spec.name.partition(":")[0] == VLLM and "base_url" not in spec.parameters
-
-
 _ASKED = (Message("user", "Write out the numbers from one to nine as words, separated by spaces, and nothing else."),)
 _BEGUN, _NEXT, _STOP = "one two three four", "five", "seven"
 _TOOL = Tool.taking("word", "The word.", name="look_up", description="Looks up a word. Use it for every question.")
 
 
 class ServerCapabilities(Struct, frozen=True, kw_only=True):
-    """What was found. ``None``: the server gave no answer from which it could be told."""
+    """What a model's server can do. ``None``: no answer of the server showed it."""
 
     spec: str
     continues: Continuation
-    """The way that works: what to write into the model's name as ``continues=…``."""
+    """The way that works, to be written into the model's spec as ``continues=…``."""
     why: str
     stops: bool | None = None
     """Stop strings end the text."""
     names_stop: bool | None = None
     """The server says which stop string it was (vLLM)."""
     keeps_stop: bool | None = None
-    """The stop string stands in the text; otherwise it is put back here."""
+    """The stop string is part of the text; otherwise it is put back here."""
     tools: bool | None = None
     """The server takes tools."""
 

@@ -59,17 +59,17 @@ def _signal(group: int, how: signal.Signals) -> None:
 
 
 def _tied_to(parent: int) -> Callable[[], None]:
-    """What makes the command end with this process on Linux, should this one be killed itself."""
+    """A function that the command runs first, so that on Linux it ends when this process is killed."""
     if not sys.platform.startswith("linux"):
         return lambda: None
     prctl = ctypes.CDLL(None).prctl
 
-    def tie() -> None:
+    def _tie() -> None:
         prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
             os._exit(1)
 
-    return tie
+    return _tie
 
 
 if __name__ == "__main__":

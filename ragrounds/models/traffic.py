@@ -1,6 +1,4 @@
-"""A number of places that whoever comes takes in order.
-
-How many calls one server gets at once, and how many a minute.
+"""How many calls one server gets at once, and how many a minute.
 
 The number in flight adapts as TCP's window does (Jacobson 1988, "Congestion avoidance and control"): it starts small
 and grows by one with every answer (slow start) until the server first says 429, which takes a fifth of it; from then on
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ResizableSemaphore:
-    """Their number may change at any time; nobody who has one loses it by that."""
+    """A semaphore, first come first served, whose size may change at any time; who holds a place keeps it."""
 
     def __init__(self, count: int) -> None:
         self.count = max(1, count)
@@ -39,7 +37,7 @@ class ResizableSemaphore:
 
     @property
     def wanted(self) -> int:
-        """How many wait for a place."""
+        """How many are waiting for a place."""
         return sum(not place.done() for place in self._waiting)
 
     async def acquire(self) -> None:
@@ -82,7 +80,7 @@ _BURST = 5.0
 
 
 class ServerTraffic(Struct, frozen=True):
-    """What the calls to one server are doing."""
+    """The calls to one server now, in figures."""
 
     place: str
     flying: int
@@ -149,7 +147,7 @@ class Traffic:
 
     @property
     def flow(self) -> ServerTraffic:
-        """The figures now."""
+        """The traffic now, in figures."""
         places = self._places
         return ServerTraffic(self._place, places.taken, places.count, places.wanted, self._limited)
 
@@ -187,7 +185,7 @@ class Traffic:
 
 
 _traffic: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Traffic]] = WeakKeyDictionary()
-_elsewhere: dict[str, tuple[ServerTraffic, ...]] = {}
+_reported: dict[str, tuple[ServerTraffic, ...]] = {}
 _share = [1.0]
 
 
@@ -200,7 +198,7 @@ def traffic_of(place: str) -> Traffic:
 
 
 def flows() -> list[ServerTraffic]:
-    """Figures of every server that this process has asked, or another that told it so: one a server."""
+    """The traffic of every server that this process, or one that works for it, has asked: one record a server."""
     together: dict[str, ServerTraffic] = {}
     # A loop that is closed asks nobody any more, whenever it is collected.
     here = [
@@ -209,22 +207,22 @@ def flows() -> list[ServerTraffic]:
         if not loop.is_closed()
         for traffic in list(asked.values())
     ]
-    for flow in [*here, *itertools.chain.from_iterable(list(_elsewhere.values()))]:
+    for flow in [*here, *itertools.chain.from_iterable(list(_reported.values()))]:
         before = together.get(flow.place)
         together[flow.place] = flow if before is None else before + flow
     return list(together.values())
 
 
-def told(process: str, flows: tuple[ServerTraffic, ...]) -> None:
-    """What another process that works for this one says of its calls; nothing, when it has ended."""
-    _elsewhere[process] = flows
+def report_flows(process: str, flows: tuple[ServerTraffic, ...]) -> None:
+    """Record the traffic of another process that works for this one; empty when it has ended."""
+    _reported[process] = flows
 
 
 def share() -> float:
-    """The part of every limit a minute that is this process's."""
+    """The share of every limit a minute that this process may use, 0 to 1."""
     return _share[0]
 
 
 def set_share(part: float) -> None:
-    """Keep to this part of every limit a minute from now on: several processes ask the same servers."""
+    """Use this share of every limit a minute from now on, as several processes ask the same servers."""
     _share[0] = part

@@ -1,12 +1,12 @@
-"""One POST to a server that speaks OpenAI's protocol: JSON out, bytes back, over one shared aiohttp session.
+"""Connections to servers that speak OpenAI's protocol, and the choice among several servers of one model.
 
-Not openai's own client, which took a third of a replayed question's processor time: per 1,000 calls of 24 kB it needs
-1.1 s over its aiohttp transport, aiohttp alone 0.2 s (``perf/engine.md``).
+A request is one POST, JSON out and bytes back, over one shared aiohttp session. It is not openai's own client, which
+took a third of a replayed question's processor time: per 1,000 calls of 24 kB it needs 1.1 s over its aiohttp
+transport, aiohttp alone 0.2 s (``perf/engine.md``).
 
-Several servers of one model: each call goes to the one with the fewest calls in flight.
-
-A server whose connections fail is left out, for a second at first and for twice as long after each further failure.
-Then one call goes there to see; when that is answered, the server takes its share again.
+Each call goes to the server with the fewest calls in flight. A server whose connections fail is left out, for a second
+at first and for twice as long after each further failure; then one call is sent there, and when that is answered, the
+server is used again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ragrounds.models.faults import Transient, redacted
 
 
 class HttpAnswer(Struct, frozen=True):
-    """What a server sent back, whole. The names in `headers` are in lower case."""
+    """A whole HTTP answer. The names in `headers` are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -134,11 +134,11 @@ FIRST, LONGEST = 1.0, 60.0
 
 
 class BalancedServer:
-    """One server as calls see it."""
+    """One of the servers of a model, with its calls in flight and its failures."""
 
     def __init__(self, transport: Transport, meter: BusyMeter | None = None) -> None:
         self.transport = transport
-        self.flying = 0
+        self.in_flight = 0
         self.picked = 0
         """The number of the call that came here last."""
         self.failures = 0
@@ -154,13 +154,13 @@ class BalancedServer:
 
     @contextlib.contextmanager
     def metered(self, charge: BusyCharge) -> Iterator[None]:
-        """While a request is with the server: its busy time is added to `charge`."""
+        """Measure a request: the busy time that it costs the server is added to `charge`."""
         with self._meter.call(charge) if self._meter else contextlib.nullcontext():
             yield
 
 
 class ServerPool:
-    """The servers of one model."""
+    """The servers of one model, among which calls are balanced."""
 
     def __init__(self, servers: Sequence[BalancedServer], clock: Callable[[], float] = time.monotonic) -> None:
         self._all = tuple(servers)
@@ -170,7 +170,7 @@ class ServerPool:
 
     @contextlib.contextmanager
     def least_busy(self) -> Iterator[BalancedServer]:
-        """The server for one try of a call, for as long as it takes.
+        """The server for one try of a call, which counts as in flight there while the block lasts.
 
         Raises:
             Transient: its connection failed; the next try finds another server.
@@ -179,7 +179,7 @@ class ServerPool:
         server = self._pick()
         self._calls += 1
         server.picked = self._calls
-        server.flying += 1
+        server.in_flight += 1
         try:
             yield server
         except Unreachable as error:
@@ -196,17 +196,17 @@ class ServerPool:
         else:
             self._let_in(server)
         finally:
-            server.flying -= 1
+            server.in_flight -= 1
 
     def _pick(self) -> BalancedServer:
         if len(self._all) == 1:
             return self._all[0]
         now = self._clock()
         # After a failure one call goes there to see, and no second before it is answered.
-        there = [one for one in self._all if not one.failures or (one.back <= now and not one.flying)]
+        there = [one for one in self._all if not one.failures or (one.back <= now and not one.in_flight)]
         if not there:
             return min(self._all, key=lambda one: one.back)
-        return min(there, key=lambda one: (one.flying, one.picked))
+        return min(there, key=lambda one: (one.in_flight, one.picked))
 
     def _leave_out(self, server: BalancedServer) -> None:
         now = self._clock()

@@ -20,9 +20,8 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.models.base import ProviderModel
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.openai_compatible import OpenAICompatible
-from ragrounds.models.options import ModelOptions, read_options
+from ragrounds.models.options import ModelOptions, read_options, starts_server
 from ragrounds.models.prices import Price
-from ragrounds.models.providers import starts_server
 from ragrounds.models.vllm_server import ServeCommand, Tell, VllmServer, arguments_of
 from ragrounds.records import Fault, Reply
 from ragrounds.specs import parse
@@ -52,11 +51,11 @@ class VllmModel(ProviderModel):
 
     @property
     def continues(self) -> Continuation:
-        """How the model goes on with a text of its own."""
+        """How the model continues a text of its own."""
         return self._options.continues
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
-        """See the contract. The first call starts the server.
+        """Ask the server; the first call starts it.
 
         Raises:
             StopRun: the server cannot be started, or has ended by itself.
@@ -114,7 +113,7 @@ class VllmModel(ProviderModel):
             raise self._server.death()
 
     def _hear_death(self) -> None:
-        """Calls in flight would wait for an answer, and be tried again, until their patience ends."""
+        """Cancel the calls in flight, which would be tried again until their time ends."""
         for task in self._flying:
             self._lost.add(task)
             task.cancel()
@@ -127,6 +126,7 @@ class _Servers:
         self._users: dict[ServeCommand, tuple[VllmServer, int]] = {}
 
     def take(self, command: ServeCommand, tell: Tell) -> VllmServer:
+        """The server of a command, with one more user."""
         from ragrounds.settings import read_settings
 
         server, users = self._users.get(command) or (VllmServer(command, read_settings().home, tell), 0)
@@ -134,6 +134,7 @@ class _Servers:
         return server
 
     def give_back(self, server: VllmServer) -> None:
+        """Take one user off a server; without any it is stopped."""
         known, users = self._users.pop(server.command)
         if users > 1:
             self._users[server.command] = (known, users - 1)
@@ -141,6 +142,7 @@ class _Servers:
             known.stop()
 
     def stop_all(self) -> None:
+        """Stop every server, whoever uses it."""
         for server, _ in list(self._users.values()):
             server.stop()
 
@@ -195,7 +197,7 @@ def open_vllm(options: ModelOptions, price: Price | None = None) -> VllmModel | 
 
 
 def command_of(options: ModelOptions) -> ServeCommand:
-    """What to serve. Nothing of it ever passes through a shell.
+    """The command that serves a model. Nothing of it ever passes through a shell.
 
     Raises:
         UserError: `extra` is not a line of arguments.
@@ -223,6 +225,6 @@ def _at(options: ModelOptions, url: str) -> ModelOptions:
     return msgspec.structs.replace(options, serving=msgspec.structs.replace(options.serving, base_url=url))
 
 
-def _threadsafe(loop: asyncio.AbstractEventLoop, call: Any) -> None:
+def _threadsafe(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
     with contextlib.suppress(RuntimeError):  # the loop has ended, and with it every call
         loop.call_soon_threadsafe(call)

@@ -1,11 +1,8 @@
-"""What a server of one's own needs of this machine: its program, an environment, a port; and a record of it, so that
-one whose run is gone is found again.
+"""A vLLM server that this process starts, waits for, and stops.
 
-A vLLM server that this process starts, waits for, and stops.
-
-``vllm serve`` runs under `ragrounds.models.supervisor`, which stops it when this process ends in any way. Its log is
-kept in ``RAGROUNDS_HOME/logs``. What runs is written down in ``RAGROUNDS_HOME/servers``, so that a server whose
-supervisor was killed too is found and stopped when the next one starts.
+``vllm serve`` runs under `ragrounds.models.supervisor`, which stops it when this process ends in any way. Its log is in
+``RAGROUNDS_HOME/logs``. A record of it is in ``RAGROUNDS_HOME/servers``, so that a server whose supervisor was killed
+too is found and stopped when the next one starts.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ from ragrounds.processes import Process, process
 
 
 class ServerRecord(Struct, frozen=True):
-    """A server that runs, as it is written down."""
+    """A running server, as recorded in a file."""
 
     model: str
     owner: Process
@@ -45,7 +42,7 @@ class ServerRecord(Struct, frozen=True):
 
 
 def stop_orphans(home: Path) -> int:
-    """Stop servers whose run is gone; how many there were. Each is known by process id and start time."""
+    """Stop servers whose owner has ended, known by process id and start time; returns how many."""
     stopped = 0
     for path in sorted((home / "servers").glob("*.json")):
         try:
@@ -78,7 +75,7 @@ def executable() -> str:
 
 
 def environment() -> Iterator[tuple[str, str]]:
-    """Ours without providers' keys, which a server of one's own has no use for."""
+    """This process's environment without providers' keys, which a server of one's own has no use for."""
     for name, value in os.environ.items():
         if not name.endswith("_API_KEY") or name.startswith("VLLM_"):
             yield name, value
@@ -95,7 +92,7 @@ def free_port() -> int:
 
 
 def answer_of(url: str) -> bytes | None:
-    """What a server says to a GET, if it answers with success."""
+    """The body of a server's answer to a GET; ``None``: it did not answer with success."""
     request = urllib.request.Request(url)  # noqa: S310
     if key := os.environ.get("VLLM_API_KEY"):
         request.add_header("Authorization", f"Bearer {key}")
@@ -118,7 +115,7 @@ _PORTS = 3
 
 
 class ServeCommand(Struct, frozen=True):
-    """What is served, and how. Equal commands share one server."""
+    """A model to serve, with arguments. Equal commands share one server."""
 
     model: str
     arguments: tuple[str, ...] = ()
@@ -145,12 +142,12 @@ class VllmServer:
 
     @property
     def url(self) -> str:
-        """Where it serves, once it has been started."""
+        """Its address, once it has been started."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     @property
     def died(self) -> bool:
-        """It was ready, and has ended by itself."""
+        """Whether it was ready and has ended by itself."""
         return self._ready and not self._closing.is_set() and self._running is not None and self._ended()
 
     def start(self) -> str:
@@ -181,7 +178,7 @@ class VllmServer:
             return self.url
 
     def stop(self) -> None:
-        """Stop it; a start that goes on is given up. It can be started again."""
+        """Stop it, also while it is starting. It can be started again."""
         self._closing.set()
         with self._starting:
             self._end()
@@ -193,7 +190,7 @@ class VllmServer:
         self._listeners.append(hear)
 
     def death(self) -> StopRun:
-        """What to say when it has ended by itself."""
+        """The error to raise when it has ended by itself."""
         code = self._running.poll() if self._running else None
         return StopRun(f"The vLLM server of {self.command.model} ended {_how(code)}. {self._tail()}")
 

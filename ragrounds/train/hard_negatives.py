@@ -225,8 +225,9 @@ class ModelVerifier:
     async def _all(self, asked: Sequence[MinedCandidates]) -> list[list[bool | None]]:
         from ragrounds.evals.store.journal import StoreJournal
         from ragrounds.evals.store.store import Store
+        from ragrounds.models.options import with_defaults
         from ragrounds.models.prices import read_prices
-        from ragrounds.models.providers import open_model, with_defaults
+        from ragrounds.models.providers import open_model
         from ragrounds.prompts.loader import PromptFolder
 
         named = with_defaults(self._name, {"base_url": self._base_url or None})

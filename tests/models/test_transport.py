@@ -57,13 +57,13 @@ def test_each_call_goes_where_fewest_are_in_flight() -> None:
     held = [those.least_busy() for _ in range(7)]
     for one in held:
         one.__enter__()
-    assert sorted(server.flying for server in made) == [2, 2, 3]
-    busiest = max(made, key=lambda server: server.flying)
+    assert sorted(server.in_flight for server in made) == [2, 2, 3]
+    busiest = max(made, key=lambda server: server.in_flight)
     with those.least_busy() as next_:
         assert next_ is not busiest
     for one in held:
         one.__exit__(None, None, None)
-    assert [server.flying for server in made] == [0, 0, 0]
+    assert [server.in_flight for server in made] == [0, 0, 0]
     # None is in flight: they take turns.
     turns = []
     for _ in range(6):
@@ -111,7 +111,7 @@ def test_many_calls_that_fail_together_count_once() -> None:
         one.__enter__()
     for one in burst:
         assert not one.__exit__(type(CUT), CUT, None)  # it is not swallowed
-    assert (made[0].failures, made[0].flying) == (1, 0)
+    assert (made[0].failures, made[0].in_flight) == (1, 0)
 
 
 def test_the_run_stops_only_when_no_server_was_ever_reached() -> None:

@@ -25,8 +25,9 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.store.store import Store, new_run_id, now
 from ragrounds.graphs import catalogue
+from ragrounds.models.options import starts_server, with_defaults
 from ragrounds.models.prices import Price
-from ragrounds.models.providers import BASELINE, open_model, starts_server, with_defaults
+from ragrounds.models.providers import BASELINE, open_model
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Asked, Run
 from ragrounds.specs import Value

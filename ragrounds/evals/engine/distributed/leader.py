@@ -209,7 +209,7 @@ class _Leader:
                     self._end_work()
         finally:
             worker.alive = False
-            traffic.told(worker.link.name, ())
+            traffic.report_flows(worker.link.name, ())
             how = await worker.link.end()
         if not worker.done:
             self._lost(worker, how)
@@ -221,7 +221,7 @@ class _Leader:
                 self._hand_out()
             case AttemptReport():
                 worker.made, worker.reused = message.made, message.reused
-                traffic.told(worker.link.name, message.flows)
+                traffic.report_flows(worker.link.name, message.flows)
                 planned = self._planned_runs[message.planned_run]
                 finished = FinishedAttempt(planned.run, message.attempt, message.scores, message.tokens)
                 self._ended(worker, message.number, planned, finished)
