@@ -97,8 +97,11 @@ async def closing(models: Sequence[Model], journal: StoreJournal) -> AsyncIterat
     try:
         yield
     finally:
-        for model in {id(model): model for model in models}.values():
-            await model.close()
+        closed: set[int] = set()
+        for model in models:
+            if id(model) not in closed:
+                closed.add(id(model))
+                await model.close()
         journal.close()
 
 

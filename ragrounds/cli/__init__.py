@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from pkgutil import iter_modules
 
 import typer
@@ -17,7 +18,7 @@ from ragrounds import __version__
 from ragrounds.cli.commands import Command, Group
 from ragrounds.errors import UserError
 
-FIRST = ("run", "runs", "compare", "trace", "score", "judge", "arena", "report")
+FIRST = ("run", "runs", "compare", "trace", "score", "judge", "arena", "analyse")
 """Files whose commands come first in ``ragrounds --help``, in this order; the others follow by name."""
 
 
@@ -49,8 +50,8 @@ def command_line() -> typer.Typer:
         "3 done, but some attempts failed; 130 interrupted (the same command resumes).",
     )
     whole.callback()(_options)
-    names = sorted(module.name for module in iter_modules(__path__))
-    for name in sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)):
+    names = sorted(map(attrgetter("name"), iter_modules(__path__)))
+    for name in dict.fromkeys((*FIRST, *names)):
         family = getattr(import_module(f"{__name__}.{name}"), "app", None)
         if isinstance(family, typer.Typer):
             _dress(family)

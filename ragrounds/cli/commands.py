@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from typer.core import TyperCommand, TyperGroup
@@ -33,24 +31,6 @@ FORMER_COMMANDS = {("graph", "list"): "ls", ("arena", "list"): "ls"}
 """Group and command of earlier versions → the command's name today."""
 
 
-@contextmanager
-def _answered(options: set[str]) -> Iterator[None]:
-    """Where an option is unknown that an earlier version had, say what it is called today."""
-    try:
-        yield
-    except Exception as error:
-        # Typer brings its own copy of Click or imports it, by version: the class is known by its name.
-        former = str(getattr(error, "option_name", ""))
-        today = FORMER_OPTIONS.get(former)
-        if type(error).__name__ != "NoSuchOption" or today not in options:
-            raise
-        raise UserError(f"{former} is now {today}.") from None
-
-
-def _names(command: Any) -> set[str]:
-    return {name for parameter in command.params for name in parameter.opts}
-
-
 class Command(TyperCommand):
     """A command that answers former spellings of its options."""
 
@@ -60,8 +40,16 @@ class Command(TyperCommand):
         Raises:
             UserError: an option that has another name now.
         """
-        with _answered(_names(self)):
+        try:
             return super().parse_args(ctx, args)
+        except Exception as error:
+            # Typer brings its own copy of Click or imports it, by version: the class is known by its name.
+            former = str(getattr(error, "option_name", ""))
+            today = FORMER_OPTIONS.get(former)
+            known = {name for parameter in self.params for name in parameter.opts}
+            if type(error).__name__ != "NoSuchOption" or today not in known:
+                raise
+            raise UserError(f"{former} is now {today}.") from None
 
 
 class Group(TyperGroup):

@@ -148,36 +148,25 @@ def journal_mode(text: str) -> JournalMode:
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """A command in whose place Typer sees the options of every group among its parameters."""
-    own = inspect.signature(command, eval_str=True).parameters.values()
-    groups = {each.name: each.annotation for each in own if _is_group(each.annotation)}
+    groups: dict[str, type[Options]] = {}
     seen: list[inspect.Parameter] = []
-    for each in own:
-        seen += _members(groups[each.name]) if each.name in groups else [each]
+    for each in inspect.signature(command, eval_str=True).parameters.values():
+        if isinstance(each.annotation, type) and issubclass(each.annotation, Options):
+            groups[each.name] = each.annotation
+            hints = get_type_hints(each.annotation, include_extras=True)
+            for field in msgspec.structs.fields(each.annotation):
+                default = inspect.Parameter.empty if field.required else field.default
+                seen.append(each.replace(name=field.name, default=default, annotation=hints[field.name]))
+        else:
+            seen.append(each)
+    taken = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in seen]
 
     def typed(**given: object) -> None:
         for name, group in groups.items():
             given[name] = group(**{field: given.pop(field) for field in group.__struct_fields__})
         command(**given)
 
-    taken = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in seen]
     typed.__name__, typed.__doc__, typed.__module__ = command.__name__, command.__doc__, command.__module__
     typed.__annotations__ = {each.name: each.annotation for each in taken}
     typed.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
     return typed
-
-
-def _is_group(annotation: object) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, Options)
-
-
-def _members(group: type[Options]) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.required else field.default,
-            annotation=hints[field.name],
-        )
-        for field in msgspec.structs.fields(group)
-    ]
