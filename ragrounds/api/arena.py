@@ -239,6 +239,21 @@ def list_arenas(settings: Settings | None = None) -> list[Arena]:
         return ArenaStore(store).arenas()
 
 
+def remove_arena(reference: str, settings: Settings | None = None) -> Arena:
+    """Remove an arena with its judgements and votes; recorded calls stay.
+
+    Raises:
+        UserError: no such arena, or several.
+    """
+    from ragrounds.evals.store.arenas import ArenaStore
+
+    with open_store(settings or user_settings()) as store:
+        kept = ArenaStore(store)
+        arena = kept.arena(reference)
+        kept.remove(arena)
+    return arena
+
+
 def add_votes(file: Path, reference: str = "", settings: Settings | None = None) -> tuple[Arena, int, int]:
     """Read people's votes from a CSV file into an arena; gives it, how many votes they are, and of how many voters.
 

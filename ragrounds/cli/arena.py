@@ -198,6 +198,19 @@ def show_command(name: ArenaName = "", resamples: options.Resamples = 1000, as_j
     _print_report(show_arena(name, resamples=resamples), as_json)
 
 
+@arena.command("rm")
+def remove_command(
+    name: Annotated[str, typer.Argument(metavar="ARENA", help="An arena's id or the beginning of it.")],
+    yes: options.Yes = False,
+) -> None:
+    """Remove an arena with its judgements and people's votes. Recorded calls stay: playing it again is free."""
+    from ragrounds.api.arena import remove_arena
+
+    if not yes:
+        typer.confirm(f"Remove the arena {name!r} with people's votes?", abort=True, err=True)
+    say(f"Removed {remove_arena(name).id}.")
+
+
 @arena.command("votes")
 def votes_command(
     file: Annotated[

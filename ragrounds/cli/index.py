@@ -41,7 +41,7 @@ def build(
 ) -> None:
     """Read a corpus, cut it into passages, and make it searchable.
 
-    A build that was interrupted goes on where it stood when the same command is given again.
+    An interrupted build resumes where it stood when the same command is given again.
     """
     from ragrounds.errors import UserError
     from ragrounds.tools.chunkers import chunker as make_chunker

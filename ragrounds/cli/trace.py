@@ -1,16 +1,16 @@
-"""`ragrounds trace`: look at attempts, in a terminal or without one.
-
-`ragrounds show`: every step of one answer.
-"""
+"""`ragrounds trace`: look at attempts, in a terminal or without one."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragrounds.api.workspace import one_of
+from ragrounds.api.workspace import one_of, open_store, user_settings
+from ragrounds.cli import options
+from ragrounds.cli.output import print_json
+from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,26 +26,40 @@ app = typer.Typer()
 
 @app.command("trace")
 def trace_command(
-    runs: list[str] = typer.Argument(
-        None, help="Runs: an id, the beginning of one, or an agent's text. [default: those on the newest questions]"
-    ),
-    attempt: str | None = typer.Option(None, help="One attempt, RUN/QUESTION: vanilla_rag/sample/c01."),
-    epoch: int = typer.Option(0, min=0, help="Which epoch of --attempt."),
-    format: str | None = typer.Option(None, help="Print instead of opening the viewer: text, json or markdown."),
-    differing: bool = typer.Option(False, "--differing", help="Of two runs: the questions they differ on (printed)."),
-    find: str = typer.Option("", help="Only questions with this text."),
-    outcome: list[str] = typer.Option([], help="Only this outcome: answered, abstained, failed, … (repeatable)."),
-    mark: list[str] = typer.Option([], help="Only right, wrong or unscored ones (repeatable)."),
-    subject: list[str] = typer.Option([], help="Only this subject (repeatable)."),
-    sort: str = typer.Option("asked", help="asked, cost, calls, time, tokens, score or newest; highest first."),
-    ascending: bool = typer.Option(False, "--ascending", help="Lowest first."),
-    limit: int | None = typer.Option(None, min=1, help="Only so many rows (printed)."),
-    scorer: list[str] = typer.Option([], help="Scorers for the score, by preference. [default: strict, facts]"),
-    light: bool = typer.Option(False, "--light", help="Light colours."),
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Runs: an id, the beginning of one, or an agent's text. [default: those on the newest questions]"
+        ),
+    ] = None,
+    attempt: Annotated[str | None, typer.Option(help="One attempt, RUN/QUESTION: vanilla_rag/sample/c01.")] = None,
+    epoch: options.Epoch = 0,
+    format: Annotated[
+        str | None, typer.Option(help="Print instead of opening the viewer: text, json or markdown.")
+    ] = None,
+    differing: Annotated[
+        bool, typer.Option("--differing", help="Of two runs: the questions they differ on (printed).")
+    ] = False,
+    find: Annotated[str, typer.Option(help="Only questions with this text.")] = "",
+    outcome: Annotated[
+        list[str] | None, typer.Option(help="Only this outcome: answered, abstained, failed, … (repeatable).")
+    ] = None,
+    mark: Annotated[list[str] | None, typer.Option(help="Only right, wrong or unscored ones (repeatable).")] = None,
+    subject: Annotated[list[str] | None, typer.Option(help="Only this subject (repeatable).")] = None,
+    sort: Annotated[
+        str, typer.Option(help="asked, cost, calls, time, tokens, score or newest; highest first.")
+    ] = "asked",
+    ascending: Annotated[bool, typer.Option("--ascending", help="Lowest first.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many rows (printed).")] = None,
+    scorer: Annotated[
+        list[str] | None,
+        typer.Option(help="A scorer, by preference (repeatable). [default: the headline]"),
+    ] = None,
+    light: Annotated[bool, typer.Option("--light", help="Light colours.")] = False,
 ) -> None:
     """See every step of every answer: a viewer in the terminal; with --format, the same as text for pipes and CI.
 
-    It follows runs that are still going on, also from another process. `?` shows the keys.
+    It follows runs that are still at work, also in another process. `?` shows the keys.
 
     Examples:
 
@@ -55,7 +69,6 @@ def trace_command(
 
       ragrounds trace --attempt 'vanilla_rag[top_k=8]/sample/c01' --format markdown
     """
-    from ragrounds.api.workspace import open_store, user_settings
     from ragrounds.evals.store.summaries import PREFERRED, Pages
     from ragrounds.ui.trace.headless import FORMATS
 
@@ -64,12 +77,12 @@ def trace_command(
     if differing and format is None:
         format = "text"
     chosen = user_settings()
-    wanted, order = _filter(find, outcome, mark, subject), _sort(sort)
+    wanted, order = _filter(find, outcome or [], mark or [], subject or []), _sort(sort)
     with open_store(chosen) as store:
         named = _runs(store, runs or [], attempt)
-        pages = Pages(store, named, (*scorer, *(name for name in PREFERRED if name not in scorer)))
+        pages = Pages(store, named, tuple(dict.fromkeys((*(scorer or ()), *PREFERRED))))
         known = pages.subjects() if subject else ()
-        for name in subject:
+        for name in subject or ():
             one_of("--subject", name, tuple(known))
         if format is None:
             _view(pages, wanted, order, light, attempt, epoch, chosen.home)
@@ -82,7 +95,6 @@ def trace_command(
 
 
 def _runs(store: Store, references: Sequence[str], attempt: str | None) -> list[Run]:
-    from ragrounds.errors import UserError
 
     if references:
         named = [store.run(name) for name in references]
@@ -97,7 +109,6 @@ def _runs(store: Store, references: Sequence[str], attempt: str | None) -> list[
 
 def _attempt_of(store: Store, text: str) -> tuple[Run, str]:
     """RUN/QUESTION; both may hold slashes, so the first run that there is counts."""
-    from ragrounds.errors import UserError
 
     error = UserError(f"--attempt {text!r}: expected RUN/QUESTION, such as direct/sample/c01. See `ragrounds runs ls`.")
     for at in (place for place, letter in enumerate(text) if letter == "/"):
@@ -127,7 +138,6 @@ def _sort(text: str) -> Any:
 
 
 def _view(pages: Pages, wanted: Filter, sort: Any, light: bool, attempt: str | None, epoch: int, home: Path) -> None:
-    from ragrounds.errors import UserError
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError("The viewer needs a terminal. Print instead with --format text, json or markdown.")
@@ -145,7 +155,6 @@ def _view(pages: Pages, wanted: Filter, sort: Any, light: bool, attempt: str | N
 def _print_attempt(store: Store, pages: Pages, attempt: str, epoch: int, format: str) -> None:
     from rich.console import Console
 
-    from ragrounds.cli.output import print_json
     from ragrounds.evals.store.traces import trace
     from ragrounds.ui.trace import headless
     from ragrounds.ui.trace.tree import LoadedAttempt
@@ -163,8 +172,6 @@ def _print_attempt(store: Store, pages: Pages, attempt: str, epoch: int, format:
 
 
 def _print_differing(pages: Pages, format: str) -> None:
-    from ragrounds.cli.output import print_json
-    from ragrounds.errors import UserError
     from ragrounds.ui.trace import headless
 
     if len(pages.runs) != 2:
@@ -176,12 +183,11 @@ def _print_differing(pages: Pages, format: str) -> None:
 
 
 def _print_list(pages: Pages, wanted: Filter, sort: Any, ascending: bool, limit: int | None, format: str) -> None:
-    from ragrounds.cli.output import print_json
     from ragrounds.ui.trace import headless
 
     found = headless.listed(pages, wanted, sort, not ascending, limit)
     if format == "json":
-        print_json([headless.summary_json(one) for one in found])
+        print_json([headless.summary_json(one) for one in found], "attempts")
     else:
         _print_table(headless.list_rows(found), format)
 

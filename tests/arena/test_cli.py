@@ -68,7 +68,10 @@ def test_the_same_command_goes_on_and_another_setting_is_another_arena(run, judg
     assert len(judges["openai:j"].requests) == asked
     assert "0 calls made" in again.stderr
     run(*PLAY, "--seed", "1")
-    assert len(json.loads(run("ls", "--json").stdout)["arenas"]) == 2
+    first, second = json.loads(run("ls", "--json").stdout)["arenas"]
+    assert f"Removed {second['id']}" in run("rm", second["id"], "--yes").stderr
+    assert [one["id"] for one in json.loads(run("ls", "--json").stdout)["arenas"]] == [first["id"]]
+    assert "0 calls made" in run(*PLAY, "--seed", "1").stderr  # recorded calls stay
 
 
 def test_plan_asks_nobody(run, judges):

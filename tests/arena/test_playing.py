@@ -204,7 +204,7 @@ async def test_ctrl_c_lets_what_is_in_flight_finish(store):
 
     judge = Scripted(interrupting)
     staged = Stage(store, [judge])
-    with pytest.raises(Interrupted, match="the same command goes on"):
+    with pytest.raises(Interrupted, match="the same command resumes"):
         await staged.play(concurrency=2)
     # Both matches in flight were finished, in both orders, and nothing was begun after them.
     assert len(staged.judgements) == len(judge.requests)

@@ -1,4 +1,4 @@
-"""`kill -9` in the middle of mining and labelling: the same command goes on, no answer that had arrived is asked for
+"""`kill -9` in the middle of mining and labelling: the same command resumes, no answer that had arrived is asked for
 again, and the benchmark is the one of an undisturbed run."""
 
 from __future__ import annotations

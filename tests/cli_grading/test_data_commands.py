@@ -36,7 +36,7 @@ def test_a_cut_download_is_one_line_and_goes_on(command, public):
     public.way = "cut"
     done = command("data", "fetch", "mirage")
     assert done.returncode == 2
-    assert "the same command goes on" in done.stderr.splitlines()[-1]
+    assert "the same command resumes" in done.stderr.splitlines()[-1]
     public.way = "whole"
     assert command("data", "fetch", "mirage").returncode == 0
     assert public.ranges[-1] == f"bytes={len(CONTENT) // 2}-"

@@ -1,4 +1,4 @@
-"""A run's budget: what is begun is finished, agents stay comparable, the same command goes on."""
+"""A run's budget: what is begun is finished, agents stay comparable, the same command resumes."""
 
 from __future__ import annotations
 

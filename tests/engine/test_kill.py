@@ -1,4 +1,4 @@
-"""`kill -9` in the middle of a run: the same command goes on, and nothing whose answer had arrived is asked again."""
+"""`kill -9` in the middle of a run: the same command resumes, and nothing whose answer had arrived is asked again."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(tmp_path: Pat
         until_asked(process, server, 8)  # the first four are answered and written, the next four are in flight
         told = interrupted(process, times)
         assert told.count("Finishing what is in flight; Ctrl-C once more stops at once.") == 1
-        assert "the same command goes on" in told
+        assert "the same command resumes" in told
     with Store(tmp_path / "home") as store:
         done = len(store.done(store.runs()[0]))
     assert done == (8 if times == 1 else 4)

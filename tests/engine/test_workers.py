@@ -183,7 +183,7 @@ def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(start: Start,
         until_asked(process, server, 9)  # six are answered and written, three or more in flight
         said = interrupted(process, times, pause=0.2)
         stats = server.stats()
-    assert "the same command goes on" in said
+    assert "the same command resumes" in said
     assert stats["asked"] < COUNT, "the run ended early"
     with Store(tmp_path / "home") as store, store.engine.connect() as connection:
         recorded = connection.execute(sa.select(sa.func.count()).select_from(schema.calls)).scalar()

@@ -107,7 +107,7 @@ async def test_the_second_stops_at_once_and_what_was_paid_is_on_the_next_bill(tm
     asked = judge(say=interrupting)
     with Store(tmp_path) as first:  # closed, as by the process's end: what is on its way to the disk gets there
         run = staged(first, "a")
-        with pytest.raises(Interrupted, match="the same command goes on"):
+        with pytest.raises(Interrupted, match="the same command resumes"):
             await graded(first, [run], [asked], at_once=4)
         assert first.scores(run, "equivalent") == []
     again = judge()
@@ -131,7 +131,7 @@ def test_ctrl_c_on_the_command_line(cli, home, tmp_path, times):
         )
         until_asked(process, server, 4)  # two are answered and written, two are in flight
         told = interrupted(process, times)
-        assert "kept; the same command goes on from there." in told
+        assert "kept; the same command resumes from there." in told
         if times == 1:
             assert "4 calls: 4 made now, 0 from the journal" in told
             assert "8 answers not judged" in told

@@ -62,7 +62,7 @@ def _fetch(file: RemoteFile, folder: Path, progress: Progress) -> None:
         reason = getattr(error, "reason", None) or error
         here = part.stat().st_size if part.is_file() else 0
         raise UserError(
-            f"Cannot fetch {file.url}: {reason}. {here:,} of {file.bytes:,} bytes are kept; the same command goes on "
+            f"Cannot fetch {file.url}: {reason}. {here:,} of {file.bytes:,} bytes are kept; the same command resumes "
             f"from there. Or get it yourself and use `ragrounds data add {file.of} PATH`."
         ) from None
     except OSError as error:

@@ -285,7 +285,7 @@ def interruptible(ends: list[BaseException], then: Callable[[], None] = lambda: 
             print("Finishing what is in flight; Ctrl-C once more stops at once.", file=sys.stderr, flush=True)  # noqa: T201
         elif task is not None:
             task.cancel()
-        ends.append(Interrupted("Interrupted. What is done is kept; the same command goes on from there."))
+        ends.append(Interrupted("Interrupted. What is done is kept; the same command resumes from there."))
         then()
 
     try:

@@ -283,6 +283,15 @@ class ArenaStore:
         with self._store.engine.connect() as connection:
             return [Vote(**row._asdict()) for row in connection.execute(statement)]
 
+    def remove(self, arena: Arena) -> None:
+        """Remove an arena with its judgements and votes. Recorded calls stay until `gc`."""
+        known = sa.select(schema.arenas.c.number).where(schema.arenas.c.fingerprint == arena.fingerprint)
+        with self._store.engine.begin() as connection:
+            number = connection.execute(known).scalar_one()
+            for table in (schema.votes, schema.judgements):
+                connection.execute(sa.delete(table).where(table.c.arena == number))
+            connection.execute(sa.delete(schema.arenas).where(schema.arenas.c.number == number))
+
     def _write(self, rows: Sequence[Mapping[str, object]], table: sa.Table, replace: bool = True) -> None:
         if not rows:
             return

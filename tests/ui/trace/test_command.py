@@ -51,7 +51,7 @@ def test_an_attempt_in_every_format(trace: Trace) -> None:
 
 
 def test_lists_filter_sort_and_limit(trace: Trace) -> None:
-    rows = json.loads(trace("--format", "json", "--mark", "wrong", "--sort", "time", "--limit", "3").stdout)
+    rows = json.loads(trace("--format", "json", "--mark", "wrong", "--sort", "time", "--limit", "3").stdout)["attempts"]
     assert [(row["agent"], row["question_id"]) for row in rows] == [
         ("seeker[rounds=3]", "quiz/004"),
         ("plain", "quiz/003"),

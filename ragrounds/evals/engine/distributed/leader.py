@@ -303,7 +303,7 @@ class _Leader:
         said = f"{worker.link.name} {how or 'ended before its work did'}"
         if not alive:
             self._ends.append(
-                StopRun(f"No worker is left: {said}. What is done is kept; the same command goes on from there.")
+                StopRun(f"No worker is left: {said}. What is done is kept; the same command resumes from there.")
             )
             return
         lost = f"others take up the {unfinished:,} questions that it had begun" if unfinished else "the others go on"
