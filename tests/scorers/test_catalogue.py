@@ -26,7 +26,7 @@ def test_every_scorer_is_found_and_says_all_of_itself():
         assert made.summary
         assert made.method
         assert made.kinds
-        assert name in made.command(["run-1"]) or not made.ready
+        assert name in made.command(["run-1"]) or made.needs
     assert all(isinstance(made, Scorer) for made in ready_scorers().values())
     assert {name for name, made in found.items() if made.direction == "lower"} == {"contradiction"}
 

@@ -150,21 +150,24 @@ def all_cards() -> tuple[Card, ...]:
     return tuple(card for name in names for card in family_cards(name.removesuffix(".toml")))
 
 
+def find_card(name: str) -> Card | None:
+    """The card of ``family`` or ``family/dataset``; ``None``: the package has none."""
+    return next((found for found in family_cards(name.partition("/")[0]) if found.name == name), None)
+
+
 def card(name: str) -> Card:
     """The card of ``family`` or ``family/dataset``.
 
     Raises:
         UserError: no such card; names the nearest.
     """
-    for found in family_cards(name.partition("/")[0]):
-        if found.name == name:
-            return found
-    raise unknown("benchmark", name, [found.name for found in all_cards()], "ragrounds data ls")
+    found = find_card(name)
+    if found is None:
+        raise unknown("benchmark", name, [each.name for each in all_cards()], "ragrounds data ls")
+    return found
 
 
 def card_of(dataset: str) -> Card | None:
     """The card of a dataset by its canonical name (:attr:`ragrounds.records.Question.benchmark`), else that of its
     family; ``None``: the package has neither."""
-    family = dataset.partition("/")[0]
-    cards = {found.name: found for found in family_cards(family)}
-    return cards.get(dataset) or cards.get(family)
+    return find_card(dataset) or find_card(dataset.partition("/")[0])

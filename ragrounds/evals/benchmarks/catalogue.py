@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, assemble
-from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card_beside, family_cards
+from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card, card_beside, family_cards, find_card
 from ragrounds.evals.benchmarks.family import BenchmarkSource, families
 from ragrounds.files import shown
 from ragrounds.specs import Value, parse
@@ -54,7 +54,7 @@ def load(reference: str, home: Path) -> Benchmark:
     wanted = parse_reference(reference)
     shipped = families()[wanted.family].shipped
     if shipped and wanted.path is None:
-        return assemble(wanted.name, _card(wanted.name), shipped())
+        return assemble(wanted.name, card(wanted.name), shipped())
     return read(wanted, located(wanted, home))
 
 
@@ -81,8 +81,8 @@ def read(wanted: BenchmarkReference, path: Path) -> Benchmark:
     # A file that is one dataset is known by that dataset's name: beir:scifact/ is beir/scifact.
     name = datasets[0] if len(datasets) == 1 and families()[wanted.family].open else wanted.name
     built = card_beside(path) if path.is_dir() else None
-    card = msgspec.structs.replace(built, name=name) if built else _find_card(name) or _own_card(name, path, items)
-    return assemble(name, card, items, path)
+    described = msgspec.structs.replace(built, name=name) if built else find_card(name) or _own_card(name, path, items)
+    return assemble(name, described, items, path)
 
 
 def parse_reference(reference: str) -> BenchmarkReference:
@@ -100,7 +100,7 @@ def parse_reference(reference: str) -> BenchmarkReference:
     family, _, dataset = spec.name.partition("/")
     if family not in families():
         raise unknown("benchmark", family, known(), _SEE)
-    if dataset and not families()[family].open and _find_card(spec.name) is None:
+    if dataset and not families()[family].open and find_card(spec.name) is None:
         raise unknown("benchmark", spec.name, known(), _SEE)
     if dataset and not _DATASET.fullmatch(dataset):
         raise UserError(f"The dataset name {shown(dataset)} may hold letters, digits, '.', '_' and '-' only.")
@@ -138,7 +138,7 @@ def registered(reference: BenchmarkReference, home: Path) -> Path | None:
     if not family.needs:
         return None
     candidates = [place(reference, home)]
-    if not family.open or _find_card(reference.name) is not None:
+    if not family.open or find_card(reference.name) is not None:
         candidates.append(place(BenchmarkReference(reference.family), home))
     for candidate in candidates:
         files = [file for file in candidate.rglob("*") if file.is_file()] if candidate.is_dir() else []
@@ -147,20 +147,9 @@ def registered(reference: BenchmarkReference, home: Path) -> Path | None:
     return None
 
 
-def _find_card(name: str) -> Card | None:
-    return next((card for card in family_cards(name.partition("/")[0]) if card.name == name), None)
-
-
-def _card(name: str) -> Card:
-    found = _find_card(name)
-    if found is None:
-        raise unknown("benchmark", name, known(), _SEE)
-    return found
-
-
 def _own_card(name: str, path: Path, items: list[Item]) -> Card:
     """A card for a dataset that has none, by its family's where there is one."""
-    general = _find_card(name.partition("/")[0])
+    general = find_card(name.partition("/")[0])
     if general is not None:
         return msgspec.structs.replace(general, name=name, title=path.name, size=len(items), sha256="", revision="")
     kinds = {item.question.kind for item in items}

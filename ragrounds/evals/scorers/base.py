@@ -31,24 +31,25 @@ class ScorerRecord(Struct, frozen=True, kw_only=True):
     beside: bool = True
     usual: bool = False
     """Whether it is the headline of such questions where the benchmark has no card."""
-
-    @property
-    def needs_judge(self) -> bool:
-        """Whether a judge gives its scores; not of a scorer that computes."""
-        return False
-
-    @property
-    def ready(self) -> bool:
-        """Whether it can score as it is; ``False`` where an embedder or a file must be named first, or a judge."""
-        return not self.needs_judge
+    needs: str = ""
+    """What must be named before it can score: a judge, an embedder, expectations; empty: nothing."""
+    needs_judge: bool = False
+    on_request: bool = False
+    """Whether it scores nothing unless it is asked for by name."""
+    by_card: bool = False
+    """Whether it leaves out questions of a benchmark whose card names other scorers and not this one."""
+    letters: bool = False
+    """Whether it scores by default no question but those whose options are all single letters."""
 
     def suits(self, question: Question) -> bool:
         """Whether the question is of one of its kinds: scorers of choices, extraction and long answers do not mix."""
         return question.kind in self.kinds
 
     def default(self, question: Question) -> bool:
-        """Whether it scores this question wherever nothing else is asked for: by default wherever it suits."""
-        return self.suits(question)
+        """Whether it scores this question wherever nothing else is asked for."""
+        if self.needs or self.on_request or question.kind not in self.kinds:
+            return False
+        return not self.letters or all(len(label) == 1 and label.isalpha() for label in question.options)
 
     def parts(self, score: Score) -> tuple[float, float]:
         """The score's value, and 1: the figure is a mean.

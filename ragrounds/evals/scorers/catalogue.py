@@ -23,11 +23,6 @@ from ragrounds.records import Kind, Question
 class UnknownScorer(ScorerRecord, frozen=True, kw_only=True):
     """A scorer that is not here (another version's, a plug-in's), known by the name of its scores alone."""
 
-    @property
-    def ready(self) -> bool:
-        """Never: there is nothing to score with."""
-        return False
-
     def suits(self, question: Question) -> bool:
         """Never: what it is for is not known."""
         return False
@@ -46,7 +41,7 @@ def all_scorers() -> Mapping[str, ScorerRecord]:
 
 def ready_scorers() -> dict[str, Scorer]:
     """The scorers by name that compute and need nothing beside the attempt and its gold."""
-    return {name: cast(Scorer, made) for name, made in all_scorers().items() if made.ready}
+    return {name: cast(Scorer, made) for name, made in all_scorers().items() if not made.needs}
 
 
 def find_scorer(name: str) -> Scorer:
@@ -58,8 +53,8 @@ def find_scorer(name: str) -> Scorer:
     made = imported(name, ScorerRecord, "a scorer") if ":" in name.partition("[")[0] else all_scorers().get(name)
     if made is None:
         raise unknown("scorer", name, ready_scorers(), "ragrounds score --help")
-    if not made.ready:
-        raise UserError(f"The scorer {name!r} needs more than its name: `{made.command(['RUN'])}`.")
+    if made.needs:
+        raise UserError(f"The scorer {name!r} needs {made.needs}: `{made.command(['RUN'])}`.")
     return cast(Scorer, made)
 
 
@@ -72,9 +67,15 @@ def described(name: str) -> AnyScorer:
 
 def scorers_for(question: Question) -> tuple[Scorer, ...]:
     """The scorers of this question wherever nothing else is asked for: the headline first, then by the card's order."""
-    made = [scorer for scorer in ready_scorers().values() if scorer.default(question)]
-    order = _order(question, card_of(question.benchmark))
-    return tuple(sorted(made, key=lambda scorer: _place(scorer.name, order)))
+    card = card_of(question.benchmark)
+    named = card.scorers if card else ()
+    made = [
+        scorer
+        for scorer in all_scorers().values()
+        if scorer.default(question) and not (scorer.by_card and named and scorer.name not in named)
+    ]
+    order = _order(question, card)
+    return tuple(cast(Scorer, scorer) for scorer in sorted(made, key=lambda scorer: _place(scorer.name, order)))
 
 
 class Headline(Struct, frozen=True, kw_only=True):

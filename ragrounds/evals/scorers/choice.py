@@ -20,14 +20,8 @@ class ChoiceScorer(ScorerRecord, frozen=True, kw_only=True):
     otherwise: str = ""
     """The letter that counts where a text was received, or a completed attempt gave none, and no letter could be
     read."""
-    letters_alone: bool = False
-    """Its patterns know options with single letters alone."""
     kinds: tuple[Kind, ...] = ("choice",)
     reads: str = "the option that the final answer names"
-
-    def default(self, question: Question) -> bool:
-        """Questions whose options it can read."""
-        return self.suits(question) and (not self.letters_alone or lettered(question))
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """Score by the attempt's final text alone; its status matters only where there is no text."""
@@ -37,8 +31,3 @@ class ChoiceScorer(ScorerRecord, frozen=True, kw_only=True):
             prediction = self.otherwise
         right = prediction == gold.answer and prediction != ""
         return self.scored(attempt, None if attempt.status == "not_run" else float(right), read, prediction)
-
-
-def lettered(question: Question) -> bool:
-    """Whether every option's label is one letter."""
-    return all(len(label) == 1 and label.isalpha() for label in question.options)

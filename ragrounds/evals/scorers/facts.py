@@ -30,7 +30,7 @@ class FactScorer(ScorerRecord, frozen=True, kw_only=True):
     def default(self, question: Question) -> bool:
         """Long answers whose facts are wordings: statements for a judge (K-QA) are sentences, and no answer holds them
         word for word."""
-        return self.suits(question) and not for_a_judge(question)
+        return not for_a_judge(question) and ScorerRecord.default(self, question)
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """The prediction is ``found/all``; the reason names the facts that are missing, by their first wording."""

@@ -67,12 +67,8 @@ class GreedyMatch(ScorerRecord, frozen=True, kw_only=True):
     method: str = "greedy matching of words by the vectors of the embedder named, a secondary figure"
     kinds: tuple[Kind, ...] = ("long",)
     beside: bool = False
+    needs: str = "an embedder"
     vectors: TokenVectors | None = None
-
-    @property
-    def ready(self) -> bool:
-        """Whether an embedder was named."""
-        return self.vectors is not None
 
     def opened(self, named: NamedEmbedder) -> GreedyMatch:
         """The scorer with an embedder, which its name then holds."""
@@ -81,10 +77,6 @@ class GreedyMatch(ScorerRecord, frozen=True, kw_only=True):
         tokens = "context" if isinstance(named.embedder, TokenEmbedder) else "words"
         name = str(Spec(self.name).having(embedder=parse(named.spec), tokens=tokens))
         return GreedyMatch(name=name, vectors=TokenVectors(named.embedder))
-
-    def default(self, question: Question) -> bool:
-        """Never: it needs an embedder."""
-        return False
 
     def command(self, runs: Sequence[str]) -> str:
         """`ragrounds score` with an embedder."""

@@ -23,13 +23,10 @@ class JudgedScorer(ScorerRecord, frozen=True, kw_only=True):
     judging: str
     """The way of judging that gives its scores: `ragrounds judge --kind`."""
     kinds: tuple[Kind, ...] = ("long",)
+    needs: str = "a judge"
+    needs_judge: bool = True
     embedder: bool = False
     """Whether it compares vectors, so that an embedder must be named."""
-
-    @property
-    def needs_judge(self) -> bool:
-        """Always."""
-        return True
 
     def command(self, runs: Sequence[str]) -> str:
         """`ragrounds judge`, with an embedder where it needs one."""

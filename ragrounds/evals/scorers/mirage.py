@@ -1,7 +1,8 @@
 """Scorer ``mirage``: an option letter as the MIRAGE authors read it (their evaluation; MIRAGE, Section 3.2).
 
 What none of their patterns matches counts as "A", an empty reply of a completed attempt too. It is the headline of
-MIRAGE's own benchmarks alone.
+MIRAGE's own benchmarks alone, and scores others where their card names it or they have no card: "else A" belongs to
+MIRAGE and to what is set beside it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.scorers.answer_status import AnswerRead, without_answer
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.scorers.robust import by_text
@@ -60,7 +60,7 @@ def first_letter(candidate: str, templates: tuple[str, ...], labels: tuple[str, 
     for pattern in _patterns(templates, _LETTERS + more):
         match = pattern.search(candidate)
         if match:
-            return match.group(1)
+            return str(match.group(1))
     return ""
 
 
@@ -70,23 +70,13 @@ def _patterns(templates: tuple[str, ...], letters: str) -> tuple[re.Pattern[str]
     return tuple(re.compile(template.replace("X", one)) for template in templates)
 
 
-class MirageScorer(ChoiceScorer, frozen=True, kw_only=True):
-    """The published reading, of benchmarks that it may be set beside: ``Else A`` belongs to MIRAGE and to what is
-    compared with it."""
-
-    def default(self, question: Question) -> bool:
-        """Questions with letters, unless the benchmark's card leaves this scorer out."""
-        card = card_of(question.benchmark)
-        named = (*card.headline, *card.columns) if card else ()
-        return ChoiceScorer.default(self, question) and (not named or self.name in named)
-
-
-MIRAGE = MirageScorer(
+MIRAGE = ChoiceScorer(
     name="mirage",
     summary="as published: an answer that cannot be read counts as A",
     method="the published protocol of MIRAGE (an answer that cannot be read counts as option A)",
     read=read_published,
     otherwise="A",
-    letters_alone=True,
+    letters=True,
+    by_card=True,
     beside=False,
 )

@@ -23,20 +23,12 @@ def read_completion(text: str, question: Question) -> AnswerRead:
     return matched(completion(text), _TEMPLATES, text, question)
 
 
-class CompletionScorer(ChoiceScorer, frozen=True, kw_only=True):
-    """The published reading of completions."""
-
-    def default(self, question: Question) -> bool:
-        """Never: it is for one model, and asked for by name."""
-        return False
-
-
-MIRAGE_PMC_LLAMA = CompletionScorer(
+MIRAGE_PMC_LLAMA = ChoiceScorer(
     name="mirage-pmc-llama",
     summary="as published for PMC-LLaMA's completions: an answer that cannot be read counts as A",
     method="the patterns that MIRAGE published for PMC-LLaMA (an answer that cannot be read counts as option A)",
     read=read_completion,
     otherwise="A",
-    letters_alone=True,
+    on_request=True,
     beside=False,
 )

@@ -11,5 +11,5 @@ STRICT = ChoiceScorer(
     summary="the published patterns without that: what cannot be read is wrong",
     method="MIRAGE's published patterns without their default (an answer that cannot be read is wrong)",
     read=read_published,
-    letters_alone=True,
+    letters=True,
 )

@@ -62,19 +62,11 @@ class Trajectory(ScorerRecord, frozen=True, kw_only=True):
     kinds: tuple[Kind, ...] = ("choice", "long", "extraction")
     reads: str = "the nodes, tools and queries of the attempt"
     beside: bool = False
+    needs: str = "expectations"
     expected: Mapping[str, Expected] = MappingProxyType({})
     """By question id, or ``*``."""
     query: Callable[[Call], str | None] = lambda call: None
     """What a search call asked for: it stands in the journal, not in the attempt. ``None``: not known."""
-
-    @property
-    def ready(self) -> bool:
-        """Whether expectations were named."""
-        return bool(self.expected)
-
-    def default(self, question: Question) -> bool:
-        """Never: it needs expectations."""
-        return False
 
     def command(self, runs: Sequence[str]) -> str:
         """`ragrounds score` with a file of expectations."""

@@ -20,7 +20,7 @@ FILE = "ori_pqal.json"
 _TEST = "test_ground_truth.json"
 OPTIONS = {"A": "yes", "B": "no", "C": "maybe"}
 """In MIRAGE's order."""
-_LETTER = {text: letter for letter, text in OPTIONS.items()}
+_LETTER = {"yes": "A", "no": "B", "maybe": "C"}
 
 
 class _Entry(Struct):
