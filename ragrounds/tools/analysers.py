@@ -145,5 +145,5 @@ def analyser(name: str) -> Analyser:
         UserError: there is none, or what it needs is not installed.
     """
     if name not in _MAKERS:
-        raise unknown("analyser", name, NAMES, "ragrounds retrievers")
+        raise unknown("analyser", name, NAMES, "ragrounds retrievers ls")
     return _MAKERS[name]()

@@ -245,7 +245,7 @@ def read_manifest(folder: Path) -> Manifest:
     if not path.is_file():
         raise UserError(
             f"The index {folder.name!r} is half-built: its building was interrupted. Give the same `ragrounds index "
-            f"build {folder.name} …` again to go on, or `ragrounds index rm {folder.name}`."
+            f"build {folder.name} …` again to resume, or `ragrounds index rm {folder.name}`."
         )
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)

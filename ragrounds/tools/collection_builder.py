@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -259,22 +260,53 @@ def _listed(source: CorpusSource) -> str:
     return shown if len(source.files) <= 3 else f"{shown} and {len(source.files) - 3} more"
 
 
-def ensure_index(folder: Path, build: Callable[[], None]) -> None:
-    """Build an index in a folder where none is whole yet: where it has no ``engine.json``, which a build writes last.
+class IndexManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a whole index says of itself: ``engine.json``, which a build writes last."""
+
+    format: int
+    index: str
+    """What the index depends on beside the corpus."""
+    version: str
+    """Version of the corpus it was built over."""
+    passages: int
+
+
+M = TypeVar("M", bound=IndexManifest)
+
+
+def whole_index(
+    collection: Collection, folder: Path, kind: type[M], expected: tuple[int, str], build: Callable[[], None]
+) -> M:
+    """Read what an index says of itself, after building it where it is not whole.
+
+    Args:
+        collection: What it is an index of.
+        folder: Where it is kept.
+        kind: The form of its ``engine.json``.
+        expected: The format and the index that are asked for.
+        build: Builds it, or resumes a build that was interrupted.
 
     Raises:
-        UserError: another process is building the same.
+        UserError: an index that does not fit the collection; another process is building the same.
         StopRun: the disk is full. What is built is kept.
     """
-    if (folder / "engine.json").is_file():
-        return
-    folder.mkdir(exist_ok=True)
-    with exclusive_build(folder):
-        try:
-            if not (folder / "engine.json").is_file():  # nobody else built it meanwhile
-                build()
-        except OSError as problem:
-            raise disk_error(folder, problem) from None
+    path = folder / "engine.json"
+    if not path.is_file():
+        folder.mkdir(exist_ok=True)
+        with exclusive_build(folder):
+            try:
+                if not path.is_file():  # no other process built it before the folder was ours
+                    build()
+            except OSError as problem:
+                raise disk_error(folder, problem) from None
+    manifest = msgspec.json.decode(path.read_bytes(), type=kind)
+    found, wanted = (manifest.format, manifest.index, manifest.version), (*expected, collection.manifest.version)
+    if found != wanted:
+        raise UserError(
+            f"The index in {str(folder)!r} does not fit: it is {found}, expected {wanted} (format, retriever, corpus "
+            "version). Remove that folder, and it is built again."
+        )
+    return manifest
 
 
 @contextmanager
@@ -294,5 +326,5 @@ def disk_error(folder: Path, problem: OSError) -> StopRun:
     """What to say when the system refuses to write."""
     return StopRun(
         f"Cannot write the index in {str(folder)!r}: {problem.strerror or problem}. What is built is kept; make room "
-        "and give the same command again to go on."
+        "and give the same command again to resume."
     )

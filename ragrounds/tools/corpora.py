@@ -132,7 +132,7 @@ _WANTED = dict.fromkeys(("beir", "r2med"), "corpus.jsonl (or .gz, .zst)") | {
 def passages(
     origin: CorpusSource, *, bad: list[BadLine] | None = None, start: tuple[int, int] = (0, 0)
 ) -> Iterator[tuple[Passage, tuple[int, int]]]:
-    """Read passages in order, each with the place after it (file number, lines read), to go on from later.
+    """Read passages in order, each with the place after it (file number, lines read), to resume at later.
 
     Args:
         origin: Where to read.

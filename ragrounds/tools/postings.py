@@ -97,7 +97,7 @@ class Shard:
             query: Terms, the most important first. They are added in this order, which is the same in every shard, so
                 that scores do not depend, to the last bit, on how the collection is cut.
             k: How many, at least 1.
-            least: A score that `k` passages elsewhere are known to reach; passages below it may be left out.
+            least: A score that `k` passages of other shards are known to reach; passages below it may be left out.
 
         Once the terms that are left cannot lift a passage into the best `k`, only those that still can are followed
         (MaxScore, Turtle and Flood 1995). This changes no result.

@@ -66,7 +66,7 @@ class SearchedCorpora:
 
 @dataclass(frozen=True)
 class Retriever:
-    """A way to search, as `ragrounds retrievers` lists it and specs name it."""
+    """A way to search, as `ragrounds retrievers ls` lists it and specs name it."""
 
     name: str
     summary: str
@@ -144,7 +144,7 @@ def find_retriever(name: str) -> Retriever:
     if name in known:
         return known[name]
     names = [*known, *(further for one in known.values() for further in one.further_names())]
-    raise unknown("retriever", name, names, "ragrounds retrievers")
+    raise unknown("retriever", name, names, "ragrounds retrievers ls")
 
 
 def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: Progress | None = None) -> Searcher:

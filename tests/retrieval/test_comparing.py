@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
-from ragrounds.evals.retrieval.comparison import bootstrap, compare, holm, randomisation
+from ragrounds.evals.retrieval.comparison import bootstrap, compare, randomisation
+from ragrounds.evals.stats import holm
 
 _differences = st.lists(st.sampled_from([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=9)
 

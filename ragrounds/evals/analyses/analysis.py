@@ -114,7 +114,7 @@ def find_analysis(name: str) -> Analysis[AnalysisRecord]:
         return made
     known = analyses()
     if name not in known:
-        raise unknown("analysis", name, known, "ragrounds analyse list")
+        raise unknown("analysis", name, known, "ragrounds analyses ls")
     return known[name]
 
 

@@ -13,6 +13,7 @@ from itertools import combinations
 import msgspec
 
 from ragrounds.errors import UserError
+from ragrounds.evals.stats import holm
 
 RESAMPLES = 10_000
 
@@ -130,14 +131,3 @@ def randomisation(differences: Sequence[float], *, resamples: int = RESAMPLES, s
         rng=np.random.default_rng(seed),
     )
     return float(result.pvalue)
-
-
-def holm(values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjusted p-values (Holm 1979), in the order given."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    adjusted = [1.0] * len(values)
-    running = 0.0
-    for rank, index in enumerate(order):
-        running = max(running, min(1.0, (len(values) - rank) * values[index]))
-        adjusted[index] = running
-    return adjusted

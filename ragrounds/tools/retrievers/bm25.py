@@ -34,7 +34,7 @@ from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
 from ragrounds.tools.analysers import NAMES, Analyser, analyser
 from ragrounds.tools.collection import Collection, map_array, write_whole
-from ragrounds.tools.collection_builder import Count, ensure_index
+from ragrounds.tools.collection_builder import Count, IndexManifest, whole_index
 from ragrounds.tools.postings import Shard, Weighted
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
@@ -87,14 +87,9 @@ def bm25_parameters(spec: Spec) -> Bm25Parameters:
     return made
 
 
-class Bm25Statistics(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a whole index says of itself: ``engine.json``."""
+class Bm25Statistics(IndexManifest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a whole index says of itself."""
 
-    format: int
-    index: str
-    version: str
-    """Version of the corpus it was built over."""
-    passages: int
     tokens: int
     """Terms of all passages together, repetitions included."""
     terms: int
@@ -235,15 +230,13 @@ def open_bm25(
     """
     key = hashlib.blake2b(parameters.index.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"bm25-{key}"
-    ensure_index(folder, lambda: _build(collection, folder, parameters, progress, shard))
-    statistics = msgspec.json.decode((folder / "engine.json").read_bytes(), type=Bm25Statistics)
-    found = (statistics.format, statistics.index, statistics.version)
-    expected = (FORMAT, parameters.index, collection.manifest.version)
-    if found != expected:
-        raise UserError(
-            f"The index in {str(folder)!r} does not fit: it is {found}, expected {expected} (format, retriever, corpus "
-            f"version). Remove that folder, and it is built again."
-        )
+    statistics = whole_index(
+        collection,
+        folder,
+        Bm25Statistics,
+        (FORMAT, parameters.index),
+        lambda: _build(collection, folder, parameters, progress, shard),
+    )
     return Bm25Searcher(collection, folder, parameters, statistics)
 
 

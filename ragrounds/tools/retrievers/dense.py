@@ -26,7 +26,7 @@ from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
 from ragrounds.tools.cards import card_encoding, cards, encoding_of
 from ragrounds.tools.collection import Collection, map_array, sync, write_whole
-from ragrounds.tools.collection_builder import Count, ensure_index
+from ragrounds.tools.collection_builder import Count, IndexManifest, whole_index
 from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, open_embedder
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
@@ -109,14 +109,14 @@ class ChromaStore:
         return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
 
 
-def embedded(folder: Path) -> Any:
+def local_chroma(folder: Path) -> Any:
     """Chroma in this process, kept in a folder."""
     chromadb = _chromadb()
     folder.mkdir(exist_ok=True)
     return chromadb.PersistentClient(str(folder), settings=_quiet())
 
 
-def served(url: str) -> Any:
+def chroma_server(url: str) -> Any:
     """A Chroma server, as ``chroma run`` starts it.
 
     Raises:
@@ -155,22 +155,17 @@ _BATCH = 256
 _QUERY_ONLY = {"query_prefix": "", "query_length": 0, "base_url": ""}
 
 
-class DenseStatistics(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What whole vectors say of themselves: ``engine.json``."""
+class DenseStatistics(IndexManifest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What whole vectors say of themselves."""
 
-    format: int
-    index: str
-    version: str
-    """Version of the corpus."""
-    passages: int
     dimensions: int
 
 
 def open_dense(
     collection: Collection, spec: Spec, card: Encoding | None = None, *, progress: Count | None = None
 ) -> DenseSearcher:
-    """Open dense retrieval over a collection; vectors are made where they are not there, and a build that was
-    interrupted goes on.
+    """Open dense retrieval over a collection; vectors are made where they are not there, and an interrupted
+    build is resumed.
 
     Raises:
         UserError: the model or the store cannot be had; vectors that do not fit the collection.
@@ -183,15 +178,13 @@ def open_dense(
     key = hashlib.blake2b(documents.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"dense-{key}"
     embedder = open_embedder(encoding)
-    ensure_index(folder, lambda: _build(collection, folder, documents, embedder, progress))
-    statistics = msgspec.json.decode((folder / "engine.json").read_bytes(), type=DenseStatistics)
-    found = (statistics.format, statistics.index, statistics.version)
-    expected = (FORMAT, documents, collection.manifest.version)
-    if found != expected:
-        raise UserError(
-            f"The vectors in {str(folder)!r} do not fit: they are {found}, expected {expected} (format, encoding, "
-            "corpus version). Remove that folder, and they are made again."
-        )
+    statistics = whole_index(
+        collection,
+        folder,
+        DenseStatistics,
+        (FORMAT, documents),
+        lambda: _build(collection, folder, documents, embedder, progress),
+    )
     vectors: Vectors = map_array(folder / "vectors.f32", np.float32).reshape(statistics.passages, statistics.dimensions)
     named = f"ragrounds-{collection.manifest.version}-{key}"
     return DenseSearcher(
@@ -209,7 +202,7 @@ def _store(
 ) -> VectorStore:
     if store == "faiss":
         return FlatStore(vectors, encoding.metric)
-    client = embedded(folder / "chroma") if store == "chroma" else served(store)
+    client = local_chroma(folder / "chroma") if store == "chroma" else chroma_server(store)
     return ChromaStore(client, name, vectors, encoding.metric, progress)
 
 
@@ -223,7 +216,7 @@ def _text(encoding: Encoding) -> str:
 
 
 def _build(collection: Collection, folder: Path, documents: str, embedder: Embedder, progress: Count | None) -> None:
-    """Make the vectors of all passages. The file grows a batch at a time: its length is the place to go on from."""
+    """Make the vectors of all passages. The file grows a batch at a time: its length is the place to resume at."""
     path = folder / "vectors.f32"
     total = len(collection.store)
     first = _vectors(embedder, collection, 0, min(_BATCH, total))

@@ -136,7 +136,7 @@ def scorer_of(spec: Spec) -> PairScorer:
         raise UserError(f"{str(spec)!r} names no model: rerank[of=bm25,model=monobert], say, or a folder.")
     card = cards().get(model)
     if card is not None and card.kind != "reranker":
-        raise UserError(f"{model!r} is no reranker: see `ragrounds retrievers`.")
+        raise UserError(f"{model!r} is no reranker: see `ragrounds retrievers ls`.")
     return CrossEncoderScorer(card.encoding.model if card else model, length)
 
 

@@ -86,7 +86,7 @@ class WebSearcher:
                 if number == TRIES - 1:
                     raise StopRun(
                         f"Web search failed {TRIES} times: {problem}. The query was {query[:200]!r}. What is "
-                        "done is kept; give the same command again to go on."
+                        "done is kept; give the same command again to resume."
                     ) from None
                 await asyncio.sleep(PAUSE * 2**number)
         return []

@@ -59,7 +59,7 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchFailed(Exception):
-    """A page that could not be fetched, with the reason; an agent is told of it and goes on."""
+    """A page that could not be fetched, with the reason, which a tool answers with."""
 
 
 class PublicOnly(httpx.AsyncBaseTransport):
