@@ -135,9 +135,11 @@ class _Reader:
         self.text, self.at = text, 0
 
     def at_end(self) -> bool:
+        """Whether only white space is left."""
         return not self.text[self.at :].strip()
 
     def peek(self) -> re.Match[str] | None:
+        """The next number, word or sign."""
         return _TOKEN.match(self.text, self.at)
 
     def taken(self, *words: str) -> str | None:
@@ -149,6 +151,7 @@ class _Reader:
         return found["name"] or found["sign"]
 
     def number(self) -> float | None:
+        """Read a number, with ``%`` a hundredth of it; ``None``: the next is none."""
         found = self.peek()
         if found is None or found["number"] is None:
             return None
@@ -174,10 +177,12 @@ class _Reader:
         raise self.wrong("a run and ')'")
 
     def expect(self, sign: str) -> None:
+        """Read this sign, or say that it was expected."""
         if not self.taken(sign):
             raise self.wrong(repr(sign))
 
     def wrong(self, expected: str) -> UserError:
+        """The error that names what was expected and found at this place."""
         at = self.at + len(self.text[self.at :]) - len(self.text[self.at :].lstrip())
         found = repr(self.text[at : at + 12]) if at < len(self.text) else "the end"
         return UserError(f"Cannot read the claim {self.text!r}: expected {expected} at position {at}, found {found}.")
@@ -370,6 +375,7 @@ class _LiveCondition:
         self.decision: Decision = "cannot tell"
 
     def add(self, drawn: QuestionRound, value: MeasureValue) -> None:
+        """Count a round; one without a score in some dataset is left out."""
         sums = []
         for part in drawn.parts:
             found = [self._sum(question.id, value) for question in part]
@@ -394,6 +400,7 @@ class _LiveCondition:
 
     @property
     def state(self) -> ConditionState:
+        """How the condition stands after the rounds so far."""
         found = self._sequence.interval
         return ConditionState(
             decision=self.decision,

@@ -216,6 +216,7 @@ class _Sum:
         self.cost_paid = self.known = 0.0
 
     def add(self, call: _Call) -> None:
+        """Add a call; one without a reply is only counted."""
         self.calls += call.times
         if call.error:
             self.failed += call.times
@@ -239,6 +240,7 @@ class _Sum:
             self.unpaid += call.times
 
     def line(self, **names: str) -> LedgerLine:
+        """The sum as a line of the ledger."""
         return LedgerLine(
             **names,
             calls=self.calls,
