@@ -89,10 +89,10 @@ def _print(found: ComparedRuns, scorers: Sequence[str], form: str) -> None:
 
 def _draw_frontier(comparison: Comparison, scorers: Sequence[str], path: Path) -> None:
     from ragrounds.ui.chart_svg import svg
-    from ragrounds.ui.comparison_tables import agent_names, distinct_tables, numbered
+    from ragrounds.ui.comparison_tables import agent_names, numbered
     from ragrounds.ui.frontier import frontier_picture
 
-    for table, _ in distinct_tables(comparison, scorers):
+    for table, _ in comparison.shown(scorers):
         if table.frontier is not None:
             names = numbered(comparison), agent_names(comparison, 90)
             write_picture(

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from ragrounds.evals.compare.comparability import computed, outcome_scorers, shown_scorers
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
 from ragrounds.evals.scorers import described
@@ -26,24 +25,11 @@ def numbered(comparison: Comparison) -> dict[str, str]:
     return {row.run: str(number) for number, row in enumerate(comparison.rows, 1)}
 
 
-def distinct_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[tuple[ScorerTable, list[str]]]:
-    """The scorers to show, each with the others that give the very same figures and are not shown again."""
-    kept: list[tuple[ScorerTable, list[str]]] = []
-    for table in _shown(comparison, scorers):
-        for other, alike in kept:
-            if _same(table, other):
-                alike.append(table.scorer)
-                break
-        else:
-            kept.append((table, []))
-    return kept
-
-
 def comparison_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[TextTable]:
-    """Accuracy by scorer, outcomes and cost, paired differences, groups."""
+    """Accuracy by each headline, outcomes and cost, paired differences, groups; with `scorers` by these alone."""
     numbers, names = numbered(comparison), agent_names(comparison)
-    tables = distinct_tables(comparison, scorers)
-    made = [accuracy_table(table, numbers, names, alike) for table, alike in tables]
+    tables = comparison.shown(scorers)
+    made = [accuracy_table(table, numbers, names, beside) for table, beside in tables]
     made.append(outcome_table(comparison, scorers))
     made += [pair_table(table, numbers) for table, _ in tables if table.pairs]
     return made + [group_table(table, grouped, numbers) for table, _ in tables for grouped in table.groups]
@@ -54,7 +40,7 @@ def cost_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[Tex
     numbers, agents = numbered(comparison), agent_names(comparison)
     return [
         costs
-        for table, _ in distinct_tables(comparison, scorers)
+        for table, _ in comparison.shown(scorers)
         if table.frontier is not None and len(comparison.rows) > 1
         for costs in frontier_tables(table.frontier, table.scorer, numbers, agents)
     ]
@@ -78,7 +64,7 @@ def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Co
     from ragrounds.ui.frontier import frontier_picture
 
     numbers, agents = numbered(comparison), agent_names(comparison)
-    for table, _ in distinct_tables(comparison, scorers):
+    for table, _ in comparison.shown(scorers):
         if table.frontier is None:
             continue
         for costs in frontier_tables(table.frontier, table.scorer, numbers, agents):
@@ -91,34 +77,41 @@ def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Co
 
 
 def accuracy_table(
-    table: ScorerTable, numbers: Mapping[str, str], agents: Mapping[str, str], alike: Sequence[str] = ()
+    table: ScorerTable,
+    numbers: Mapping[str, str],
+    agents: Mapping[str, str],
+    beside: Sequence[ScorerTable] = (),
 ) -> TextTable:
-    """Every dataset, the average, its interval, and what the open attempts could still make of it."""
-    scorer = described(table.scorer)
-    also = f" ({', '.join(alike)} gives the same figures)" if alike else ""
+    """Every dataset, the average, its interval, what the open attempts could still make of it; then the overall figures
+    of the scorers beside the headline."""
     datasets = list(table.lines[0].datasets)
     averages = ["average"] if len(datasets) > 1 else []
     open_ = ["at best"] if any(_is_open(line.overall) for line in table.lines) else []
     names = [*(name.rpartition("/")[2] for name in datasets), *averages, "95 %", "n", *open_]
+    others = {other.scorer: {line.run: line.overall for line in other.lines} for other in beside}
     rows = []
     for line in table.lines:
         whole = line.overall
-        cells = [with_error(line.datasets[name]) for name in datasets]
-        cells += [with_error(whole)] if averages else []
-        cells += [interval(whole), f"{whole.n:,}" + (f" ({whole.missing:,} missing)" if whole.missing else "")]
-        rows.append((numbers[line.run], agents[line.run], *cells, *([percent(whole.best)] if open_ else [])))
+        cells = [with_error(line.datasets[name], table.unit) for name in datasets]
+        cells += [with_error(whole, table.unit)] if averages else []
+        cells += [interval(whole, table.unit)]
+        cells.append(f"{whole.n:,}" + (f" ({whole.missing:,} missing)" if whole.missing else ""))
+        cells += [percent(whole.best)] if open_ else []
+        cells += [_value(others[other.scorer][line.run].value, other.unit) for other in beside]
+        rows.append((numbers[line.run], agents[line.run], *cells))
+    lower = ", lower is better" if table.direction == "lower" else ""
     return TextTable(
         key="accuracy",
         scorer=table.scorer,
-        title=f"{table.scorer}: {scorer.summary}, {scorer.unit}{also}",
-        columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
+        title=f"{table.scorer}: {described(table.scorer).summary}, {table.unit}{lower}",
+        columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in (*names, *others))),
         rows=tuple(rows),
     )
 
 
 def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTable:
     """How attempts ended, and what they took."""
-    counted = outcomes(comparison, scorers)
+    counted = comparison.outcomes(scorers)
     used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
     names = [*(name.replace("_", " ") for name in used), "calls", "in", "out", "paid", "uncached", "s"]
     numbers, agents = numbered(comparison), agent_names(comparison)
@@ -139,41 +132,12 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     )
 
 
-def outcomes(comparison: Comparison, scorers: Sequence[str] = ()) -> dict[str, Counter[str]]:
-    """Run → outcomes over all its questions: choices by the strict scorer (the published one hides them), other
-    questions by their own. Where none is named, answers that no shown scorer scores are counted all the same."""
-    tables = _shown(comparison, scorers)
-    if not scorers:
-        tables += [table for table in comparison.tables if table not in tables]
-    once = outcome_scorers({table.scorer: list(table.lines[0].datasets) for table in tables})
-    counted: dict[str, Counter[str]] = {}
-    for table in tables:
-        if table.scorer in once:
-            for line in table.lines:
-                counted.setdefault(line.run, Counter()).update(line.outcomes)
-    return counted
-
-
-def _shown(comparison: Comparison, scorers: Sequence[str]) -> list[ScorerTable]:
-    wanted = scorers or shown_scorers({table.scorer: _scored(table) for table in comparison.tables})
-    return [table for table in comparison.tables if table.scorer in wanted]
-
-
-def _scored(table: ScorerTable) -> list[str]:
-    """The datasets in which a table has something to show: by a judge all, otherwise those with a value of any run."""
-    return [
-        name
-        for name in table.lines[0].datasets
-        if not computed(table.scorer) or any(line.datasets[name].n for line in table.lines)
-    ]
-
-
 def pair_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
     """Every pair of runs. Of those that ended by their own results the interval and the p value are always valid."""
     corrected = len(table.pairs) > 1
     binary = any(pair.tests.p_mcnemar is not None for pair in table.pairs)
     watched = any(pair.tests.draws is not None for pair in table.pairs)
-    tested = ["only 2nd right", "only 1st right", "McNemar p", *(["Holm p"] if corrected else []), "mde"]
+    tested = ["only 2nd right", "only 1st right", "McNemar p", *(["Holm p"] if corrected else []), "MDE"]
     names = ["difference", "95 %", *(tested if binary else []), *(["always-valid p", "draws"] if watched else [])]
     rows = []
     for pair in table.pairs:
@@ -216,15 +180,23 @@ def group_table(table: ScorerTable, grouped: GroupTable, numbers: Mapping[str, s
     )
 
 
-def with_error(figure: Figure) -> str:
+def with_error(figure: Figure, unit: str = "percent") -> str:
     """A figure as papers print it."""
-    error = f" ±{percent(figure.error)}" if figure.error is not None else ""
-    return f"{percent(figure.value)}{error}"
+    error = f" ±{percent(figure.error)}" if figure.error is not None and unit == "percent" else ""
+    return f"{_value(figure.value, unit)}{error}"
 
 
-def interval(figure: Figure) -> str:
-    """From and to, in percent."""
-    return f"{percent(figure.low, 1)}-{percent(figure.high, 1)}" if figure.low is not None else UNKNOWN
+def interval(figure: Figure, unit: str = "percent") -> str:
+    """The ends of a figure's interval: in percent, or as they are in another unit."""
+    if figure.low is None or figure.high is None:
+        return UNKNOWN
+    if unit == "percent":
+        return f"{percent(figure.low, 1)}-{percent(figure.high, 1)}"
+    return f"{figure.low:.4g} to {figure.high:.4g}"
+
+
+def _value(value: float | None, unit: str) -> str:
+    return percent(value) if unit == "percent" or value is None else f"{value:.4g}"
 
 
 def difference_interval(tests: PairedFigure) -> str:
@@ -241,13 +213,6 @@ def _took(row: RunTotals) -> tuple[str, ...]:
         dollars(row.cost_uncached),
         duration(row.seconds).removesuffix(" s"),
     )
-
-
-def _same(one: ScorerTable, other: ScorerTable) -> bool:
-    def values(table: ScorerTable) -> list[object]:
-        return [(line.run, line.datasets, line.overall) for line in table.lines]
-
-    return values(one) == values(other) and one.pairs == other.pairs
 
 
 def _is_open(figure: Figure) -> bool:

@@ -13,7 +13,6 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.figures import scorer_values
 from ragrounds.evals.scorers import Headline, described, headline_of
-from ragrounds.evals.scorers.ragas import RAGAS
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
@@ -231,53 +230,3 @@ def _lacks(
         return False
     asked = {score.question_id for by_scorer in scores.values() for score in by_scorer.get(scorer, ())}
     return any(attempt.status == "completed" and attempt.question_id in asked for attempt in summaries[run.id])
-
-
-SHOWN = (
-    "mirage",
-    "strict",
-    "facts",
-    "triplets",
-    "equivalent",
-    "comprehensiveness",
-    "contradiction",
-    *(one.name for one in RAGAS),
-)
-"""Scorers that tables show where none is named; the others stand in ``--json`` or are named with ``--scorer``."""
-
-
-def shown_scorers(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """The scorers to show where none is named, of those given with the datasets that they score: the usual ones, and
-    any other whose questions none of the usual ones scores. One without a dataset has nothing to show."""
-    scoring = {name: tuple(found) for name, found in datasets.items()}
-    covered = {(_kind(name), dataset) for name, found in scoring.items() if name in SHOWN for dataset in found}
-    return tuple(
-        name
-        for name, found in scoring.items()
-        if any(name in SHOWN or (_kind(name), dataset) not in covered for dataset in found)
-    )
-
-
-def computed(scorer: str) -> bool:
-    """Whether a scorer's scores are computed: such a score has no value where a question has nothing to score by
-    (``facts`` without listed facts). A judge's score without a value is a failure of the judge."""
-    return not described(scorer).needs_judge
-
-
-def outcome_scorers(datasets: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """Of these scorers those whose outcomes count every answer once: for choices strict before the published one,
-    which hides them."""
-    order = sorted(datasets, key=lambda name: name != "strict")
-    kept: list[str] = []
-    counted: set[tuple[str, str]] = set()
-    for name in order:
-        mine = {(_kind(name), dataset) for dataset in datasets[name]}
-        if mine - counted:
-            kept.append(name)
-            counted |= mine
-    return tuple(kept)
-
-
-def _kind(scorer: str) -> str:
-    """What kind of question a scorer is for."""
-    return described(scorer).kinds[0]

@@ -98,13 +98,32 @@ class Comparison(Struct, frozen=True, kw_only=True):
     stopped: dict[str, StopRecord] = field(default_factory=dict)
     """By run: the claim that decided how many questions it has."""
 
-    def table(self, scorer: str) -> ScorerTable:
-        """The table under a scorer.
+    def shown(self, scorers: Sequence[str] = ()) -> list[tuple[ScorerTable, list[ScorerTable]]]:
+        """The tables to show, each with those whose overall figures stand beside it as columns.
 
-        Raises:
-            KeyError: there is none.
+        Args:
+            scorers: a table for each of these that there is, with nothing beside it; by default the headlines.
         """
-        return {table.scorer: table for table in self.tables}[scorer]
+        by_name = {table.scorer: table for table in self.tables}
+        if scorers:
+            return [(by_name[name], []) for name in scorers if name in by_name]
+        return [(by_name[one.scorer], [by_name[name] for name in one.columns]) for one in self.headlines]
+
+    def outcomes(self, scorers: Sequence[str] = ()) -> dict[str, Counter[str]]:
+        """Run id → how its attempts ended, each counted once: by the headlines, and by another scorer where these are
+        not for a question. Where scorers are named, by these alone."""
+        tables = [table for table, _ in self.shown(scorers)]
+        if not scorers:
+            tables += [table for table in self.tables if table not in tables]
+        counted: dict[str, Counter[str]] = {}
+        seen: set[tuple[str, str]] = set()
+        for table in tables:
+            parts = {(kind, name) for kind in described(table.scorer).kinds for name in table.lines[0].datasets}
+            if parts - seen:
+                seen |= parts
+                for line in table.lines:
+                    counted.setdefault(line.run, Counter()).update(line.outcomes)
+        return counted
 
 
 def compare(

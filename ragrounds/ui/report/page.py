@@ -19,7 +19,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traces_by_question
 from ragrounds.records import Run
 from ragrounds.ui.chart_svg import picture_style
-from ragrounds.ui.comparison_tables import agent_names, distinct_tables, numbered
+from ragrounds.ui.comparison_tables import agent_names, numbered
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.judges import arena_parts, verdict_parts
 from ragrounds.ui.report.payload import Payload, packed
@@ -56,7 +56,7 @@ def report_page(
         on_progress: called with the number of attempts written so far.
     """
     hide = Redactor()
-    shown = [table.scorer for table, _ in distinct_tables(comparison, scorers)]
+    shown = [one.scorer for table, beside in comparison.shown(scorers) for one in (table, *beside)]
     style = _asset("report.css") + picture_style()
     script = "(()=>{'use strict';\n" + "\n".join(_asset(name) for name in _SCRIPTS) + "\nstart();})();"
     parts = {
@@ -86,9 +86,8 @@ def report_page(
 
 
 def _scorer(comparison: Comparison, shown: Sequence[str]) -> str:
-    """The scorer that analyses go by: strict, where runs have scores by it; else the first that is shown."""
-    present = [table.scorer for table in comparison.tables]
-    return "strict" if "strict" in present else next(iter(shown), "strict")
+    """The scorer that analyses go by: the first that is shown."""
+    return next(iter(shown), "strict")
 
 
 def _anchor(name: str) -> str:

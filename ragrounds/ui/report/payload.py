@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from ragrounds.evals.compare.comparability import SHOWN, computed
+from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
-from ragrounds.records import OUTCOMES, Score, outcome
+from ragrounds.records import OUTCOMES, Question, Score, outcome
 
 _CHUNK = 400_000
 """Characters of text after which a chunk ends: small enough to unpack at a click."""
@@ -96,7 +96,7 @@ class Payload:
             shown = text if len(text) <= _SNIPPET else f"{text[:_SNIPPET]}…"
             gold = trace.gold.answer if question.kind == "choice" else ""
             self._shown.append([question.id, question.benchmark, question.group, shown, gold])
-        score, read = _main(trace.scores)
+        score = _main(question, trace.scores)
         usage = attempt.usage
         run = self._numbers[trace.run.id]
         self._rows.append(
@@ -105,7 +105,7 @@ class Payload:
                 self._questions[question.id],
                 run,
                 attempt.epoch,
-                OUTCOMES.index(outcome(attempt.status, read.answer_status if read else "answered")),
+                OUTCOMES.index(outcome(attempt.status, score.answer_status if score else "answered")),
                 score.value if score else None,
                 score.prediction[:40].encode("utf-8", "replace").decode("utf-8") if score else "",
                 attempt.cost_uncached,
@@ -119,13 +119,12 @@ class Payload:
         self.attempts += 1
 
 
-def _main(scores: Sequence[Score]) -> tuple[Score | None, Score | None]:
-    """The score that the list shows, and the one whose reading it goes by: the published scorer hides what could not
-    be read. Where a scorer had nothing to score by, another's is shown."""
-    by_scorer = {one.scorer: one for one in scores if one.value is not None or not computed(one.scorer)}
-    scores = list(by_scorer.values()) or scores
-    shown = next((by_scorer[name] for name in SHOWN if name in by_scorer), next(iter(scores), None))
-    return shown, by_scorer.get("strict", shown)
+def _main(question: Question, scores: Sequence[Score]) -> Score | None:
+    """The score that the list shows: the headline's of the question. Where a scorer had nothing to score by, another's
+    is shown; a judge's score without a value is a failure, and shown."""
+    by_scorer = {one.scorer: one for one in scores if one.value is not None or described(one.scorer).needs_judge}
+    headlines = headline_of([question], by_scorer)
+    return by_scorer[headlines[0].scorer] if headlines else next(iter([*by_scorer.values(), *scores]), None)
 
 
 def _chunk(attempts: list[Any], passages: Mapping[tuple[str, str], list[Any]], texts: _Texts) -> dict[str, Any]:

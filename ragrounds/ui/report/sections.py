@@ -19,10 +19,8 @@ from ragrounds.ui.chart_svg import svg
 from ragrounds.ui.comparison_tables import (
     agent_names,
     comparison_tables,
-    distinct_tables,
     interval,
     numbered,
-    outcomes,
 )
 from ragrounds.ui.frontier import frontier_picture, frontier_tables, left_out
 from ragrounds.ui.report.methods import methods
@@ -67,7 +65,7 @@ def tables_and_remarks(parts: Iterable[TextTable | str]) -> str:
 def summary(comparison: Comparison, scorers: Sequence[str]) -> str:
     """A line for each run, the differences whose interval leaves 0 out, and what to know."""
     numbers, agents = numbered(comparison), agent_names(comparison)
-    tables = distinct_tables(comparison, scorers)
+    tables = comparison.shown(scorers)
     lines = []
     for row in comparison.rows:
         figures = []
@@ -96,7 +94,7 @@ def _separated(comparison: Comparison, scorers: Sequence[str]) -> list[str]:
     return [
         f"Under {found.scorer}, #{numbers[pair.second]} differs from #{numbers[pair.first]} by "
         f"{points(pair.tests.difference)} points (95 %: {points(pair.tests.low, 1)} to {points(pair.tests.high, 1)})."
-        for found, _ in distinct_tables(comparison, scorers)
+        for found, _ in comparison.shown(scorers)
         for pair in found.pairs
         if pair.tests.low is not None and pair.tests.high is not None and (pair.tests.low > 0 or pair.tests.high < 0)
     ]
@@ -106,7 +104,7 @@ def frontier_section(comparison: Comparison, scorers: Sequence[str]) -> str:
     """A picture and tables of cost and accuracy under each scorer; where no cost is known, a sentence that says so."""
     numbers, agents = numbered(comparison), agent_names(comparison)
     parts = []
-    for found, _ in distinct_tables(comparison, scorers):
+    for found, _ in comparison.shown(scorers):
         if found.frontier is None:
             continue
         picture = frontier_picture(found.frontier, found.scorer, numbers, agent_names(comparison, 90))
@@ -143,7 +141,7 @@ def analyses_section(store: Store, runs: Sequence[Run], names: Sequence[str], sc
 
 def outcome_section(comparison: Comparison, scorers: Sequence[str]) -> str:
     """A bar for each run: how its attempts ended."""
-    counted = outcomes(comparison, scorers)
+    counted = comparison.outcomes(scorers)
     used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
     agents, rows, height = agent_names(comparison, 90), list[str](), 34
     for place, row in enumerate(comparison.rows):

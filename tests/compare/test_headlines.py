@@ -1,0 +1,121 @@
+"""Which scorers tables show where none is named: the headline of each kind of question, and those beside it."""
+
+import json
+
+import pytest
+
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.records import Question, Score
+from ragrounds.ui.comparison_tables import comparison_tables
+from tests.compare.making import add_run, questions
+
+
+def scored(store, run, scorer, values):
+    """Scores of these questions under one more scorer."""
+    made = [
+        Score(question_id=id, epoch=0, scorer=scorer, value=value, answer_status="answered")
+        for id, value in values.items()
+    ]
+    store.add_scores(run, made)
+
+
+def shown(comparison):
+    """Headline → the scorers beside it."""
+    return {table.scorer: [one.scorer for one in beside] for table, beside in comparison.shown()}
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "headline", "beside"),
+    [
+        ("mirage/pubmedqa", "mirage", ["strict", "robust"]),  # its card names it
+        ("x/one", "robust", ["strict"]),  # no card: an unreadable answer is nowhere counted as A
+    ],
+)
+def test_a_benchmarks_card_names_the_headline_and_the_columns(store, benchmark, headline, beside):
+    asked = questions(2, benchmark)
+    run = add_run(store, "one", asked, [1, 0], scorer="strict")
+    for scorer in ("mirage", "robust"):
+        scored(store, run, scorer, {question.id: 1.0 for question in asked})
+    found = compare(store, [run])
+    assert shown(found) == {headline: beside}
+    (table,) = [table for table in comparison_tables(found) if table.key == "accuracy"]
+    assert [column.name for column in table.columns][-len(beside) :] == beside
+    assert table.rows[0][-len(beside) :] == tuple("50.00" if scorer == "strict" else "100.00" for scorer in beside)
+    assert found.outcomes()[run.id].total() == 2
+
+
+def test_the_headline_is_the_same_for_all_systems(store):
+    asked = questions(2, "mirage/pubmedqa")
+    one = add_run(store, "one", asked, [1, 0], scorer="mirage")
+    other = add_run(store, "two", asked, [1, 1], scorer="robust")
+    scored(store, one, "robust", {question.id: 0.0 for question in asked})
+    found = compare(store, [one, other], common=True)
+    assert shown(found) == {"robust": []}
+    assert [line.overall.value for line in found.shown()[0][0].lines] == [0.0, 1.0]
+
+
+def test_every_kind_of_question_has_a_table_and_an_answer_counts_once(store):
+    asked = [*questions(2), *(Question(id=f"k/{n}", benchmark="k", text=f"{n}?", kind="long") for n in range(3))]
+    run = add_run(store, "one", asked, [1, 1, "unscored", "unscored", "unscored"])
+    for scorer in ("facts", "equivalent", "rouge-l"):
+        scored(store, run, scorer, {f"k/{n}": 1.0 for n in range(3)})
+    found = compare(store, [run])
+    assert shown(found) == {"strict": [], "facts": ["equivalent"]}
+    assert found.outcomes()[run.id].total() == 5
+    # Named ones stand alone.
+    assert [(table.scorer, beside) for table, beside in found.shown(["rouge-l"])] == [("rouge-l", [])]
+    assert [one.scorer for one in compare(store, [run], scorers=["rouge-l"]).headlines] == ["rouge-l"]
+
+
+def test_a_judged_run_is_shown(tmp_path):
+    from ragrounds.evals.store.store import Store
+
+    asked = [Question(id=f"k/{n}", benchmark="k", text=f"{n}?", kind="long") for n in range(4)]
+    with Store(tmp_path) as store:
+        run = add_run(store, "one", asked, [1, 0, 1, 1], scorer="equivalent")
+        store.add_scores(
+            run,
+            [Score(question_id=q.id, epoch=0, scorer="rouge-l", value=0.5, answer_status="answered") for q in asked],
+        )
+        found = compare(store, [run])
+    assert [table.scorer for table, _ in found.shown()] == ["equivalent"]
+    assert found.outcomes()[run.id].total() == 4
+
+
+def test_what_scored_nothing_is_not_shown_and_covers_nothing(store):
+    asked = [Question(id=f"k/{n}", benchmark="k", text=f"{n}?", kind="long") for n in range(2)]
+    run = add_run(store, "one", asked, [None, None], scorer="facts")
+    scored(store, run, "rouge-l", {"k/0": 0.5, "k/1": 0.5})
+    assert shown(compare(store, [run])) == {"rouge-l": []}
+    scored(store, run, "facts", {"k/0": 1.0})
+    assert shown(compare(store, [run])) == {"facts": []}
+
+
+def test_reference_answers_without_facts_have_a_figure(command, tmp_path):
+    lines = [{"id": str(n), "question": f"Why {n}?", "answer": "Because of heparin."} for n in range(2)]
+    (tmp_path / "q.jsonl").write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
+    asked = ("--benchmark", "jsonl:q.jsonl", "--agent", "direct", "--model", "baseline:extractive", "--display", "none")
+    for words in (("run", *asked), ("compare", "direct"), ("score", "direct")):
+        told = command(*words)
+        assert told.returncode == 0, told.stderr
+        assert "rouge-l: " in told.stdout
+        assert "facts: " not in told.stdout
+        assert "missing" not in told.stdout
+    claimed = command("compare", "direct", "--assert", "accuracy(direct) < 0.5", "--json")
+    assert claimed.returncode == 0, claimed.stderr
+    assert json.loads(claimed.stdout)["claims"][0]["scorer"] == "rouge-l"
+    assert "0 (2 missing)" in command("compare", "direct", "--scorer", "facts").stdout
+
+
+def test_a_judge_that_gave_no_verdict_is_shown(tmp_path):
+    from ragrounds.evals.store.store import Store
+
+    asked = [Question(id=f"k/{n}", benchmark="k", text=f"{n}?", kind="long") for n in range(2)]
+    with Store(tmp_path) as store:
+        run = add_run(store, "one", asked, [None, None], scorer="equivalent")
+        store.add_scores(
+            run, [Score(question_id=q.id, epoch=0, scorer="facts", value=None, answer_status="answered") for q in asked]
+        )
+        found = compare(store, [run])
+    assert [table.scorer for table, _ in found.shown()] == ["equivalent"]
+    assert found.tables[0].lines[0].overall.missing == 2
