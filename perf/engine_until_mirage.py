@@ -41,7 +41,7 @@ def main() -> None:
         command += ["--until", CLAIM, "--seed", str(options.seed), "--workers", str(options.workers), "--json"]
         environment = {**os.environ, "RAGROUNDS_HOME": home, "OPENAI_API_KEY": "k"}
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
-        print(json.dumps({**json.loads(done.stdout)["until"]["watched"], "asked": server.stats()["asked"]}, indent=2))
+        print(json.dumps({**json.loads(done.stdout)["until"]["state"], "asked": server.stats()["asked"]}, indent=2))
 
 
 if __name__ == "__main__":

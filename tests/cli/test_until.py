@@ -21,11 +21,11 @@ CLAIM = "separated(direct, vanilla_rag) @ 80%"
 def test_a_decided_claim_ends_the_run_and_stands(command: Cli) -> None:
     done = command(*RUN, "--until", CLAIM, "--json", "--display", "plain")
     assert done.returncode == 0, done.stderr
-    assert f"holds: {CLAIM}   (accuracy by mirage)" in done.stderr
+    assert f"holds: {CLAIM}   (accuracy by robust)" in done.stderr
     assert "(always valid), p = " in done.stderr
     assert f"{CLAIM}: holds, -" in done.stderr  # the last line of the progress
     found = json.loads(done.stdout)
-    watched = found["until"]["watched"]
+    watched = found["until"]["state"]
     condition = watched["conditions"][0]
     assert watched["decision"] == "holds"
     assert watched["questions"] <= found["questions"] < 89
@@ -56,9 +56,9 @@ def test_an_undecided_claim_goes_on_with_more_questions(command: Cli) -> None:
     first = json.loads(done.stdout)
     assert "cannot tell" in done.stderr
     assert "--max-questions is reached" in done.stderr
-    assert first["until"]["watched"]["questions"] == first["questions"] == 10
+    assert first["until"]["state"]["questions"] == first["questions"] == 10
     second = json.loads(command(*RUN, "--until", claim, "--max-questions", "20", "--json").stdout)
-    assert second["until"]["watched"]["questions"] == 20
+    assert second["until"]["state"]["questions"] == 20
     assert second["rows"][0]["run"] == first["rows"][0]["run"]
 
 
