@@ -109,5 +109,5 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_decision(tmp_path: Path) ->
             assert done.returncode == 0, done.stderr
             found.append(json.loads(done.stdout)["until"])
     whole, killed = found
-    assert whole["watched"]["decision"] != "cannot tell"
-    assert killed["watched"] == whole["watched"]
+    assert whole["state"]["decision"] != "cannot tell"
+    assert killed["state"] == whole["state"]
