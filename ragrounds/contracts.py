@@ -44,7 +44,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class Tool(Struct, frozen=True):
-    """A tool as a model is told of it."""
+    """A tool as it is described to a model."""
 
     name: str
     description: str
@@ -394,7 +394,7 @@ class Stop(Protocol):
         """Take note of an attempt that has ended. They come in no particular order."""
 
     def reached(self) -> str:
-        """Say why no further question is to be begun; empty: go on. Asked between questions, never inside one."""
+        """Say why no further question is to be begun; empty: nothing. Asked between questions, never inside one."""
 
 
 Event = TypeVar("Event")

@@ -319,5 +319,5 @@ def outcome(status: str, answer_status: str) -> str:
 
 
 FINAL: frozenset[str] = frozenset({"completed", "blocked", "capped"})
-"""Attempts with another status are tried again when their run goes on. What a provider answered for good (a response
+"""Attempts with another status are tried again when their run is resumed. What a provider answered for good (a response
 without choices) is in the journal, so trying again costs nothing."""

@@ -18,7 +18,7 @@ from ragrounds.records import Message, Reply
 
 
 class Part(TypedDict, total=False):
-    """A piece of the text so far."""
+    """A part of the text so far."""
 
     by: Literal["model", "search"]
     text: str

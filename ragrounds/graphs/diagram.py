@@ -20,7 +20,7 @@ def mermaid(graph: Graph) -> str:
 def tree(graph: Graph) -> str:
     """The state machine as a tree from its start.
 
-    ``─`` always follows, ``┄`` follows by a condition; a node that stands elsewhere already is marked ``↺`` and not
+    ``─`` always follows, ``┄`` follows by a condition; a node that is drawn already is marked ``↺`` and not
     followed again. Nodes of a subgraph are named ``graph:node``.
     """
     ways: dict[str, list[tuple[str, bool]]] = {}

@@ -126,8 +126,8 @@ async def look_up(state: State, runtime: Runtime[Context]) -> State:
     given = {name: context.parameters[name] for name in names if name in context.parameters}
     known: list[Known] = []
     for text in state["further"]:
-        inner = context.asking(replace(context.stem, text=text), role="reading", prompting="direct", **given)
-        found = await graph.ainvoke({}, context=inner)
+        nested = context.asking(replace(context.stem, text=text), role="reading", prompting="direct", **given)
+        found = await graph.ainvoke({}, context=nested)
         known.append({"question": text, "answer": without_thought(found["answer"])})
     return {"known": known, "rounds": state.get("rounds", 0) + 1}
 

@@ -34,7 +34,7 @@ _MARKER = re.compile(
 class State(TypedDict, total=False):
     query: str | None
     reasoning: str
-    """What the reader is told of the reasoning so far."""
+    """The reasoning so far, for the reader."""
     passages: list[str]
     reading: str
     """What the reader wrote, all of it."""

@@ -1,6 +1,6 @@
 r"""`search_o1`: one train of reasoning that searches whenever it is unsure (Search-o1: Li et al., 2025, Section 3).
 
-The model writes a query between two tokens and stops; what was found is put between two others and the model goes on.
+The model writes a query between two tokens and stops; what was found is put between two others and the model continues.
 With ``reading=true`` the documents are first read by `reason_in_documents` and only what helps is inserted; without it
 the passages themselves are. The strategy's own limits (`search_limit`, `turns`) never end an attempt: over the search
 limit a notice stands in place of the result, after the last turn the answer is generated directly.
@@ -51,7 +51,7 @@ class State(Shared, total=False):
     """What the last chunk asks to search for; ``None``: nothing, the reasoning is finished."""
     searched: Annotated[list[str], operator.add]
     reasoning: str
-    """What the reader of documents is told of the text so far."""
+    """The text so far, shortened, for the reader of documents."""
     information: str
 
 

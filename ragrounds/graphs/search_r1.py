@@ -1,8 +1,8 @@
 """`search_r1`: reason, search and answer in tags (Search-R1: Jin et al., 2025, Section 3).
 
-The model thinks in ``<think>``, searches in ``<search>``, is told in ``<information>`` and ends in ``<answer>``. After
-`turns` turns one more follows in which nothing is searched. What is neither a search nor an answer gets a fixed
-correction, which costs a turn.
+The model thinks in ``<think>``, searches in ``<search>``, reads what was found in ``<information>`` and ends in
+``<answer>``. After `turns` turns one more follows in which nothing is searched. What is neither a search nor an answer
+gets a fixed correction, which costs a turn.
 
 `act` writes queries, so it sees the question's stem alone; `answer`, the only node that sees the options, maps what
 stands in ``<answer>`` to one of them (one call more than the paper, whose questions have no options). A long question's

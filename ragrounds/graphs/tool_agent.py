@@ -4,8 +4,8 @@ The model asks for the tool by the provider's own tool calls; results come back 
 call ends the loop. `search_limit` and `turns` are the strategy's own: over the first a notice stands in place of the
 result, after the second the answer is asked for without tools.
 
-`think` writes queries, so it sees the question's stem alone. `answer`, the only node that sees the options, goes on
-with the same conversation and asks for one of them; a long question's answer is the last turn's text.
+`think` writes queries, so it sees the question's stem alone. `answer`, the only node that sees the options, continues
+the same conversation and asks for one of them; a long question's answer is the last turn's text.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ async def search(state: State, runtime: Runtime[Context]) -> State:
 
 
 def _query(wish: Wish) -> str | None:
-    """The query of a call to the search tool; ``None``: it is another tool, or its arguments are not as told."""
+    """The query of a call to the search tool; ``None``: it is of another tool, or its arguments are no query."""
     if wish["name"] != SEARCH.name:
         return None
     try:

@@ -1,7 +1,7 @@
 """A user's own graph: ``./mine.py:build`` or ``package.module:build``, a function giving a `StateGraph` or a compiled
 graph.
 
-Three tiers, told apart by what the graph takes:
+Three tiers, by what the graph takes:
 
 * ``journaled``: its context schema is :class:`ragrounds.contracts.Context`. Everything asked through the context is
   recorded, replayed, limited and costed, as in the built-in graphs.

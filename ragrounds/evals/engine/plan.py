@@ -98,7 +98,7 @@ def plan(
         new: start new runs also where the store has runs of the same fingerprints.
         only: the id of the one run that is to be resumed.
         asked: how new runs were asked for, apart from their agents.
-        progress: hears of an index that is being built.
+        progress: called while an index is built.
 
     Raises:
         UserError: as :func:`open_agents`; or the run `only` has another identity than this one.
@@ -339,7 +339,7 @@ async def with_servers(
     Args:
         recipe: the recipe.
         died: called, in another thread, when a server ends by itself before `held` is closed.
-        tell: hears what is being started.
+        tell: called with what is being started.
         held: stops the servers when it is closed.
 
     Raises:

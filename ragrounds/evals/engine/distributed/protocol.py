@@ -85,7 +85,7 @@ class WorkerFailure(Struct, frozen=True, tag=True):
 
 
 class WorkerDone(Struct, frozen=True, tag=True):
-    """From a worker, last: it ends, as it was told to."""
+    """From a worker, last: it ends, as it was asked to."""
 
 
 ToWorker = WorkerSetup | CapacityShare | Assignment | EndOfWork

@@ -122,14 +122,14 @@ class RayLink:
 async def open_cluster(
     workers: int | None, concurrency: int, shared_store: bool, held: ExitStack, say: Callable[[str], None]
 ) -> Sequence[RayLink]:
-    """Join the cluster, and start one worker on each of its nodes, or `workers` spread over them.
+    """Join the cluster, and start one worker on each of its nodes, or `workers` on them in turn.
 
     Args:
         workers: how many; ``None``: as many as there are nodes with a processor for Ray.
         concurrency: attempts in flight in all; there are never more workers.
         shared_store: whether the store can be reached from other machines.
         held: where the leaving is put.
-        say: told of workers that do not start.
+        say: called with a line for each worker that does not start.
 
     Raises:
         UserError: no cluster runs, or one of several nodes and a store in a file.

@@ -88,7 +88,7 @@ class _LeaderSource:
         return WorkItem(given.question, given.gold, given.epoch, planned_runs)
 
     def attempt_ended(self, finished: FinishedAttempt) -> None:
-        """Wait: the leader is told of what is written."""
+        """Wait: the leader gets a report of what is written."""
 
     def attempt_written(self, finished: FinishedAttempt) -> None:
         """Report the attempt to the leader, without its events."""
