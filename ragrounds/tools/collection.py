@@ -44,12 +44,6 @@ def id_hash(identity: str) -> int:
     return int.from_bytes(hashlib.blake2b(identity.encode(), digest_size=8).digest(), "little")
 
 
-def chain_hash(before: bytes, record: bytes) -> bytes:
-    """One link of the content hash: it depends on every record so far and their order, and can be taken up again
-    from its 16 bytes after an interruption."""
-    return hashlib.blake2b(record, digest_size=16, key=before).digest()
-
-
 class PassageWriter:
     """Appends passages to a folder, from a position known to be good."""
 
@@ -67,7 +61,9 @@ class PassageWriter:
         self.size += len(record)
         self._offsets.write(self.size.to_bytes(8, "little"))
         self.count += 1
-        self.chain = chain_hash(self.chain, record)
+        # One link of the content hash: it depends on every record so far and their order, and is taken up again from its
+        # 16 bytes after an interruption.
+        self.chain = hashlib.blake2b(record, digest_size=16, key=self.chain).digest()
 
     def flush(self) -> None:
         """Everything added so far is on the disk when this returns."""
@@ -185,16 +181,12 @@ class Collection:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.manifest = read_manifest(folder)
+        self.corpus = f"{self.manifest.name}@{self.manifest.version}"  # as passages and runs carry them
         self.store = PassageStore(folder, self.manifest.passages)
 
     def document(self, id: str) -> list[Passage]:
         """The passages of a document, in its own order; empty where there is no such document."""
         return [self.store.passage(position, self.corpus) for position in self.store.of_document(id)]
-
-    @property
-    def corpus(self) -> str:
-        """Name and version, as passages and runs carry them."""
-        return f"{self.manifest.name}@{self.manifest.version}"
 
 
 def indexes(home: Path) -> Path:

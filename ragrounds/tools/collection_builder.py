@@ -163,7 +163,7 @@ def _collect(
                 seen.flush()
                 lost = skipped + (len(bad) - before if bad is not None else 0)
                 here = _Place(place.stamp, chunker, at, writer.count, documents, writer.size, writer.chain, lost)
-                _note(folder, here)
+                write_whole(folder / "progress.json", msgspec.json.encode(here))
                 if progress:
                     progress(writer.count)
         writer.flush()
@@ -237,10 +237,6 @@ def _resume(folder: Path, stamp: str, chunker: str) -> _Place:
         if (place.stamp, place.chunker) == (stamp, chunker):
             return place
     return _Place(stamp, chunker, (0, 0), 0, 0, 0, START, 0)
-
-
-def _note(folder: Path, place: _Place) -> None:
-    write_whole(folder / "progress.json", msgspec.json.encode(place))
 
 
 def _index_ids(folder: Path) -> None:

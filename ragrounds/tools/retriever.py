@@ -197,16 +197,8 @@ class MergedSearcher:
 
     def __init__(self, members: Sequence[Searcher]) -> None:
         self._members = list(members)
-
-    @property
-    def spec(self) -> str:
-        """Canonical text of the retriever."""
-        return self._members[0].spec
-
-    @property
-    def corpus(self) -> str:
-        """Names and versions of the corpora, joined with ``+``."""
-        return "+".join(member.corpus for member in self._members)
+        self.spec = members[0].spec
+        self.corpus = "+".join(member.corpus for member in members)
 
     def document(self, id: str) -> list[Passage]:
         """The passages of a document, from the first corpus that has it."""

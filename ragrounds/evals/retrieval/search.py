@@ -65,17 +65,8 @@ class GuardedSearcher:
 
     def __init__(self, searcher: Searcher, guard: LeakGuard) -> None:
         self._searcher = searcher
+        self.spec, self.corpus = searcher.spec, searcher.corpus
         self._guard = guard
-
-    @property
-    def spec(self) -> str:
-        """Canonical text of the guarded retriever; the guard is no part of it."""
-        return self._searcher.spec
-
-    @property
-    def corpus(self) -> str:
-        """Name and version of the corpus."""
-        return self._searcher.corpus
 
     def document(self, id: str) -> list[Passage]:
         """The passages of a document that the guard keeps."""

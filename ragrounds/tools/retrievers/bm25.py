@@ -108,10 +108,10 @@ class Bm25Searcher:
         self._parameters = parameters
         self._statistics = statistics
         self._analyse = analyser(parameters.analyser)
-        self._spec = str(parameters.spec)
+        self.spec = str(parameters.spec)
+        self.corpus = collection.corpus
         # Importing numba takes longer than searching a small collection a thousand times.
         self._compiled = statistics.passages > _SMALL and importlib.util.find_spec("numba") is not None
-        self._corpus = collection.corpus
         listed = msgspec.msgpack.decode((folder / "terms.msgpack").read_bytes(), type=list[str])
         self._numbers = dict(zip(listed, range(len(listed)), strict=True))
         self._holders: npt.NDArray[np.generic] = map_array(folder / "holders.u32", np.uint32)
@@ -120,16 +120,6 @@ class Bm25Searcher:
             Shard(folder / f"shard-{number:05}", first, count)
             for number, (first, count) in enumerate(statistics.shards)
         ]
-
-    @property
-    def spec(self) -> str:
-        """Canonical text of the retriever, with every parameter that it was opened with."""
-        return self._spec
-
-    @property
-    def corpus(self) -> str:
-        """Name and version of the corpus."""
-        return self._corpus
 
     @property
     def size(self) -> int:
@@ -158,10 +148,10 @@ class Bm25Searcher:
                     document=document,
                     title=title,
                     text=text,
-                    corpus=self._corpus,
+                    corpus=self.corpus,
                     score=score,
                     rank=rank,
-                    retriever=self._spec,
+                    retriever=self.spec,
                 )
             )
         return found

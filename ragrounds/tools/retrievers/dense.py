@@ -23,7 +23,7 @@ import numpy as np
 from ragrounds.contracts import Searcher
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
-from ragrounds.specs import Spec, Value
+from ragrounds.specs import Spec
 from ragrounds.tools.cards import card_encoding, cards, encoding_of
 from ragrounds.tools.collection import Collection, map_array, sync, write_whole
 from ragrounds.tools.collection_builder import Count, IndexManifest, whole_index
@@ -174,7 +174,8 @@ def open_dense(
     encoding, store = encoding_of(spec, card)
     # Only what decides the documents' vectors: another query encoder of a pair searches the same ones.
     model = encoding.document_model or encoding.model
-    documents = _text(msgspec.structs.replace(encoding, model=model, document_model="", **_QUERY_ONLY))
+    decisive = msgspec.structs.replace(encoding, model=model, document_model="", **_QUERY_ONLY)
+    documents = msgspec.json.encode(msgspec.structs.asdict(decisive)).decode()
     key = hashlib.blake2b(documents.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"dense-{key}"
     embedder = open_embedder(encoding)
@@ -190,7 +191,7 @@ def open_dense(
     return DenseSearcher(
         collection,
         folder,
-        _canonical(spec, store),
+        str(spec.having(store="chroma" if "://" in store else store)),
         encoding,
         embedder,
         _store(store, folder, named, vectors, encoding, progress),
@@ -204,15 +205,6 @@ def _store(
         return FlatStore(vectors, encoding.metric)
     client = local_chroma(folder / "chroma") if store == "chroma" else chroma_server(store)
     return ChromaStore(client, name, vectors, encoding.metric, progress)
-
-
-def _canonical(spec: Spec, store: str) -> str:
-    parameters: dict[str, Value] = {**spec.parameters, "store": "chroma" if "://" in store else store}
-    return str(Spec(spec.name, parameters))
-
-
-def _text(encoding: Encoding) -> str:
-    return msgspec.json.encode(msgspec.structs.asdict(encoding)).decode()
 
 
 def _build(collection: Collection, folder: Path, documents: str, embedder: Embedder, progress: Count | None) -> None:
@@ -266,21 +258,12 @@ class DenseSearcher:
     ) -> None:
         self._collection = collection
         self._folder = folder
-        self._spec = spec
+        self.spec = spec
+        self.corpus = collection.corpus
         self._encoding = encoding
         self._embedder = embedder
         self._store = store
         self._encoding_now = threading.Lock()  # encoders use all the cores they are given: one query at a time
-
-    @property
-    def spec(self) -> str:
-        """Canonical text of the retriever, with every parameter that it was opened with."""
-        return self._spec
-
-    @property
-    def corpus(self) -> str:
-        """Name and version of the corpus."""
-        return self._collection.corpus
 
     @property
     def size(self) -> int:
@@ -321,7 +304,7 @@ class DenseSearcher:
         found = []
         for rank, (position, score) in enumerate(self._store.nearest(vector, k), 1):
             passage = self._collection.store.passage(position, self.corpus)
-            found.append(msgspec.structs.replace(passage, score=score, rank=rank, retriever=self._spec))
+            found.append(msgspec.structs.replace(passage, score=score, rank=rank, retriever=self.spec))
         return found
 
     def vectors(self, texts: list[str]) -> Vectors:

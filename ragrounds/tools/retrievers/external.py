@@ -28,18 +28,8 @@ class _ForeignSearcher:
     """A searcher over a corpus that is not ours: its name and version are what the user says."""
 
     def __init__(self, spec: Spec, corpus: str) -> None:
-        self._spec = str(spec)
-        self._corpus = f"{corpus}@{spec.parameters.get('version', 'unversioned')}"
-
-    @property
-    def spec(self) -> str:
-        """Canonical text of the retriever, with every parameter that it was opened with."""
-        return self._spec
-
-    @property
-    def corpus(self) -> str:
-        """Name and version of the corpus."""
-        return self._corpus
+        self.spec = str(spec)
+        self.corpus = f"{corpus}@{spec.parameters.get('version', 'unversioned')}"
 
     def _passages(self, hits: Iterable[tuple[str, str, Mapping[str, object], float | None]], k: int) -> list[Passage]:
         found = []
@@ -51,10 +41,10 @@ class _ForeignSearcher:
                     document=_first(metadata, _DOCUMENTS) or name,
                     title=_first(metadata, ("title",)),
                     text=text,
-                    corpus=self._corpus,
+                    corpus=self.corpus,
                     score=1 / rank if score is None else score,
                     rank=rank,
-                    retriever=self._spec,
+                    retriever=self.spec,
                 )
             )
         return found

@@ -82,17 +82,8 @@ class FusedSearcher:
         self._depth = int(_positive(spec, "depth", DEPTH))
         self._double = spec.parameters.get("double") is True
         named: dict[str, Value] = {name: value_of(member) for name, member in members.items()}
-        self._spec = str(Spec(spec.name, {**self._given, **named}))
-
-    @property
-    def spec(self) -> str:
-        """Canonical text of the retriever, with every parameter that it was opened with."""
-        return self._spec
-
-    @property
-    def corpus(self) -> str:
-        """Name and version of the corpus."""
-        return next(iter(self._members.values())).corpus
+        self.corpus = next(iter(members.values())).corpus
+        self.spec = str(Spec(spec.name, {**self._given, **named}))
 
     def document(self, id: str) -> list[Passage]:
         """The passages of a document, from the first retriever that has them."""
@@ -110,7 +101,7 @@ class FusedSearcher:
                 [[_key(hit) for hit in hits] for hits in found], self._weights, self._constant
             )
         return [
-            msgspec.structs.replace(passages[key], score=score, rank=rank, retriever=self._spec)
+            msgspec.structs.replace(passages[key], score=score, rank=rank, retriever=self.spec)
             for rank, (key, score) in enumerate(fused[:k], 1)
         ]
 

@@ -46,17 +46,8 @@ class MaxPSearcher:
         self._split = splitter(chosen)
         self._depth = depth
         named: dict[str, Value] = {"of": value_of(searcher), "query": chosen, "depth": depth}
-        self._spec = str(Spec("maxp", named))
-
-    @property
-    def spec(self) -> str:
-        """Canonical text of the retriever, with every parameter that it was opened with."""
-        return self._spec
-
-    @property
-    def corpus(self) -> str:
-        """Name and version of the corpus."""
-        return self._searcher.corpus
+        self.corpus = searcher.corpus
+        self.spec = str(Spec("maxp", named))
 
     def document(self, id: str) -> list[Passage]:
         """The passages of a document, where the inner retriever can give them."""
@@ -71,7 +62,7 @@ class MaxPSearcher:
             if hit.document not in best or hit.score > best[hit.document].score:
                 best[hit.document] = hit
         ordered = sorted(best.values(), key=lambda hit: -hit.score)[:k]
-        return [msgspec.structs.replace(hit, rank=rank, retriever=self._spec) for rank, hit in enumerate(ordered, 1)]
+        return [msgspec.structs.replace(hit, rank=rank, retriever=self.spec) for rank, hit in enumerate(ordered, 1)]
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> MaxPSearcher:

@@ -47,18 +47,9 @@ class RerankedSearcher:
         self._scorer = scorer
         self._top = top_of(spec)
         named: dict[str, Value] = {**spec.parameters, "of": value_of(searcher), "top": self._top}
-        self._spec = str(Spec("rerank", named))
+        self.corpus = searcher.corpus
+        self.spec = str(Spec("rerank", named))
         self._one = threading.Lock()
-
-    @property
-    def spec(self) -> str:
-        """Canonical text of the retriever, with every parameter that it was opened with."""
-        return self._spec
-
-    @property
-    def corpus(self) -> str:
-        """Name and version of the corpus."""
-        return self._searcher.corpus
 
     def document(self, id: str) -> list[Passage]:
         """The passages of a document, where the inner retriever can give them."""
@@ -76,7 +67,7 @@ class RerankedSearcher:
         lowest = ordered[-1][1]
         hits = ordered + [(passage, lowest - number) for number, passage in enumerate(rest, 1)]
         return [
-            msgspec.structs.replace(passage, score=score, rank=rank, retriever=self._spec)
+            msgspec.structs.replace(passage, score=score, rank=rank, retriever=self.spec)
             for rank, (passage, score) in enumerate(hits[:k], 1)
         ]
 

@@ -40,17 +40,8 @@ class WebSearcher:
 
         self._provider = provider or SearchProvider(chosen if isinstance(chosen, Spec) else Spec(chosen))
         self._fetcher = fetcher or (Fetcher() if pages else None)
-        self._spec = str(spec)
-
-    @property
-    def spec(self) -> str:
-        """Canonical text of the retriever, with every parameter that it was opened with."""
-        return self._spec
-
-    @property
-    def corpus(self) -> str:
-        """Name and version of the corpus."""
-        return "web@live"
+        self.spec = str(spec)
+        self.corpus = "web@live"
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """The first `k` results, with 1 / rank as the score.
@@ -71,7 +62,7 @@ class WebSearcher:
                 corpus=self.corpus,
                 score=1 / rank,
                 rank=rank,
-                retriever=self._spec,
+                retriever=self.spec,
             )
             for rank, (hit, text) in enumerate(zip(hits, texts, strict=True), 1)
         ]
