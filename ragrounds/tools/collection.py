@@ -61,8 +61,8 @@ class PassageWriter:
         self.size += len(record)
         self._offsets.write(self.size.to_bytes(8, "little"))
         self.count += 1
-        # One link of the content hash: it depends on every record so far and their order, and is taken up again from its
-        # 16 bytes after an interruption.
+        # One link of the content hash: it depends on every record so far and their order, and a resumed build takes it
+        # up from its 16 bytes.
         self.chain = hashlib.blake2b(record, digest_size=16, key=self.chain).digest()
 
     def flush(self) -> None:
