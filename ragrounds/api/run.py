@@ -205,7 +205,7 @@ def run(
         until, runs = replaying.until, [planned.run for planned in replaying.planned_runs]
         decided = until is not None and bool(until.reached())
         stopping = until.finish(store, ended) if until is not None else None
-        comparison = compare(store, runs, common=bool(ended or until))
+        comparison = compare(store, runs, common=bool(ended or until), frontiers=len(runs) > 1)
         failed = any(row.statuses.get("failed") for row in comparison.rows)
         failures = _failures(store, runs) if failed else ()
     return RunResult(

@@ -26,7 +26,7 @@ from ragrounds.evals.compare.claims import (
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
 from ragrounds.evals.compare.figures import Values
 from ragrounds.evals.compare.frontier import CostMeasure, costs_of
-from ragrounds.evals.compare.sequential_stop import StoppedRuns, ended_early
+from ragrounds.evals.compare.sequential_stop import StoppedRuns, early_stops
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.stats import stratified_mean, wilson
 from ragrounds.evals.store.store import Store
@@ -79,10 +79,13 @@ def check_claims(
         UserError: a claim that cannot be read or names another run; runs that cannot be compared.
     """
     read = [resolved(parse_claim(text), runs) for text in claims]
-    basis = comparison_basis(store, runs, [scorer] if scorer else [], common, ended_early(store, runs))
+    early = early_stops(store, runs)
+    basis = comparison_basis(store, runs, [scorer] if scorer else [], common, answered=bool(early))
     if not basis.scorers:
         raise UserError("These runs have no scores yet: nothing can be claimed of them.")
-    checked = _Assertions({run.id: run for run in runs}, basis, basis.scorers[0], StoppedRuns(store, runs, basis), seed)
+    checked = _Assertions(
+        {run.id: run for run in runs}, basis, basis.scorers[0], StoppedRuns(store, runs, basis, early), seed
+    )
     return [checked.claim(claim) for claim in read]
 
 

@@ -6,7 +6,7 @@ With `common`, the comparison is made on the part that all runs share, and a not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -80,22 +80,24 @@ def comparison_basis(
             raise UserError(f"The run {run.id} is named twice; name each run once.")
     questions, notes = common_questions(store, runs, common)
     epochs = _epochs(runs, common, notes)
-    ids = {question.id for question in questions}
-    summaries = {
-        run.id: [one for one in store.summaries(run) if one.question_id in ids and one.epoch < epochs] for run in runs
-    }
+    summaries = {run.id: store.summaries(run) for run in runs}
     if common or answered:
         questions = _answered(questions, epochs, summaries, notes)
-        ids = {question.id for question in questions}
-        summaries = {id: [one for one in found if one.question_id in ids] for id, found in summaries.items()}
+    ids = {question.id for question in questions}
     scores: dict[str, dict[str, list[Score]]] = {run.id: {} for run in runs}
+    showable: set[str] = set()
     for run in runs:
+        summaries[run.id] = [one for one in summaries[run.id] if one.question_id in ids and one.epoch < epochs]
         for score in store.scores(run):
             if score.question_id in ids and score.epoch < epochs:
                 scores[run.id].setdefault(score.scorer, []).append(score)
+                # A computed score has no value where a question has nothing to score by (``facts`` without listed
+                # facts): then there is nothing to show. A judge's score without a value is a failure, and shown.
+                if score.value is not None or described(score.scorer).needs_judge:
+                    showable.add(score.scorer)
     kept = _shared_scorers(runs, wanted, summaries, scores, common, notes)
-    shown = tuple(Headline(kind=described(name).kinds[0], scorer=name, columns=()) for name in wanted)
-    headlines = shown or headline_of(questions, _with_values(kept, scores))
+    named = tuple(Headline(kind=described(name).kinds[0], scorer=name, columns=()) for name in wanted)
+    headlines = named or headline_of(questions, showable.intersection(kept))
     first = [name for one in headlines for name in (one.scorer, *one.columns)]
     return ComparisonBasis(
         questions=tuple(questions),
@@ -106,15 +108,6 @@ def comparison_basis(
         scores=scores,
         notes=tuple(notes),
     )
-
-
-def _with_values(scorers: Iterable[str], scores: ScoresByRun) -> list[str]:
-    """Those of the scorers that have something to show. A computed score has no value where a question has nothing to
-    score by (``facts`` without listed facts); a judge's score without a value is a failure of the judge, and shown."""
-    valued = {
-        name for found in scores.values() for name, made in found.items() if any(one.value is not None for one in made)
-    }
-    return [name for name in scorers if name in valued or described(name).needs_judge]
 
 
 def common_questions(store: Store, runs: Sequence[Run], common: bool) -> tuple[list[Question], list[str]]:
@@ -153,7 +146,7 @@ def _answered(
     questions: list[Question], epochs: int, summaries: Mapping[str, Sequence[Attempt]], notes: list[str]
 ) -> list[Question]:
     """The questions that every run has made all its attempts at."""
-    made = [Counter(attempt.question_id for attempt in found) for found in summaries.values()]
+    made = [Counter(one.question_id for one in found if one.epoch < epochs) for found in summaries.values()]
     kept = [question for question in questions if all(counts[question.id] >= epochs for counts in made)]
     if not kept:
         raise UserError("There is no question that all these runs have answered yet.")

@@ -27,7 +27,7 @@ from ragrounds.evals.compare.figures import (
     paired,
 )
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, frontier
-from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, ended_early
+from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, early_stops
 from ragrounds.evals.scorers import Headline, described
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run, Usage, outcome
@@ -135,6 +135,7 @@ def compare(
     seed: int = 0,
     cost: CostMeasure | None = None,
     group_by: Sequence[str] = (),
+    frontiers: bool = True,
 ) -> Comparison:
     """Compare runs, under the scorers named (by default all that they were scored by).
 
@@ -146,22 +147,24 @@ def compare(
         seed: of every bootstrap.
         cost: what the frontier counts; by default dollars uncached where they are known, else tokens.
         group_by: properties of questions to make tables by.
+        frontiers: also place the runs by cost and accuracy.
 
     Raises:
         UserError: runs on different questions, epochs or scorers and `common` is not set; a scorer that nothing
             was scored by; an unknown property.
     """
     # What a run that ended by its own results was not asked is not wrong: it was not to be asked.
-    basis = comparison_basis(store, runs, scorers, common, ended_early(store, runs))
+    early = early_stops(store, runs)
+    basis = comparison_basis(store, runs, scorers, common, answered=bool(early))
     rows = tuple(_totals(run, basis) for run in runs)
-    stopped = StoppedRuns(store, runs, basis)
-    notes = [*basis.notes, *stopped.notes]
+    stopped = StoppedRuns(store, runs, basis, early)
+    notes = [*basis.notes, *(stopped.notes if early else ())]
     notes += [
         f"{row.run} has {row.statuses['not_run']:,} attempts still to be made; they count as not correct."
         for row in rows
         if row.statuses.get("not_run")
     ]
-    tables = _Tables(runs, basis, stopped, seed, cost, group_by, notes)
+    tables = _Tables(runs, basis, stopped, seed, cost, group_by, frontiers, notes)
     return Comparison(
         benchmark=runs[0].benchmark,
         questions=len(basis.questions),
@@ -170,7 +173,7 @@ def compare(
         tables=tuple(tables.table(scorer) for scorer in basis.scorers),
         headlines=basis.headlines,
         notes=tuple(notes),
-        stopped=stopped.by_run,
+        stopped=early,
     )
 
 
@@ -180,8 +183,8 @@ def _totals(run: Run, basis: ComparisonBasis) -> RunTotals:
     missing = len(basis.questions) * basis.epochs - len(summaries)
     if missing:
         statuses["not_run"] += missing
-    usages = [attempt.usage for attempt in summaries if attempt.status != "not_run"]
     made = [attempt for attempt in summaries if attempt.status != "not_run"]
+    usages = [attempt.usage for attempt in made]
     return RunTotals(
         run=run.id,
         agent=run.agent,
@@ -221,6 +224,7 @@ class _Tables:
     seed: int
     cost: CostMeasure | None
     group_by: Sequence[str]
+    frontiers: bool
     notes: list[str]
     """Where the tables leave what a reader must know."""
 
@@ -243,9 +247,9 @@ class _Tables:
             unit=scorer.unit,
             direction=scorer.direction,
             lines=lines,
-            pairs=self._pairs(scorer, name, asked, values),
+            pairs=self._pairs(scorer, name, asked, values) if len(self.runs) > 1 else (),
             frontier=self._frontier(asked, values, lines)
-            if scorer.unit == "percent" and scorer.direction == "higher"
+            if self.frontiers and scorer.unit == "percent" and scorer.direction == "higher"
             else None,
             groups=tuple(
                 group_table(by, asked, values, unsettled, self.seed, scorer, self.stopped.concerns)

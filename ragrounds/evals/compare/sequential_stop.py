@@ -84,13 +84,15 @@ def earlier_record(store: Store, runs: Sequence[Run], claim: str, seed: int) -> 
     return found
 
 
-def ended_early(store: Store, runs: Sequence[Run]) -> bool:
-    """Whether one of these runs was followed for a claim, and has not gone on to its last question."""
-    return any(stop_records(store, run) and _partial(store, run) for run in runs)
-
-
-def _partial(store: Store, run: Run) -> bool:
-    return len(store.done(run)) < run.count * run.epochs
+def early_stops(store: Store, runs: Sequence[Run]) -> dict[str, StopRecord]:
+    """Of these runs those that were followed for a claim and have not gone on to their last question: run id → the last
+    claim."""
+    found: dict[str, StopRecord] = {}
+    for run in runs:
+        records = stop_records(store, run)
+        if records and len(store.done(run)) < run.count * run.epochs:
+            found[run.id] = records[-1]
+    return found
 
 
 class ClaimStop:
@@ -257,15 +259,13 @@ def _used_up(rounds: Sequence[QuestionRound], asked: Iterable[Question]) -> str:
 
 
 class StoppedRuns:
-    """Of some runs those that ended early by their own results, and the intervals that hold for them."""
+    """Of some runs those that ended early by their own results (`by_run`, see :func:`early_stops`), and the intervals
+    that hold for them."""
 
-    def __init__(self, store: Store, runs: Sequence[Run], basis: ComparisonBasis) -> None:
-        self._basis = basis
-        self.by_run: dict[str, StopRecord] = {}
-        """Run id → the last claim that a run which ended early was followed for."""
-        for run in runs:
-            if (known := stop_records(store, run)) and _partial(store, run):
-                self.by_run[run.id] = known[-1]
+    def __init__(
+        self, store: Store, runs: Sequence[Run], basis: ComparisonBasis, by_run: Mapping[str, StopRecord]
+    ) -> None:
+        self._basis, self.by_run = basis, by_run
         # Not only what all have answered: where a question is still out, those behind it do not count.
         self._shared = common_questions(store, runs, True)[0] if self.by_run else []
 
