@@ -13,8 +13,6 @@ from ragrounds.api.workspace import Progress, made_beside, make_folder, open_sto
 from ragrounds.errors import UserError, unknown
 
 if TYPE_CHECKING:
-    import sqlalchemy as sa
-
     from ragrounds.evals.compare.comparison import Comparison
     from ragrounds.evals.store.garbage import Garbage
     from ragrounds.evals.store.ledger import Ledger
@@ -177,9 +175,11 @@ def export_runs(
         UserError: an unknown run, no run at all, or a place that cannot be written.
     """
     from ragrounds.evals.store.database import open_target
+    from ragrounds.evals.store.transfer import choose_runs, copy_runs
+    from ragrounds.records import FINAL
 
     with open_store(settings or user_settings()) as store, open_target(place) as engine:
-        return _copy(store.engine, engine, references, progress)
+        return copy_runs(store.engine, engine, choose_runs(store.engine, references), FINAL, progress)
 
 
 def import_runs(
@@ -191,22 +191,11 @@ def import_runs(
         UserError: an unknown run, no run at all, or a damaged file.
     """
     from ragrounds.evals.store.database import open_source
-
-    with open_store(settings or user_settings()) as store, open_source(place) as engine:
-        return _copy(engine, store.engine, references, progress)
-
-
-def _copy(source: sa.Engine, target: sa.Engine, references: Sequence[str], progress: Progress) -> TransferResult:
-    from ragrounds.evals.store.database import shown
-    from ragrounds.evals.store.store import find_run
-    from ragrounds.evals.store.transfer import copy_runs, read_runs
+    from ragrounds.evals.store.transfer import choose_runs, copy_runs
     from ragrounds.records import FINAL
 
-    known = read_runs(source)
-    chosen = [find_run(known, reference, shown(source)) for reference in references] or known
-    if not chosen:
-        raise UserError(f"{shown(source)} holds no runs.")
-    return copy_runs(source, target, list({run.id: run for run in chosen}.values()), FINAL, progress)
+    with open_store(settings or user_settings()) as store, open_source(place) as engine:
+        return copy_runs(engine, store.engine, choose_runs(engine, references), FINAL, progress)
 
 
 def import_mirage_predictions(

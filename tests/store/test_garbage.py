@@ -153,7 +153,7 @@ import sqlalchemy as sa
 from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.garbage import collect_garbage
-from ragrounds.evals.engine.plan import FINAL
+from ragrounds.records import FINAL
 deletes = 0
 with Store(Path(sys.argv[1])) as store:
     @sa.event.listens_for(store.engine, "after_cursor_execute")

@@ -324,7 +324,7 @@ from ragrounds.evals.store import transfer
 from ragrounds.evals.store.transfer import read_runs
 from ragrounds.evals.store.database import open_source
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.engine.plan import FINAL
+from ragrounds.records import FINAL
 transfer.BATCH = 5
 left = int(sys.argv[3])
 def tell(what, done):

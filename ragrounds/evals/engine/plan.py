@@ -14,7 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
-import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -303,14 +302,7 @@ def find_or_start_run(
         created=now(),
         asked=asked,
     )
-    try:
-        store.add_run(run, benchmark.questions, benchmark.golds)
-    except StopRun as error:
-        other = store.latest(digest)
-        if not isinstance(error.__cause__, sa.exc.IntegrityError) or other is None:
-            raise
-        return other  # another process has begun it in this moment
-    return run
+    return store.add_run(run, benchmark.questions, benchmark.golds)
 
 
 def check_same_run(run: Run, identity: Mapping[str, object], agent: Agent) -> Run:

@@ -75,8 +75,11 @@ class Store:
             self._reading = None
         self.engine.dispose()
 
-    def add_run(self, run: Run, questions: Sequence[Question], golds: Mapping[str, Gold]) -> None:
+    def add_run(self, run: Run, questions: Sequence[Question], golds: Mapping[str, Gold]) -> Run:
         """Write a new run and, where they are new, its questions.
+
+        Returns:
+            The run; or the one with its fingerprint, where another process has written that in the same moment.
 
         Raises:
             StopRun: the store cannot be written.
@@ -99,7 +102,11 @@ class Store:
                     connection.execute(insert_new(self.engine, schema.questions), rows)
                 connection.execute(sa.insert(schema.runs), row)
         except sa.exc.SQLAlchemyError as error:
-            raise writing_failed(self.engine, error) from error
+            other = self.latest(run.fingerprint) if isinstance(error, sa.exc.IntegrityError) else None
+            if other is None:
+                raise writing_failed(self.engine, error) from error
+            return other
+        return run
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""

@@ -263,12 +263,12 @@ class Pages:
                 ),
             )
 
-        def chosen(name: str) -> sa.ColumnElement[Any]:
+        def _chosen(name: str) -> sa.ColumnElement[Any]:
             # The first scorer that has scored the attempt, even where its value is missing.
             cases = [(score.c.scorer.is_not(None), score.c[name]) for score in scores]
             return sa.case(*cases, else_=sa.null()) if cases else sa.null()
 
-        answer_status = chosen("answer_status")
+        answer_status = _chosen("answer_status")
         outcome = sa.case(
             (_A.c.status.is_(None), "not_run"),
             (_A.c.status != "completed", _A.c.status),
@@ -286,7 +286,7 @@ class Pages:
                 *columns,
                 (_A.c.input + _A.c.output).label("tokens"),
                 outcome.label("outcome"),
-                *(chosen(name).label(name) for name in ("scorer", "value", "prediction")),
+                *(_chosen(name).label(name) for name in ("scorer", "value", "prediction")),
             )
             .select_from(joined)
             .where(_Q.c.set == run.questions)

@@ -30,6 +30,7 @@ from ragrounds.evals.store.codec import (
 )
 from ragrounds.evals.store.database import insert_new, shown, snapshot, stream, writing_failed
 from ragrounds.evals.store.garbage import BATCH, Marks, Progress
+from ragrounds.evals.store.store import find_run
 from ragrounds.records import AnswerStatus, Run, Status
 
 ARENA_TABLES: tuple[sa.Table, ...] = (schema.judgements, schema.votes)
@@ -80,6 +81,19 @@ def read_runs(engine: sa.Engine) -> list[Run]:
         except _BROKEN as error:
             raise UserError(f"{shown(engine)} cannot be read: runs: {error}.") from error
     return found
+
+
+def choose_runs(engine: sa.Engine, references: Sequence[str]) -> list[Run]:
+    """The runs of a store of unknown origin that some references name, each once; all of them where none is given.
+
+    Raises:
+        UserError: a run cannot be read, a reference names none or several, or there is no run at all.
+    """
+    known = read_runs(engine)
+    chosen = [find_run(known, reference, shown(engine)) for reference in references] or known
+    if not chosen:
+        raise UserError(f"{shown(engine)} holds no runs.")
+    return list({run.id: run for run in chosen}.values())
 
 
 class SourceVerifier:
