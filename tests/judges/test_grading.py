@@ -2,7 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.evals.benchmarks.families.kqa import STATEMENTS
-from ragrounds.evals.judges.attempts import LabelJudge, judge_attempts, judges_itself
+from ragrounds.evals.judges.attempts import LabelJudge, judges_itself
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD, Statements
 from ragrounds.evals.store.journal import StoreJournal
@@ -10,7 +10,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Attempt, Gold, Question
-from tests.judges.doubles import Scripted
+from tests.judges.doubles import Scripted, judged
 
 CASE = Question(id="og/1", benchmark="ogcarebench", text="What next?", kind="long")
 REFERENCE = Gold(question_id="og/1", answer="methylene blue")
@@ -131,16 +131,9 @@ async def test_grading_again_is_free(journal):
     attempts = [attempt(CASE, f"Answer {number}.", epoch=number) for number in range(20)]
     seen = []
     for _ in range(2):
-        grades = await judge_attempts(
-            LabelJudge(EQUIVALENCE),
-            attempts,
-            {CASE.id: CASE},
-            {CASE.id: REFERENCE},
-            judge,
-            journal,
-            PROMPTS,
-            at_once=4,
-            done=seen.append,
+        by = LabelJudge(EQUIVALENCE)
+        grades = await judged(
+            by, attempts, {CASE.id: CASE}, {CASE.id: REFERENCE}, judge, journal, at_once=4, done=seen.append
         )
     assert [grade.scores[0].epoch for grade in grades] == list(range(20))
     assert len(judge.requests) == 20

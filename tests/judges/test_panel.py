@@ -2,14 +2,13 @@ import pytest
 
 from ragrounds.errors import UserError
 from ragrounds.evals.judges.attempts import LabelJudge
-from ragrounds.evals.judges.panel import UNDECIDED, judge_by_panel
+from ragrounds.evals.judges.panel import UNDECIDED, as_panel, by_majority
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Attempt, Gold, Question
-from tests.judges.doubles import Scripted
+from tests.judges.doubles import Scripted, judged
 
 QUESTIONS = {f"q/{i}": Question(id=f"q/{i}", benchmark="q", text=f"{i}?", kind="long") for i in range(4)}
 FACTS = (("one",), ("two",), ("three", "nice to have"))
@@ -39,7 +38,9 @@ def judge(name, grades):
 
 
 async def panel(grader, judges, journal):
-    return await judge_by_panel(grader, judges, ATTEMPTS, QUESTIONS, GOLDS, journal, PromptFolder())
+    as_panel(grader, judges)
+    by_judge = [await judged(grader, ATTEMPTS, QUESTIONS, GOLDS, judge, journal) for judge in judges]
+    return by_majority(grader, judges, ATTEMPTS, GOLDS, by_judge)
 
 
 async def test_the_majority_counts(journal):

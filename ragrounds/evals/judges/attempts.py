@@ -7,7 +7,7 @@ wrong.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -135,30 +135,6 @@ class AdmitAll:
 
     def judged(self, task: JudgeTask, answer: JudgedAnswer) -> None:
         """It makes no difference."""
-
-
-async def judge_attempts(
-    by: AttemptJudge,
-    attempts: Iterable[Attempt],
-    questions: Mapping[str, Question],
-    golds: Mapping[str, Gold],
-    judge: Model,
-    journal: Journal,
-    prompts: Prompts,
-    *,
-    at_once: int = 16,
-    done: Callable[[JudgedAnswer], None] = lambda answer: None,
-) -> list[JudgedAnswer]:
-    """Judge attempts, at most `at_once` at a time; `done` is called as each answer comes in.
-
-    Calls go through the journal: judging again pays only for what was never answered.
-
-    Raises:
-        ragrounds.errors.StopRun: the judge cannot be asked at all; the other attempts are cancelled.
-    """
-    tasks = [JudgeTask(each, questions[each.question_id], golds[each.question_id], judge, journal) for each in attempts]
-    judged = await judge_tasks(by, tasks, prompts, at_once=at_once, admission=AdmitAll(), done=done)
-    return [answer for answer in judged if answer is not None]
 
 
 async def judge_tasks(

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ragrounds.contracts import Entry, Journal, Model
 from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, judges_itself
@@ -96,35 +96,25 @@ class PayingJournal:
         return response, cached
 
 
-class JudgedRun(Struct, frozen=True, kw_only=True):
-    """What judging a run gave and took."""
+class JudgedRunBill(Bill, frozen=True, kw_only=True, omit_defaults=False):
+    """What judging a run gave and took, by whomever."""
 
     run: str
-    judge: str
     scorers: tuple[str, ...]
     attempts: int
     missing: int
     """Scores without a value that another try, or another judge, may give."""
-    failed: int
-    """Attempts where a call of the judge gave no reply."""
     left: int
-    """Answers that were not put to the judge, because a budget was used up: their scores are missing."""
-    calls: int
-    reused: int
-    """Calls that the journal answered."""
-    earlier: int
-    """Of these, paid for by an earlier judging that was broken off."""
-    usage: Usage | None
-    """Tokens of all calls; ``None``: not all known."""
-    cost_paid: float | None
-    """Dollars really paid for judging, by an earlier one that was broken off too; ``None``: some price is not known."""
-    cost_paid_earlier: float | None
-    """Of these, paid by the earlier one."""
-    cost_uncached: float | None
-    """Dollars without any cache: as if nothing had been in the journal."""
+    """Answers that were not put to a judge, because a budget was used up: their scores are missing."""
+    verdicts: tuple[Verdict, ...]
+
+
+class JudgedRun(JudgedRunBill, frozen=True, kw_only=True):
+    """What judging a run by one judge gave and took; `failed` counts attempts."""
+
+    judge: str
     same_model: bool
     """The judge is a model that wrote these answers: it may favour itself."""
-    verdicts: tuple[Verdict, ...]
 
 
 def store_judged_run(
@@ -143,22 +133,14 @@ def store_judged_run(
     scores = [score for answer in judged for score in answer.scores]
     calls = [call for answer in judged for call in answer.calls]
     store.add_scores(run, [*scores, *left] if replace else (), calls)
-    took = bill(calls, earlier)
     return JudgedRun(
+        **asdict(bill(calls, earlier)) | {"failed": sum(answer.failed for answer in judged)},
         run=run.id,
         judge=judge.spec,
         scorers=by.scorers,
         attempts=len(judged),
         missing=sum(score.value is None for score in scores),
-        failed=sum(answer.failed for answer in judged),
         left=count_answers(left),
-        calls=took.calls,
-        reused=took.reused,
-        earlier=took.earlier,
-        usage=took.usage,
-        cost_paid=took.cost_paid,
-        cost_paid_earlier=took.cost_paid_earlier,
-        cost_uncached=took.cost_uncached,
         same_model=judges_itself(judge.spec, writers(run)),
         verdicts=tuple(verdict for answer in judged for verdict in answer.verdicts),
     )

@@ -4,17 +4,18 @@ measured. The scores of the majority go into the store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from ragrounds.contracts import Journal, Model, Prompts
+from ragrounds.contracts import Model
 from ragrounds.errors import UserError
-from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge, judge_attempts, judges_itself
-from ragrounds.evals.judges.bill import bill, count_answers, writers
+from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge, judges_itself
+from ragrounds.evals.judges.bill import JudgedRunBill, bill, count_answers, writers
 from ragrounds.evals.stats.agreement import fleiss_kappa, krippendorff_alpha, majority
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Call, Gold, Question, Run, Score, Usage, Verdict
+from ragrounds.records import Attempt, Call, Gold, Run, Score, Verdict
 
 UNDECIDED = "the judges have no majority"
 
@@ -36,33 +37,6 @@ class PanelResult(Struct, frozen=True, kw_only=True):
     """Fleiss' kappa of the judges, over what all of them gave a verdict on; ``None`` where it is not defined."""
     alpha: float | None
     """Krippendorff's alpha, missing verdicts included; ``None`` where it is not defined."""
-
-
-async def judge_by_panel(
-    by: LabelJudge,
-    judges: Sequence[Model],
-    attempts: Iterable[Attempt],
-    questions: Mapping[str, Question],
-    golds: Mapping[str, Gold],
-    journal: Journal,
-    prompts: Prompts,
-    *,
-    at_once: int = 16,
-    done: Callable[[JudgedAnswer], None] = lambda answer: None,
-) -> PanelResult:
-    """Let every judge judge every attempt, then take the majority of each verdict.
-
-    Raises:
-        UserError: fewer than two judges, or one of them twice.
-        ragrounds.errors.StopRun: a judge cannot be asked at all.
-    """
-    as_panel(by, judges)
-    tried = list(attempts)
-    by_judge = [
-        await judge_attempts(by, tried, questions, golds, judge, journal, prompts, at_once=at_once, done=done)
-        for judge in judges
-    ]
-    return by_majority(by, judges, tried, golds, by_judge)
 
 
 def as_panel(by: AttemptJudge, judges: Sequence[Model]) -> LabelJudge:
@@ -117,19 +91,10 @@ def _labels(answers: Sequence[JudgedAnswer]) -> list[tuple[str | None, ...]]:
     return list(zip(*columns, strict=True))
 
 
-class PanelJudgedRun(Struct, frozen=True, kw_only=True):
-    """What judging a run by a panel gave and took."""
+class PanelJudgedRun(JudgedRunBill, frozen=True, kw_only=True):
+    """What judging a run by a panel gave and took; `failed` counts calls."""
 
-    run: str
     judges: tuple[str, ...]
-    scorers: tuple[str, ...]
-    attempts: int
-    missing: int
-    """Scores without a value."""
-    failed: int
-    """Calls without a reply."""
-    left: int
-    """Answers that were not put to the judges, because a budget was used up: their scores are missing."""
     judged: int
     """Things that were put to the judges: answers, or statements of answers."""
     undecided: int
@@ -138,16 +103,8 @@ class PanelJudgedRun(Struct, frozen=True, kw_only=True):
     """Fleiss' kappa of the judges."""
     alpha: float | None
     """Krippendorff's alpha of the judges."""
-    calls: int
-    reused: int
-    earlier: int
-    usage: Usage | None
-    cost_paid: float | None
-    cost_paid_earlier: float | None
-    cost_uncached: float | None
     same_model: tuple[str, ...]
     """Judges that are a model that wrote these answers: they may favour themselves."""
-    verdicts: tuple[Verdict, ...]
 
 
 def store_panel_run(
@@ -163,26 +120,18 @@ def store_panel_run(
 ) -> PanelJudgedRun:
     """As :func:`ragrounds.evals.judges.bill.store_judged_run`, with the scores of the majority."""
     store.add_scores(run, [*made.scores, *left] if replace else (), made.calls)
-    took = bill(made.calls, earlier)
     return PanelJudgedRun(
+        **asdict(bill(made.calls, earlier)),
         run=run.id,
         judges=made.judges,
         scorers=by.scorers,
         attempts=len(attempts),
         missing=sum(score.value is None for score in made.scores),
-        failed=took.failed,
         left=count_answers(left),
         judged=made.judged,
         undecided=made.undecided,
         kappa=made.kappa,
         alpha=made.alpha,
-        calls=took.calls,
-        reused=took.reused,
-        earlier=took.earlier,
-        usage=took.usage,
-        cost_paid=took.cost_paid,
-        cost_paid_earlier=took.cost_paid_earlier,
-        cost_uncached=took.cost_uncached,
         same_model=tuple(judge for judge in made.judges if judges_itself(judge, writers(run))),
         verdicts=made.verdicts,
     )

@@ -290,11 +290,11 @@ class RagasJudge(Struct, frozen=True, kw_only=True):
         read = read_long(attempt)
         if attempt.status == "not_run":
             return None, read.reason or "not run"
-        if metric.reference and not gold.answer.strip():
+        if "reference" in metric.takes and not gold.answer.strip():
             return None, "the question has no reference answer"
-        if metric.passages and not contexts:
+        if "retrieved_contexts" in metric.takes and not contexts:
             return None, "the attempt retrieved no passages, or the journal does not hold them"
-        if metric.answer and not attempt.text.strip():
+        if "response" in metric.takes and not attempt.text.strip():
             return metric.silent, read.reason or "there is no answer"
         if metric.embedder and self.embedder is None:
             return None, "no embedder was named"

@@ -21,10 +21,8 @@ class RagasScorer(JudgedScorer, frozen=True, kw_only=True):
 
     metric: str
     """ragas' own name of it."""
-    question: bool = True
-    answer: bool = False
-    passages: bool = False
-    reference: bool = False
+    takes: tuple[str, ...]
+    """What it scores, by the names of ragas' arguments; it cannot be computed without any of them."""
     silent: float | None = None
     """The value of an attempt without a text; ``None``: it has none, there is nothing to break into statements."""
 
@@ -33,79 +31,56 @@ class RagasScorer(JudgedScorer, frozen=True, kw_only=True):
         """The name of ragas' class for it."""
         return "".join(part.title() for part in self.metric.split("_"))
 
-    @property
-    def takes(self) -> tuple[str, ...]:
-        """What ragas scores, by the names of its arguments."""
-        parts = {
-            "user_input": self.question,
-            "response": self.answer,
-            "reference": self.reference,
-            "retrieved_contexts": self.passages,
-        }
-        return tuple(name for name, taken in parts.items() if taken)
 
-
-def _ragas(
-    metric: str,
-    what: str,
-    *,
-    question: bool = True,
-    answer: bool = False,
-    passages: bool = False,
-    reference: bool = False,
-    embedder: bool = False,
-    silent: float | None = None,
-) -> RagasScorer:
+def _ragas(metric: str, what: str, *parts: str, embedder: bool = False, silent: float | None = None) -> RagasScorer:
     name = f"ragas_{metric}"
     return RagasScorer(
         name=name,
         judging=name,
         metric=metric,
         summary=f"ragas: {what}",
-        method=f"ragas 0.4.3, {metric.replace('_', ' ')}, by a judge ({what})",
-        reads="the final answer and the passages"
-        if passages and answer
-        else "the passages"
-        if passages
-        else "the final answer",
-        question=question,
-        answer=answer,
-        passages=passages,
-        reference=reference,
+        method=f"ragas' {metric.replace('_', ' ')} by a judge ({what})",
+        reads=", ".join(_PARTS[part] for part in parts),
+        takes=parts,
         embedder=embedder,
         silent=silent,
     )
 
 
-FAITHFULNESS = _ragas(
-    "faithfulness", "share of the answer's statements that follow from the passages", answer=True, passages=True
+_PARTS = {
+    "user_input": "the question",
+    "response": "the final answer",
+    "retrieved_contexts": "the passages",
+    "reference": "the reference",
+}
+"""What ragas scores, by the names of its arguments."""
+RAGAS = (
+    _ragas(
+        "faithfulness",
+        "share of the answer's statements that follow from the passages",
+        *("user_input", "response", "retrieved_contexts"),
+    ),
+    _ragas(
+        "answer_relevancy",
+        "cosine of the question with questions made from the answer",
+        *("user_input", "response"),
+        embedder=True,
+        silent=0.0,
+    ),
+    _ragas(
+        "context_precision",
+        "average precision of the passages, as useful for the reference",
+        *("user_input", "reference", "retrieved_contexts"),
+    ),
+    _ragas(
+        "context_recall",
+        "share of the reference's statements that the passages hold",
+        *("user_input", "retrieved_contexts", "reference"),
+    ),
+    _ragas("factual_correctness", "F1 of the answer's and the reference's claims", "response", "reference", silent=0.0),
 )
-ANSWER_RELEVANCY = _ragas(
-    "answer_relevancy",
-    "cosine of the question with questions made from the answer",
-    answer=True,
-    embedder=True,
-    silent=0.0,
-)
-CONTEXT_PRECISION = _ragas(
-    "context_precision",
-    "average precision of the passages, as useful for the reference",
-    passages=True,
-    reference=True,
-)
-CONTEXT_RECALL = _ragas(
-    "context_recall", "share of the reference's statements that the passages hold", passages=True, reference=True
-)
-FACTUAL_CORRECTNESS = _ragas(
-    "factual_correctness",
-    "F1 of the answer's and the reference's claims",
-    question=False,
-    answer=True,
-    reference=True,
-    silent=0.0,
-)
-RAGAS = (FAITHFULNESS, ANSWER_RELEVANCY, CONTEXT_PRECISION, CONTEXT_RECALL, FACTUAL_CORRECTNESS)
 """All of them, in the order that they are asked for."""
+FAITHFULNESS, ANSWER_RELEVANCY, CONTEXT_PRECISION, CONTEXT_RECALL, FACTUAL_CORRECTNESS = RAGAS
 
 
 class RagasMethod(JudgeMethod, frozen=True, kw_only=True):
