@@ -244,7 +244,7 @@ class _Replay:
         from ragrounds.evals.engine.plan import plan
         from ragrounds.evals.engine.progress import ReplayProgress
         from ragrounds.evals.store.leases import Lease
-        from ragrounds.ui.progress import standing
+        from ragrounds.ui.progress import live_claim_text
 
         store, execution, listener = self._store, self._execution, self._listener
         recipe = _recipe(self._request, self._loaded, self._settings)
@@ -283,7 +283,7 @@ class _Replay:
         self._stops: list[Stop] = [lease, *together]
         if (until := self.until) is not None:
             self._questions, self._stops = until.questions, [lease, until]
-            self._counts.live_claim = lambda: standing(until.state)
+            self._counts.live_claim = lambda: live_claim_text(until.state)
 
     async def carry_out(self, journal: StoreJournal) -> str:
         """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the

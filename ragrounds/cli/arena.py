@@ -146,7 +146,7 @@ def _live(arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
 
     say(f"{arena.id}: {', '.join(arena.names)}; {arena.count:,} questions; judged by {', '.join(arena.judges)}")
     with LiveArena(arena) as live:
-        yield live.hear
+        yield live.observe
 
 
 def _print_report(report: ArenaReport, as_json: bool) -> None:

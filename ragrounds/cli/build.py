@@ -89,7 +89,7 @@ class _Display:
         from ragrounds.ui.progress import open_progress
 
         with open_progress(self._display, progress) as shown:
-            yield shown.hear
+            yield shown.observe
 
 
 def _carry_out(

@@ -213,13 +213,13 @@ class RunDisplay:
         viewer = self._display == "viewer"
         kind: Any = "plain" if viewer and pilot else self._display
         with _viewer(progress) if viewer and not pilot else open_progress(kind, progress) as shown:
-            yield shown.hear
+            yield shown.observe
 
     def projected(self, projection: Projection) -> None:
         """Say it."""
-        from ragrounds.ui.progress import projected
+        from ragrounds.ui.progress import projection_text
 
-        say(projected(projection))
+        say(projection_text(projection))
 
     def confirm(self, expected: str) -> bool:
         """Ask, where there is somebody to ask; a no ends the command."""
@@ -243,11 +243,11 @@ def _viewer(progress: ReplayProgress) -> Any:
             self._viewer = subprocess.Popen(command)  # noqa: S603 - our own program, and ids of our own making
             return self
 
-        def hear(self, finished: FinishedAttempt) -> None:
+        def observe(self, finished: FinishedAttempt) -> None:
             if self._viewer.poll() is None:
                 progress.observe(finished)  # the terminal is the viewer's: nothing is written
             else:
-                super().hear(finished)
+                super().observe(finished)
 
         def __exit__(self, *_: object) -> None:
             self._viewer.wait()
@@ -258,9 +258,9 @@ def _viewer(progress: ReplayProgress) -> Any:
 
 def _say_claim(result: RunResult) -> None:
     if result.stopping is not None:
-        from ragrounds.ui.progress import told
+        from ragrounds.ui.progress import stop_text
 
-        say(told(result.stopping))
+        say(stop_text(result.stopping))
 
 
 def _say_next(result: RunResult) -> None:

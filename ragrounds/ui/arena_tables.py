@@ -159,7 +159,7 @@ def _exact(console: Console, axis: AxisReport) -> None:
 
 def _costs(console: Console, report: ArenaReport) -> None:
     console.print()
-    table = _table("judge", "calls", "in", "out", "cost_paid", "cost_uncached")
+    table = _table("judge", "calls", "in", "out", "paid", "uncached")
     for cost in report.costs:
         table.add_row(
             Text(one_line(cost.judge, 60)),
@@ -198,7 +198,7 @@ class Counting:
         self.matches = self.missing = self.calls = 0
         self.cost_paid: float | None = 0.0
 
-    def hear(self, finished: FinishedMatch) -> None:
+    def observe(self, finished: FinishedMatch) -> None:
         """A match ended."""
         self.matches += 1
         match = finished.match
@@ -236,7 +236,7 @@ class Counting:
 
 
 class LiveArena:
-    """A context manager whose `hear` is the player's listener."""
+    """A context manager whose `observe` is the player's listener."""
 
     def __init__(self, arena: Arena, stream: TextIO | None = None, *, quiet: bool = False) -> None:
         self.counting = Counting(arena)
@@ -257,9 +257,9 @@ class LiveArena:
         if not self._quiet:
             print(self.counting.line(), file=self._stream)
 
-    def hear(self, finished: FinishedMatch) -> None:
+    def observe(self, finished: FinishedMatch) -> None:
         """A match ended."""
-        self.counting.hear(finished)
+        self.counting.observe(finished)
         if self._live is not None:
             self._live.update(self.counting.table())
         elif not self._quiet and time.monotonic() - self._last >= _EVERY:

@@ -1,9 +1,5 @@
-"""The progress of a run, on stderr: a live table, plain lines, JSON lines, or nothing.
-
-A projection as text.
-
-How a claim that a run is watched for stands, as text.
-"""
+"""A run while it is made, on stderr: a live table, plain lines, JSON lines, or nothing; its projection and the claim
+that may end it early, as text."""
 
 from __future__ import annotations
 
@@ -33,14 +29,14 @@ if TYPE_CHECKING:
 
 Display = Literal["full", "plain", "json", "none"]
 _PLAIN_EVERY = 10.0
-"""Seconds between plain or JSON lines."""
+"""Seconds between two plain or JSON lines."""
 
 
 class Progress(Protocol):
-    """A display of a tally; a context manager."""
+    """A display of a run's counts, as a context manager."""
 
-    def hear(self, finished: FinishedAttempt) -> None:
-        """An attempt ended."""
+    def observe(self, finished: FinishedAttempt) -> None:
+        """Count an attempt that ended, and show it."""
 
     def __enter__(self) -> Progress: ...
 
@@ -48,7 +44,7 @@ class Progress(Protocol):
 
 
 def open_progress(display: Display | None, tally: ReplayProgress, stream: TextIO | None = None) -> Progress:
-    """The display that was asked for; by default `full` on a terminal and `plain` elsewhere."""
+    """The display that was asked for; by default `full` on a terminal and `plain` elsewhere, on stderr."""
     stream = stream or sys.stderr
     kind = display or ("full" if stream.isatty() else "plain")
     if kind == "full":
@@ -59,12 +55,13 @@ def open_progress(display: Display | None, tally: ReplayProgress, stream: TextIO
 
 
 class SilentProgress:
-    """Counts and shows nothing."""
+    """Counts, and shows nothing."""
 
     def __init__(self, tally: ReplayProgress) -> None:
         self._tally = tally
 
-    def hear(self, finished: FinishedAttempt) -> None:
+    def observe(self, finished: FinishedAttempt) -> None:
+        """Count an attempt that ended."""
         self._tally.observe(finished)
 
     def __enter__(self) -> SilentProgress:
@@ -83,7 +80,8 @@ class LineProgress:
         self._as_json = as_json
         self._last = time.monotonic()
 
-    def hear(self, finished: FinishedAttempt) -> None:
+    def observe(self, finished: FinishedAttempt) -> None:
+        """Count an attempt that ended; write a line where the last one is old enough."""
         self._tally.observe(finished)
         if time.monotonic() - self._last >= _PLAIN_EVERY:
             self._write()
@@ -103,11 +101,11 @@ class LineProgress:
         all_done = sum(run.before + run.done for run in tally.runs.values())
         total = sum(run.total for run in tally.runs.values())
         bad = sum(run.outcomes["failed"] for run in tally.runs.values())
-        standing = tally.live_claim()
+        claim = tally.live_claim()
         return (
             f"{all_done:,} of {total:,} attempts, {tally.rate:.1f}/s, {bad:,} failed, "
             f"{dollars(_cost_paid(tally))} paid, {duration(tally.seconds_left)} left"
-        ) + "".join(f"; {said}" for said in (*_flows(), standing) if said)
+        ) + "".join(f"; {said}" for said in (*_flows(), claim) if said)
 
     def _json(self) -> str:
         tally = self._tally
@@ -124,9 +122,9 @@ class LineProgress:
             for id, run in tally.runs.items()
         }
         servers = [asdict(flow) for flow in flows()]
-        told = {"rate": round(tally.rate, 3), "seconds_left": tally.seconds_left, "runs": runs, "servers": servers}
-        standing = tally.live_claim()
-        return json.dumps({**told, "until": standing} if standing else told)
+        counts = {"rate": round(tally.rate, 3), "seconds_left": tally.seconds_left, "runs": runs, "servers": servers}
+        claim = tally.live_claim()
+        return json.dumps({**counts, "until": claim} if claim else counts)
 
 
 class FullProgress:
@@ -136,7 +134,8 @@ class FullProgress:
         self._tally = tally
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._draw, transient=True)
 
-    def hear(self, finished: FinishedAttempt) -> None:
+    def observe(self, finished: FinishedAttempt) -> None:
+        """Count an attempt that ended."""
         self._tally.observe(finished)
 
     def __enter__(self) -> FullProgress:
@@ -150,7 +149,7 @@ class FullProgress:
         table = Table(box=None, pad_edge=False)
         table.add_column("agent", overflow="fold")
         table.add_column("")
-        for name in ("done", "score so far", "outcomes", "tokens", "cost_paid"):
+        for name in ("done", "score so far", "outcomes", "tokens", "paid"):
             table.add_column(name, justify="right" if name != "outcomes" else "left")
         for run in self._tally.runs.values():
             table.add_row(*_cells(run))
@@ -160,8 +159,8 @@ class FullProgress:
             style="dim",
         )
         said = [Text(line, style="dim") for line in _flows()]
-        standing = self._tally.live_claim()
-        return Group(table, *said, *([Text(standing)] if standing else []), foot)
+        claim = self._tally.live_claim()
+        return Group(table, *said, *([Text(claim)] if claim else []), foot)
 
 
 def _cells(run: RunProgress) -> list[Text | ProgressBar]:
@@ -192,10 +191,10 @@ def _cost_paid(tally: ReplayProgress) -> float | None:
     return None if None in known else sum(value for value in known if value is not None)
 
 
-def projected(found: Projection) -> str:
-    """A few lines: every agent, and all together."""
+def projection_text(found: Projection) -> str:
+    """A projection in a few lines: every agent, and all together."""
     seen = min(agent.seen for agent in found.agents)
-    lines = [f"ProjectedSum from {seen:,} attempts an agent, for those that are left (95 % intervals):"]
+    lines = [f"Projected from {seen:,} attempts an agent, for those that are left (95 % intervals):"]
     for agent in found.agents:
         took = _took(agent.calls, agent.tokens, agent.cost)
         lines.append(f"  {one_line(agent.agent)}: {agent.attempts:,} attempts, {took}")
@@ -231,22 +230,22 @@ def _span(found: ProjectedSum, written: Callable[[float], str]) -> str:
     return value if low == high else f"{value} ({low} to {high})"
 
 
-def standing(watched: ClaimState) -> str:
-    """One line, for a display."""
-    conditions = "; ".join(_interval(one) for one in watched.conditions)
-    return f"{one_line(watched.claim)}: {watched.decision}, {conditions} after {watched.questions:,} questions"
+def live_claim_text(state: ClaimState) -> str:
+    """How a claim that may end a run early stands now, in a line."""
+    conditions = "; ".join(_interval(one) for one in state.conditions)
+    return f"{one_line(state.claim)}: {state.decision}, {conditions} after {state.questions:,} questions"
 
 
-def told(stopping: StopRecord) -> str:
-    """What came of it: the decision, every condition with its interval and p value, why it ended."""
-    watched = stopping.state
-    lines = [f"{watched.decision}: {safe(watched.claim)}   (accuracy by {stopping.scorer})"]
-    for one in watched.conditions:
+def stop_text(record: StopRecord) -> str:
+    """What came of such a claim: the decision, every condition with its interval and p value, why the run ended."""
+    state = record.state
+    lines = [f"{state.decision}: {safe(state.claim)}   (accuracy by {record.scorer})"]
+    for one in state.conditions:
         left_out = f", {one.missing:,} without a score left out" if one.missing else ""
         p = "" if one.p is None else f", p = {p_value(one.p)}".replace("= <", "< ")
         lines.append(f"  left - right = {_interval(one)} (always valid){p}, n = {one.rounds:,}{left_out}")
-    counted = f"  {watched.questions:,} questions, in the order drawn by --seed {stopping.seed}"
-    lines.append(f"{counted}; {safe(stopping.reason)}" if stopping.reason else counted)
+    counted = f"  {state.questions:,} questions, in the order drawn by --seed {record.seed}"
+    lines.append(f"{counted}; {safe(record.reason)}" if record.reason else counted)
     return "\n".join(lines)
 
 

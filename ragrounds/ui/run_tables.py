@@ -1,14 +1,10 @@
-"""One run: what it is, how far it is, what it read and cost.
-
-The ledger as a table of text.
-"""
+"""Runs in a list, one run with its figures, and the ledger, as tables of text."""
 
 from __future__ import annotations
 
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -21,7 +17,7 @@ from ragrounds.ui.text import dollars, duration, safe, tokens
 
 
 def runs_table(runs: Sequence[Run], done: Mapping[str, int]) -> TextTable:
-    """Runs in a line each. `done`: run id → attempts that are made."""
+    """A line for each run; `done` holds run id → attempts that are made."""
     return TextTable(
         key="runs",
         title="",
@@ -46,7 +42,7 @@ def runs_table(runs: Sequence[Run], done: Mapping[str, int]) -> TextTable:
 
 
 def print_run(run: Run, at_work: str, comparison: Comparison | None, costs: Ledger) -> None:
-    """A run's identity, figures and costs, on stdout. `at_work`: who is making it; empty: nobody."""
+    """Print a run's identity, figures and costs on stdout; `at_work` says who is making it, empty: nobody."""
     console = results_console()
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
@@ -84,13 +80,13 @@ def _figures(row: RunTotals) -> list[tuple[str, str]]:
         ("attempts", ", ".join(f"{count:,} {status}" for status, count in row.statuses.items() if count)),
         ("calls", f"{row.calls:,}"),
         ("tokens", used),
-        ("cost_paid", dollars(row.cost_paid)),
-        ("cost_uncached", dollars(row.cost_uncached)),
+        ("paid", dollars(row.cost_paid)),
+        ("uncached", dollars(row.cost_uncached)),
         ("time a question", duration(row.seconds)),
     ]
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={_plain(item)}" for name, item in value.items()) or "-"
     return "-" if value is None else str(value)
@@ -134,6 +130,6 @@ def _cells(line: LedgerLine) -> dict[str, str]:
         "cached": tokens(used.cached if used else None),
         "out": tokens(used.output if used else None),
         "reasoning": tokens(used.reasoning if used else None),
-        "cost_paid": dollars(line.cost_paid),
-        "cost_uncached": dollars(line.cost_uncached) + at_least,
+        "paid": dollars(line.cost_paid),
+        "uncached": dollars(line.cost_uncached) + at_least,
     }

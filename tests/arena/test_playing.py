@@ -239,7 +239,7 @@ def test_the_live_line_counts_what_was_played(store, capsys):
     staged = Stage(store, [judge])
     with LiveArena(staged.arena) as live:
         staged.heard = live
-        live.append = live.hear
+        live.append = live.observe
         asyncio.run(staged.play())
     assert "36 matches, 72 judge calls, $0.07" in capsys.readouterr().err
     counting = live.counting
