@@ -96,7 +96,7 @@ def accuracy_table(
         cells += [with_error(whole, table.unit)] if averages else []
         cells += [interval(whole, table.unit)]
         cells.append(f"{whole.n:,}" + (f" ({whole.missing:,} missing)" if whole.missing else ""))
-        cells += [percent(whole.best)] if open_ else []
+        cells += [_value(whole.best, table.unit)] if open_ else []
         cells += [_value(others[other.scorer][line.run].value, other.unit) for other in beside]
         rows.append((numbers[line.run], agents[line.run], *cells))
     lower = ", lower is better" if table.direction == "lower" else ""
@@ -134,6 +134,7 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
 
 def pair_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
     """Every pair of runs. Of those that ended by their own results the interval and the p value are always valid."""
+    unit = "percentage points" if table.unit == "percent" else table.unit
     corrected = len(table.pairs) > 1
     binary = any(pair.tests.p_mcnemar is not None for pair in table.pairs)
     watched = any(pair.tests.draws is not None for pair in table.pairs)
@@ -142,7 +143,7 @@ def pair_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
     rows = []
     for pair in table.pairs:
         tests = pair.tests
-        cells = [points(tests.difference), difference_interval(tests)]
+        cells = [_difference(tests.difference, table.unit), difference_interval(tests, table.unit)]
         if binary:
             cells += [_count(tests.second_only), _count(tests.first_only), p_value(tests.p_mcnemar)]
             cells += [p_value(pair.p_holm)] if corrected else []
@@ -152,7 +153,7 @@ def pair_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
     return TextTable(
         key="pairs",
         scorer=table.scorer,
-        title=f"paired differences under {table.scorer}, percentage points"
+        title=f"paired differences under {table.scorer}, {unit}"
         + (" (with an always-valid p, 95 % is a confidence sequence)" if watched else ""),
         columns=(Column("2nd - 1st", right=False), *(Column(name) for name in names)),
         rows=tuple(rows),
@@ -166,23 +167,24 @@ def group_table(table: ScorerTable, grouped: GroupTable, numbers: Mapping[str, s
     names += [f"#{numbers[table.lines[1].run]} - #{numbers[table.lines[0].run]}", "95 %", "Holm p"] if two else []
     rows = []
     for group in grouped.groups:
-        cells = [with_error(group.figures[line.run]) for line in table.lines]
+        cells = [with_error(group.figures[line.run], table.unit) for line in table.lines]
         if two:
-            pair = group.pairs[0]
-            cells += [points(pair.tests.difference), difference_interval(pair.tests), p_value(pair.p_holm)]
+            tests = group.pairs[0].tests
+            cells += [_difference(tests.difference, table.unit), difference_interval(tests, table.unit)]
+            cells.append(p_value(group.pairs[0].p_holm))
         rows.append((safe(group.name), f"{group.questions:,}", *cells))
     return TextTable(
         key="group",
         scorer=table.scorer,
-        title=f"{table.scorer} by {safe(grouped.by)}, percent",
+        title=f"{table.scorer} by {safe(grouped.by)}, {table.unit}",
         columns=(Column(safe(grouped.by), right=False), *(Column(name) for name in names)),
         rows=tuple(rows),
     )
 
 
 def with_error(figure: Figure, unit: str = "percent") -> str:
-    """A figure as papers print it."""
-    error = f" ±{percent(figure.error)}" if figure.error is not None and unit == "percent" else ""
+    """A figure as papers print it, with its standard error."""
+    error = f" ±{_value(figure.error, unit)}" if figure.error is not None else ""
     return f"{_value(figure.value, unit)}{error}"
 
 
@@ -199,9 +201,15 @@ def _value(value: float | None, unit: str) -> str:
     return percent(value) if unit == "percent" or value is None else f"{value:.4g}"
 
 
-def difference_interval(tests: PairedFigure) -> str:
-    """The interval of a difference, in points."""
-    return f"{points(tests.low, 1)} to {points(tests.high, 1)}" if tests.low is not None else UNKNOWN
+def difference_interval(tests: PairedFigure, unit: str = "percent") -> str:
+    """The ends of a difference's interval: in percentage points, or as they are in another unit."""
+    if tests.low is None:
+        return UNKNOWN
+    return f"{_difference(tests.low, unit, 1)} to {_difference(tests.high, unit, 1)}"
+
+
+def _difference(value: float | None, unit: str, digits: int = 2) -> str:
+    return points(value, digits) if unit == "percent" or value is None else f"{value:+.4g}"
 
 
 def _took(row: RunTotals) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def report_page(
         "Summary": sections.summary(comparison, scorers),
         "Cost and accuracy": sections.frontier_section(comparison, scorers),
         "Tables": sections.tables_section(comparison, scorers),
-        "Analyses": sections.analyses_section(store, runs, analyses, _scorer(comparison, shown), seed),
+        "Analyses": sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed),
         "Judges": sections.tables_and_remarks(verdict_parts(store, runs, human, seed)),
         "Arena": sections.tables_and_remarks(arena_parts(store, runs)),
         "Outcomes": sections.outcome_section(comparison, scorers),
@@ -83,11 +83,6 @@ def report_page(
     else:
         yield "</main>\n"
     yield "</body></html>\n"
-
-
-def _scorer(comparison: Comparison, shown: Sequence[str]) -> str:
-    """The scorer that analyses go by: the first that is shown."""
-    return next(iter(shown), "strict")
 
 
 def _anchor(name: str) -> str:

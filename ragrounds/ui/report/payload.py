@@ -67,6 +67,8 @@ class Payload:
         self._questions: dict[str, int] = {}
         self._shown: list[list[Any]] = []
         self._rows: list[list[Any]] = []
+        self._headlines: dict[tuple[str, ...], str] = {}
+        """Benchmark, kind and the scorers that scored a question → the headline of them."""
         self.attempts = 0
 
     def chunks(self, traces: Iterable[Trace]) -> Iterator[str]:
@@ -96,7 +98,7 @@ class Payload:
             shown = text if len(text) <= _SNIPPET else f"{text[:_SNIPPET]}…"
             gold = trace.gold.answer if question.kind == "choice" else ""
             self._shown.append([question.id, question.benchmark, question.group, shown, gold])
-        score = _main(question, trace.scores)
+        score = self._shown_score(question, trace.scores)
         usage = attempt.usage
         run = self._numbers[trace.run.id]
         self._rows.append(
@@ -118,13 +120,14 @@ class Payload:
         )
         self.attempts += 1
 
-
-def _main(question: Question, scores: Sequence[Score]) -> Score | None:
-    """The score that the list shows: the headline's of the question. Where a scorer had nothing to score by, another's
-    is shown; a judge's score without a value is a failure, and shown."""
-    by_scorer = {one.scorer: one for one in scores if one.value is not None or described(one.scorer).needs_judge}
-    headlines = headline_of([question], by_scorer)
-    return by_scorer[headlines[0].scorer] if headlines else next(iter([*by_scorer.values(), *scores]), None)
+    def _shown_score(self, question: Question, scores: Sequence[Score]) -> Score | None:
+        """The score that the list shows: the headline's of the question. Where a scorer had nothing to score by,
+        another's is shown; a judge's score without a value is a failure, and shown."""
+        by_scorer = {one.scorer: one for one in scores if one.value is not None or described(one.scorer).needs_judge}
+        scored = (question.benchmark, question.kind, *sorted(by_scorer))
+        if scored not in self._headlines:
+            self._headlines[scored] = next((one.scorer for one in headline_of([question], by_scorer)), "")
+        return by_scorer.get(self._headlines[scored], next(iter([*by_scorer.values(), *scores]), None))
 
 
 def _chunk(attempts: list[Any], passages: Mapping[tuple[str, str], list[Any]], texts: _Texts) -> dict[str, Any]:

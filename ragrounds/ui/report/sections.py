@@ -127,8 +127,9 @@ def analyses_section(store: Store, runs: Sequence[Run], names: Sequence[str], sc
         UserError: an unknown analysis, or runs that lack what it needs.
     """
     parts = []
+    options = AnalysisOptions(scorer=scorer, seed=seed) if scorer else AnalysisOptions(seed=seed)
     for name in names:
-        result = analyse(name, store, runs, AnalysisOptions(scorer=scorer, seed=seed))
+        result = analyse(name, store, runs, options)
         parts.append(html_table(analysis_table(result.table, scorer)))
         if result.table.note:
             parts.append(f"<p>{text(result.table.note)}</p>")
