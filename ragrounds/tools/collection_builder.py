@@ -146,11 +146,8 @@ def _collect(
     try:
         for passage, after in passages(source, bad=bad, start=place.at):
             if not seen.take(passage.id):
-                wrong = BadLine(
-                    str(source.files[min(after[0], len(source.files) - 1)]),
-                    after[1],
-                    f"the id {passage.id!r} was given before",
-                )
+                file = source.files[min(after[0], len(source.files) - 1)]
+                wrong = BadLine(str(file), after[1], f"the id {passage.id!r} was given before")
                 if bad is None:
                     raise UnreadableLine(f"Cannot read {wrong}. Ids must differ.")
                 bad.append(wrong)

@@ -69,10 +69,17 @@ def scored_run(store: Store, run: Run, scorer: str) -> ScoredRun:
 
 def headline_scorer(store: Store, runs: Sequence[Run]) -> str:
     """The headline of the first run's questions among the scorers that all runs have scores by; where there are none in
-    common, among all."""
+    common, among all.
+
+    Raises:
+        UserError: no scorer fits the questions.
+    """
     present = set.intersection(*({score.scorer for score in store.scores(run)} for run in runs))
     questions, _ = store.questions(runs[0])
-    return (headline_of(questions, present) or headline_of(questions))[0].scorer
+    headlines = headline_of(questions, present) or headline_of(questions)
+    if not headlines:
+        raise UserError(f"No scorer fits the questions of the run {runs[0].id}: name one with --scorer.")
+    return headlines[0].scorer
 
 
 def searches(store: Store, run: Run) -> dict[AttemptKey, tuple[FoundPassages, ...]]:
