@@ -30,6 +30,7 @@ Pair = tuple[str, int, int]
 
 
 ItemT = TypeVar("ItemT")
+NumberT = TypeVar("NumberT", int, float)
 
 
 class JudgeOnAxis(Struct, frozen=True, kw_only=True):
@@ -121,15 +122,15 @@ def judge_costs(arena: Arena, judgements: Sequence[ArenaJudgement]) -> list[Judg
     found = []
     for judge, name in enumerate(arena.judges):
         mine = [one for one in judgements if one.judge == judge]
-        usages = [one.usage for one in mine]
+        paid, uncached = _sum(one.cost_paid for one in mine), _sum(one.cost_uncached for one in mine)
         found.append(
             JudgeCost(
                 judge=name,
                 calls=sum(one.calls for one in mine),
-                input=_sum([usage.input if usage else None for usage in usages]),
-                output=_sum([usage.output if usage else None for usage in usages]),
-                cost_paid=_total([one.cost_paid for one in mine]),
-                cost_uncached=_total([one.cost_uncached for one in mine]),
+                input=_sum(one.usage.input if one.usage else None for one in mine),
+                output=_sum(one.usage.output if one.usage else None for one in mine),
+                cost_paid=None if paid is None else round(paid, 9),
+                cost_uncached=None if uncached is None else round(uncached, 9),
             )
         )
     return found
@@ -161,14 +162,10 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
-
-
-def _total(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return round(sum(known), 9) if len(known) == len(values) else None
+def _sum(values: Iterable[NumberT | None]) -> NumberT | None:
+    """The sum; ``None`` where a value is not known."""
+    known = list(values)
+    return None if None in known else sum(value for value in known if value is not None)
 
 
 class JudgeAgreement(Struct, frozen=True, kw_only=True):

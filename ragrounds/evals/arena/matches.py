@@ -50,11 +50,18 @@ class Matches:
 
     def totals(self) -> Floats:
         """Points of the row's system against the column's, (K, K); a tie is half a point for each."""
-        size = len(self.systems)
-        points = np.zeros((size, size))
-        np.add.at(points, (self.first, self.second), self.score)
-        np.add.at(points, (self.second, self.first), 1.0 - self.score)
+        results = self.results()
+        points: Floats = results[..., 0] + 0.5 * results[..., 1]
         return points
+
+    def results(self) -> Ints:
+        """Wins, ties and losses of the row's system against the column's, (K, K, 3)."""
+        size = len(self.systems)
+        table = np.zeros((size, size, 3), dtype=np.int64)
+        outcome = np.rint(2.0 - 2.0 * self.score).astype(np.int64)
+        np.add.at(table, (self.first, self.second, outcome), 1)
+        np.add.at(table, (self.second, self.first, 2 - outcome), 1)
+        return table
 
     def taken(self, chosen: Ints) -> Matches:
         """The matches at these places, in this order; clusters keep their numbers."""
@@ -97,12 +104,7 @@ class Wins(Struct, frozen=True):
 
 def count_wins(matches: Matches) -> Wins:
     """The table of wins, ties and losses of these matches, every pair from both sides."""
-    size = len(matches.systems)
-    table = np.zeros((size, size, 3), dtype=np.int64)
-    outcome = np.rint(2.0 - 2.0 * matches.score).astype(np.int64)
-    np.add.at(table, (matches.first, matches.second, outcome), 1)
-    np.add.at(table, (matches.second, matches.first, 2 - outcome), 1)
-    counts = tuple(tuple((int(w), int(t), int(lost)) for w, t, lost in row) for row in table)
+    counts = tuple(tuple((w, t, lost) for w, t, lost in row) for row in matches.results().tolist())
     return Wins(matches.systems, counts)
 
 

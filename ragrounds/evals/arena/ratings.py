@@ -221,7 +221,7 @@ def rate(matches: Matches, *, confidence: float = 0.95, replicates: int = 1000, 
     low, high = _intervals(matches, points, fitted, spread, confidence)
     better, margins = _separated(matches, points, fitted, spread, confidence)
     order = sorted(range(len(matches.systems)), key=lambda i: (-fitted.strengths[i], matches.systems[i]))
-    counts = _counts(matches)
+    counts = matches.results().sum(axis=1)
     rows = tuple(
         RatedSystem(
             system=matches.systems[i],
@@ -316,15 +316,6 @@ def _questions_won(matches: Matches, i: int, j: int) -> int:
         (matches.first == j) & (matches.second == i) & (matches.score == 0.0)
     )
     return len(np.unique(matches.cluster[won]))
-
-
-def _counts(matches: Matches) -> npt.NDArray[np.int64]:
-    """(K, 3): wins, ties, losses."""
-    counts = np.zeros((len(matches.systems), 3), dtype=np.int64)
-    outcome = np.rint(2.0 - 2.0 * matches.score).astype(np.int64)
-    np.add.at(counts, (matches.first, outcome), 1)
-    np.add.at(counts, (matches.second, 2 - outcome), 1)
-    return counts
 
 
 def _notes(matches: Matches, points: Floats) -> list[str]:

@@ -55,11 +55,11 @@ class ConditionVerdict(Struct, frozen=True, kw_only=True):
     """One condition: its sum (left side minus right side) with the interval that decided it."""
 
     decision: Decision
-    value: float | None
-    low: float | None
-    high: float | None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
     level: float | None
-    questions: int
+    questions: int = 0
     reason: str = ""
     """Why nothing can be told, where that is not the width of the interval."""
 
@@ -184,9 +184,7 @@ def _followed(
 
 
 def _undecided(condition: Condition, reason: str) -> ConditionVerdict:
-    return ConditionVerdict(
-        decision="cannot tell", value=None, low=None, high=None, level=condition.level, questions=0, reason=reason
-    )
+    return ConditionVerdict(decision="cannot tell", level=condition.level, reason=reason)
 
 
 def _estimate(

@@ -44,18 +44,18 @@ KeyT = TypeVar("KeyT")
 class Figure(Struct, frozen=True, kw_only=True):
     """A mean score with what is known about its precision. Shares, not percent."""
 
-    value: float | None
+    value: float | None = None
     n: int
     """Questions with a score."""
     missing: int
     """Questions whose score is missing; they are in no mean."""
-    error: float | None
+    error: float | None = None
     """The paper's ± figure: sqrt(p(1-p)/n) of one dataset (MIRAGE Section 4.1), combined over datasets."""
-    low: float | None
+    low: float | None = None
     """95 % interval: Wilson's for right-or-wrong scores of one dataset, else a bootstrap stratified by dataset and
     clustered by duplicates."""
-    high: float | None
-    best: float | None
+    high: float | None = None
+    best: float | None = None
     """The value if every attempt whose result is open (failed, capped, not run) had the best score; ``None``: there is
     no best score."""
 
@@ -63,18 +63,18 @@ class Figure(Struct, frozen=True, kw_only=True):
 class PairedFigure(Struct, frozen=True, kw_only=True):
     """Two runs on the same questions; the difference is `second` minus `first`."""
 
-    difference: float | None
-    low: float | None
+    difference: float | None = None
+    low: float | None = None
     """95 % interval by the paired bootstrap, stratified by dataset, clustered by duplicates; of runs that ended by
     their own results a confidence sequence (`p_always`)."""
-    high: float | None
+    high: float | None = None
     n: int
-    first_only: int | None
+    first_only: int | None = None
     """Questions that only the first run has right; ``None``: scores are not right-or-wrong."""
-    second_only: int | None
-    p_mcnemar: float | None
+    second_only: int | None = None
+    p_mcnemar: float | None = None
     """Exact McNemar test, one question of each cluster of duplicates."""
-    mde: float | None
+    mde: float | None = None
     """The smallest true difference that these questions show with 80 % power at 5 %."""
     p_always: float | None = None
     """Of runs that ended by their own results: the p value that is valid at any number of questions, in place of
@@ -116,7 +116,7 @@ def figure(
     scored = [(question, value) for question in questions if (value := values.get(question.id)) is not None]
     missing = len(questions) - len(scored)
     if not scored:
-        return Figure(value=None, n=0, missing=missing, error=None, low=None, high=None, best=None)
+        return Figure(n=0, missing=missing)
     numbers = [value for _, value in scored]
     strata, clusters = _design([question for question, _ in scored], scorer)
     places: dict[str, list[int]] = defaultdict(list)
@@ -164,16 +164,7 @@ def paired(
         if (one := first.get(question.id)) is not None and (other := second.get(question.id)) is not None
     ]
     if not both:
-        return PairedFigure(
-            difference=None,
-            low=None,
-            high=None,
-            n=0,
-            first_only=None,
-            second_only=None,
-            p_mcnemar=None,
-            mde=None,
-        )
+        return PairedFigure(n=0)
     ones, others = [one for _, one, _ in both], [other for _, _, other in both]
     estimate = paired_difference(ones, others, *_design([question for question, _, _ in both], scorer), seed=seed)
     binary = all(number in (0.0, 1.0) for number in (*ones, *others))

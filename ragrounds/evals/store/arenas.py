@@ -31,7 +31,7 @@ _LETTERS: dict[str, VerdictWord] = {"1": "won", "2": "lost", "=": "tie", "?": "u
 _TURNED: dict[VerdictWord, VerdictWord] = {"won": "lost", "lost": "won"}
 
 _COLUMNS = tuple(
-    "judge question_id first second part number outcomes how calls input output cost_paid cost_uncached".split()
+    "judge question_id first second part number outcomes how calls cost_paid cost_uncached input output".split()
 )
 
 
@@ -213,23 +213,9 @@ class ArenaStore:
     def rows(self, number: int, judged: ArenaJudgement, detail: JudgementDetail) -> list[Row]:
         """The rows that a judgement is stored as."""
         body, apart = pack(detail)
-        row = {
-            "arena": number,
-            "judge": judged.judge,
-            "question_id": judged.question_id,
-            "first": judged.first,
-            "second": judged.second,
-            "part": judged.part,
-            "number": judged.number,
-            "outcomes": judged.outcomes,
-            "how": judged.how,
-            "calls": judged.calls,
-            "input": judged.usage.input if judged.usage else None,
-            "output": judged.usage.output if judged.usage else None,
-            "cost_paid": judged.cost_paid,
-            "cost_uncached": judged.cost_uncached,
-            "body": body,
-        }
+        row = msgspec.structs.asdict(judged)
+        usage = row.pop("usage")
+        row |= {"input": usage and usage.input, "output": usage and usage.output, "arena": number, "body": body}
         return [*blob_rows(apart), (schema.judgements, row)]
 
     async def write(self, number: int, judged: ArenaJudgement, detail: JudgementDetail) -> None:
@@ -248,7 +234,7 @@ class ArenaStore:
         columns = [table.c[name] for name in _COLUMNS]
         statement = sa.select(*columns).where(table.c.arena == number).order_by(table.c.number, table.c.judge)
         with self._store.engine.connect() as connection:
-            return [_judgement(*row) for row in connection.execute(statement)]
+            return [_judgement(row) for row in connection.execute(statement)]
 
     def details(self, number: int, *, missing: bool = False) -> Iterator[tuple[ArenaJudgement, JudgementDetail]]:
         """Judgements with their details in the order of play; with `missing` only those that lack a verdict."""
@@ -260,7 +246,7 @@ class ArenaStore:
         with self._store.engine.connect() as connection:
             rows = connection.execute(statement).all()
         for *row, body in rows:
-            yield _judgement(*row), unpack(body, JudgementDetail, self._store.texts)
+            yield _judgement(row), unpack(body, JudgementDetail, self._store.texts)
 
     def add_votes(self, number: int, votes: Sequence[Vote]) -> None:
         """Write votes; a later vote of the same person on the same pair and axis replaces the earlier one."""
@@ -303,36 +289,11 @@ class ArenaStore:
             raise writing_failed(self._store.engine, error) from error
 
 
-def _judgement(
-    judge: int,
-    question_id: str,
-    first: int,
-    second: int,
-    part: int,
-    number: int,
-    outcomes: str,
-    how: str,
-    calls: int,
-    given: int | None,
-    written: int | None,
-    cost_paid: float | None,
-    cost_uncached: float | None,
-) -> ArenaJudgement:
-    """The record of a row of `_COLUMNS`. Columns come by place, because an arena can have hundreds of thousands."""
-    return ArenaJudgement(
-        judge=judge,
-        question_id=question_id,
-        first=first,
-        second=second,
-        part=part,
-        number=number,
-        outcomes=outcomes,
-        how=how,
-        calls=calls,
-        usage=None if given is None or written is None else Usage(given, written),
-        cost_paid=cost_paid,
-        cost_uncached=cost_uncached,
-    )
+def _judgement(row: Sequence[Any]) -> ArenaJudgement:
+    """The record of a row of `_COLUMNS`."""
+    *plain, given, written = row
+    usage = None if given is None or written is None else Usage(given, written)
+    return ArenaJudgement(**dict(zip(_COLUMNS, plain, strict=False)), usage=usage)
 
 
 class AnswerVerdict(Struct, frozen=True, kw_only=True):
