@@ -83,7 +83,7 @@ def read_usage(message: AIMessage) -> Usage | None:
     )
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def _object(text: str) -> dict[str, object] | None:
     try:
         read = json.loads(text, strict=False)
     except (ValueError, RecursionError):
@@ -138,7 +138,7 @@ class LangChainModel(ProviderModel):
         return read_message(message)
 
     def _asked(self, request: Request) -> Runnable[Any, AIMessage]:
-        tools: list[dict[str, Any]] = [tool_of(tool) for tool in request.tools]
+        tools: list[dict[str, object]] = [tool_of(tool) for tool in request.tools]
         if request.web_search:
             own = _WEB_SEARCH.get(self._options.provider)
             if own is None:
@@ -150,7 +150,7 @@ class LangChainModel(ProviderModel):
         return self._chat.bind_tools(tools) if tools else self._chat
 
 
-_WEB_SEARCH: Mapping[str, dict[str, Any]] = {
+_WEB_SEARCH: Mapping[str, dict[str, object]] = {
     "anthropic": {"type": "web_search_20250305", "name": "web_search"},
     "google_genai": {"google_search": {}},
 }

@@ -26,16 +26,17 @@ from ragrounds.text import wellformed, wellformed_all
 CHAT, COMPLETIONS = "/chat/completions", "/completions"
 
 
-def body_of(options: ModelOptions, request: Request) -> tuple[str, dict[str, Any]]:
+def body_of(options: ModelOptions, request: Request) -> tuple[str, dict[str, object]]:
     """The path and the JSON body of a request.
 
     A prefix becomes the beginning of the text to continue: in a card's template, or as an unfinished assistant's turn
     with vLLM's ``continue_final_message``.
     """
     own_server = options.serving.base_url is not None
-    body: dict[str, Any] = {"model": options.model, **msgspec.to_builtins(options.sampling)}
+    body: dict[str, object] = {"model": options.model, **msgspec.to_builtins(options.sampling)}
     if request.max_tokens is not None:
-        body["max_tokens"] = min(request.max_tokens, body.get("max_tokens", request.max_tokens))
+        longest = options.sampling.max_tokens
+        body["max_tokens"] = request.max_tokens if longest is None else min(request.max_tokens, longest)
     stops = list(request.stop)
     if options.card:
         card = cards()[options.card]
@@ -44,10 +45,11 @@ def body_of(options: ModelOptions, request: Request) -> tuple[str, dict[str, Any
         stops += [stop for stop in card.stops if stop not in stops]
         body["prompt"] = card.written(request.messages, request.prefix)
     else:
-        body["messages"] = [message_of(message) for message in request.messages]
+        messages = [message_of(message) for message in request.messages]
         if request.prefix:
-            body["messages"].append({"role": "assistant", "content": request.prefix})
+            messages.append({"role": "assistant", "content": request.prefix})
             body |= {"continue_final_message": True, "add_generation_prompt": False}
+        body["messages"] = messages
         if not own_server and "max_tokens" in body:
             # OpenAI's reasoning models refuse the older name, which other servers need.
             body["max_completion_tokens"] = body.pop("max_tokens")
@@ -66,9 +68,9 @@ DEFAULT = 1024
 """Tokens of a completion where neither the request nor the model's spec says."""
 
 
-def message_of(message: Message) -> dict[str, Any]:
+def message_of(message: Message) -> dict[str, object]:
     """A message in OpenAI's form."""
-    plain: dict[str, Any] = {"role": message.role, "content": message.content}
+    plain: dict[str, object] = {"role": message.role, "content": message.content}
     if message.calls:
         plain["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
@@ -79,7 +81,7 @@ def message_of(message: Message) -> dict[str, Any]:
     return plain
 
 
-def tool_of(tool: Tool) -> dict[str, Any]:
+def tool_of(tool: Tool) -> dict[str, object]:
     """A tool in OpenAI's form, which LangChain takes too."""
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function}

@@ -17,7 +17,6 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import aiohttp
 import msgspec
@@ -51,7 +50,7 @@ class Transport:
         self._session: aiohttp.ClientSession | None = None
         self._answered = False
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> HttpAnswer:
+    async def post(self, path: str, body: Mapping[str, object]) -> HttpAnswer:
         """Send `body` as JSON and read the whole answer, whatever its status.
 
         Raises:

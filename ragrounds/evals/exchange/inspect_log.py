@@ -191,7 +191,7 @@ class InspectWriter:
                 error=hide(call.error) or None,
                 working_time=call.seconds,
             )
-        data: dict[str, Any] = {
+        data: dict[str, object] = {
             "kind": call.kind,
             "actor": hide(call.actor),
             "query": hide(traced.searched.query) if traced.searched else None,

@@ -42,7 +42,7 @@ def upload(store: Store, runs: Sequence[Run], *, url: str, key: str, project: st
         tracing_sampling_rate=1.0,
         tracing_error_callback=problems.append,
     )
-    hide, sent, waiting = Redactor(), 0, list[dict[str, Any]]()
+    hide, sent, waiting = Redactor(), 0, list[dict[str, object]]()
     for run in runs:
         for trace in every_trace(store, run):
             nodes = [{**node, "session_name": project} for node in _nodes(trace)]
@@ -53,7 +53,7 @@ def upload(store: Store, runs: Sequence[Run], *, url: str, key: str, project: st
     return sent + _ingest(client, waiting, problems, url)
 
 
-def _ingest(client: Any, nodes: list[dict[str, Any]], problems: list[Exception], url: str) -> int:
+def _ingest(client: Any, nodes: list[dict[str, object]], problems: list[Exception], url: str) -> int:
     if nodes:
         try:
             client.batch_ingest_runs(create=nodes)
@@ -64,7 +64,7 @@ def _ingest(client: Any, nodes: list[dict[str, Any]], problems: list[Exception],
     return len(nodes)
 
 
-def _nodes(trace: Trace) -> Iterator[dict[str, Any]]:
+def _nodes(trace: Trace) -> Iterator[dict[str, object]]:
     attempt, run = trace.attempt, trace.run
     key = f"{run.id}\0{trace.question.id}\0{attempt.epoch}"
     start = attempt.at or run.created
@@ -96,7 +96,7 @@ def _nodes(trace: Trace) -> Iterator[dict[str, Any]]:
 
 def _node(
     key: str, place: tuple[int, ...], start: float, end: float, name: str, kind: str, parent: Any = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     id = str(uuid.uuid5(_SPACE, f"{key}\0{place}"))
     own = f"{_time(start):%Y%m%dT%H%M%S%fZ}{id}"
     return {
@@ -111,10 +111,10 @@ def _node(
     }
 
 
-def _said(traced: TracedCall) -> dict[str, Any]:
+def _said(traced: TracedCall) -> dict[str, object]:
     call = traced.call
-    inputs: dict[str, Any] = {}
-    outputs: dict[str, Any] = {}
+    inputs: dict[str, object] = {}
+    outputs: dict[str, object] = {}
     if traced.asked is not None:
         inputs["messages"] = [{"role": m.role, "content": m.content} for m in traced.asked.messages]
     if traced.searched is not None:

@@ -23,7 +23,7 @@ from ragrounds.evals.store.traces import steps as steps_of
 from ragrounds.records import Run, Usage
 
 _KINDS = {"model": "LLM", "search": "RETRIEVER", "tool": "TOOL"}
-Attributes = dict[str, Any]
+Attributes = dict[str, object]
 
 
 class SpanBuilder:
@@ -39,7 +39,7 @@ class SpanBuilder:
         self._document = conventions.DocumentAttributes
         resources = optional_module("opentelemetry.sdk.resources", "OpenTelemetry")
         project = optional_module("openinference.semconv.resource", "OpenTelemetry").ResourceAttributes.PROJECT_NAME
-        self._resources: dict[str, Any] = {}
+        self._resources: dict[str, object] = {}
         self._resource: Callable[[str], Any] = lambda name: resources.Resource(
             {"service.name": "ragrounds", project: name}
         )
@@ -80,7 +80,9 @@ class SpanBuilder:
             begun = step.at or start
             ended = begun + step.seconds if step.seconds is not None else max(begun, start + attempt.seconds)
             changes = msgspec.json.encode(step.changes).decode()
-            output = {names.OUTPUT_VALUE: changes, names.OUTPUT_MIME_TYPE: "application/json"} if step.changes else {}
+            output: Attributes = (
+                {names.OUTPUT_VALUE: changes, names.OUTPUT_MIME_TYPE: "application/json"} if step.changes else {}
+            )
             yield self._span(
                 key, (place,), (), step.node or "outside of any node", "CHAIN", begun, ended, output, step.error, run.id
             )
@@ -109,7 +111,7 @@ class SpanBuilder:
         status = api.Status(api.StatusCode.ERROR, self._hide(error)) if error else api.Status(api.StatusCode.OK)
         if run not in self._resources:
             self._resources[run] = self._resource(run)
-        shown = {self._names.OPENINFERENCE_SPAN_KIND: kind}
+        shown: Attributes = {self._names.OPENINFERENCE_SPAN_KIND: kind}
         for attribute, value in attributes.items():
             if value is not None:
                 shown[attribute] = self._hide(value) if isinstance(value, str) else value
@@ -163,7 +165,7 @@ class SpanBuilder:
             found[at + self._document.DOCUMENT_METADATA] = msgspec.json.encode(about).decode()
         return found
 
-    def _usage(self, usage: Usage | None, cost: float | None) -> Mapping[str, Any]:
+    def _usage(self, usage: Usage | None, cost: float | None) -> Mapping[str, object]:
         names = self._names
         cost_paid = {} if cost is None else {names.LLM_COST_TOTAL: cost}
         if usage is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from ragrounds.evals.exchange.formats import (
     Export,
@@ -61,14 +60,14 @@ def _batches(
     runs: Sequence[Run],
     scores: dict[str, dict[tuple[str, int], dict[str, Score]]],
     scorers: Sequence[str],
-) -> Iterator[list[dict[str, Any]]]:
-    hide, batch = Redactor(), list[dict[str, Any]]()
+) -> Iterator[list[dict[str, object]]]:
+    hide, batch = Redactor(), list[dict[str, object]]()
     for run in runs:
         questions, golds = store.questions(run)
         by_id = {question.id: question for question in questions}
         for attempt in store.attempts(run):
             question, usage = by_id[attempt.question_id], attempt.usage
-            row: dict[str, Any] = {
+            row: dict[str, object] = {
                 "run": run.id,
                 "agent": hide(run.agent),
                 "benchmark": run.benchmark,

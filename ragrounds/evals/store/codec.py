@@ -340,7 +340,7 @@ def run_of(body: bytes) -> Run:
     return msgspec.msgpack.decode(decompress(body), type=Run)
 
 
-def _score_row(score: Score, number: int) -> dict[str, Any]:
+def _score_row(score: Score, number: int) -> dict[str, object]:
     row = {"run": number, **msgspec.structs.asdict(score)}
     for name in ("prediction", "reason"):
         row[name] = _column(row[name])

@@ -6,11 +6,10 @@ A change of a table here raises `VERSION` by one and adds a step to `migrations.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import sqlalchemy as sa
 
-Row = tuple[sa.Table, Mapping[str, Any]]
+Row = tuple[sa.Table, Mapping[str, object]]
 """A row to be written, and its table."""
 
 VERSION = 6

@@ -45,7 +45,7 @@ class VerifiedArena(Struct, frozen=True):
     number: int
     id: str
     fingerprint: str
-    row: dict[str, Any]
+    row: dict[str, object]
 
 
 class VerifiedSource(Struct, frozen=True):
@@ -449,7 +449,7 @@ class _Writer:
         row = {"id": run.id, "fingerprint": run.fingerprint, "created": run.created, "body": run_body(run)}
         self._whole(schema.runs, row, schema.runs.c.id == run.id, "run", own, f"writing {run.id}")
 
-    def arena(self, row: Mapping[str, Any], own: Mapping[sa.Table, Iterator[Any]]) -> None:
+    def arena(self, row: Mapping[str, object], own: Mapping[sa.Table, Iterator[Any]]) -> None:
         """Write an arena with its judgements and votes, whole or not at all."""
         same = schema.arenas.c.fingerprint == row["fingerprint"]
         self._whole(schema.arenas, row, same, "arena", own, f"writing {row['id']}")
@@ -457,7 +457,7 @@ class _Writer:
     def _whole(
         self,
         table: sa.Table,
-        row: Mapping[str, Any],
+        row: Mapping[str, object],
         same: sa.ColumnElement[bool],
         column: str,
         own: Mapping[sa.Table, Iterator[Any]],

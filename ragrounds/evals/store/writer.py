@@ -21,7 +21,7 @@ from ragrounds.evals.store.database import insert_new, upsert, writing_failed
 from ragrounds.evals.store.schema import Row
 
 Prepare = Callable[[], list[Row]]
-Grouped = dict[str, tuple[sa.Table, dict[Any, Mapping[str, Any]]]]
+Grouped = dict[str, tuple[sa.Table, dict[Any, Mapping[str, object]]]]
 _GATHER = 0.008
 """Seconds that a commit waits for more rows: little beside a call's half second, and about what a commit takes."""
 _REMEMBERED = 200_000
@@ -142,7 +142,7 @@ class Writer:
         _report(batch)
         return ended
 
-    def _insert(self, connection: sa.Connection, name: str, table: sa.Table, rows: list[Mapping[str, Any]]) -> int:
+    def _insert(self, connection: sa.Connection, name: str, table: sa.Table, rows: list[Mapping[str, object]]) -> int:
         # Compiled once and given to the driver as it is: SQLAlchemy's way through every row's parameters costs more
         # than the insert. All rows of a table have the same columns, and their values need no conversion.
         if name not in self._statements:
@@ -172,10 +172,10 @@ class _StoredTexts:
 
     def __init__(self) -> None:
         self._removal: str | None = None
-        self._there: set[Any] = set()
-        self._written: list[Any] = []
+        self._there: set[bytes] = set()
+        self._written: list[bytes] = []
 
-    def missing(self, connection: sa.Connection, keys: Iterable[Any], first: bool) -> list[Any]:
+    def missing(self, connection: sa.Connection, keys: Iterable[bytes], first: bool) -> list[bytes]:
         """Those of `keys` that are to be written, in order.
 
         Args:
