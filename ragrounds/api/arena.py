@@ -96,7 +96,6 @@ def play(
         journal: what is done with recorded calls.
         resamples: of the bootstrap.
         live: opened when the arena begins to play.
-        settings: the user's; ``None``: they are read.
 
     Raises:
         UserError: an unknown run, judge, axis or schedule; runs that cannot play.

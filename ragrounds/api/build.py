@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ragrounds.api.run import RunListener
 from ragrounds.api.workspace import JournalMode, Progress, closing, open_store, unheard, user_prices, user_settings
 from ragrounds.errors import UserError
 
@@ -21,36 +22,14 @@ if TYPE_CHECKING:
     from ragrounds.build.items import ItemSet
     from ragrounds.build.judged_sets import Corpus
     from ragrounds.build.pipeline import Pipeline
-    from ragrounds.contracts import FinishedAttempt, Searcher
+    from ragrounds.contracts import Searcher
     from ragrounds.evals.engine.budget import Budget
-    from ragrounds.evals.engine.progress import ReplayProgress
     from ragrounds.settings import Settings
     from ragrounds.specs import Value
     from ragrounds.train.evaluation import PairTable
     from ragrounds.train.loop import StageCost
     from ragrounds.train.material import MaterialCounts
     from ragrounds.train.pipeline import TrainingListeners, TrainingRun
-
-
-class BuildListener(Protocol):
-    """Hears what happens while a benchmark is made."""
-
-    def message(self, text: str) -> None:
-        """Something that a person at the screen should know."""
-
-    def progress(self, progress: ReplayProgress) -> AbstractContextManager[Callable[[FinishedAttempt], None]]:
-        """Opened while items are worked on: what it gives is told of every item that ends, and counts it."""
-
-
-class SilentBuild:
-    """Shows nothing (contract: :class:`BuildListener`)."""
-
-    def message(self, text: str) -> None:
-        """Nothing is shown."""
-
-    def progress(self, progress: ReplayProgress) -> AbstractContextManager[Callable[[FinishedAttempt], None]]:
-        """Count, and show nothing."""
-        return nullcontext(progress.observe)
 
 
 class BuildRequest(Struct, frozen=True, kw_only=True):
@@ -94,7 +73,7 @@ def build(
     budget: Budget | None = None,
     journal: JournalMode = "reuse",
     new: bool = False,
-    listener: BuildListener | None = None,
+    listener: RunListener | None = None,
     settings: Settings | None = None,
 ) -> BuildResult:
     """Run a pipeline over its items, and write the benchmark with its card.
@@ -106,7 +85,6 @@ def build(
         journal: what is done with recorded calls.
         new: begin another run where there is one of the same identity.
         listener: hears what happens.
-        settings: the user's; ``None``: they are read.
 
     Raises:
         UserError: no model, a folder that is not ours, or another process that is making the same.
@@ -120,7 +98,7 @@ def build(
     from ragrounds.evals.store.leases import Lease
     from ragrounds.ui.text import safe
 
-    chosen, heard = settings or user_settings(), listener or SilentBuild()
+    chosen, heard = settings or user_settings(), listener or RunListener()
     pipeline, items = request.pipeline, request.item_set
     check_folder(request.out, pipeline.name)
     with open_store(chosen) as store, ExitStack() as held:
@@ -251,7 +229,6 @@ def train(
         recipes: only these; none: all.
         out: the folder of the results; ``None``: under the home folder.
         changes: ``KEY=VALUE`` over the file.
-        settings: the user's; ``None``: they are read.
 
     Raises:
         UserError: a file that cannot be read, or an unknown recipe.

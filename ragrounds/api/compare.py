@@ -62,7 +62,6 @@ def compare(
         cost: what the frontier counts: uncached, paid, tokens, calls, seconds or auto.
         claims: to be checked, by the first scorer.
         seed: of the bootstrap.
-        settings: the user's; ``None``: they are read.
 
     Raises:
         UserError: an unknown run, scorer, cost or claim; runs that cannot be compared.
@@ -94,7 +93,6 @@ def ledger(runs: Sequence[str] = (), by: Sequence[str] = (), settings: Settings 
     Args:
         runs: ids, beginnings of ids, or agents' texts; none: all runs and arenas.
         by: what costs are split by: run, role, node, model; none: role, node and model.
-        settings: the user's; ``None``: they are read.
 
     Raises:
         UserError: an unknown run or split.
@@ -130,7 +128,6 @@ def analyse(
         parameter: of the agent, which was varied.
         sizes: model text → billions of parameters, where the name does not say it.
         seed: of the bootstrap.
-        settings: the user's; ``None``: they are read.
 
     Raises:
         UserError: an unknown analysis or run; runs that lack what it needs.
@@ -171,7 +168,6 @@ def write_report(
         labels: people's labels of judged answers, as a CSV file.
         attempts: put every attempt with its steps into the file.
         force: write over a file that is there.
-        settings: the user's; ``None``: they are read.
         progress: is told how many attempts are written.
 
     Raises:

@@ -6,7 +6,6 @@ a :class:`RunListener` hears what happens, and :func:`run` returns a :class:`Run
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,13 +13,12 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from ragrounds.api.workspace import JournalMode, closing, one_of, open_store, user_prices, user_settings
 from ragrounds.errors import UserError
-from ragrounds.evals.engine.budget import Budget, BudgetStop
 
 if TYPE_CHECKING:
     from ragrounds.contracts import FinishedAttempt, Stop
@@ -85,8 +83,12 @@ class Execution(Struct, frozen=True, kw_only=True):
     """Processes that share the work; ``None``: 1, or one a node of the cluster."""
     engine: str = "local"
     """One of `ENGINES`."""
-    budget: Budget = Budget()
-    """What this call may use."""
+    max_cost: float | None = None
+    """Dollars that this call may spend; what is begun is finished."""
+    max_total_tokens: int | None = None
+    """Tokens that this call may use, in and out."""
+    max_time: float | None = None
+    """Seconds that this call may take."""
     until: str | None = None
     """A claim that ends the runs when it is decided: ``separated(A, B) @ 95%``."""
     max_questions: int | None = None
@@ -103,8 +105,9 @@ class Execution(Struct, frozen=True, kw_only=True):
     """The id of the one run that is to be resumed."""
 
 
-class RunListener(Protocol):
-    """Hears what happens while runs go."""
+class RunListener:
+    """Hears what happens while runs go or a benchmark is built. Nothing is shown, and nothing confirmed, unless a
+    method is overridden."""
 
     def message(self, text: str) -> None:
         """Something that a person at the screen should know."""
@@ -116,41 +119,17 @@ class RunListener(Protocol):
         """A run is in the store, to be answered by these models."""
 
     def progress(
-        self, progress: ReplayProgress, *, pilot: bool
+        self, progress: ReplayProgress, *, pilot: bool = False
     ) -> AbstractContextManager[Callable[[FinishedAttempt], None]]:
         """Opened while questions are asked: what it gives is told of every attempt that ends, and counts it in
         `progress`."""
+        return nullcontext(progress.observe)
 
     def projected(self, projection: Projection) -> None:
         """What is left is projected to take this."""
 
     def confirm(self, expected: str) -> bool:
         """Whether to go on although what is expected is above a threshold of the settings."""
-
-
-class SilentListener:
-    """Shows nothing and confirms nothing (contract: :class:`RunListener`)."""
-
-    def message(self, text: str) -> None:
-        """Nothing is shown."""
-
-    def reading(self, what: str, count: int) -> None:
-        """Nothing is shown."""
-
-    def planned(self, run: Run, models: Sequence[str]) -> None:
-        """Nothing is shown."""
-
-    def progress(
-        self, progress: ReplayProgress, *, pilot: bool
-    ) -> AbstractContextManager[Callable[[FinishedAttempt], None]]:
-        """Count, and show nothing."""
-        return nullcontext(progress.observe)
-
-    def projected(self, projection: Projection) -> None:
-        """Nothing is shown."""
-
-    def confirm(self, expected: str) -> bool:
-        """No: nobody was asked."""
         return False
 
 
@@ -187,11 +166,13 @@ def run(
             is above a threshold and nobody confirmed.
         StopRun: the run cannot go on, or was interrupted; what ended is kept.
     """
+    import asyncio
+
     from ragrounds.evals.benchmarks import load, select
     from ragrounds.evals.compare.comparison import compare
     from ragrounds.evals.store.journal import StoreJournal
 
-    chosen, heard, execution = settings or user_settings(), listener or SilentListener(), execution or Execution()
+    chosen, heard, execution = settings or user_settings(), listener or RunListener(), execution or Execution()
     one_of("--engine", execution.engine, ENGINES)
     _check_order(execution)
     loaded = select(
@@ -279,15 +260,17 @@ class _Replay:
             raise
         self._counts = ReplayProgress(store, self.planned_runs)
         questions, together = _in_order(execution.order, self._loaded, self.planned_runs)
-        self._questions: Sequence[Question] = questions
-        self._stops: list[Stop] = [lease, *together]
-        if (until := self.until) is not None:
-            self._questions, self._stops = until.questions, [lease, until]
+        until = self.until
+        self._questions: Sequence[Question] = questions if until is None else until.questions
+        self._stops: list[Stop] = [lease, *together] if until is None else [lease, until]
+        if until is not None:
             self._counts.live_claim = lambda: live_claim_text(until.state)
 
     async def carry_out(self, journal: StoreJournal) -> str:
         """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the
         last question; empty: it did not."""
+        from ragrounds.evals.engine.budget import Budget, BudgetStop
+
         pilot = Pilot(
             self._store,
             self.planned_runs,
@@ -298,7 +281,9 @@ class _Replay:
             in_flight=self._in_flight,
             listener=self._listener,
         )
-        stops = [BudgetStop(self._execution.budget), *self._stops]
+        execution = self._execution
+        budget = Budget(cost=execution.max_cost, tokens=execution.max_total_tokens, seconds=execution.max_time)
+        stops = [BudgetStop(budget), *self._stops]
 
         async def ask(questions: Sequence[Question], first: bool) -> str:
             from ragrounds.evals.scorers import scorers_for
@@ -353,11 +338,11 @@ class Pilot:
 
         self._store, self._strands, self._all = store, planned_runs, questions
         self._in_flight, self._listener = in_flight, listener
-        cost, budget = costs_money(planned_runs), execution.budget
+        cost = costs_money(planned_runs)
         sure = execution.confirmed or execution.journal == "replay"
         # A budget says already how much may be spent.
-        self._dollars = settings.project_above_dollars if budget.cost is None and cost is not False else None
-        self._minutes = settings.project_above_minutes if budget.seconds is None else None
+        self._dollars = settings.project_above_dollars if execution.max_cost is None and cost is not False else None
+        self._minutes = settings.project_above_minutes if execution.max_time is None else None
         asks = not sure and (self._minutes is not None or (self._dollars is not None and bool(cost)))
         first = pilot_questions(store, planned_runs, questions, seed) if asks or cost is not False else None
         self.asks = asks and first is not None

@@ -123,7 +123,6 @@ def find_garbage(
     Args:
         seconds: calls that were recorded less than this ago do not count.
         outside: count calls that no run made, too: of retrieve, build, older versions.
-        settings: the user's; ``None``: they are read.
         progress: is told how far it is.
     """
     from ragrounds.evals.store import garbage
@@ -206,7 +205,6 @@ def import_mirage_predictions(
     Args:
         paths: the authors' folders of per-question files, or JSON lines.
         benchmark: which they answer.
-        settings: the user's; ``None``: they are read.
 
     Raises:
         UserError: a file that cannot be read, or questions that the benchmark does not have.
@@ -245,7 +243,6 @@ def export(
         options: of the format.
         out: the file or folder; ``None``: it is sent.
         force: write over what is there.
-        settings: the user's; ``None``: they are read.
 
     Yields:
         What was written where, a line for each file.

@@ -83,7 +83,6 @@ def score(
         scorers: by these; none: all that fit the questions.
         embedder: also match the words of long answers by its vectors.
         trajectory: also compare each attempt's nodes, tools and queries with this file's (JSON Lines).
-        settings: the user's; ``None``: they are read.
 
     Raises:
         UserError: an unknown run, scorer or embedder; a file that cannot be read.
@@ -156,7 +155,6 @@ def judge(
         concurrency: answers graded at once; ``None``: the settings'.
         budget: what judging may use; ``None``: whatever it takes.
         journal: what is done with recorded calls.
-        settings: the user's; ``None``: they are read.
         progress: is told how many answers are judged.
 
     Raises:
@@ -259,7 +257,6 @@ def judge_agreement(
         epoch: of the run.
         item: the column of items.
         raters: columns of labels; none: all others.
-        settings: the user's; ``None``: they are read.
 
     Raises:
         UserError: an unknown run, kind or label; no item has both a verdict and a majority of people.

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +14,7 @@ from ragrounds.api.workspace import one_of, user_settings
 from ragrounds.cli import options as shared
 from ragrounds.cli.options import BudgetOptions, grouped, journal_mode
 from ragrounds.cli.output import counting, print_json, say
+from ragrounds.cli.run import RunDisplay
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from ragrounds.build.files import Finish
     from ragrounds.build.items import ItemSet
     from ragrounds.build.pipeline import Pipeline
-    from ragrounds.contracts import FinishedAttempt, Searcher
-    from ragrounds.evals.engine.progress import ReplayProgress
+    from ragrounds.contracts import Searcher
     from ragrounds.specs import Value
 
 app = typer.Typer()
@@ -73,25 +71,6 @@ class BuildOptions(BudgetOptions, frozen=True, kw_only=True):
     as_json: shared.AsJson = False
 
 
-class _Display:
-    """What a build tells, on standard error (contract: :class:`ragrounds.api.build.BuildListener`)."""
-
-    def __init__(self, display: str | None) -> None:
-        self._display: Any = display and one_of("--display", display, ("full", "plain", "json", "none"))
-
-    def message(self, text: str) -> None:
-        """Say it."""
-        say(text)
-
-    @contextmanager
-    def progress(self, progress: ReplayProgress) -> Iterator[Callable[[FinishedAttempt], None]]:
-        """The display that was asked for."""
-        from ragrounds.ui.progress import open_progress
-
-        with open_progress(self._display, progress) as shown:
-            yield shown.observe
-
-
 def _carry_out(
     pipeline: Pipeline,
     item_set: ItemSet,
@@ -124,7 +103,7 @@ def _carry_out(
         budget=options.budget(),
         journal=journal_mode(options.journal),
         new=options.new,
-        listener=_Display(options.display),
+        listener=RunDisplay(options.display),
     )
     if options.as_json:
         print_json(result.card)

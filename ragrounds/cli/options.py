@@ -61,7 +61,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stand
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
 OutFile = Annotated[Path, typer.Option("--out", "-o", help="The file to write.")]
-OutFolder = Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")]
 Svg = Annotated[Path | None, typer.Option("--svg", help="Write the picture to this file as SVG.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of every draw: samples, orders, bootstraps.")]
 Epoch = Annotated[int, typer.Option("--epoch", min=0, help="Which of the run's epochs, from 0.")]

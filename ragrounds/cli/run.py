@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragrounds.api.run import Execution, RunListener, RunRequest, RunResult, is_sample, run
 from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
 from ragrounds.cli.options import BudgetOptions, Options, duration, grouped, journal_mode
 from ragrounds.cli.output import print_json, say
+from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ragrounds.api.run import Execution, RunRequest, RunResult
     from ragrounds.contracts import FinishedAttempt
     from ragrounds.evals.engine.progress import Projection, ReplayProgress
     from ragrounds.records import Run
@@ -74,9 +75,6 @@ class WhatOptions(Options, frozen=True, kw_only=True):
         Raises:
             UserError: a timeout below a tenth of a second.
         """
-        from ragrounds.api.run import RunRequest
-        from ragrounds.errors import UserError
-
         if self.timeout is not None and self.timeout < 0.1:
             raise UserError(f"--timeout {self.timeout:g} is below a tenth of a second.")
         named = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("agent", "base_url")}
@@ -116,13 +114,13 @@ class HowOptions(Options, frozen=True, kw_only=True):
 
     def execution(self, budget: BudgetOptions) -> Execution:
         """As the library knows it."""
-        from ragrounds.api.run import Execution
-
         return Execution(
             concurrency=self.concurrency,
             workers=self.workers,
             engine=self.engine,
-            budget=budget.budget(),
+            max_cost=budget.max_cost,
+            max_total_tokens=budget.max_total_tokens,
+            max_time=budget.max_time,
             until=self.until,
             max_questions=self.max_questions,
             order=self.order,
@@ -164,12 +162,10 @@ def run_command(
     """
     from msgspec.structs import asdict
 
-    from ragrounds.api.run import run
     from ragrounds.ui.comparison_tables import print_comparison
     from ragrounds.ui.text import one_line
 
-    shown = display and one_of("--display", display, ("full", "plain", "json", "none", "viewer"))
-    result = run(what.request(), how.execution(budget), RunDisplay(shown, what.corpus or ""))
+    result = run(what.request(), how.execution(budget), RunDisplay(display, what.corpus or "", viewer=True))
     if result.ended:
         say(f"Ended early: {result.ended}. All agents have answered the same questions; the same command resumes.")
     _say_claim(result)
@@ -186,11 +182,13 @@ def run_command(
         raise typer.Exit(3)
 
 
-class RunDisplay:
-    """What a run tells, on standard error (contract: :class:`ragrounds.api.run.RunListener`)."""
+class RunDisplay(RunListener):
+    """What a run tells, on standard error."""
 
-    def __init__(self, display: str | None, corpus: str) -> None:
-        self._display, self._corpus = display, corpus
+    def __init__(self, display: str | None, corpus: str = "", viewer: bool = False) -> None:
+        known = ("full", "plain", "json", "none", *(["viewer"] if viewer else []))
+        self._display: Any = display and one_of("--display", display, known)
+        self._corpus = corpus
 
     def message(self, text: str) -> None:
         """Say it."""
@@ -206,7 +204,7 @@ class RunDisplay:
         say(f"{run.id}: {run.count:,} questions of {run.benchmark}, {', '.join(models)}")
 
     @contextmanager
-    def progress(self, progress: ReplayProgress, *, pilot: bool) -> Iterator[Callable[[FinishedAttempt], None]]:
+    def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
         """The display that was asked for, or the trace viewer, which a pilot does not open."""
         from ragrounds.ui.progress import open_progress
 
@@ -231,7 +229,6 @@ class RunDisplay:
 def _viewer(progress: ReplayProgress) -> Any:
     """Lines as in `--display plain`, behind `ragrounds trace` on the runs. The viewer is a process of its own and has
     the terminal until the user closes it; still open at the run's end, the results wait for it."""
-    from ragrounds.errors import UserError
     from ragrounds.ui.progress import LineProgress
 
     if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
@@ -265,8 +262,6 @@ def _say_claim(result: RunResult) -> None:
 
 def _say_next(result: RunResult) -> None:
     """What the figures mean and what to try next, on standard error."""
-    from ragrounds.api.run import is_sample
-
     rows = result.comparison.rows
     first, last = rows[0].run, rows[-1].run
     if any(model.startswith("baseline:") for row in rows for model in row.models.values()):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from ragrounds.api.compare import compare, ledger
-from ragrounds.api.run import Execution, RunRequest, SilentListener, run
+from ragrounds.api.run import Execution, RunListener, RunRequest, run
 from ragrounds.api.runs import list_runs, remove_run, show_attempt
 from ragrounds.api.score import score
 from ragrounds.errors import UserError
@@ -16,7 +16,7 @@ from ragrounds.records import Run
 REQUEST = RunRequest(agents=("direct", "vanilla_rag[top_k=2]"), limit=4)
 
 
-class Heard(SilentListener):
+class Heard(RunListener):
     """What was told."""
 
     def __init__(self) -> None:

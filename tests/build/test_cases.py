@@ -52,7 +52,7 @@ def test_from_reports_to_a_benchmark_that_runs(command: Cli, corpus: str, tmp_pa
         assert server.stats() == stats, "nothing is asked twice"
         assert again.stdout == done.stdout
     card = json.loads(done.stdout)
-    assert card == json.loads((out / "card.json").read_text())
+    assert card == {"version": 2, **json.loads((out / "card.json").read_text())}
     lines = counted(card)
     total = 293 if corpus == "sample" else 1000
     assert lines.pop("intake") == (total, total, {})
