@@ -24,7 +24,7 @@ _COSTS = {"uncached": "cost_uncached", "paid": "cost_paid"}
 _FORMER_COSTS = {"cold": "uncached", "spent": "paid"}
 
 
-class ComparedRuns(Struct, frozen=True):
+class CompareResult(Struct, frozen=True):
     """A comparison, and the claims that were checked on it."""
 
     comparison: Comparison
@@ -51,7 +51,7 @@ def compare(
     claims: Sequence[str] = (),
     seed: int = 0,
     settings: Settings | None = None,
-) -> ComparedRuns:
+) -> CompareResult:
     """Compare stored runs: accuracy with intervals, paired differences with their tests, the cost-accuracy frontier.
 
     Args:
@@ -76,7 +76,7 @@ def compare(
         )
         scorer = scorers[0] if scorers else None
         checked = check_claims(store, found, claims, scorer=scorer, common=common, seed=seed) if claims else []
-    return ComparedRuns(comparison, tuple(checked))
+    return CompareResult(comparison, tuple(checked))
 
 
 def _measure(name: str) -> CostMeasure | None:

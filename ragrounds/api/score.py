@@ -51,7 +51,7 @@ class JudgeResult(Struct, frozen=True):
     """By the judges' scores; ``None``: some judge gave no verdict at all, so no score was written."""
 
 
-class LabelSheet(Struct, frozen=True):
+class WrittenSheet(Struct, frozen=True):
     """A sheet that was written for people to label."""
 
     items: int
@@ -60,7 +60,7 @@ class LabelSheet(Struct, frozen=True):
     labels: tuple[str, ...]
 
 
-class Agreement(Struct, frozen=True):
+class AgreementResult(Struct, frozen=True):
     """How far a judge and people agree."""
 
     agreement: LabelAgreement
@@ -219,7 +219,7 @@ def write_label_sheet(
     raters: Sequence[str] = ("label",),
     force: bool = False,
     settings: Settings | None = None,
-) -> LabelSheet:
+) -> WrittenSheet:
     """Write judged answers to a CSV file for people to label, blind to the verdicts.
 
     Items are drawn and ordered by the seed; a smaller sample is a part of a larger one.
@@ -235,7 +235,7 @@ def write_label_sheet(
         sheet = label_sheet(store, found, wanted, epoch=epoch, limit=limit, seed=seed, raters=raters)
     with replaced(out, force) as file:
         file.write(sheet.csv())
-    return LabelSheet(len(sheet.rows), sheet.of, tuple(wanted.labels))
+    return WrittenSheet(len(sheet.rows), sheet.of, tuple(wanted.labels))
 
 
 def judge_agreement(
@@ -247,7 +247,7 @@ def judge_agreement(
     item: str = "item",
     raters: Sequence[str] = (),
     settings: Settings | None = None,
-) -> Agreement:
+) -> AgreementResult:
     """Set the verdicts in the store against people's labels. No model is asked.
 
     Args:
@@ -277,7 +277,7 @@ def judge_agreement(
     with opened_runs([run], settings) as (store, [found]):
         said = verdicts(store, found, wanted, epoch)
     try:
-        return Agreement(agreement(said, labels), len(labels.raters))
+        return AgreementResult(agreement(said, labels), len(labels.raters))
     except ValueError:
         first = next(iter(said))
         raise UserError(

@@ -14,7 +14,7 @@ from ragrounds.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ragrounds.api.compare import ComparedRuns
+    from ragrounds.api.compare import CompareResult
     from ragrounds.evals.compare.assertions import ClaimVerdict
     from ragrounds.evals.compare.comparison import Comparison
 
@@ -68,7 +68,7 @@ def compare_command(
     _say_claims(found.claims, quiet=as_json)
 
 
-def _print(found: ComparedRuns, scorers: Sequence[str], form: str) -> None:
+def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
     from ragrounds.ui.comparison_csv import as_csv
     from ragrounds.ui.comparison_tables import comparison_tables, cost_tables, print_comparison
     from ragrounds.ui.tables import latex, markdown
