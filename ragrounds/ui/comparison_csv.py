@@ -76,14 +76,14 @@ def _difference(run: str, against: str, part: str, tests: PairedFigure, p_holm: 
 
 
 def _costs(frontier: Frontier) -> Iterator[Row]:
-    for spot in frontier.spots:
+    for point in frontier.points:
         yield {
-            **_range("cost", spot.run, spot.cost, frontier),
-            "on_frontier": "yes" if spot.on_frontier else "no",
+            **_range("cost", point.run, point.cost, frontier),
+            "on_frontier": "yes" if point.on_frontier else "no",
         }
-        yield _range("cost per correct", spot.run, spot.per_correct, frontier)
-    for exchange in frontier.exchanges:
-        yield {**_range("price", exchange.dearer, exchange.price, frontier), "against": exchange.cheaper}
+        yield _range("cost per correct", point.run, point.per_correct, frontier)
+    for tradeoff in frontier.tradeoffs:
+        yield {**_range("price", tradeoff.dearer, tradeoff.price, frontier), "against": tradeoff.cheaper}
 
 
 def _range(figure: str, run: str, found: Range, frontier: Frontier) -> Row:

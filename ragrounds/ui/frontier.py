@@ -56,18 +56,18 @@ def frontier_tables(
     names = ("accuracy", "95 %", "cost", "95 %", "per correct", "95 %", "on frontier", "resamples")
     rows = [
         (
-            numbers[spot.run],
-            agents[spot.run],
-            percent(spot.accuracy.value),
-            f"{percent(spot.accuracy.low, 1)}-{percent(spot.accuracy.high, 1)}",
-            amount(spot.cost.value, measure),
-            _between(spot.cost, measure),
-            amount(spot.per_correct.value, measure) if spot.per_correct.value is not None else "nothing right",
-            _between(spot.per_correct, measure) if spot.per_correct.value is not None else UNKNOWN,
-            "yes" if spot.on_frontier else "no",
-            f"{percent(spot.share, 0)} %",
+            numbers[point.run],
+            agents[point.run],
+            percent(point.accuracy.value),
+            f"{percent(point.accuracy.low, 1)}-{percent(point.accuracy.high, 1)}",
+            amount(point.cost.value, measure),
+            _between(point.cost, measure),
+            amount(point.per_correct.value, measure) if point.per_correct.value is not None else "nothing right",
+            _between(point.per_correct, measure) if point.per_correct.value is not None else UNKNOWN,
+            "yes" if point.on_frontier else "no",
+            f"{percent(point.share, 0)} %",
         )
-        for spot in frontier.spots
+        for point in frontier.points
     ]
     runs = TextTable(
         key="frontier",
@@ -77,7 +77,7 @@ def frontier_tables(
         columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
         rows=tuple(rows),
     )
-    if not frontier.exchanges:
+    if not frontier.tradeoffs:
         return [runs]
     prices = TextTable(
         key="prices",
@@ -86,11 +86,11 @@ def frontier_tables(
         columns=(Column("from - to", right=False), Column("price"), Column("95 %")),
         rows=tuple(
             (
-                f"#{numbers[exchange.cheaper]} to #{numbers[exchange.dearer]}",
-                amount(exchange.price.value, measure),
-                _between(exchange.price, measure),
+                f"#{numbers[tradeoff.cheaper]} to #{numbers[tradeoff.dearer]}",
+                amount(tradeoff.price.value, measure),
+                _between(tradeoff.price, measure),
             )
-            for exchange in frontier.exchanges
+            for tradeoff in frontier.tradeoffs
         ),
     )
     return [runs, prices]
@@ -102,20 +102,20 @@ def frontier_picture(frontier: Frontier, scorer: str, numbers: Mapping[str, str]
     from ragrounds.evals.analyses.pictures import Mark, Points, Series
 
     lines = []
-    for spot in frontier.spots:
-        if spot.cost.value is None or spot.accuracy.value is None:
+    for point in frontier.points:
+        if point.cost.value is None or point.accuracy.value is None:
             continue
         mark = Mark(
-            x=spot.cost.value,
-            x_low=spot.cost.low,
-            x_high=spot.cost.high,
-            value=spot.accuracy.value,
-            low=spot.accuracy.low,
-            high=spot.accuracy.high,
-            label=numbers[spot.run],
-            emphasis=spot.on_frontier,
+            x=point.cost.value,
+            x_low=point.cost.low,
+            x_high=point.cost.high,
+            value=point.accuracy.value,
+            low=point.accuracy.low,
+            high=point.accuracy.high,
+            label=numbers[point.run],
+            emphasis=point.on_frontier,
         )
-        lines.append(Series(name=agents[spot.run], marks=(mark,)))
+        lines.append(Series(name=agents[point.run], marks=(mark,)))
     unit = f"{UNITS[frontier.measure]} a question"
     return Points(
         title=f"Accuracy under {scorer} and {unit}",

@@ -31,9 +31,9 @@ def test_the_figures_are_those_of_the_stored_scores(ran, home):
             share = sum(right[run.id].values()) / len(right[run.id])
             assert line["overall"]["value"] == pytest.approx(share)
             assert line["overall"]["error"] == pytest.approx(math.sqrt(share * (1 - share) / len(right[run.id])))
-            spot = next(spot for spot in table["frontier"]["spots"] if spot["run"] == run.id)
-            assert spot["cost"]["value"] == pytest.approx(used / len(right[run.id]))
-            assert spot["per_correct"]["value"] == pytest.approx(used / sum(right[run.id].values()))
+            point = next(point for point in table["frontier"]["points"] if point["run"] == run.id)
+            assert point["cost"]["value"] == pytest.approx(used / len(right[run.id]))
+            assert point["per_correct"]["value"] == pytest.approx(used / sum(right[run.id].values()))
     (pair,) = table["pairs"]
     first, second = right[pair["first"]], right[pair["second"]]
     assert pair["tests"]["difference"] == pytest.approx(sum(second[id] - first[id] for id in first) / len(first))

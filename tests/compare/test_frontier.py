@@ -20,7 +20,7 @@ NUMBERS = {"cheap-run": "1", "good-run": "2", "bad-run": "3"}
 
 
 def picture(frontier):
-    runs = [spot.run for spot in frontier.spots]
+    runs = [point.run for point in frontier.points]
     return frontier_picture(
         frontier, "strict", {run: NUMBERS.get(run, "?") for run in runs}, {run: run for run in runs}
     )
@@ -38,22 +38,22 @@ def three(store):
 def test_frontier_by_hand(store):
     found = compare(store, three(store)).tables[0].frontier
     assert found.measure == "cost_uncached"
-    assert [(spot.agent, spot.on_frontier) for spot in found.spots] == [
+    assert [(point.agent, point.on_frontier) for point in found.points] == [
         ("cheap", True),
         ("bad", False),
         ("good", True),
     ]
-    cheap, bad, good = found.spots
+    cheap, bad, good = found.points
     assert cheap.cost.value == pytest.approx(0.01)
     assert cheap.per_correct.value == pytest.approx(20 * 0.01 / 8)
     assert good.per_correct.value == pytest.approx(20 * 0.05 / 16)
     assert good.per_correct.low < good.per_correct.value < good.per_correct.high
     assert cheap.share == 1.0  # nothing is cheaper in any resample
     assert bad.share < 0.5
-    (exchange,) = found.exchanges
+    (tradeoff,) = found.tradeoffs
     # 0.80 dollars more for 8 more right answers.
-    assert exchange.price.value == pytest.approx((20 * 0.05 - 20 * 0.01) / 8)
-    assert exchange.price.low < exchange.price.value < exchange.price.high
+    assert tradeoff.price.value == pytest.approx((20 * 0.05 - 20 * 0.01) / 8)
+    assert tradeoff.price.low < tradeoff.price.value < tradeoff.price.high
 
 
 def test_a_price_without_a_gain_has_no_upper_bound(store):
@@ -62,9 +62,9 @@ def test_a_price_without_a_gain_has_no_upper_bound(store):
         add_run(store, "cheap", asked, [1, 0] * 10, cost_uncached=0.01),
         add_run(store, "good", asked, [0, 1] * 9 + [1, 1], cost_uncached=0.02),
     ]
-    (exchange,) = compare(store, runs).tables[0].frontier.exchanges
-    assert exchange.price.value == pytest.approx(0.2)
-    assert exchange.price.high is None
+    (tradeoff,) = compare(store, runs).tables[0].frontier.tradeoffs
+    assert tradeoff.price.value == pytest.approx(0.2)
+    assert tradeoff.price.high is None
 
 
 def test_unknown_costs_are_left_out_and_never_zero(store):
@@ -74,12 +74,12 @@ def test_unknown_costs_are_left_out_and_never_zero(store):
         add_run(store, "good", asked, [1, 1, 0, 0], cost_uncached=[0.1, None, 0.1, 0.1]),
     ]
     found = compare(store, runs, cost="cost_uncached").tables[0].frontier
-    assert [spot.agent for spot in found.spots] == ["cheap"]
+    assert [point.agent for point in found.points] == ["cheap"]
     assert found.left_out == ("good-run",)
     # Tokens are known of both, so they are what is counted where nothing is named.
     found = compare(store, runs).tables[0].frontier
     assert found.measure == "tokens"
-    assert found.spots[0].cost.value == pytest.approx((110 + 210 + 310 + 410) / 4)
+    assert found.points[0].cost.value == pytest.approx((110 + 210 + 310 + 410) / 4)
 
 
 def test_where_all_is_free_nothing_is_priced(store):
@@ -93,15 +93,15 @@ def test_free_runs_are_drawn_when_dollars_are_asked_for(store):
     cost, _ = point_axes(picture(found))
     assert cost.place(0.0) == 0.0
     assert "$0.00" in draw(picture(found), legend=False).plain
-    assert [spot.on_frontier for spot in found.spots] == [True, True]
-    assert found.exchanges == ()
+    assert [point.on_frontier for point in found.points] == [True, True]
+    assert found.tradeoffs == ()
 
 
 def test_attempts_not_made_cost_nothing_and_nothing_right_has_no_price(store):
     run = add_run(store, "cheap", questions(2), [0, ...], cost_uncached=0.4)
-    (spot,) = compare(store, [run], cost="cost_uncached").tables[0].frontier.spots
-    assert spot.cost.value == pytest.approx(0.2)
-    assert spot.per_correct.value is None
+    (point,) = compare(store, [run], cost="cost_uncached").tables[0].frontier.points
+    assert point.cost.value == pytest.approx(0.2)
+    assert point.per_correct.value is None
 
 
 def test_measures_are_named():
@@ -140,8 +140,8 @@ def test_axes_hold_every_interval_and_are_logarithmic_only_where_costs_are_far_a
     found = compare(store, three(store)).tables[0].frontier
     cost, accuracy = point_axes(picture(found))
     assert not cost.logarithmic
-    assert accuracy.low <= min(spot.accuracy.low for spot in found.spots)
-    assert max(spot.accuracy.high for spot in found.spots) <= accuracy.high <= 1.0
+    assert accuracy.low <= min(point.accuracy.low for point in found.points)
+    assert max(point.accuracy.high for point in found.points) <= accuracy.high <= 1.0
     asked = questions(2, "y/far")
     far = [
         add_run(store, "p", asked, [1, 0], cost_uncached=0.001),

@@ -96,6 +96,6 @@ def test_unknown_figures_are_dashes_and_empty_cells(store):
 
 def test_frontier_tables_number_the_runs_as_the_tables_do(comparison):
     table = comparison.tables[0]
-    spots, prices = frontier_tables(table.frontier, table.scorer, numbered(comparison), agent_names(comparison))
-    assert [row[:3] for row in spots.rows] == [("1", "one[a_b=1]", "40.00"), ("2", "two", "70.00")]
+    points, prices = frontier_tables(table.frontier, table.scorer, numbered(comparison), agent_names(comparison))
+    assert [row[:3] for row in points.rows] == [("1", "one[a_b=1]", "40.00"), ("2", "two", "70.00")]
     assert prices.rows[0][0] == "#1 to #2"

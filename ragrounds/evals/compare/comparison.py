@@ -241,6 +241,10 @@ class _Tables:
         scored = {run.id: self._scores(run, name, asked) for run in self.runs}
         lines = tuple(self._line(run, scored[run.id], asked, scorer) for run in self.runs)
         values = {run: one.values for run, one in scored.items()}
+        placed = None
+        if self.frontiers and scorer.unit == "percent" and scorer.direction == "higher":
+            overall = {line.run: line.overall for line in lines}
+            placed = frontier(self.basis, self.runs, asked, values, overall, measure=self.cost, seed=self.seed)
         unsettled = {run: one.unsettled for run, one in scored.items()}
         return ScorerTable(
             scorer=name,
@@ -248,9 +252,7 @@ class _Tables:
             direction=scorer.direction,
             lines=lines,
             pairs=self._pairs(scorer, name, asked, values) if len(self.runs) > 1 else (),
-            frontier=self._frontier(asked, values, lines)
-            if self.frontiers and scorer.unit == "percent" and scorer.direction == "higher"
-            else None,
+            frontier=placed,
             groups=tuple(
                 group_table(by, asked, values, unsettled, self.seed, scorer, self.stopped.concerns)
                 for by in self.group_by
@@ -308,9 +310,3 @@ class _Tables:
             RunPair(first=first, second=second, tests=made, p_holm=corrected.get((first, second)))
             for (first, second), made in tests.items()
         )
-
-    def _frontier(
-        self, asked: Sequence[Question], values: Mapping[str, Values], lines: Sequence[RunFigures]
-    ) -> Frontier | None:
-        figures = {line.run: line.overall for line in lines}
-        return frontier(self.basis, self.runs, asked, values, figures, measure=self.cost, seed=self.seed)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -22,6 +24,7 @@ from ragrounds.evals.stats.bootstrap import joint_means
 from ragrounds.records import Attempt, Question, Run
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 CostMeasure = Literal["cost_uncached", "cost_paid", "tokens", "calls", "seconds"]
 _TRIED: tuple[CostMeasure, ...] = ("cost_uncached", "tokens", "seconds")
 """What `auto` looks for, in this order."""
@@ -64,9 +67,9 @@ class Frontier(Struct, frozen=True, kw_only=True):
     """Runs by cost and accuracy under one scorer."""
 
     measure: CostMeasure
-    spots: tuple[FrontierPoint, ...]
+    points: tuple[FrontierPoint, ...]
     """By cost, the cheapest first."""
-    exchanges: tuple[Tradeoff, ...]
+    tradeoffs: tuple[Tradeoff, ...]
     left_out: tuple[str, ...] = ()
     """Runs whose cost or accuracy is not known."""
 
@@ -153,59 +156,70 @@ def frontier(
         [question.cluster for question in questions],
         seed=seed,
     )
-    place = _Place(placed, means, draws)
-    order = place.by_cost()
+    size = len(placed)
+    right, cost = means[:size], means[size:]
+    place = _Place(placed, right, cost, draws[:, :size], draws[:, size:])
+    order = sorted(range(size), key=lambda i: (cost[i], -right[i]))
     return Frontier(
         measure=chosen,
-        spots=tuple(place.point(i, figures[placed[i].id]) for i in order),
-        exchanges=place.tradeoffs(order),
+        points=tuple(place.point(i, figures[placed[i].id]) for i in order),
+        tradeoffs=place.tradeoffs(order),
         left_out=tuple(run.id for run in runs if run.id not in costs),
     )
 
 
+@dataclass(frozen=True, eq=False)
 class _Place:
     """Where runs stand: their mean scores and costs, and the bootstrap replicates of both."""
 
-    def __init__(self, runs: Sequence[Run], means: Floats, draws: Floats) -> None:
-        size = len(runs)
-        self._runs = runs
-        self._right, self._cost = means[:size], means[size:]
-        self._drawn_right, self._drawn_cost = draws[:, :size], draws[:, size:]
-        self._best = _undominated(self._right[None, :], self._cost[None, :])[0]
-        self._often = _undominated(self._drawn_right, self._drawn_cost).mean(axis=0)
+    runs: Sequence[Run]
+    right: Floats
+    """Mean scores, (R,)."""
+    cost: Floats
+    drawn_right: Floats
+    """Their replicates, (B, R)."""
+    drawn_cost: Floats
 
-    def by_cost(self) -> list[int]:
-        """The runs' places, the cheapest first."""
-        return sorted(range(len(self._runs)), key=lambda i: (self._cost[i], -self._right[i]))
+    @cached_property
+    def best(self) -> Flags:
+        """Which runs are on the frontier, (R,)."""
+        best: Flags = _undominated(self.right[None, :], self.cost[None, :])[0]
+        return best
+
+    @cached_property
+    def often(self) -> Floats:
+        """In which share of the resamples each run is, (R,)."""
+        often: Floats = _undominated(self.drawn_right, self.drawn_cost).mean(axis=0)
+        return often
 
     def point(self, i: int, accuracy: Figure) -> FrontierPoint:
         """Where the run at place `i` stands."""
-        cost, right = self._drawn_cost[:, i], self._drawn_right[:, i]
+        cost, right = self.drawn_cost[:, i], self.drawn_right[:, i]
         return FrontierPoint(
-            run=self._runs[i].id,
-            agent=self._runs[i].agent,
+            run=self.runs[i].id,
+            agent=self.runs[i].agent,
             accuracy=Range(accuracy.value, accuracy.low, accuracy.high),
-            cost=_range(self._cost[i], cost),
-            per_correct=_ratio(self._cost[i], self._right[i], cost, right),
-            on_frontier=bool(self._best[i]),
-            share=float(self._often[i]),
+            cost=_range(self.cost[i], cost),
+            per_correct=_ratio(self.cost[i], self.right[i], cost, right),
+            on_frontier=bool(self.best[i]),
+            share=float(self.often[i]),
         )
 
     def tradeoffs(self, order: Sequence[int]) -> tuple[Tradeoff, ...]:
         """The prices between neighbours on the frontier."""
         return tuple(
             Tradeoff(
-                cheaper=self._runs[i].id,
-                dearer=self._runs[j].id,
+                cheaper=self.runs[i].id,
+                dearer=self.runs[j].id,
                 price=_ratio(
-                    self._cost[j] - self._cost[i],
-                    self._right[j] - self._right[i],
-                    self._drawn_cost[:, j] - self._drawn_cost[:, i],
-                    self._drawn_right[:, j] - self._drawn_right[:, i],
+                    self.cost[j] - self.cost[i],
+                    self.right[j] - self.right[i],
+                    self.drawn_cost[:, j] - self.drawn_cost[:, i],
+                    self.drawn_right[:, j] - self.drawn_right[:, i],
                 ),
             )
-            for i, j in itertools.pairwise(i for i in order if self._best[i])
-            if self._right[j] > self._right[i]
+            for i, j in itertools.pairwise(i for i in order if self.best[i])
+            if self.right[j] > self.right[i]
         )
 
 
@@ -221,7 +235,7 @@ def _most_known(by_measure: Mapping[CostMeasure, Mapping[str, Mapping[str, float
     return max(useful, key=lambda name: useful[name], default=None)
 
 
-def _undominated(right: Floats, cost: Floats) -> NDArray[np.bool_]:
+def _undominated(right: Floats, cost: Floats) -> Flags:
     """Which columns no other column of the same row beats: as right or more, as dear or less, one of
     them truly."""
     kept = np.ones(right.shape, dtype=bool)
