@@ -30,7 +30,7 @@ class Bill(Struct, frozen=True, kw_only=True, omit_defaults=True):
     earlier: int = 0
     """Of the calls that the journal answered, paid for by earlier processes that were broken off."""
     cost_paid_earlier: float | None = 0.0
-    """Of the dollars spent, those of these calls."""
+    """Of the dollars paid, those of these calls."""
 
 
 def bill(calls: Sequence[Call], earlier: Collection[str] = ()) -> Bill:

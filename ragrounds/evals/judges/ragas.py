@@ -313,7 +313,7 @@ async def _computed(
     made = by(llm=asked, embeddings=vectors) if metric.embedder else by(llm=asked)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # a division by no length gives NaN, which is told below
+            warnings.simplefilter("ignore", RuntimeWarning)  # a division by no length gives NaN, which is missing below
             value = float((await made.ascore(**{name: parts[name] for name in metric.takes})).value)
     except Unusable as error:
         return None, str(error)

@@ -73,7 +73,7 @@ def _patterns(templates: tuple[str, ...], letters: str) -> tuple[re.Pattern[str]
 MIRAGE = ChoiceScorer(
     name="mirage",
     summary="as published: an answer that cannot be read counts as A",
-    method="the published protocol of MIRAGE (an answer that cannot be read counts as option A)",
+    method="the published reading of MIRAGE (an answer that cannot be read counts as option A)",
     read=read_published,
     otherwise="A",
     letters=True,

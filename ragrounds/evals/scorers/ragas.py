@@ -19,12 +19,15 @@ from ragrounds.records import Gold, Question
 class RagasScorer(JudgedScorer, frozen=True, kw_only=True):
     """One of ragas' metrics, and what it cannot be computed without."""
 
-    metric: str
-    """ragas' own name of it."""
     takes: tuple[str, ...]
     """What it scores, by the names of ragas' arguments; it cannot be computed without any of them."""
     silent: float | None = None
     """The value of an attempt without a text; ``None``: it has none, there is nothing to break into statements."""
+
+    @property
+    def metric(self) -> str:
+        """ragas' own name of it."""
+        return self.name.removeprefix("ragas_")
 
     @property
     def ragas_class(self) -> str:
@@ -32,55 +35,51 @@ class RagasScorer(JudgedScorer, frozen=True, kw_only=True):
         return "".join(part.title() for part in self.metric.split("_"))
 
 
-def _ragas(metric: str, what: str, *parts: str, embedder: bool = False, silent: float | None = None) -> RagasScorer:
-    name = f"ragas_{metric}"
-    return RagasScorer(
-        name=name,
-        judging=name,
-        metric=metric,
-        summary=f"ragas: {what}",
-        method=f"ragas' {metric.replace('_', ' ')} by a judge ({what})",
-        reads=", ".join(_PARTS[part] for part in parts),
-        takes=parts,
-        embedder=embedder,
-        silent=silent,
-    )
-
-
-_PARTS = {
-    "user_input": "the question",
-    "response": "the final answer",
-    "retrieved_contexts": "the passages",
-    "reference": "the reference",
-}
-"""What ragas scores, by the names of its arguments."""
-RAGAS = (
-    _ragas(
-        "faithfulness",
-        "share of the answer's statements that follow from the passages",
-        *("user_input", "response", "retrieved_contexts"),
-    ),
-    _ragas(
-        "answer_relevancy",
-        "cosine of the question with questions made from the answer",
-        *("user_input", "response"),
-        embedder=True,
-        silent=0.0,
-    ),
-    _ragas(
-        "context_precision",
-        "average precision of the passages, as useful for the reference",
-        *("user_input", "reference", "retrieved_contexts"),
-    ),
-    _ragas(
-        "context_recall",
-        "share of the reference's statements that the passages hold",
-        *("user_input", "retrieved_contexts", "reference"),
-    ),
-    _ragas("factual_correctness", "F1 of the answer's and the reference's claims", "response", "reference", silent=0.0),
+FAITHFULNESS = RagasScorer(
+    name="ragas_faithfulness",
+    judging="ragas_faithfulness",
+    summary="ragas: share of the answer's statements that follow from the passages",
+    method="ragas' faithfulness by a judge (share of the answer's statements that follow from the passages)",
+    reads="the question, the final answer and the passages",
+    takes=("user_input", "response", "retrieved_contexts"),
 )
+ANSWER_RELEVANCY = RagasScorer(
+    name="ragas_answer_relevancy",
+    judging="ragas_answer_relevancy",
+    summary="ragas: cosine of the question with questions made from the answer",
+    method="ragas' answer relevancy by a judge (cosine of the question with questions made from the answer)",
+    reads="the question and the final answer",
+    takes=("user_input", "response"),
+    embedder=True,
+    silent=0.0,
+)
+CONTEXT_PRECISION = RagasScorer(
+    name="ragas_context_precision",
+    judging="ragas_context_precision",
+    summary="ragas: average precision of the passages, as useful for the reference",
+    method="ragas' context precision by a judge (average precision of the passages, as useful for the reference)",
+    reads="the passages",
+    takes=("user_input", "reference", "retrieved_contexts"),
+)
+CONTEXT_RECALL = RagasScorer(
+    name="ragas_context_recall",
+    judging="ragas_context_recall",
+    summary="ragas: share of the reference's statements that the passages hold",
+    method="ragas' context recall by a judge (share of the reference's statements that the passages hold)",
+    reads="the passages",
+    takes=("user_input", "retrieved_contexts", "reference"),
+)
+FACTUAL_CORRECTNESS = RagasScorer(
+    name="ragas_factual_correctness",
+    judging="ragas_factual_correctness",
+    summary="ragas: F1 of the answer's and the reference's claims",
+    method="ragas' factual correctness by a judge (F1 of the answer's and the reference's claims)",
+    reads="the final answer",
+    takes=("response", "reference"),
+    silent=0.0,
+)
+RAGAS = (FAITHFULNESS, ANSWER_RELEVANCY, CONTEXT_PRECISION, CONTEXT_RECALL, FACTUAL_CORRECTNESS)
 """All of them, in the order that they are asked for."""
-FAITHFULNESS, ANSWER_RELEVANCY, CONTEXT_PRECISION, CONTEXT_RECALL, FACTUAL_CORRECTNESS = RAGAS
 
 
 class RagasMethod(JudgeMethod, frozen=True, kw_only=True):
@@ -99,6 +98,8 @@ class RagasMethod(JudgeMethod, frozen=True, kw_only=True):
 
 
 ALL_METRICS = RagasMethod(name="ragas", scorers=RAGAS)
-ONE_FAITHFULNESS, ONE_ANSWER_RELEVANCY, ONE_CONTEXT_PRECISION, ONE_CONTEXT_RECALL, ONE_FACTUAL_CORRECTNESS = (
-    RagasMethod(name=scorer.name, scorers=(scorer,)) for scorer in RAGAS
-)
+BY_FAITHFULNESS = RagasMethod(name=FAITHFULNESS.name, scorers=(FAITHFULNESS,))
+BY_ANSWER_RELEVANCY = RagasMethod(name=ANSWER_RELEVANCY.name, scorers=(ANSWER_RELEVANCY,))
+BY_CONTEXT_PRECISION = RagasMethod(name=CONTEXT_PRECISION.name, scorers=(CONTEXT_PRECISION,))
+BY_CONTEXT_RECALL = RagasMethod(name=CONTEXT_RECALL.name, scorers=(CONTEXT_RECALL,))
+BY_FACTUAL_CORRECTNESS = RagasMethod(name=FACTUAL_CORRECTNESS.name, scorers=(FACTUAL_CORRECTNESS,))
