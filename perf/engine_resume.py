@@ -19,14 +19,14 @@ from ragrounds.evals.engine.scheduler import WorkQueue, replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from tests.engine.conftest import strand
+from tests.engine.conftest import planned
 from tests.engine.doubles import ScriptedModel, questions
 
 
 async def fill(store: Store, count: int) -> None:
     items, golds = questions(count)
     journal = StoreJournal(store, "reuse")
-    await replay(store, journal, [strand(store, "direct", items, golds)], items, golds, scorers_for, concurrency=64)
+    await replay(store, journal, [planned(store, "direct", items, golds)], items, golds, scorers_for, concurrency=64)
     journal.close()
 
 
@@ -42,7 +42,7 @@ def main() -> None:
         taken = []
         for _ in range(5):
             with Store(Path(home)) as store:
-                one = strand(store, "direct", items, golds, model)
+                one = planned(store, "direct", items, golds, model)
                 begun = time.process_time()
                 left = WorkQueue(store, [one], items, golds, [], lambda finished: None).take()
                 taken.append(time.process_time() - begun)

@@ -92,8 +92,8 @@ def read_card(name: str) -> Card:
         if not path.is_file():
             raise UserError(f"There is no agent file {name}.")
         text = path.read_text(encoding="utf-8")
-    elif name in names():
-        text = files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    elif name.isidentifier() and (packaged := files(__package__).joinpath(f"{name}.toml")).is_file():
+        text = packaged.read_text(encoding="utf-8")
     else:
         raise unknown("agent", name, names(), "ragrounds agents")
     try:

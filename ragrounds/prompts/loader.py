@@ -51,7 +51,11 @@ class PromptFolder(Struct, frozen=True):
 
     def digest(self, names: tuple[str, ...]) -> dict[str, str]:
         """Name → hash of every form of the prompts `names`: a part of a run's fingerprint."""
-        return {name: _hash([self._read(name, language)[1] for language in ("en", "zh")]) for name in sorted(names)}
+        digests = {}
+        for name in sorted(names):
+            texts = "\0".join([self._read(name, language)[1] for language in ("en", "zh")])
+            digests[name] = hashlib.sha256(texts.encode()).hexdigest()[:16]
+        return digests
 
     def names(self) -> list[str]:
         """All prompts there are."""
@@ -113,7 +117,3 @@ def _packaged() -> set[str]:
 def _in_folder(folder: str) -> set[str]:
     root = Path(folder)
     return {str(path.relative_to(root).with_suffix("")).split(".")[0] for path in root.rglob("*.md")}
-
-
-def _hash(texts: list[str]) -> str:
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
