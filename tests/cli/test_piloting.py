@@ -35,7 +35,7 @@ def test_above_the_threshold_somebody_must_say_yes(command: Cli, server: Running
     run = [*RUN, "--base-url", server.url]
     refused = command(*run, **SETTINGS)
     assert refused.returncode == 2
-    assert "ProjectedSum from 8 attempts an agent" in refused.stderr
+    assert "Projected from 8 attempts an agent" in refused.stderr
     last = refused.stderr.strip().splitlines()[-1]
     assert "may be above project_above_dollars = 0.05. Give --yes to go on, or bound it with --max-cost" in last
     assert server.stats()["asked"] == 8
@@ -55,7 +55,7 @@ def test_above_the_threshold_somebody_must_say_yes(command: Cli, server: Running
 def test_below_the_threshold_it_goes_on_by_itself(command: Cli, server: Running) -> None:
     done = command(*RUN, "--base-url", server.url, OPENAI_API_KEY="k")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("ProjectedSum from") == 1
+    assert done.stderr.count("Projected from") == 1
     assert "$0." in done.stderr
     assert server.stats()["asked"] == 107
 
@@ -79,7 +79,7 @@ def test_minutes_have_a_threshold_of_their_own(command: Cli, server: Running) ->
 def test_the_baseline_is_not_bothered(command: Cli) -> None:
     done = command("run", "--agent", "direct", "--display", "none", RAGROUNDS_PROJECT_ABOVE_DOLLARS="0")
     assert done.returncode == 0
-    assert "ProjectedSum" not in done.stderr
+    assert "Projected" not in done.stderr
 
 
 @pytest.mark.usefixtures("prices")
