@@ -142,22 +142,20 @@ class CaseBenchmark(Struct, frozen=True, kw_only=True):
     def _files(self, pairs: Sequence[ItemResult]) -> dict[str, Lines]:
         numbered = {str(number): pair for number, pair in enumerate(pairs, 1)}
         judged = {number: {pair.gold.documents[0]: 1} for number, pair in numbered.items()}
-        queries = {number: str(_product_of(pair)["question"]) for number, pair in numbered.items()}
+        queries = {number: str(pair.product["question"]) for number, pair in numbered.items()}
         return {
             "ogcarebench.jsonl": json_lines(_row(pair) for pair in pairs),
             **beir_files(store_of(self.reports), queries, judged),
         }
 
     def _sheet(self, pairs: Sequence[ItemResult]) -> dict[str, Lines]:
-        rows = {
-            pair.question.id: (str(_product_of(pair)["question"]), str(_product_of(pair)["answer"])) for pair in pairs
-        }
+        rows = {pair.question.id: (str(pair.product["question"]), str(pair.product["answer"])) for pair in pairs}
         lines = sheet_lines(("question", "answer"), rows, self.rating.raters)
         return {free_name(self.out, SHEET, lines): lines, "instructions.md": [INSTRUCTIONS]}
 
 
 def _row(pair: ItemResult) -> JsonObject:
-    product = _product_of(pair)
+    product = pair.product
     return {
         "Title": pair.question.metadata.get("title", ""),
         "pmc_id": pair.gold.documents[0],
@@ -169,10 +167,6 @@ def _row(pair: ItemResult) -> JsonObject:
         "significance_type": product["kind"],
         "distractors": product["distractors"],
     }
-
-
-def _product_of(pair: ItemResult) -> JsonObject:
-    return pair.outcome.product if pair.outcome else {}
 
 
 def _language(pairs: Sequence[ItemResult]) -> str:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from ragrounds.build.items import INTAKE, Dropped, ItemSet, draw_items, drawn_ids
+from ragrounds.build.items import INTAKE, Dropped, ItemSet, draw_items, drawn_ids, plain_name
 from ragrounds.build.outcome import JsonObject
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.benchmarks.benchmark import Item
@@ -171,7 +171,7 @@ def report_items(
     dropped += [Dropped(id=each.file, stage=INTAKE, reason="cannot be read", detail=each.reason) for each in bad]
     chosen = drawn_ids(passing, limit, seed)
     items = (_item(passage, facts, reports.name) for passage, facts in reports.read([]) if passage.id in chosen)
-    name = "".join(letter if letter.isalnum() or letter in "_.-" else "_" for letter in reports.name)
+    name = plain_name(reports.name)
     return draw_items(
         f"case-questions/{name}", items, dropped, of=reports.name, limit=limit, seed=seed, passed=len(passing)
     )

@@ -117,7 +117,7 @@ def consensus_product(results: Sequence[ItemResult], corpus: Corpus, settings: C
 
 
 def _pairs(result: ItemResult, names: Mapping[str, str]) -> list[LabelledPair]:
-    labels: dict[str, list[str | None]] = _product(result)["labels"]
+    labels: dict[str, list[str | None]] = result.product["labels"]
     query = names[result.question.id]
     return [LabelledPair(query=query, document=id, grades=tuple(grades)) for id, grades in labels.items()]
 
@@ -186,7 +186,7 @@ def _triples(results: Sequence[ItemResult], names: Mapping[str, str]) -> tuple[l
     triples: list[SynonymTriple] = []
     faulty: list[Dropped] = []
     for result in results:
-        pair, product = synonym_of(result.question), _product(result)
+        pair, product = synonym_of(result.question), result.product
         if pair is None:
             continue
         if "triple" in product:
@@ -215,7 +215,7 @@ def _faults(results: Sequence[ItemResult], names: Mapping[str, str]) -> list[Dro
             detail=f"labeller {each['labeller']}, {each['passages']} passages: {each['detail']}",
         )
         for result in results
-        for each in _product(result)["faults"]
+        for each in result.product["faults"]
     ]
 
 
@@ -230,7 +230,3 @@ def _consensus_note(found: Consensus) -> str:
         f"{counts['negative']:,} not by all of them, {counts['dropped']:,} in dispute and left out, "
         f"{counts['unlabelled']:,} without a label of each. Fleiss' kappa {' and '.join(kappas)}."
     )
-
-
-def _product(result: ItemResult) -> JsonObject:
-    return result.outcome.product if result.outcome else {}

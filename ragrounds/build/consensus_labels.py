@@ -31,6 +31,7 @@ from ragrounds.build.outcome import JsonObject
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.build.relevance_labels import PROMPT, RELEVANT, label_passages
 from ragrounds.build.stages import (
+    NOTHING_FOUND,
     Changes,
     PipelineGraph,
     PipelineState,
@@ -52,7 +53,6 @@ from ragrounds.tools.corpora import CorpusSource, passages
 
 PROMPTS = (PROMPT, "build/synonym_triple")
 STAGES = ("candidates", "label", "synonyms")
-NOTHING_FOUND = "nothing was found"
 
 
 class LabelState(PipelineState, total=False):

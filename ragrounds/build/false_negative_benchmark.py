@@ -160,7 +160,7 @@ def check_documents(asked: QuerySet, benchmark: str) -> None:
 
 
 def _graded(result: ItemResult) -> GradedQuery:
-    product = result.outcome.product if result.outcome else {}
+    product = result.product
     return GradedQuery(
         query=result.question.id,
         cluster=result.question.cluster,
@@ -204,7 +204,7 @@ def _faults(results: Sequence[ItemResult]) -> list[Dropped]:
             detail=f"{each['passages']} documents: {each['detail']}",
         )
         for result in kept_results(results)
-        for each in (result.outcome.product["faults"] if result.outcome else ())
+        for each in result.product["faults"]
     ]
 
 

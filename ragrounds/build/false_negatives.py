@@ -13,11 +13,11 @@ No node sees which documents the benchmark labels as relevant.
 from __future__ import annotations
 
 from ragrounds.build.false_negative_estimate import read_bands, stratified_sample
-from ragrounds.build.items import INTAKE, Dropped, ItemSet, draw_items
+from ragrounds.build.items import INTAKE, Dropped, ItemSet, draw_items, plain_name
 from ragrounds.build.judged_sets import titled
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.build.relevance_labels import PROMPT, label_passages
-from ragrounds.build.stages import Changes, PipelineGraph, PipelineState, Rejected, in_line, kept
+from ragrounds.build.stages import NOTHING_FOUND, Changes, PipelineGraph, PipelineState, Rejected, in_line, kept
 from ragrounds.contracts import Context
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.retrieval.query_sets import QuerySet
@@ -25,7 +25,6 @@ from ragrounds.graphs.state import whole, word
 from ragrounds.records import Gold, Query, Question
 
 PROMPTS = (PROMPT,)
-NOTHING_FOUND = "nothing was found"
 
 
 class FalseNegativeState(PipelineState, total=False):
@@ -86,7 +85,7 @@ def judged_query_items(asked: QuerySet, *, language: str, limit: int | None, see
         for query, text in asked.queries.items()
         if not text.strip()
     ]
-    name = "".join(letter if letter.isalnum() or letter in "_.-" else "_" for letter in asked.name)
+    name = plain_name(asked.name)
     return draw_items(f"false-negatives/{name}", items, dropped, of=asked.name, limit=limit, seed=seed)
 
 

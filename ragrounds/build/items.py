@@ -80,3 +80,8 @@ def draw_items(
 def drawn_ids(ids: Iterable[str], limit: int | None, seed: int) -> frozenset[str]:
     """`limit` of the ids, as :func:`ragrounds.evals.benchmarks.select` draws questions."""
     return frozenset(sorted(ids, key=lambda id: lot(seed, id))[:limit])
+
+
+def plain_name(name: str) -> str:
+    """A name for a benchmark from any text: letters, digits, ``_``, ``.`` and ``-`` stay, all else becomes ``_``."""
+    return "".join(letter if letter.isalnum() or letter in "_.-" else "_" for letter in name)

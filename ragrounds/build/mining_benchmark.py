@@ -107,7 +107,7 @@ def _mined(results: Sequence[ItemResult], settings: MiningSettings) -> list[Mine
     names = query_ids([result.question.id for result in through])
     found: list[MinedQuestion] = []
     for result in through:
-        product: JsonObject = result.outcome.product if result.outcome else {}
+        product = result.product
         grades = tuple(product["grades"])
         fates = tuple(fate(each, settings.thresholds) for each in grades)
         by_fate: dict[str, list[str]] = {}
@@ -166,7 +166,7 @@ def _panel(results: Sequence[ItemResult]) -> dict[str, dict[str, int]]:
     table: dict[str, Counter[str]] = {}
     for result in kept_results(results):
         right = result.gold.answer
-        for role, said in (result.outcome.product.get("panel") or {}).items() if result.outcome else ():
+        for role, said in (result.product.get("panel") or {}).items():
             word = "unreadable" if said is None else "right" if said == right else "wrong"
             table.setdefault(role, Counter())[word] += 1
     return {role: dict(counts) for role, counts in table.items()}

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from ragrounds.agents.agent import Agent, Card
 from ragrounds.build.items import ItemSet
-from ragrounds.build.outcome import KeptScorer, Outcome, read_outcome
+from ragrounds.build.outcome import JsonObject, KeptScorer, Outcome, read_outcome
 from ragrounds.contracts import Searcher, Stop
 from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.engine.plan import OpenedAgent, PlannedRun, find_or_start_run, open_models
@@ -64,6 +64,11 @@ class ItemResult(Struct, frozen=True, kw_only=True):
     status: Literal["kept", "rejected", "failed", "not run"]
     reason: str = ""
     """Why it failed, or was not run."""
+
+    @property
+    def product(self) -> JsonObject:
+        """What the pipeline made of it; empty where it was not kept."""
+        return self.outcome.product if self.outcome else {}
 
 
 def plan_build(

@@ -35,6 +35,7 @@ from ragrounds.build.outcome import JsonObject
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.build.stages import (
     MALFORMED,
+    NOTHING_FOUND,
     TRIES,
     Changes,
     PipelineGraph,
@@ -61,7 +62,6 @@ PROMPTS = ("choice/direct", "build/open_question", "build/reasoning_path", "buil
 STAGES = ("difficulty", "open", "reason", "candidates", "grade")
 TOO_EASY = "the panel answers it"
 NEEDS_OPTIONS = "it needs its options"
-NOTHING_FOUND = "nothing was found"
 
 
 class MiningState(PipelineState, total=False):

@@ -40,6 +40,7 @@ PipelineGraph: TypeAlias = "StateGraph[Any, Context, Any, Any]"
 TRIES = 2
 """How often a model is asked before its output counts as malformed."""
 MALFORMED = "malformed output"
+NOTHING_FOUND = "nothing was found"
 
 
 class PipelineState(TypedDict, total=False):
