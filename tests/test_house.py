@@ -1,10 +1,15 @@
-"""The house rules: import directions, types, lint, the links at the top, and what must not be in the repository."""
+"""House rules: import directions, types, lint, sizes, names, the links at the top, and what must not be committed."""
 
 from __future__ import annotations
 
+import ast
+import configparser
 import re
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -85,11 +90,66 @@ def test_no_secret_and_no_private_path_is_committed() -> None:
     assert not found
 
 
-def test_files_are_short() -> None:
-    """A file has one subject; one that grows beyond this has two."""
-    long = [
-        (path.relative_to(ROOT), count)
-        for path in (ROOT / "ragrounds").rglob("*.py")
-        if (count := len(path.read_text(encoding="utf-8").splitlines())) > 400
-    ]
-    assert not long
+SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "ragrounds").rglob("*.py"))}
+TREES = {path: ast.parse(text) for path, text in SOURCES.items()}
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Every function of the package with the place where it stands."""
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{path.relative_to(ROOT)}:{node.name}", node
+
+
+def test_files_and_functions_are_short() -> None:
+    """A file holds one idea whole, and a function can be read at once."""
+    assert len(SOURCES) <= 330
+    assert [path for path, text in SOURCES.items() if len(text.splitlines()) > 600] == []
+    assert [name for name, node in functions() if (node.end_lineno or 0) - node.lineno >= 100] == []
+
+
+def test_what_is_public_says_what_it_does() -> None:
+    bare = [name for name, node in functions() if not node.name.startswith("_") and not ast.get_docstring(node)]
+    assert len(bare) <= 60, bare
+    assert sum(len(re.findall(r"\bAny\b", text)) for text in SOURCES.values()) <= 400
+
+
+def test_names_are_the_fields_and_stand_once() -> None:
+    gerunds = [path.stem for path in SOURCES if path.stem.endswith("ing") and path.name != "__init__.py"]
+    assert len(gerunds) <= 25, gerunds
+    places: dict[str, set[Path]] = defaultdict(set)
+    for path, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].add(path)
+    twice = sorted(name for name, paths in places.items() if len(paths) > 1)
+    assert len(twice) <= 8, twice
+
+
+def test_evals_has_only_rooms_and_the_contract_names_every_room() -> None:
+    evals = ROOT / "ragrounds" / "evals"
+    assert [path.name for path in evals.glob("*.py") if path.name != "__init__.py"] == []
+    contract = configparser.ConfigParser()
+    contract.read(ROOT / ".importlinter")
+    section = contract["importlinter:contract:rooms"]
+    layers = set(re.findall(r"ragrounds(?:\.\w+)+", section["layers"]))
+    rooms = {f"ragrounds.{path.parent.name}" for path in ROOT.glob("ragrounds/*/__init__.py")} - {"ragrounds.evals"}
+    rooms |= {f"ragrounds.evals.{path.parent.name}" for path in evals.glob("*/__init__.py")}
+    assert rooms <= layers, sorted(rooms - layers)
+    assert "ignore_imports" not in section
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Also not inside functions: a circle of imports is two files that are one."""
+    names = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in SOURCES}
+    graph: dict[str, set[str]] = {name: set() for name in names}
+    for name, path in names.items():
+        for node in ast.walk(TREES[path]):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("ragrounds."):
+                targets = {f"{node.module}.{alias.name}" for alias in node.names} & names.keys() or {node.module}
+                graph[name] |= targets & names.keys() - {name}
+    try:
+        tuple(TopologicalSorter(graph).static_order())
+    except CycleError as circle:
+        pytest.fail(f"a circle of imports: {circle.args[1]}")
