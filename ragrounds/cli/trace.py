@@ -122,7 +122,8 @@ def _attempt_of(store: Store, text: str) -> tuple[Run, str]:
 
 
 def _filter(find: str, outcome: list[str], mark: list[str], subject: list[str]) -> Filter:
-    from ragrounds.evals.store.summaries import MARKS, OUTCOMES, Filter
+    from ragrounds.evals.store.summaries import MARKS, Filter
+    from ragrounds.records import OUTCOMES
 
     for name in outcome:
         one_of("--outcome", name, OUTCOMES)

@@ -105,7 +105,7 @@ async def _continuation(spec: Spec) -> tuple[Continuation, str]:
     finally:
         await model.close()
     if reply is None:
-        return "turns", "the server refused to go on with an unfinished turn"
+        return "turns", "the server refused to continue an unfinished turn"
     said = reply.text.lower().split()
     if said[:1] == [_NEXT]:
         return "prefix", "the model went on in the middle of its turn"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 
 from ragrounds.contracts import Request
 from ragrounds.evals.store.codec import LONG, DamagedRecord, decode_without_texts, decompress, pack, unpack
@@ -37,6 +37,7 @@ line = st.one_of(passage, st.text(max_size=30), st.just(""), st.text("ab\u2028\x
 ending = st.sampled_from(["\n", "\r\n", "\r", "\n\n", "\x0b", "\u2028"])
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # a busy machine is no fault of ours
 @given(st.lists(st.tuples(st.text(max_size=12), line, ending), max_size=12))
 def test_what_comes_out_is_what_went_in(lines: list[tuple[str, str, str]]) -> None:
     blobs = Blobs()

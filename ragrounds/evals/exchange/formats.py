@@ -54,7 +54,7 @@ class ExportFormat(Struct, Generic[O], frozen=True, kw_only=True):
     name: str
     """As in ``ragrounds export NAME``."""
     summary: str
-    """Its help: what stands in the file, a sentence or two."""
+    """Its help: what the file holds, in a sentence or two."""
     writes: Literal["file", "folder", "nothing"]
     """What ``--out`` names."""
     extra: str = ""

@@ -205,7 +205,7 @@ def writing_failed(engine: sa.Engine, error: Exception) -> StopRun:
     cause = getattr(error, "orig", None) or error
     return StopRun(
         f"Cannot write to the store {shown(engine)}: {cause}. What was written before is safe; free the "
-        "cause and give the same command again to go on."
+        "cause and give the same command again to resume."
     )
 
 

@@ -30,8 +30,6 @@ SORTS: tuple[SortBy, ...] = ("asked", "cost", "calls", "time", "tokens", "score"
 
 
 MARKS = ("right", "wrong", "unscored")
-OUTCOMES = ("answered", "abstained", "refused", "unreadable", "blocked", "failed", "capped", "paused", "not_run")
-"""As :data:`ragrounds.evals.engine.progress.OUTCOMES`, which stands above the store."""
 
 
 class AttemptSummary(Struct, frozen=True, kw_only=True):
@@ -44,7 +42,7 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
     gold: Gold
     epoch: int
     outcome: str
-    """One of :data:`ragrounds.evals.engine.progress.OUTCOMES`, by the scorer of `scorer`."""
+    """One of :data:`ragrounds.records.OUTCOMES`, by the scorer of `scorer`."""
     scorer: str
     """What `value` is by; empty: not scored."""
     value: float | None
@@ -100,7 +98,7 @@ def matches(item: StoredQuestion, wanted: Filter) -> bool:
 
 
 PREFERRED = ("strict", "facts", "mirage", "robust")
-"""Scorers whose score stands in the list, the first that an attempt has."""
+"""Scorers whose score the list shows: the first that an attempt has."""
 _CHUNK = 400
 _Q, _A, _S = schema.questions, schema.attempts, schema.scores
 

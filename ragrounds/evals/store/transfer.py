@@ -177,7 +177,7 @@ class SourceVerifier:
         for row in self._rows(schema.scores, own(schema.scores, "run", number)):
             _check_shown(row.scorer)
             if row.answer_status not in get_args(AnswerStatus):
-                raise ValueError(f"a score has the reading {row.answer_status!r}")
+                raise ValueError(f"a score has the answer status {row.answer_status!r}")
         self._at = f"judges' calls of {run.id}"
         for row in self._rows(schema.gradings, own(schema.gradings, "run", number)):
             self._marks.mark(self._marks.calls, [row.key])

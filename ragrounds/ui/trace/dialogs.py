@@ -14,8 +14,8 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Label
 
-from ragrounds.evals.store.summaries import MARKS, OUTCOMES, Filter
-from ragrounds.records import Run
+from ragrounds.evals.store.summaries import MARKS, Filter
+from ragrounds.records import OUTCOMES, Run
 from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit
