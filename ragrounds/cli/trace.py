@@ -69,6 +69,7 @@ def trace_command(
 
       ragrounds trace --attempt 'vanilla_rag[top_k=8]/sample/c01' --format markdown
     """
+    from ragrounds.evals.scorers import headline_of
     from ragrounds.evals.store.summaries import PREFERRED, Pages
     from ragrounds.ui.trace.headless import FORMATS
 
@@ -80,7 +81,10 @@ def trace_command(
     wanted, order = _filter(find, outcome or [], mark or [], subject or []), _sort(sort)
     with open_store(chosen) as store:
         named = _runs(store, runs or [], attempt)
-        pages = Pages(store, named, tuple(dict.fromkeys((*(scorer or ()), *PREFERRED))))
+        # The score is the headline's, as in tables; the first question says whose card it is.
+        first = [row.question for row in Pages(store, named).read([0])]
+        headlines = [one.scorer for one in headline_of(first)]
+        pages = Pages(store, named, tuple(dict.fromkeys((*(scorer or ()), *headlines, *PREFERRED))))
         known = pages.subjects() if subject else ()
         for name in subject or ():
             one_of("--subject", name, tuple(known))
