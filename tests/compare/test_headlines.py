@@ -67,6 +67,21 @@ def test_every_kind_of_question_has_a_table_and_an_answer_counts_once(store):
     assert [one.scorer for one in compare(store, [run], scorers=["rouge-l"]).headlines] == ["rouge-l"]
 
 
+def test_a_scorer_of_several_kinds_counts_no_answer_twice(store):
+    asked = questions(2)
+    run = add_run(store, "one", asked, [1, 0])
+    scored(store, run, "trajectory", {question.id: 1.0 for question in asked})
+    found = compare(store, [run])
+    (line,) = [table.lines[0] for table in found.tables if table.scorer == "trajectory"]
+    assert line.outcomes_by_part == {"choice x/one": {"answered": 2}}
+    assert found.outcomes()[run.id] == {"answered": 2}
+    # One that is for more questions than the headline counts those alone.
+    more = [*questions(2, "x/two"), *questions(3, "x/three")]
+    other = add_run(store, "two", more, [1, 1, "unscored", "unscored", "unscored"], scorer="strict")
+    scored(store, other, "equivalent", {question.id: 1.0 for question in more})
+    assert compare(store, [other]).outcomes()[other.id].total() == 5
+
+
 def test_a_judged_run_is_shown(tmp_path):
     from ragrounds.evals.store.store import Store
 

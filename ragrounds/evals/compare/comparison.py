@@ -65,6 +65,8 @@ class RunFigures(Struct, frozen=True, kw_only=True):
     """Unweighted mean over datasets (MIRAGE Section 3.1); of one dataset: that dataset's figure."""
     outcomes: dict[str, int]
     """Attempts by outcome: the scorer's reading, or the status of an attempt that did not end well."""
+    outcomes_by_part: dict[str, dict[str, int]] = {}
+    """The same for each kind of question and dataset: ``choice mirage/pubmedqa``."""
 
 
 class ScorerTable(Struct, frozen=True, kw_only=True):
@@ -118,11 +120,11 @@ class Comparison(Struct, frozen=True, kw_only=True):
         counted: dict[str, Counter[str]] = {}
         seen: set[tuple[str, str]] = set()
         for table in tables:
-            parts = {(kind, name) for kind in described(table.scorer).kinds for name in table.lines[0].datasets}
-            if parts - seen:
-                seen |= parts
-                for line in table.lines:
-                    counted.setdefault(line.run, Counter()).update(line.outcomes)
+            for line in table.lines:
+                for part, outcomes in line.outcomes_by_part.items():
+                    if (line.run, part) not in seen:
+                        seen.add((line.run, part))
+                        counted.setdefault(line.run, Counter()).update(outcomes)
         return counted
 
 
@@ -211,7 +213,7 @@ class _RunScores(Struct, frozen=True):
     values: Values
     unsettled: dict[str, float]
     """Question id → share of its attempts whose result is open: failed, capped or not run."""
-    outcomes: dict[str, int]
+    outcomes_by_part: dict[str, Counter[str]]
 
 
 @dataclass(frozen=True)
@@ -270,15 +272,16 @@ class _Tables:
                 f"{run.id} has {unscored:,} answers without a score under {name}; they are in no mean. "
                 f"`{described(name).command([run.id])}` scores them."
             )
-        outcomes: Counter[str] = Counter()
+        by_part: dict[str, Counter[str]] = {}
         unsettled: dict[str, float] = {}
         for question in asked:
             made = [(question.id, epoch) for epoch in range(basis.epochs)]
             # An answer that nobody has scored is an answer; that its score is missing stands beside the accuracy.
-            outcomes.update(outcome(status.get(key, "not_run"), read.get(key, "answered")) for key in made)
+            part = by_part.setdefault(f"{question.kind} {question.benchmark}", Counter())
+            part.update(outcome(status.get(key, "not_run"), read.get(key, "answered")) for key in made)
             open_ = sum(status.get(key, "not_run") in ("failed", "capped", "not_run") for key in made)
             unsettled[question.id] = open_ / basis.epochs
-        return _RunScores(values, unsettled, dict(outcomes))
+        return _RunScores(values, unsettled, by_part)
 
     def _line(self, run: Run, scored: _RunScores, asked: Sequence[Question], scorer: AnyScorer) -> RunFigures:
         by_dataset: dict[str, list[Question]] = {}
@@ -295,7 +298,8 @@ class _Tables:
             agent=run.agent,
             datasets=figures,
             overall=overall or figure(asked, scored.values, scored.unsettled, self.seed, scorer),
-            outcomes=scored.outcomes,
+            outcomes=dict(sum(scored.outcomes_by_part.values(), Counter())),
+            outcomes_by_part={part: dict(counts) for part, counts in scored.outcomes_by_part.items()},
         )
 
     def _pairs(
