@@ -90,7 +90,7 @@ def test_keys_sizes_and_a_clean_end(terminal: Terminal) -> None:
     terminal.tmux("send-keys", "-l", "zoom")
     terminal.see("Enlarge the pane")
     terminal.type("Escape")
-    terminal.see("2 of 12")
+    terminal.see("2 of 12", "quiz/001, plain")  # the help is gone
     terminal.tmux("resize-window", "-x", "200", "-y", "50")
     assert "│" in terminal.see("q Quit", "uncached")
     terminal.type("c")
