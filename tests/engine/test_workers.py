@@ -195,10 +195,10 @@ def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(start: Start,
 
 def test_a_budget_ends_the_run_with_all_agents_at_the_same_questions(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.05") as server:
-        process = start(server, "--max-total-tokens", "1500")
+        process = start(server, "--max-total-tokens", "750")
         _, said = process.communicate(timeout=120)
     assert process.returncode == 0, said
-    assert "the budget of 1,500 tokens is used up" in said
+    assert "the budget of 750 tokens is used up" in said
     with Store(tmp_path / "home") as store:
         first, second = (set(store.done(run)) for run in store.runs())
     assert first == second
