@@ -9,9 +9,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.servers.postgresql import binaries, database, postgresql
 from tests.servers.process import Running, openai_server
+
+# How long making an example takes says how busy the machine is, not whether the code is right.
+settings.register_profile("ragrounds", suppress_health_check=[HealthCheck.too_slow], deadline=None)
+settings.load_profile("ragrounds")
 
 ROOT = Path(__file__).resolve().parents[1]
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
