@@ -39,7 +39,7 @@ FAITHFULNESS = RagasScorer(
     name="ragas_faithfulness",
     judging="ragas_faithfulness",
     summary="ragas: share of the answer's statements that follow from the passages",
-    method="ragas' faithfulness by a judge (share of the answer's statements that follow from the passages)",
+    method="ragas 0.4.3, faithfulness, by a judge (share of the answer's statements that follow from the passages)",
     reads="the question, the final answer and the passages",
     takes=("user_input", "response", "retrieved_contexts"),
 )
@@ -47,7 +47,7 @@ ANSWER_RELEVANCY = RagasScorer(
     name="ragas_answer_relevancy",
     judging="ragas_answer_relevancy",
     summary="ragas: cosine of the question with questions made from the answer",
-    method="ragas' answer relevancy by a judge (cosine of the question with questions made from the answer)",
+    method="ragas 0.4.3, answer relevancy, by a judge (cosine of the question with questions made from the answer)",
     reads="the question and the final answer",
     takes=("user_input", "response"),
     embedder=True,
@@ -57,7 +57,8 @@ CONTEXT_PRECISION = RagasScorer(
     name="ragas_context_precision",
     judging="ragas_context_precision",
     summary="ragas: average precision of the passages, as useful for the reference",
-    method="ragas' context precision by a judge (average precision of the passages, as useful for the reference)",
+    method="ragas 0.4.3, context precision, by a judge "
+    "(average precision of the passages, as useful for the reference)",
     reads="the passages",
     takes=("user_input", "reference", "retrieved_contexts"),
 )
@@ -65,7 +66,7 @@ CONTEXT_RECALL = RagasScorer(
     name="ragas_context_recall",
     judging="ragas_context_recall",
     summary="ragas: share of the reference's statements that the passages hold",
-    method="ragas' context recall by a judge (share of the reference's statements that the passages hold)",
+    method="ragas 0.4.3, context recall, by a judge (share of the reference's statements that the passages hold)",
     reads="the passages",
     takes=("user_input", "retrieved_contexts", "reference"),
 )
@@ -73,7 +74,7 @@ FACTUAL_CORRECTNESS = RagasScorer(
     name="ragas_factual_correctness",
     judging="ragas_factual_correctness",
     summary="ragas: F1 of the answer's and the reference's claims",
-    method="ragas' factual correctness by a judge (F1 of the answer's and the reference's claims)",
+    method="ragas 0.4.3, factual correctness, by a judge (F1 of the answer's and the reference's claims)",
     reads="the final answer",
     takes=("response", "reference"),
     silent=0.0,

@@ -32,7 +32,8 @@ class Terminal:
         given = [f"{name}={value}" for name, value in settings.items()]
         # The shell's marks say where a command began and ended.
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height),
-                  "env", *given, "PS1=ready> ", "sh", "-i")  # fmt: skip
+                  # A size that the tests' own terminal left behind would stand for that of the window.
+                  "env", "-u", "COLUMNS", "-u", "LINES", *given, "PS1=ready> ", "sh", "-i")  # fmt: skip
         self.prompt()
 
     def tmux(self, *arguments: str) -> str:
