@@ -129,7 +129,7 @@ def test_killed_twice_and_resumed_is_as_uninterrupted_then_planned_and_capped(
     with judge_server(questions) as server:
         more = ["--base-url", server.url, "--seed", "1"]
         planned = run(home, *playing(runs, *more, "--plan"))
-        together, apart = json.loads(planned.stdout)
+        together, apart = json.loads(planned.stdout)["estimates"]
         assert apart["judge_calls"] == 4 * together["judge_calls"]
         assert together["cost_uncached"] > 0
         assert server.stats()["answered"] == 0

@@ -142,4 +142,4 @@ def test_tokens_in_context_of_real_weights():
     assert values == pytest.approx([greedy_f1(tokens(text), tokens(reference)) for text in texts], abs=1e-4)
     assert values[2] < values[1] < values[0] < values[3] == pytest.approx(1.0, abs=1e-5)
     # Longer than the model takes at once: in windows, every token still counts.
-    assert len(made._vectors("Pulse rises. " * 300)) == 900
+    assert len(made.vectors("Pulse rises. " * 300)) == 900
