@@ -118,8 +118,11 @@ def test_killed_and_gone_on_with_no_call_is_repeated(tmp_path: Path) -> None:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         asked = server.stats()["asked"] - before
-    assert len(known_calls(home)) == sum(CALLS.values())
-    assert asked == sum(CALLS.values()) - recorded, "exactly what was not recorded is asked"
+    made = len(known_calls(home))
+    assert asked == made - recorded, "exactly what was not recorded is asked"
+    # The server breaks one report's first answer in each stage. Where a kill lost that answer, the next one is whole,
+    # and the call that would have asked again is not made.
+    assert sum(CALLS.values()) - len(CALLS) <= made <= sum(CALLS.values())
     lines = counted(json.loads((out / "card.json").read_text()))
     assert {stage: lines[stage] for stage in COUNTS} == COUNTS
 
