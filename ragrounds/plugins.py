@@ -61,6 +61,16 @@ def installed(group: str, kind: type[N]) -> dict[str, N]:
     return found
 
 
+def shipped_and_installed(package: str, group: str, kind: type[N]) -> dict[str, N]:
+    """The objects of a kind by name: those of a package's modules, and those that installed packages add. A name that
+    ships cannot be taken by another package.
+
+    Raises:
+        TypeError, UserError: as :func:`discover` and :func:`installed`.
+    """
+    return {**installed(group, kind), **discover(package, kind)}
+
+
 def imported(path: str, kinds: type[T] | tuple[type[T], ...], expected: str) -> T:
     """The object that ``package.module:name`` names, or what it makes when it is called without arguments.
 

@@ -336,7 +336,7 @@ class Pilot:
     ) -> None:
         from ragrounds.evals.engine.progress import costs_money, pilot_questions
 
-        self._store, self._strands, self._all = store, planned_runs, questions
+        self._store, self._planned_runs, self._all = store, planned_runs, questions
         self._in_flight, self._listener = in_flight, listener
         cost = costs_money(planned_runs)
         sure = execution.confirmed or execution.journal == "replay"
@@ -349,13 +349,13 @@ class Pilot:
         """Whether somebody may have to confirm: then :meth:`settle` comes after `first` and before the rest."""
         self.first = first or ()
         self._due = {planned.run.id: len(self.first) * planned.run.epochs for planned in planned_runs}
-        self._told = first is None or self.asks
+        self._reported = first is None or self.asks
 
     def hear(self, finished: FinishedAttempt) -> None:
         """Tell the projection when every agent has answered as many questions as a pilot has."""
         self._due[finished.run.id] -= 1
-        if not self._told and all(left <= 0 for left in self._due.values()):
-            self._told = True
+        if not self._reported and all(left <= 0 for left in self._due.values()):
+            self._reported = True
             self._projected()
 
     def settle(self) -> None:
@@ -385,7 +385,7 @@ class Pilot:
     def _projected(self) -> Projection | None:
         from ragrounds.evals.engine.progress import projection
 
-        found = projection(self._store, self._strands, self._all, self._in_flight)
+        found = projection(self._store, self._planned_runs, self._all, self._in_flight)
         if found is not None:
             self._listener.projected(found)
         return found

@@ -19,7 +19,7 @@ import msgspec
 
 from ragrounds.contracts import Library, Searcher
 from ragrounds.errors import UserError, nearest, unknown
-from ragrounds.plugins import discover, imported, installed
+from ragrounds.plugins import discover, imported, shipped_and_installed
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.collection import Collection
@@ -123,7 +123,7 @@ class Retriever:
 
 def retrievers() -> dict[str, Retriever]:
     """All retrievers by name: those of this package, and those that installed packages add."""
-    return {**installed(GROUP, Retriever), **discover("ragrounds.tools.retrievers", Retriever)}
+    return shipped_and_installed("ragrounds.tools.retrievers", GROUP, Retriever)
 
 
 def find_retriever(name: str) -> Retriever:

@@ -19,7 +19,7 @@ from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.evals.analyses.run_data import headline_scorer
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
-from ragrounds.plugins import discover, imported, installed
+from ragrounds.plugins import imported, shipped_and_installed
 from ragrounds.records import Run
 
 GROUP = "ragrounds.analyses"
@@ -99,8 +99,7 @@ class Analysis(Generic[R]):
 
 def analyses() -> dict[str, Analysis[AnalysisRecord]]:
     """All analyses by name: those of this folder, and those that installed packages add."""
-    found: dict[str, Analysis[AnalysisRecord]] = discover(__name__.rpartition(".")[0], Analysis)
-    return {**installed(GROUP, Analysis), **found}
+    return shipped_and_installed(__name__.rpartition(".")[0], GROUP, Analysis)
 
 
 def find_analysis(name: str) -> Analysis[AnalysisRecord]:

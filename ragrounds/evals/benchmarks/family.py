@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.files import broken
-from ragrounds.plugins import discover, installed
+from ragrounds.plugins import shipped_and_installed
 from ragrounds.specs import Value
 
 
@@ -82,4 +82,4 @@ GROUP = "ragrounds.benchmarks"
 @cache
 def families() -> Mapping[str, Family]:
     """Every family by its name: those of the files in ``families/``, and those of installed packages."""
-    return MappingProxyType(discover("ragrounds.evals.benchmarks.families", Family) | installed(GROUP, Family))
+    return MappingProxyType(shipped_and_installed("ragrounds.evals.benchmarks.families", GROUP, Family))

@@ -16,7 +16,7 @@ from ragrounds.contracts import AnyScorer, Scorer
 from ragrounds.errors import UserError, unknown
 from ragrounds.evals.benchmarks.cards import Card, card_of
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.plugins import discover, imported, installed
+from ragrounds.plugins import imported, shipped_and_installed
 from ragrounds.records import Kind, Question
 
 
@@ -36,7 +36,7 @@ GROUP = "ragrounds.scorers"
 def all_scorers() -> Mapping[str, ScorerRecord]:
     """Every scorer by its name, of this folder and of installed packages; those that need a judge, an embedder or a
     file too."""
-    return MappingProxyType(discover("ragrounds.evals.scorers", ScorerRecord) | installed(GROUP, ScorerRecord))
+    return MappingProxyType(shipped_and_installed("ragrounds.evals.scorers", GROUP, ScorerRecord))
 
 
 def ready_scorers() -> dict[str, Scorer]:
