@@ -71,7 +71,7 @@ class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     web_search: bool = False
     """Let the provider search the web by its own means."""
     occurrence: int = 0
-    """0 for the first time this attempt asks exactly this; a retry after an unparsable reply, or the next sample,
+    """0 for the first time this attempt asks exactly this; a retry after an unreadable reply, or the next sample,
     is a new occurrence and so a new call."""
 
 

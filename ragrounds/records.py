@@ -272,7 +272,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     first: str
     second: str = ""
     outcome: str = ""
-    """``first``, ``second``, ``tie`` or a grade; empty: unparsable."""
+    """``first``, ``second``, ``tie`` or a grade; empty: unreadable."""
     raw: str = ""
     reason: str = ""
 
@@ -306,13 +306,13 @@ class Run(Struct, frozen=True, kw_only=True):
 
 
 OUTCOMES = ("answered", "abstained", "refused", "unreadable", "blocked", "failed", "capped", "paused", "not_run")
-"""How an attempt can count, in the order that tables show: a scorer's reading where the attempt was completed, its
+"""How an attempt can count, in the order that tables show: its answer status where the attempt was completed, its
 status where it was not."""
 
 
 def outcome(status: str, answer_status: str) -> str:
-    """One word for an attempt: its status where that says more than the reading. ``empty`` in a completed attempt is
-    an error that was recorded in place of a reply."""
+    """One word for an attempt: its status, or its answer status where it was completed. ``empty`` in a completed
+    attempt is an error that was recorded in place of a reply."""
     if status != "completed":
         return status
     return "failed" if answer_status == "empty" else answer_status

@@ -64,7 +64,7 @@ class RunFigures(Struct, frozen=True, kw_only=True):
     overall: Figure
     """Unweighted mean over datasets (MIRAGE Section 3.1); of one dataset: that dataset's figure."""
     outcomes: dict[str, int]
-    """Attempts by outcome: the scorer's reading, or the status of an attempt that did not end well."""
+    """Attempts by outcome: the answer status, or the status of an attempt that did not end well."""
     outcomes_by_part: dict[str, dict[str, int]] = {}
     """The same for each kind of question and dataset: ``choice mirage/pubmedqa``."""
 
