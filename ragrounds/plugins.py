@@ -8,6 +8,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Protocol, TypeVar
 
+from ragrounds.digests import note_home
 from ragrounds.errors import UserError, nearest
 
 
@@ -42,9 +43,12 @@ def _discovered(package: str, kind: type[N]) -> tuple[tuple[str, N], ...]:
     found: dict[str, N] = {}
     for entry in pkgutil.iter_modules(importlib.import_module(package).__path__):
         module = importlib.import_module(f"{package}.{entry.name}")
-        for value in vars(module).values():
-            if isinstance(value, kind) and found.setdefault(value.name, value) is not value:
+        for name, value in vars(module).items():
+            if not isinstance(value, kind):
+                continue
+            if found.setdefault(value.name, value) is not value:
                 raise TypeError(f"{module.__name__} has another {kind.__name__} of the name {value.name!r}.")
+            note_home(value, module.__name__, name)
     return tuple(sorted(found.items()))
 
 
@@ -97,4 +101,5 @@ def imported(path: str, kinds: type[T] | tuple[type[T], ...], expected: str) -> 
         found = found()
     if not isinstance(found, kinds):
         raise UserError(f"{path!r} gives {type(found).__name__}: expected {expected}, or a function that makes one.")
+    note_home(found, module_name)
     return found

@@ -1,0 +1,255 @@
+"""Digests of code: what a module does, whatever its comments and its layout are.
+
+A digest covers a module's syntax and that of the modules it imports from its own package, directly or not. It is the
+same under every version of Python that is supported. What is imported by a computed name is not covered.
+
+An object that decides results (a scorer, a retriever) is digested by the module in which it was found: the functions
+of :mod:`ragrounds.plugins` note that module with :func:`note_home`.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from importlib.machinery import ModuleSpec
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+_OWN = "ragrounds"
+_PARTS_OF_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_homes: dict[int, tuple[object, dict[str, str]]] = {}
+
+
+def note_home(value: object, module: str, name: str = "") -> None:
+    """Note in which module an object was found, and under which name there."""
+    _homes.setdefault(id(value), (value, {}))[1][module] = name
+
+
+def home_of(value: object) -> str:
+    """The module in which an object was found, the one that makes it before those that import it; by default that of
+    its class."""
+    places = _homes.get(id(value), (value, {}))[1]
+    makers = [module for module, name in places.items() if len(places) == 1 or not _imports(module, name)]
+    return (makers or list(places) or [type(value).__module__])[0]
+
+
+def _imports(module: str, name: str) -> bool:
+    """Whether a module takes a name from another one."""
+    spec = _spec(module)
+    if spec is None or not _is_source(spec):
+        return False
+    path = Path(str(spec.origin))
+    return any(name in names for _, _, names in _read(path, True, _mark(path))[1])
+
+
+def code_digest(module: str, *, within: Sequence[str] = ()) -> str:
+    """Hash what a module does, with what it imports from its own package and from the packages `within`.
+
+    Args:
+        module: Dotted name. Of a module of this package only imports from `within` are followed; of any other, those
+            from its top-level package too, or, where it lies in a folder of the user's, from that folder.
+        within: Dotted names of packages.
+
+    Returns:
+        16 hexadecimal digits.
+
+    Raises:
+        ModuleNotFoundError: there is no such module.
+    """
+    spec = _spec(module)
+    if spec is None:
+        raise ModuleNotFoundError(f"no module named {module!r}", name=module)
+    return _combined(_closure({module: spec}, tuple(within)))
+
+
+def file_digest(path: Path, *, within: Sequence[str] = ()) -> str:
+    """Hash what a file does, as :func:`code_digest`, with what it imports from its own folder.
+
+    Returns:
+        16 hexadecimal digits.
+
+    Raises:
+        SyntaxError: the file is not Python.
+    """
+    path = path.resolve()
+    found = _closure({}, tuple(within), (path,))
+    return _combined(found)
+
+
+def files_behind(path: Path) -> tuple[Path, ...]:
+    """A file and the files of its own folder that it imports, directly or not."""
+    path = path.resolve()
+    return tuple(sorted({path, *(entry for _, entry in _closure({}, (), (path,)))}))
+
+
+def text_digest(*texts: str) -> str:
+    """Hash some texts (16 hexadecimal digits)."""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+def is_first_release(kind: str, name: str, digest: str) -> bool:
+    """Whether code does what it did in version 0.1.0, whose stores and indexes do not say which code made them.
+
+    ``earlier_code.toml`` holds the digests for which that is known.
+
+    Args:
+        kind: A table of that file.
+        name: What was made by the code.
+        digest: Of the code of now.
+    """
+    return digest in earlier_code(kind).get(name, ())
+
+
+def earlier_code(kind: str) -> dict[str, Any]:
+    """One table of ``earlier_code.toml``."""
+    found: dict[str, Any] = _earlier().get(kind, {})
+    return found
+
+
+@cache
+def _earlier() -> dict[str, Any]:
+    return tomllib.loads(files(_OWN).joinpath("earlier_code.toml").read_text(encoding="utf-8"))
+
+
+def _combined(found: dict[tuple[str, Path], str]) -> str:
+    # By name alone: the same code in another folder is the same.
+    parts = sorted(f"{name}\0{digest}" for (name, _), digest in found.items())
+    return text_digest(*parts)
+
+
+def _closure(
+    modules: dict[str, ModuleSpec], within: tuple[str, ...], paths: tuple[Path, ...] = ()
+) -> dict[tuple[str, Path], str]:
+    """Digests of modules and of all that they import, by name and file."""
+    done: dict[tuple[str, Path], str] = {}
+    left = [(name, Path(spec.origin)) for name, spec in modules.items() if _is_source(spec) and spec.origin]
+    left += [(path.stem, path) for path in paths]
+    folder = paths[0].parent if paths else next((path.parent for name, path in left if _lies_alone(name, path)), None)
+    roots = tuple(root for name in modules if (root := name.partition(".")[0]) != _OWN)
+    while left:
+        name, path = left.pop()
+        if (name, path) in done:
+            continue
+        digest, imports = _read(path, name.partition(".")[0] == _OWN, _mark(path))
+        done[name, path] = digest
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        for wanted in imports:
+            left += _resolved(wanted, package, (*within, *roots), folder)
+    return done
+
+
+def _resolved(
+    wanted: tuple[int, str, tuple[str, ...]], package: str, within: tuple[str, ...], folder: Path | None
+) -> Iterator[tuple[str, Path]]:
+    """The modules that an import names, as far as they are covered."""
+    level, module, names = wanted
+    if level:
+        base = package.split(".")[: len(package.split(".")) - level + 1] if package else []
+        module = ".".join([*base, *([module] if module else [])])
+    for full in (module, *(f"{module}.{name}" if module else name for name in names)):
+        if any(full == root or full.startswith(f"{root}.") for root in within):
+            spec = _spec(full)
+            if spec is not None and _is_source(spec) and spec.origin:
+                yield full, Path(spec.origin)
+        elif folder is not None and (path := _in_folder(folder, full)):
+            yield full, path
+
+
+def _in_folder(folder: Path, full: str) -> Path | None:
+    """The file of a module that lies in a folder, as `import` would find it there."""
+    place = folder.joinpath(*full.split("."))
+    for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+        if path.is_file():
+            return path
+    return None
+
+
+def _lies_alone(name: str, path: Path) -> bool:
+    """Whether a module is a file in a folder of the user's: what lies beside it is its own code."""
+    return "." not in name and path.name != "__init__.py" and not {"site-packages", "dist-packages"} & {*path.parts}
+
+
+def _is_source(spec: ModuleSpec) -> bool:
+    return bool(spec.origin) and str(spec.origin).endswith(".py")
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    loaded = sys.modules.get(name)
+    if loaded is not None and loaded.__spec__ is not None:
+        return loaded.__spec__
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, AttributeError, ValueError):  # `from package import name` of something that is no module
+        return None
+
+
+def _mark(path: Path) -> tuple[int, int]:
+    held = path.stat()
+    return held.st_mtime_ns, held.st_size
+
+
+@lru_cache(maxsize=4096)
+def _read(path: Path, own: bool, mark: tuple[int, int]) -> tuple[str, tuple[tuple[int, str, tuple[str, ...]], ...]]:
+    """The digest of one file, and what it imports. Docstrings count in code that is not of this package: LangChain
+    shows those of tools to models."""
+    tree = ast.parse(path.read_bytes(), filename=str(path))
+    words: list[str] = []
+    imports: list[tuple[int, str, tuple[str, ...]]] = []
+    _write(tree, words, imports, own)
+    return text_digest(*words), tuple(imports)
+
+
+def _write(node: ast.AST, words: list[str], imports: list[tuple[int, str, tuple[str, ...]]], own: bool) -> None:
+    """Write a tree as words: kinds of nodes and their fields, without places and without what is empty, so that
+    versions of Python that know more fields write the same."""
+    if isinstance(node, ast.ImportFrom):
+        imports.append((node.level, node.module or "", tuple(alias.name for alias in node.names)))
+    elif isinstance(node, ast.Import):
+        imports += [(0, alias.name, ()) for alias in node.names]
+    elif isinstance(node, ast.If) and _for_types(node.test):
+        for part in node.orelse:
+            _write(part, words, imports, own)
+        return
+    words.append(type(node).__name__)
+    for field, value in ast.iter_fields(node):
+        if (value is None and not isinstance(node, ast.Constant)) or field in ("ctx", "type_comment", "kind"):
+            continue
+        if isinstance(value, list):
+            held = value[1:] if field == "body" and own and _has_docstring(node) else value
+            if isinstance(node, ast.JoinedStr):  # Python 3.12 leaves empty texts between the parts
+                held = [part for part in held if not (isinstance(part, ast.Constant) and part.value == "")]
+            if held:
+                words.append(f"{field}[{len(held)}")
+                for part in held:
+                    if isinstance(part, ast.AST):
+                        _write(part, words, imports, own)
+                    else:
+                        words.append(repr(part))
+        elif isinstance(value, ast.AST):
+            words.append(field)
+            _write(value, words, imports, own)
+        else:
+            words.append(f"{field}={value!r}")
+
+
+def _has_docstring(node: ast.AST) -> bool:
+    return (
+        isinstance(node, _PARTS_OF_DOCUMENTED)
+        and bool(node.body)
+        and isinstance(node.body[0], ast.Expr)
+        and isinstance(node.body[0].value, ast.Constant)
+        and isinstance(node.body[0].value.value, str)
+    )
+
+
+def _for_types(test: ast.expr) -> bool:
+    """Whether a condition is ``TYPE_CHECKING``, under which nothing runs."""
+    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
+        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
+    )
