@@ -1,3 +1,3 @@
 """ragrounds: agentic RAG evaluation for medical question answering."""
 
-__version__ = "0.1.0"
+from ragrounds.version import __version__ as __version__

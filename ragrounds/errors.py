@@ -2,20 +2,68 @@
 
 Every error that a user can cause is a :class:`UserError`: one line that names what was given, what was expected
 and what to do next. The command line prints it and exits with 2; it never shows a traceback.
+
+Messages are written with the options of the command line, ``--max-cost``. Who called from Python reads arguments in
+their place, ``max_cost``: :func:`as_arguments` is the one place that translates.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_options_named: ContextVar[bool] = ContextVar("options_named", default=False)
+_PLURAL = frozenset(
+    "agent analysis axis epoch judge measure rater retriever scorer size".split()  # given once an item on a command line
+)
+_ARGUMENTS = {
+    "yes": "confirmed=True", "force": "force=True", "common": "common=True", "new": "new=True",
+    "reference": "reference=True", "assert": "claims", "run": "trec_runs", "analysis": "analyses", "axis": "axes",
+}  # fmt: skip
+"""Options whose argument is not called as they are."""
+_QUOTED_OR_OPTION = re.compile(r"`[^`]*`|(?<![\w-])--(?P<option>[a-z][a-z-]*[a-z])")
+
+
+def as_arguments(message: str) -> str:
+    """A message with the names of Python's arguments in place of options. Whole commands in it stay commands."""
+
+    def _argument(found: re.Match[str]) -> str:
+        name = found["option"]
+        if name is None:
+            return found[0]
+        name = name.replace("-", "_")
+        return f"`{_ARGUMENTS.get(name, name + 's' if name in _PLURAL else name)}`"
+
+    return _QUOTED_OR_OPTION.sub(_argument, message).replace("he same command", "he same call")
+
+
+@contextmanager
+def options_named() -> Iterator[None]:
+    """While the block lasts, errors name options: for whoever reads them at a command line."""
+    before = _options_named.set(True)
+    try:
+        yield
+    finally:
+        _options_named.reset(before)
 
 
 class UserError(Exception):
     """Bad input or a bad environment: one clear line, exit code 2."""
 
+    def __str__(self) -> str:
+        message = super().__str__()
+        return message if _options_named.get() else as_arguments(message)
+
 
 class StopRun(UserError):
     """The run cannot go on (wrong key, unknown model, server gone, disk full); what is done is kept."""
+
+
+class Interrupted(StopRun):
+    """The user asked to stop; what is done is kept."""
 
 
 def nearest(given: str, known: Iterable[str]) -> str:

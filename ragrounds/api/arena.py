@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from ragrounds.api.event_loop import finish
 from ragrounds.api.workspace import JournalMode, closing, open_judges, open_store, user_settings
 from ragrounds.errors import UserError
 
@@ -138,7 +138,7 @@ def play(
                     )
                     return await player.play(schedule)
 
-        ended = asyncio.run(carry_out())
+        ended = finish(carry_out())
         report = arena_report(kept, arena, lineup, replicates=resamples)
     return PlayedArena(report, ended, recorded.made, recorded.reused)
 

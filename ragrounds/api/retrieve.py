@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from ragrounds.api.event_loop import finish
 from ragrounds.api.workspace import Progress, closing, open_store, unheard, user_prices, user_settings
 from ragrounds.errors import UserError
 
@@ -230,7 +230,7 @@ def _search(
     searching = run_queries(
         searcher, queries.queries, depth, written=written, keep=keep, progress=partial(progress, "searching")
     )
-    found = asyncio.run(searching)
+    found = finish(searching)
     if queries.pools:
         return replace(found, run=completed(found.run, queries.pools), left_out=0)
     return replace(found, unknown=len(unknown_documents(queries.judgements, searcher)))
@@ -274,7 +274,7 @@ def _generated(
                     progress=partial(progress, f"writing, {way}"),
                 )
 
-        made = asyncio.run(carry_out())
+        made = finish(carry_out())
     message(
         f"{way}: {journal.made:,} calls made, {journal.reused:,} from the journal, {len(made.failed):,} queries failed."
     )

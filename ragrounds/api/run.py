@@ -166,8 +166,7 @@ def run(
             is above a threshold and nobody confirmed.
         StopRun: the run cannot go on, or was interrupted; what ended is kept.
     """
-    import asyncio
-
+    from ragrounds.api.event_loop import finish
     from ragrounds.evals.benchmarks import load, select
     from ragrounds.evals.compare.comparison import compare
     from ragrounds.evals.store.journal import StoreJournal
@@ -182,7 +181,7 @@ def run(
         replaying = _Replay(store, loaded, request, execution, heard, chosen)
         replaying.plan(held)
         journal = StoreJournal(store, execution.journal)
-        ended = asyncio.run(replaying.carry_out(journal))
+        ended = finish(replaying.carry_out(journal))
         until, runs = replaying.until, [planned.run for planned in replaying.planned_runs]
         decided = until is not None and bool(until.reached())
         stopping = until.finish(store, ended) if until is not None else None

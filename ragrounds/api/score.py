@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ragrounds.api.event_loop import finish
 from ragrounds.api.workspace import (
     JournalMode,
     Progress,
@@ -191,7 +191,7 @@ def judge(
                     done=_counted(f"{', '.join(run.id for run in found)}: answers judged", progress),
                 )
 
-        judged = asyncio.run(carry_out())
+        judged = finish(carry_out())
         scorers = judged.runs[0].scorers
         comparison = None if judged.mute else compare(store, found, scorers=scorers, common=len(found) > 1)
     return JudgeResult(judged, comparison)

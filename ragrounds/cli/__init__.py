@@ -14,9 +14,9 @@ from pkgutil import iter_modules
 
 import typer
 
-from ragrounds import __version__
 from ragrounds.cli.commands import Command, Group
-from ragrounds.errors import UserError
+from ragrounds.errors import Interrupted, UserError, options_named
+from ragrounds.version import __version__
 
 FIRST = ("run", "runs", "compare", "trace", "score", "judge", "arena", "analyse")
 """Files whose commands come first in ``ragrounds --help``, in this order; the others follow by name."""
@@ -73,15 +73,16 @@ def _dress(app: typer.Typer) -> None:
 
 def main() -> None:
     """The console script. Typer itself ends usage errors with 2 and Ctrl-C with 130."""
-    try:
-        command_line()()
-    except UserError as error:
-        _say(str(error))
-        sys.exit(130 if type(error).__name__ == "Interrupted" else 2)
-    except BrokenPipeError:
-        # The reader of our output left (`| head`): no reason to complain.
-        sys.stderr.close()
-        sys.exit(141)
+    with options_named():
+        try:
+            command_line()()
+        except UserError as error:
+            _say(str(error))
+            sys.exit(130 if isinstance(error, Interrupted) else 2)
+        except BrokenPipeError:
+            # The reader of our output left (`| head`): no reason to complain.
+            sys.stderr.close()
+            sys.exit(141)
 
 
 def _say(message: str) -> None:

@@ -40,12 +40,12 @@ def doctor_command(
     import importlib.util
     import platform
 
-    from ragrounds import __version__
     from ragrounds.api.workspace import open_store, user_settings
     from ragrounds.cli.output import print_json
     from ragrounds.models.options import with_defaults
     from ragrounds.models.providers import probe
     from ragrounds.settings import settings_file
+    from ragrounds.version import __version__
 
     chosen = user_settings()
     with open_store(chosen) as store:

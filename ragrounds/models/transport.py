@@ -22,10 +22,10 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from ragrounds import __version__
 from ragrounds.errors import StopRun
 from ragrounds.models.busy_time import BusyCharge, BusyMeter
 from ragrounds.models.faults import Transient, redacted
+from ragrounds.version import __version__
 
 
 class HttpAnswer(Struct, frozen=True):

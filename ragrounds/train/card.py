@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from ragrounds import __version__
 from ragrounds.train.encoders import save_pair
 from ragrounds.train.evaluation import MEASURE, PairTable
 from ragrounds.train.loop import StageCost
 from ragrounds.train.pipeline import EncoderPair, TrainingRun
 from ragrounds.train.spec import TEACHER, Pairs, Stage, Texts
+from ragrounds.version import __version__
 
 TABLE = "table.json"
 

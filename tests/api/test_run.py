@@ -59,8 +59,8 @@ def test_stored_runs_are_listed_compared_scored_and_removed(capfd: pytest.Captur
 @pytest.mark.parametrize(
     ("execution", "said"),
     [
-        (Execution(max_questions=3), "--max-questions goes with --until"),
-        (Execution(order="shared", until="separated(direct, vanilla_rag) @ 95%"), "--order cannot be set with --until"),
+        (Execution(max_questions=3), "`max_questions` goes with `until`"),
+        (Execution(order="shared", until="separated(direct, vanilla_rag) @ 95%"), "`order` cannot be set with `until`"),
         (Execution(order="shraed"), "Did you mean 'shared'"),
         (Execution(engine="rya"), "Did you mean 'ray'"),
         (Execution(workers=9, concurrency=2), "a worker has at least one attempt in flight"),

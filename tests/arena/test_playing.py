@@ -4,10 +4,9 @@ import signal
 
 import pytest
 
-from ragrounds.errors import StopRun, UserError
+from ragrounds.errors import Interrupted, StopRun, UserError
 from ragrounds.evals.arena.ratings import rate
 from ragrounds.evals.arena.verdicts import combine_judgements, matches_of
-from ragrounds.evals.engine.scheduler import Interrupted
 from ragrounds.models.faults import CallFailed
 from tests.arena.staging import Stage, add_run, by_strength, shown, stage
 from tests.judges.doubles import Scripted
@@ -204,7 +203,7 @@ async def test_ctrl_c_lets_what_is_in_flight_finish(store):
 
     judge = Scripted(interrupting)
     staged = Stage(store, [judge])
-    with pytest.raises(Interrupted, match="the same command resumes"):
+    with pytest.raises(Interrupted, match="the same call resumes"):
         await staged.play(concurrency=2)
     # Both matches in flight were finished, in both orders, and nothing was begun after them.
     assert len(staged.judgements) == len(judge.requests)

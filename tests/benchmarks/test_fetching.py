@@ -72,7 +72,7 @@ def test_a_fetched_dataset_is_registered(public, tmp_path):
 @pytest.mark.parametrize("way", ["whole", "no ranges"])
 def test_a_cut_download_goes_on(public, tmp_path, way):
     public.way = "cut"
-    with pytest.raises(UserError, match=r"bytes are kept; the same command resumes") as caught:
+    with pytest.raises(UserError, match=r"bytes are kept; the same call resumes") as caught:
         fetch("mirage", tmp_path)
     assert "\n" not in str(caught.value)
     public.way = way

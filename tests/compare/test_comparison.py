@@ -152,7 +152,7 @@ class TestRefusals:
     def test_other_questions(self, store):
         first = add_run(store, "one", questions(4), [1, 1, 0, 0])
         second = add_run(store, "two", questions(6)[2:], [1, 0, 1, 1])
-        with pytest.raises(UserError, match=r"different questions.*--common"):
+        with pytest.raises(UserError, match=r"different questions.*`common=True`"):
             compare(store, [first, second])
         found = compare(store, [first, second], common=True)
         assert found.questions == 2

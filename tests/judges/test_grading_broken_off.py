@@ -8,9 +8,8 @@ import sys
 
 import pytest
 
-from ragrounds.errors import StopRun
+from ragrounds.errors import Interrupted, StopRun
 from ragrounds.evals.engine.budget import Budget
-from ragrounds.evals.engine.scheduler import Interrupted
 from ragrounds.evals.judges.runs import INTERRUPTED
 from ragrounds.evals.store.ledger import ledger
 from ragrounds.evals.store.store import Store
@@ -107,7 +106,7 @@ async def test_the_second_stops_at_once_and_what_was_paid_is_on_the_next_bill(tm
     asked = judge(say=interrupting)
     with Store(tmp_path) as first:  # closed, as by the process's end: what is on its way to the disk gets there
         run = staged(first, "a")
-        with pytest.raises(Interrupted, match="the same command resumes"):
+        with pytest.raises(Interrupted, match="the same call resumes"):
             await graded(first, [run], [asked], at_once=4)
         assert first.scores(run, "equivalent") == []
     again = judge()

@@ -192,7 +192,7 @@ async def test_without_vllm_one_line_says_what_to_do(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     model = open_model(NAME)
-    with pytest.raises(UserError, match=r"ragrounds\[vllm\].*--base-url"):
+    with pytest.raises(UserError, match=r"ragrounds\[vllm\].*`base_url`"):
         await model.complete(asked(), [])
     await model.close()
 

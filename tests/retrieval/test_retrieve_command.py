@@ -174,5 +174,5 @@ def test_queries_that_nothing_could_be_written_for_are_searched_as_they_are(fold
 
 
 def test_query_generation_needs_a_model(folder):
-    with pytest.raises(UserError, match="--model"):
+    with pytest.raises(UserError, match="`model`"):
         _run("--benchmark", f"beir:{folder}", "--query-generation", "hyde")

@@ -43,7 +43,7 @@ def change(store: Store, **values: object) -> None:
 def test_a_second_start_is_refused_in_one_line_until_the_first_has_ended(store: Store) -> None:
     with Lease(store.engine, ["b", "a"]):
         assert held(store) == ["a", "b"]
-        with pytest.raises(UserError, match=rf"run b is being made by process {os.getpid()} on .*--new"):
+        with pytest.raises(UserError, match=rf"run b is being made by process {os.getpid()} on .*`new=True`"):
             Lease(store.engine, ["0", "b"]).__enter__()
         assert held(store) == ["a", "b"], "what the refused one had taken already is given back"
         with Lease(store.engine, ["c"]):

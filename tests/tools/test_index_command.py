@@ -57,7 +57,7 @@ def test_build_list_show_remove(run, corpus, tmp_path):
 def test_bad_lines_are_counted_and_listed(run, tmp_path):
     file = tmp_path / "c.jsonl"
     file.write_text('{"id": "1", "text": "x"}\n{broken\n{"id": "1", "text": "again"}\n{"id": "2", "text": "y"}\n')
-    with pytest.raises(UserError, match=r"line 2 .*--skip-bad"):
+    with pytest.raises(UserError, match=r"line 2 .*`skip_bad`"):
         run("build", "c", "--from", file)
     half = json.loads(run("ls", "--json").stdout)["indexes"]
     assert [(entry["name"], entry["passages"]) for entry in half] == [("c", None)]

@@ -205,7 +205,7 @@ async def test_search_r1s_form(chunked):
 
 
 async def test_a_token_guards_other_addresses(chunked):
-    with pytest.raises(UserError, match="--token"):
+    with pytest.raises(UserError, match="`token`"):
         application(chunked, host="0.0.0.0")
     check_address("0.0.0.0", "t")
     async with TestClient(TestServer(application(chunked, host="0.0.0.0", token="tökén"))) as client:

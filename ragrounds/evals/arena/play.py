@@ -20,7 +20,7 @@ from ragrounds.evals.arena.lineup import Lineup
 from ragrounds.evals.arena.schedules import MatchCounts, Schedule, all_pairs, open_schedule, question_orders
 from ragrounds.evals.arena.verdicts import Match, combine_judgements
 from ragrounds.evals.engine.budget import Budget, BudgetStop
-from ragrounds.evals.engine.scheduler import interruptible
+from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.bill import PayingJournal, paid_now
 from ragrounds.evals.judges.pairs import show_pair
 from ragrounds.evals.judges.verdict import FAILED, ask

@@ -17,7 +17,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds import __version__
 from ragrounds.agents.agent import Agent, open_agent, subagent
 from ragrounds.contracts import Model, Searcher
 from ragrounds.errors import StopRun, UserError
@@ -32,6 +31,7 @@ from ragrounds.records import Asked, Run
 from ragrounds.specs import Value
 from ragrounds.tools.collection_builder import Progress
 from ragrounds.tools.retriever import open_searcher
+from ragrounds.version import __version__
 
 
 class Recipe(Struct, frozen=True, kw_only=True):

@@ -12,16 +12,15 @@ import contextlib
 import gc
 import itertools
 import os
-import signal
-import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ragrounds.contracts import FinishedAttempt, Stop
-from ragrounds.errors import StopRun, UserError
+from ragrounds.errors import UserError
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, Scorers, WorkItem
 from ragrounds.evals.engine.budget import Budget, BudgetStop
+from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
@@ -266,37 +265,6 @@ def _rare_garbage_collection() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
-
-
-class Interrupted(StopRun):
-    """The user asked to stop."""
-
-
-@contextlib.contextmanager
-def interruptible(ends: list[BaseException], then: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """The first Ctrl-C lets what is in flight finish, and says so on stderr; the second stops at once. Both put an end
-    into `ends`, and call `then`."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-
-    def stop() -> None:
-        """Act on a Ctrl-C."""
-        if not any(isinstance(end, Interrupted) for end in ends):
-            # Here, not where the run ends: who sees nothing happen presses again, and what is in flight is lost.
-            print("Finishing what is in flight; Ctrl-C once more stops at once.", file=sys.stderr, flush=True)  # noqa: T201
-        elif task is not None:
-            task.cancel()
-        ends.append(Interrupted("Interrupted. What is done is kept; the same command resumes from there."))
-        then()
-
-    try:
-        loop.add_signal_handler(signal.SIGINT, stop)
-    except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
 
 
 def disable_uploads() -> None:

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ragrounds import __version__
 from ragrounds.evals.exchange.formats import (
     Export,
     ExportFormat,
@@ -25,6 +24,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.store.traces import steps as steps_of
 from ragrounds.records import Run, Usage
+from ragrounds.version import __version__
 
 _STOPS = {"length": "max_tokens", "content_filter": "content_filter", "tool_calls": "tool_calls", "stop": "stop"}
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ragrounds.contracts import Entry, Journal, Model, Prompts
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.budget import Budget, BudgetStop
-from ragrounds.evals.engine.scheduler import interruptible
+from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.attempts import AdmitAll, AttemptJudge, JudgedAnswer, JudgeTask, LabelJudge, judge_tasks
 from ragrounds.evals.judges.bill import JudgedRun, PayingJournal, paid_now, store_judged_run
 from ragrounds.evals.judges.panel import PanelJudgedRun, as_panel, by_majority, store_panel_run

@@ -9,7 +9,6 @@ from importlib.resources import files
 
 import msgspec
 
-from ragrounds import __version__
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison
@@ -23,6 +22,7 @@ from ragrounds.ui.comparison_tables import agent_names, numbered
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.judges import arena_parts, verdict_parts
 from ragrounds.ui.report.payload import Payload, packed
+from ragrounds.version import __version__
 
 _SCRIPTS = ("unpacking.js", "listing.js", "detail.js")
 

@@ -31,8 +31,9 @@ from ragrounds.evals.engine.distributed.protocol import (
     encode,
     from_worker,
 )
+from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.plan import PlannedRun, Recipe
-from ragrounds.evals.engine.scheduler import Listener, WorkQueue, interruptible
+from ragrounds.evals.engine.scheduler import Listener, WorkQueue
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models import traffic

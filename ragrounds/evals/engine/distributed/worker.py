@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ragrounds.contracts import FinishedAttempt
-from ragrounds.errors import StopRun, UserError
+from ragrounds.errors import Interrupted, StopRun, UserError, options_named
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, WorkItem
 from ragrounds.evals.engine.distributed.protocol import (
     Assignment,
@@ -36,7 +36,7 @@ from ragrounds.evals.engine.distributed.protocol import (
     to_worker,
 )
 from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents, same_identities
-from ragrounds.evals.engine.scheduler import AttemptSemaphore, Interrupted, disable_uploads, run_pool
+from ragrounds.evals.engine.scheduler import AttemptSemaphore, disable_uploads, run_pool
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.codec import storable
 from ragrounds.evals.store.journal import StoreJournal
@@ -53,10 +53,11 @@ async def serve(inbox: Inbox, post: SendFrame) -> None:
     setup = None if frame is None else to_worker(frame)
     if not isinstance(setup, WorkerSetup):
         return
-    try:
-        await _work(setup, inbox, post)
-    except UserError as error:
-        post(encode(WorkerFailure(str(error))))
+    with options_named():  # the leader knows who reads it
+        try:
+            await _work(setup, inbox, post)
+        except UserError as error:
+            post(encode(WorkerFailure(str(error))))
     post(encode(WorkerDone()))
 
 

@@ -1,0 +1,78 @@
+"""Coroutines carried out from plain functions, also where an event loop runs already: in a notebook, in a server.
+
+Every function of the API that is no coroutine itself goes through :func:`finish`, and nothing else begins a loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_LOOK = 0.2
+"""Seconds after which a waiting thread looks for a signal again: on Windows, waiting itself hears none."""
+
+
+def finish(work: Coroutine[Any, Any, T]) -> T:
+    """Carry a coroutine out and give its result.
+
+    Where no loop runs in this thread, one is opened here. Where one runs, the coroutine gets a thread and a loop of its
+    own, and the caller waits. Ctrl-C, or an interrupted cell, then asks the work to stop as it does in a terminal: the
+    first time what is in flight is finished, the second time it is cut off.
+
+    Raises:
+        KeyboardInterrupt: the work was interrupted, and is of a kind that does not finish what is in flight.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    return _LoopThread(work).result()
+
+
+class _LoopThread:
+    """A coroutine on a loop in a thread of its own."""
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        from ragrounds.evals.engine.interrupts import StopRequests, stop_requests
+
+        self._work, self._requests = work, StopRequests()
+        self._done = threading.Event()
+        self._result: Any = None
+        self._error: BaseException | None = None
+        context = contextvars.copy_context()
+        context.run(stop_requests.set, self._requests)
+        self._thread = threading.Thread(target=context.run, args=(self._carry_out,), name="ragrounds-loop", daemon=True)
+
+    def result(self) -> Any:
+        """Start, wait, and give the result or raise what was raised. Every Ctrl-C meanwhile asks the work to stop."""
+        interrupted: KeyboardInterrupt | None = None
+        self._thread.start()
+        while not self._done.is_set():
+            try:
+                self._done.wait(_LOOK)
+            except KeyboardInterrupt as signal:
+                interrupted = signal
+                self._requests.ask()
+        self._thread.join()
+        if isinstance(self._error, asyncio.CancelledError) and interrupted is not None:
+            raise interrupted
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def _carry_out(self) -> None:
+        try:
+            self._result = asyncio.run(self._cancellable())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._done.set()
+
+    async def _cancellable(self) -> Any:
+        task = asyncio.current_task()
+        with self._requests.heard_by(task.cancel if task is not None else lambda: None):
+            return await self._work
