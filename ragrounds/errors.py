@@ -17,7 +17,7 @@ from contextvars import ContextVar
 
 _options_named: ContextVar[bool] = ContextVar("options_named", default=False)
 _PLURAL = frozenset(
-    "agent analysis axis epoch judge measure rater retriever scorer size".split()  # given once an item on a command line
+    "agent analysis axis epoch judge measure rater retriever scorer size".split()  # repeated on a command line
 )
 _ARGUMENTS = {
     "yes": "confirmed=True", "force": "force=True", "common": "common=True", "new": "new=True",

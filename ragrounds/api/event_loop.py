@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 _LOOK = 0.2
@@ -33,7 +33,7 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
     return _LoopThread(work).result()
 
 
-class _LoopThread:
+class _LoopThread(Generic[T]):
     """A coroutine on a loop in a thread of its own."""
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
@@ -41,13 +41,13 @@ class _LoopThread:
 
         self._work, self._requests = work, StopRequests()
         self._done = threading.Event()
-        self._result: Any = None
+        self._result: list[T] = []
         self._error: BaseException | None = None
         context = contextvars.copy_context()
         context.run(stop_requests.set, self._requests)
         self._thread = threading.Thread(target=context.run, args=(self._carry_out,), name="ragrounds-loop", daemon=True)
 
-    def result(self) -> Any:
+    def result(self) -> T:
         """Start, wait, and give the result or raise what was raised. Every Ctrl-C meanwhile asks the work to stop."""
         interrupted: KeyboardInterrupt | None = None
         self._thread.start()
@@ -62,17 +62,22 @@ class _LoopThread:
             raise interrupted
         if self._error is not None:
             raise self._error
-        return self._result
+        return self._result[0]
 
     def _carry_out(self) -> None:
         try:
-            self._result = asyncio.run(self._cancellable())
+            self._result.append(asyncio.run(self._cancellable()))
         except BaseException as error:
             self._error = error
         finally:
             self._done.set()
 
-    async def _cancellable(self) -> Any:
-        task = asyncio.current_task()
-        with self._requests.heard_by(task.cancel if task is not None else lambda: None):
-            return await self._work
+    async def _cancellable(self) -> T:
+        task = asyncio.ensure_future(self._work)
+
+        def cancel() -> None:
+            """Cut the work off: it is of a kind that hears no request itself."""
+            task.cancel()
+
+        with self._requests.heard_by(cancel):
+            return await task
