@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ragrounds.api import agents as known
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import print_json
@@ -24,11 +25,10 @@ def list_agents(as_json: options.AsJson = False) -> None:
     """List the agents, with their parameters and what they follow."""
     from rich.text import Text
 
-    from ragrounds.agents.agent import names, read_card
     from ragrounds.specs import Spec
     from ragrounds.ui.tables import results_console
 
-    cards = {name: read_card(name) for name in names()}
+    cards = known.list_agents()
     if as_json:
         print_json(cards, "agents")
         return
@@ -48,14 +48,13 @@ def show_agent(
     """Show what an agent is made of: graph, parameters, models, and the text that names it everywhere."""
     import msgspec
 
-    from ragrounds.agents.agent import open_agent
     from ragrounds.ui.text import safe
 
-    found = open_agent(agent)
+    found = known.describe_agent(agent)
     if as_json:
-        print_json({"agent": found.spec, "parameters": dict(found.parameters), "card": found.card})
+        print_json(found)
         return
-    typer.echo(f"{'agent':12} {safe(found.spec)}")
+    typer.echo(f"{'agent':12} {safe(found.agent)}")
     for key, value in msgspec.to_builtins(found.card).items():
         if value:
             typer.echo(f"{key:12} {safe(str(value))}")
@@ -64,9 +63,7 @@ def show_agent(
 @graph.command("ls")
 def list_graphs(as_json: options.AsJson = False) -> None:
     """List the built-in graphs."""
-    from ragrounds.graphs import catalogue
-
-    first = {name: catalogue.about(name).partition("\n")[0] for name in catalogue.names()}
+    first = known.list_graphs()
     if as_json:
         print_json(first, "graphs")
     else:
@@ -87,16 +84,12 @@ def show_graph(
 
       ragrounds graph show cot_refine_rag --only mermaid
     """
-    from ragrounds.agents.agent import graph_name
-    from ragrounds.graphs import catalogue, diagram
-
-    found = graph_name(name)
-    built = catalogue.build(found)
-    parts = {"about": catalogue.about(found), "tree": diagram.tree(built), "mermaid": diagram.mermaid(built)}
+    found = known.describe_graph(name)
+    parts = {"about": found.about, "tree": found.tree, "mermaid": found.mermaid}
     if only is not None and only not in parts:
         raise UserError(f"Unknown part {only!r}.{nearest(only, parts)} Known: {', '.join(parts)}.")
     if as_json:
-        print_json({"graph": found, **(parts if only is None else {only: parts[only]})})
+        print_json({"graph": found.graph, **(parts if only is None else {only: parts[only]})})
     else:
         typer.echo("\n".join(part.rstrip() + "\n" for key, part in parts.items() if only in (None, key)), nl=False)
 
@@ -104,9 +97,7 @@ def show_graph(
 @prompts.command("ls")
 def list_prompts(as_json: options.AsJson = False) -> None:
     """List the prompts by name."""
-    from ragrounds.prompts.loader import PromptFolder
-
-    names = PromptFolder().names()
+    names = known.list_prompts()
     if as_json:
         print_json(names, "prompts")
     else:
@@ -120,10 +111,9 @@ def show_prompt(
     as_json: options.AsJson = False,
 ) -> None:
     """Print a prompt's text, with its places to fill."""
-    from ragrounds.prompts.loader import PromptFolder
     from ragrounds.ui.text import safe
 
-    text = PromptFolder().source(name, language)
+    text = known.prompt_text(name, language)
     if as_json:
         print_json({"name": name, "language": language, "text": text})
     else:

@@ -79,9 +79,9 @@ def _sizes(texts: list[str]) -> dict[str, float]:
 @analyses.command("ls")
 def list_command(as_json: options.AsJson = False) -> None:
     """List the analyses."""
-    from ragrounds.evals.analyses.analysis import analyses as known_analyses
+    from ragrounds.api.analyses import list_analyses
 
-    found = known_analyses().values()
+    found = list_analyses()
     if as_json:
         print_json({one.name: {"summary": one.summary, "needs": one.needs} for one in found}, "analyses")
         return
@@ -95,11 +95,11 @@ def show_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Say what an analysis shows, and what it needs."""
-    from ragrounds.evals.analyses.analysis import find_analysis
+    from ragrounds.api.analyses import describe_analysis
 
-    found = find_analysis(name)
+    found = describe_analysis(name)
     if as_json:
-        print_json({"name": found.name, "summary": found.summary, "needs": found.needs})
+        print_json(found)
     else:
         typer.echo(f"{found.name}: {found.summary}; needs {found.needs}")
 

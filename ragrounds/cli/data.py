@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ragrounds.api.workspace import user_settings
+from ragrounds.api import data as benchmarks
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import file_bars, print_json, say
-
-if TYPE_CHECKING:
-    from ragrounds.evals.benchmarks.audit import Audit
 
 app = typer.Typer()
 data = typer.Typer(
@@ -29,10 +26,9 @@ def list_benchmarks(as_json: options.AsJson = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from ragrounds.evals.benchmarks import all_cards
     from ragrounds.ui.tables import results_console
 
-    cards = sorted(all_cards(), key=lambda card: card.name)
+    cards = benchmarks.list_cards()
     if as_json:
         print_json(cards, "benchmarks")
         return
@@ -53,10 +49,9 @@ def show_benchmark(
     """Show a card: source, licence, size, metric, scorers, paper table, and what cannot be had."""
     import msgspec
 
-    from ragrounds.evals.benchmarks import known_card
     from ragrounds.ui.text import safe
 
-    found = known_card(name, user_settings().home)
+    found = benchmarks.describe(name)
     if as_json:
         print_json({"benchmark": found})
         return
@@ -72,9 +67,7 @@ def add_benchmark(
     path: Annotated[Path, typer.Argument(help="The authors' file or folder, as it was published.")],
 ) -> None:
     """Register a local copy, so that the benchmark is found by name. It is read first; nothing broken is copied."""
-    from ragrounds.evals.benchmarks import register
-
-    added = register(name, path, user_settings().home)
+    added = benchmarks.add(name, path)
     counts = ", ".join(f"{dataset} {count:,}" for dataset, count in added.counts.items())
     say(f"{added.name}: {len(added):,} questions ({counts}). Licence: {added.card.license}.")
     if added.name != name:
@@ -90,13 +83,8 @@ def fetch_benchmark(
 
     Example: ragrounds data fetch mirage
     """
-    from ragrounds.evals.benchmarks import card
-    from ragrounds.evals.benchmarks.download import fetch
-
-    wanted = card(name)
-    say(f"{wanted.name}: {wanted.title}. Licence: {wanted.license}. From {wanted.source}.")
     with file_bars() as progress:
-        fetched = fetch(name, user_settings().home, progress)
+        fetched = benchmarks.fetch(name, progress=progress, message=say)
     say(f"{fetched.name}: {len(fetched):,} questions are here. `ragrounds run --benchmark {name}` finds them.")
 
 
@@ -106,12 +94,11 @@ def remove_benchmark(
     yes: options.Yes = False,
 ) -> None:
     """Remove a registered copy from this machine. Runs that were made on it stay."""
-    from ragrounds.evals.benchmarks.registry import unregister
     from ragrounds.ui.text import safe
 
     if not yes:
         typer.confirm(f"Remove the copy of {safe(name)}?", abort=True, err=True)
-    say(f"Removed {safe(str(unregister(name, user_settings().home)))}.")
+    say(f"Removed {safe(str(benchmarks.remove(name)))}.")
 
 
 @data.command("verify")
@@ -121,10 +108,9 @@ def verify_benchmark(
 ) -> None:
     """Read a benchmark whole and check its size and its files' hashes against the card. Exit code 1 where they
     differ."""
-    from ragrounds.evals.benchmarks import verify
     from ragrounds.ui.text import one_line
 
-    checked = verify(reference, user_settings().home)
+    checked = benchmarks.verify(reference)
     if as_json:
         print_json({"checked": checked})
     else:
@@ -151,42 +137,10 @@ def audit_benchmark(
     as_json: options.AsJson = False,
 ) -> None:
     """Find duplicates and near duplicates, option bias, lengths, and what a corpus holds of the questions."""
-    from ragrounds.evals.benchmarks import load
-    from ragrounds.evals.benchmarks.audit import audit
-    from ragrounds.tools.corpora import corpus_source, passages
+    from ragrounds.ui.benchmark_tables import audit_lines
 
-    found = load(reference, user_settings().home)
-    documents = None
-    if corpus is not None:
-        documents = ((passage.document, passage.text) for passage, _ in passages(corpus_source(corpus)))
-    audited = audit(found, documents)
+    audited = benchmarks.audit(reference, corpus)
     if as_json:
         print_json(audited)
     else:
-        _print_audit(audited)
-
-
-def _print_audit(audited: Audit) -> None:
-    from collections import Counter
-
-    typer.echo(f"{audited.benchmark}: {audited.questions:,} questions")
-    places = Counter(" and ".join(twins.groups) for twins in audited.duplicates)
-    typer.echo(f"questions that stand more than once: {len(audited.duplicates):,}")
-    for place, count in places.most_common(10):
-        typer.echo(f"  {count:4,} in {place}")
-    conflicting = sum(twins.golds_differ for twins in audited.duplicates)
-    typer.echo(f"  {conflicting:4,} of them with different right answers")
-    typer.echo(f"near duplicates: {len(audited.near):,}")
-    for found in audited.options:
-        total = sum(found.letters.values()) or 1
-        shares = ", ".join(f"{letter} {100 * count / total:.0f} %" for letter, count in found.letters.items())
-        typer.echo(f"{found.dataset}: right letters {shares}; the longest is right in {100 * found.longest:.0f} %")
-    for lengths in audited.lengths:
-        other = f"; {len(lengths.other_language):,} in another script" if lengths.other_language else ""
-        typer.echo(f"{lengths.dataset}: {lengths.shortest:,} to {lengths.longest:,} characters{other}")
-    if audited.corpus is not None:
-        held = audited.corpus
-        typer.echo(
-            f"corpus of {held.documents:,} documents: holds the source of {len(held.sources):,} questions, none of the "
-            f"sources of {len(held.without_source):,}, and copies of {len(held.copies):,}"
-        )
+        typer.echo("\n".join(audit_lines(audited)))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ragrounds.api.workspace import user_settings
+from ragrounds.api import index as indexes
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import counting, print_json, say
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 app = typer.Typer()
 index = typer.Typer(name="index", cls=ListGroup, help="What is searched: build, list, show and remove indexes.")
@@ -43,71 +40,38 @@ def build(
 
     An interrupted build resumes where it stood when the same command is given again.
     """
-    from ragrounds.errors import UserError
-    from ragrounds.tools.chunkers import chunker as make_chunker
-    from ragrounds.tools.chunkers import complete
-    from ragrounds.tools.collection import folder_of
-    from ragrounds.tools.collection_builder import build_collection
-    from ragrounds.tools.corpora import BadLine, UnreadableLine, guess_family
-    from ragrounds.tools.corpora import corpus_source as find
-    from ragrounds.tools.retriever import open_searcher
     from ragrounds.ui.text import one_line
 
-    home = user_settings().home
-    chosen = complete(chunker)
-    folder = folder_of(name, home)
-    bad: list[BadLine] = []
     with counting() as progress:
-        try:
-            manifest = build_collection(
-                folder,
-                find(guess_family(source)),
-                name=name,
-                chunker=str(chosen),
-                chunk=make_chunker(chosen),
-                bad=bad if skip_bad else None,
-                progress=lambda count: progress("reading", count),
-            )
-        except UnreadableLine as error:
-            raise UserError(f"{error} Or pass over what cannot be read with --skip-bad.") from None
-        searchers = [open_searcher(spec, name, home, progress=progress) for spec in retriever or ["bm25"]]
-    for wrong in bad[:20]:
+        built = indexes.build(
+            name, source, chunker=chunker, retrievers=retriever or (), skip_bad=skip_bad, progress=progress
+        )
+    for wrong in built.passed_over[:20]:
         say(one_line(f"passed over {wrong}", 300))
-    if len(bad) > 20:
-        say(f"passed over {len(bad) - 20:,} more")
-    result = _described(folder)
+    if len(built.passed_over) > 20:
+        say(f"passed over {len(built.passed_over) - 20:,} more")
     if as_json:
-        print_json({"index": result, "passed_over": [str(wrong) for wrong in bad]})
+        print_json({"index": built.index.fields(), "passed_over": built.passed_over})
         return
-    say(f"{manifest.passages:,} passages of {manifest.documents:,} documents, version {manifest.version}")
-    for searcher in searchers:
-        say(f"searchable with {searcher.spec}")
+    made = built.manifest
+    say(f"{made.passages:,} passages of {made.documents:,} documents, version {made.version}")
+    for spec in built.retrievers:
+        say(f"searchable with {spec}")
 
 
 @index.command("ls")
 def ls(as_json: options.AsJson = False) -> None:
     """List all indexes."""
-    from ragrounds.tools.collection import collection_names, indexes
-
-    home = user_settings().home
-    found = [_described(indexes(home) / name) for name in collection_names(home)]
+    found = indexes.list_indexes()
     if as_json:
-        print_json(found, "indexes")
+        print_json([one.fields() for one in found], "indexes")
         return
-    _table(
-        ["index", "passages", "version", "chunker", "engines", "MB"],
-        [
-            [
-                entry["name"],
-                "half-built" if entry["passages"] is None else f"{entry['passages']:,}",
-                entry.get("version") or "",
-                entry.get("chunker") or "",
-                str(len(entry["engines"])),
-                f"{entry['bytes'] / 1e6:,.1f}",
-            ]
-            for entry in found
-        ],
-    )
+    rows = []
+    for one in found:
+        passages = f"{one.manifest.passages:,}" if one.manifest else "half-built"
+        version, chunker = (one.manifest.version, one.manifest.chunker) if one.manifest else ("", "")
+        rows.append([one.name, passages, version, chunker, str(len(one.engines)), f"{one.bytes / 1e6:,.1f}"])
+    _table(["index", "passages", "version", "chunker", "engines", "MB"], rows)
 
 
 @index.command("show")
@@ -118,7 +82,7 @@ def show(
     """Show what an index was made from, and how."""
     from ragrounds.ui.text import safe
 
-    entry = _described(_existing(name, user_settings().home))
+    entry = indexes.describe(name).fields()
     if as_json:
         print_json({"index": entry})
         return
@@ -136,16 +100,12 @@ def rm(
     yes: options.Yes = False,
 ) -> None:
     """Remove an index: its passages and its engines. What it was made from stays."""
-    import shutil
-
-    from ragrounds.tools.collection_builder import exclusive_build
     from ragrounds.ui.text import safe
 
-    folder = _existing(name, user_settings().home)
+    size = indexes.describe(name).bytes
     if not yes:
-        typer.confirm(f"Remove the index {safe(name)} ({_described(folder)['bytes'] / 1e6:,.1f} MB)?", abort=True)
-    with exclusive_build(folder):
-        shutil.rmtree(folder)
+        typer.confirm(f"Remove the index {safe(name)} ({size / 1e6:,.1f} MB)?", abort=True)
+    indexes.remove(name)
     say(f"removed {safe(name)}")
 
 
@@ -161,48 +121,14 @@ def serve(
     mcp: Annotated[bool, typer.Option("--mcp", help="Serve MCP over standard input and output instead.")] = False,
 ) -> None:
     """Serve an index: Search-R1's /retrieve over HTTP, or an MCP server."""
-    from ragrounds.tools.retriever import open_searcher
-    from ragrounds.tools.server import application, mcp_server
-
-    if not mcp:  # what is wrong with the address is said before anything is built
-        from ragrounds.tools.server import check_address
-
-        check_address(host, token)
-    with counting() as progress:
-        searcher = open_searcher(retriever, corpus, user_settings().home, progress=progress)
     if mcp:
-        mcp_server(searcher).run("stdio")
+        with counting() as progress:
+            server = indexes.open_mcp_server(corpus, retriever, progress=progress)
+        server.run("stdio")
         return
-    from aiohttp import web
-
-    web.run_app(application(searcher, host=host, token=token), host=host, port=port, print=say)
-
-
-def _existing(name: str, home: Path) -> Path:
-    from ragrounds.errors import unknown
-    from ragrounds.tools.collection import collection_names, indexes
-
-    if name not in collection_names(home):
-        raise unknown("index", name, collection_names(home), "ragrounds index ls")
-    return indexes(home) / name
-
-
-def _described(folder: Path) -> dict[str, Any]:
-    """What is known of an index, whole or half-built."""
-    import msgspec
-
-    from ragrounds.tools.collection import read_manifest
-
-    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    entry: dict[str, Any] = {"name": folder.name, "passages": None}
-    if (folder / "manifest.json").is_file():
-        entry |= msgspec.to_builtins(read_manifest(folder)) | {"name": folder.name}
-    engines = []
-    for path in sorted(folder.glob("*/engine.json")):
-        held = msgspec.json.decode(path.read_bytes())
-        whole = sum(file.stat().st_size for file in path.parent.rglob("*") if file.is_file())
-        engines.append({"index": str(held.get("index", "?")), "bytes": whole})
-    return entry | {"engines": engines, "bytes": size}
+    with counting() as progress:
+        application = indexes.open_server(corpus, retriever, host=host, token=token, progress=progress)
+    indexes.serve(application, host=host, port=port, message=say)
 
 
 def _table(headings: list[str], rows: list[list[str]]) -> None:

@@ -1,0 +1,94 @@
+"""What answers questions: agents, the state machines behind them, and the prompts that they send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from ragrounds.agents.agent import Card
+    from ragrounds.specs import Value
+
+
+class AgentDetails(Struct, frozen=True, kw_only=True):
+    """What an agent is made of."""
+
+    agent: str
+    """Its canonical text, without what equals the card: what names it in commands, tables and fingerprints."""
+    parameters: Mapping[str, Value]
+    """All of them, as they are set."""
+    card: Card
+
+
+class GraphDetails(Struct, frozen=True, kw_only=True):
+    """A state machine."""
+
+    graph: str
+    about: str
+    """What it does, the paper it follows, and where it differs."""
+    tree: str
+    """As a tree for the terminal."""
+    mermaid: str
+    """In Mermaid, for documents."""
+
+
+def list_agents() -> dict[str, Card]:
+    """The agents by name, with what their files say."""
+    from ragrounds.agents.agent import names, read_card
+
+    return {name: read_card(name) for name in names()}
+
+
+def describe_agent(agent: str) -> AgentDetails:
+    """What ``name[key=value,…]`` is made of.
+
+    Raises:
+        UserError: an unknown agent or parameter; names the nearest.
+    """
+    from ragrounds.agents.agent import open_agent
+
+    found = open_agent(agent)
+    return AgentDetails(agent=found.spec, parameters=dict(found.parameters), card=found.card)
+
+
+def list_graphs() -> dict[str, str]:
+    """The built-in graphs by name, each with the first line of what its file says."""
+    from ragrounds.graphs import catalogue
+
+    return {name: catalogue.about(name).partition("\n")[0] for name in catalogue.names()}
+
+
+def describe_graph(name: str) -> GraphDetails:
+    """The state machine of a graph, of an agent, or of ``./mine.py:build``.
+
+    Raises:
+        UserError: there is none of that name, or it cannot be built.
+    """
+    from ragrounds.agents.agent import graph_name
+    from ragrounds.graphs import catalogue, diagram
+
+    found = graph_name(name)
+    built = catalogue.build(found)
+    return GraphDetails(
+        graph=found, about=catalogue.about(found), tree=diagram.tree(built), mermaid=diagram.mermaid(built)
+    )
+
+
+def list_prompts() -> list[str]:
+    """The names of the prompts."""
+    from ragrounds.prompts.loader import PromptFolder
+
+    return PromptFolder().names()
+
+
+def prompt_text(name: str, language: str = "en") -> str:
+    """A prompt's text in a language (``en`` or ``zh``), with its places to fill.
+
+    Raises:
+        UserError: there is no such prompt; names the nearest.
+    """
+    from ragrounds.prompts.loader import PromptFolder
+
+    return PromptFolder().source(name, language)

@@ -1,0 +1,118 @@
+"""Benchmarks: their cards, and the copies of them that are here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragrounds.api.workspace import user_settings
+
+if TYPE_CHECKING:
+    from ragrounds.evals.benchmarks import Benchmark, Card, VerifiedBenchmark
+    from ragrounds.evals.benchmarks.audit import Audit
+    from ragrounds.settings import Settings
+
+FileProgress = Callable[[str, int, int], None]
+"""Is told a file's name, the bytes that are here, and the bytes it has."""
+
+
+def list_cards() -> list[Card]:
+    """Every dataset's card, by name."""
+    from ragrounds.evals.benchmarks import all_cards
+
+    return sorted(all_cards(), key=lambda card: card.name)
+
+
+def describe(name: str, settings: Settings | None = None) -> Card:
+    """The card of a family or a dataset: source, licence, size, scorers, and what cannot be had. A registered copy that
+    brings its own card is described by that.
+
+    Raises:
+        UserError: there is none of that name; names the nearest.
+    """
+    from ragrounds.evals.benchmarks import known_card
+
+    return known_card(name, (settings or user_settings()).home)
+
+
+def add(name: str, path: Path, settings: Settings | None = None) -> Benchmark:
+    """Register a local copy of the authors' file or folder, so that the benchmark is found by name. It is read first;
+    nothing broken is copied.
+
+    Returns:
+        What was read; its name is the one that it is found by.
+
+    Raises:
+        UserError: an unknown family, a broken file, or a home folder that cannot be written.
+    """
+    from ragrounds.evals.benchmarks import register
+
+    return register(name, path, (settings or user_settings()).home)
+
+
+def fetch(
+    name: str,
+    settings: Settings | None = None,
+    progress: FileProgress = lambda name, here, size: None,
+    message: Callable[[str], None] = lambda text: None,
+) -> Benchmark:
+    """Fetch a benchmark from its public home and register it; every file is checked by size and SHA-256. A cut
+    download is resumed by the same call.
+
+    Args:
+        name: a family or a dataset whose card lists files.
+        progress: is told how much of each file is here.
+        message: is told the licence and the source before anything is asked of them.
+
+    Raises:
+        UserError: the card lists no files, the network failed, or a file is not the one that the card describes.
+    """
+    from ragrounds.evals.benchmarks import card, download
+
+    wanted = card(name)
+    message(f"{wanted.name}: {wanted.title}. Licence: {wanted.license}. From {wanted.source}.")
+    return download.fetch(name, (settings or user_settings()).home, progress)
+
+
+def remove(name: str, settings: Settings | None = None) -> Path:
+    """Remove a registered copy from this machine; gives the folder that it was in. Runs that were made on it stay.
+
+    Raises:
+        UserError: there is no copy of that name.
+    """
+    from ragrounds.evals.benchmarks.registry import unregister
+
+    return unregister(name, (settings or user_settings()).home)
+
+
+def verify(reference: str, settings: Settings | None = None) -> VerifiedBenchmark:
+    """Read a benchmark whole, and compare its size and its files' hashes with the card.
+
+    Raises:
+        UserError: there is no copy, or it is broken.
+    """
+    from ragrounds.evals.benchmarks import verify as verify_files
+
+    return verify_files(reference, (settings or user_settings()).home)
+
+
+def audit(reference: str, corpus: str | None = None, settings: Settings | None = None) -> Audit:
+    """Find duplicates and near duplicates, option bias, lengths, and what a corpus holds of the questions.
+
+    Args:
+        reference: a benchmark, such as ``mirage:PATH/benchmark.json`` or ``sample``.
+        corpus: also look for the questions and their sources in this one: ``beir:FOLDER``.
+
+    Raises:
+        UserError: a benchmark or a corpus that is not there or cannot be read.
+    """
+    from ragrounds.evals.benchmarks import load
+    from ragrounds.evals.benchmarks.audit import audit as audit_benchmark
+    from ragrounds.tools.corpora import corpus_source, passages
+
+    found = load(reference, (settings or user_settings()).home)
+    documents = None
+    if corpus is not None:
+        documents = ((passage.document, passage.text) for passage, _ in passages(corpus_source(corpus)))
+    return audit_benchmark(found, documents)

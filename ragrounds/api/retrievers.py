@@ -1,0 +1,61 @@
+"""What is searched with: retrievers, and the cards of the dense ones and of rerankers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from ragrounds.tools.cards import RetrieverCard
+    from ragrounds.tools.retriever import Retriever
+
+
+class UsableCard(Struct, frozen=True):
+    """A card, and what is missing to use it here and now."""
+
+    card: RetrieverCard
+    missing: str
+    """Empty: nothing."""
+
+
+class RetrieverList(Struct, frozen=True, kw_only=True):
+    """All that can be searched with."""
+
+    retrievers: tuple[Retriever, ...]
+    cards: tuple[UsableCard, ...]
+    """Of dense retrievers and rerankers."""
+    analysers: tuple[str, ...]
+    """Of bm25: how text becomes words."""
+
+
+def list_retrievers() -> RetrieverList:
+    """Retrievers and cards, those of installed packages too, with what is missing for each."""
+    from ragrounds.tools.analysers import NAMES
+    from ragrounds.tools.cards import cards, missing
+    from ragrounds.tools.retriever import retrievers
+
+    return RetrieverList(
+        retrievers=tuple(retrievers().values()),
+        cards=tuple(UsableCard(card, missing(card)) for card in cards().values()),
+        analysers=tuple(NAMES),
+    )
+
+
+def describe_retriever(name: str) -> dict[str, object]:
+    """What a retriever or a card is, what it takes, and what is missing for it here, as its own fields.
+
+    Raises:
+        UserError: there is none of that name; names the nearest.
+    """
+    from ragrounds.errors import unknown
+    from ragrounds.tools.cards import cards, missing
+    from ragrounds.tools.retriever import retrievers
+
+    built_in, described = retrievers(), cards()
+    if name in built_in:
+        return built_in[name].described()
+    if name in described:
+        return {**msgspec.to_builtins(described[name]), "missing": missing(described[name])}
+    raise unknown("retriever", name, [*built_in, *described], "ragrounds retrievers ls")

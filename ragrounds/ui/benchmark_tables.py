@@ -1,0 +1,35 @@
+"""What an audit of a benchmark found, as lines of text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ragrounds.evals.benchmarks.audit import Audit
+
+
+def audit_lines(audited: Audit) -> Iterator[str]:
+    """What stands twice, how the right letters fall, lengths, and what a corpus holds of the questions."""
+    yield f"{audited.benchmark}: {audited.questions:,} questions"
+    places = Counter(" and ".join(twins.groups) for twins in audited.duplicates)
+    yield f"questions that stand more than once: {len(audited.duplicates):,}"
+    for place, count in places.most_common(10):
+        yield f"  {count:4,} in {place}"
+    conflicting = sum(twins.golds_differ for twins in audited.duplicates)
+    yield f"  {conflicting:4,} of them with different right answers"
+    yield f"near duplicates: {len(audited.near):,}"
+    for found in audited.options:
+        total = sum(found.letters.values()) or 1
+        shares = ", ".join(f"{letter} {100 * count / total:.0f} %" for letter, count in found.letters.items())
+        yield f"{found.dataset}: right letters {shares}; the longest is right in {100 * found.longest:.0f} %"
+    for lengths in audited.lengths:
+        other = f"; {len(lengths.other_language):,} in another script" if lengths.other_language else ""
+        yield f"{lengths.dataset}: {lengths.shortest:,} to {lengths.longest:,} characters{other}"
+    if audited.corpus is not None:
+        held = audited.corpus
+        yield (
+            f"corpus of {held.documents:,} documents: holds the source of {len(held.sources):,} questions, none of the "
+            f"sources of {len(held.without_source):,}, and copies of {len(held.copies):,}"
+        )
