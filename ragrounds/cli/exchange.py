@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 import typer
@@ -15,10 +15,6 @@ import typer
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
 from ragrounds.cli.output import counting, print_json, say
-
-if TYPE_CHECKING:
-    from ragrounds.evals.exchange.formats import ExportFormat
-    from ragrounds.evals.store.transfer import TransferResult
 
 TransferredRuns = Annotated[
     list[str] | None, typer.Argument(help="Runs: ids, beginnings of ids, or agents' texts. [default: all]")
@@ -30,16 +26,16 @@ class ExportCommands(Group):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of the formats, and of the other commands of the group."""
-        from ragrounds.evals.exchange.formats import export_formats
+        from ragrounds.api.exchange import list_formats
 
-        return [*super().list_commands(ctx), *export_formats()]
+        return [*super().list_commands(ctx), *list_formats()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a format, or another command of the group."""
-        from ragrounds.evals.exchange.formats import export_formats
+        from ragrounds.api.exchange import list_formats
 
         found = super().get_command(ctx, cmd_name)
-        return found or (_export_command(export_formats()[cmd_name]) if cmd_name in export_formats() else None)
+        return found or (_export_command(cmd_name) if cmd_name in list_formats() else None)
 
 
 app = typer.Typer()
@@ -56,8 +52,11 @@ app.add_typer(exports)
 app.add_typer(imports)
 
 
-def _export_command(export_format: ExportFormat[Any]) -> Any:
+def _export_command(name: str) -> Any:
     """The command of a format: its runs, where they go, and a parameter for each of the format's options."""
+    from ragrounds.api.exchange import list_formats
+
+    export_format = list_formats()[name]
     taken: dict[str, tuple[Any, Any]] = {"runs": (options.Runs, ...)}
     if export_format.writes != "nothing":
         needed = ... if export_format.send is None else None
@@ -73,16 +72,16 @@ def _export_command(export_format: ExportFormat[Any]) -> Any:
         from ragrounds.api.runs import export
 
         references, out, force = given.pop("runs"), given.pop("out", None), given.pop("force", False)
-        for line in export(export_format.name, references, given, out, force=force):
+        for line in export(name, references, given, out, force=force):
             say(line)
 
     parameter = inspect.Parameter
     _command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [parameter(name, parameter.KEYWORD_ONLY, default=default) for name, (_, default) in taken.items()]
+        [parameter(key, parameter.KEYWORD_ONLY, default=default) for key, (_, default) in taken.items()]
     )
-    _command.__annotations__ = {name: kind for name, (kind, _) in taken.items()}
+    _command.__annotations__ = {key: kind for key, (kind, _) in taken.items()}
     made = typer.Typer(rich_markup_mode=None, add_completion=False)
-    made.command(export_format.name, help=export_format.help)(_command)
+    made.command(name, help=export_format.help)(_command)
     return typer.main.get_command(made)
 
 
@@ -106,10 +105,14 @@ def export_store(
       ragrounds export store direct_cot search_o1 --out postgresql://me@server/runs
     """
     from ragrounds.api.runs import export_runs
+    from ragrounds.ui.run_tables import transfer_lines
 
     with counting() as progress:
         moved = export_runs(runs or (), out, progress=progress)
-    _print_transfer(moved, as_json)
+    for line in transfer_lines(moved):
+        say(line)
+    if as_json:
+        print_json(moved)
 
 
 @imports.command("store")
@@ -125,27 +128,12 @@ def import_store(
     Example: ragrounds import store runs.ragrounds
     """
     from ragrounds.api.runs import import_runs
+    from ragrounds.ui.run_tables import transfer_lines
 
     with counting() as progress:
         moved = import_runs(place, runs or (), progress=progress)
-    _print_transfer(moved, as_json)
-
-
-def _print_transfer(moved: TransferResult, as_json: bool) -> None:
-    from ragrounds.ui.text import safe
-
-    for name in moved.runs:
-        say(safe(name))
-    for name in moved.present:
-        say(f"{safe(name)} is there already, the same.")
-    for name in moved.arenas:
-        say(safe(name))
-    say(f"{moved.calls:,} recorded calls and {moved.texts:,} texts are new there.")
-    if moved.differing:
-        say(
-            f"{moved.differing:,} calls are recorded there with another reply, which was left: "
-            "the moved runs' traces show that one, and their scores are as they were."
-        )
+    for line in transfer_lines(moved):
+        say(line)
     if as_json:
         print_json(moved)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
 
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
+from ragrounds.evals.store.transfer import TransferResult
 from ragrounds.records import Run
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import dollars, duration, safe, tokens
@@ -133,3 +134,16 @@ def _cells(line: LedgerLine) -> dict[str, str]:
         "paid": dollars(line.cost_paid),
         "uncached": dollars(line.cost_uncached) + at_least,
     }
+
+
+def transfer_lines(moved: TransferResult) -> Iterator[str]:
+    """What came into a store, and what was there."""
+    yield from (safe(name) for name in moved.runs)
+    yield from (f"{safe(name)} is there already, the same." for name in moved.present)
+    yield from (safe(name) for name in moved.arenas)
+    yield f"{moved.calls:,} recorded calls and {moved.texts:,} texts are new there."
+    if moved.differing:
+        yield (
+            f"{moved.differing:,} calls are recorded there with another reply, which was left: "
+            "the moved runs' traces show that one, and their scores are as they were."
+        )

@@ -1,0 +1,32 @@
+"""A benchmark that was built: its stages, and what they cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from ragrounds.build.card import BuiltCard
+from ragrounds.ui.tables import results_console
+from ragrounds.ui.text import dollars, one_line, tokens
+
+
+def print_built(card: BuiltCard, out: Path) -> None:
+    """Print what came of each stage, what each model used, and where the benchmark is."""
+    made, console = card.made, results_console()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("stage", "entered", "kept", "dropped, and why"):
+        table.add_column(name, justify="right" if name in ("entered", "kept") else "left", overflow="fold")
+    for line in made.stages:
+        why = ", ".join(f"{count:,} {one_line(reason)}" for reason, count in line.dropped.items())
+        table.add_row(Text(line.stage), f"{line.entered:,}", f"{line.kept:,}", Text(why or "-"))
+    console.print(table)
+    for model, bill in made.by_model.items():
+        used = f"{tokens(bill.usage.input)} tokens in, {tokens(bill.usage.output)} out" if bill.usage else "tokens -"
+        console.print(
+            Text(f"{one_line(model, 120)}: {bill.calls:,} calls, {used}, {dollars(bill.cost_uncached)} uncached")
+        )
+    for note in made.notes:
+        console.print(Text(f"Note: {one_line(note, 400)}"), soft_wrap=True)
+    console.print(Text(f"{card.benchmark.size:,} kept: {out}"), soft_wrap=True)

@@ -1,0 +1,174 @@
+"""A training on the screen: a bar with the loss on a terminal, a line now and then elsewhere, both on standard error;
+and the table of the pairs that were trained."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from rich.console import Console
+from rich.table import Table as Drawn
+from rich.text import Text
+
+from ragrounds.ui.tables import results_console
+from ragrounds.ui.text import safe
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from ragrounds.train.evaluation import PairTable, RetrievalQuality
+    from ragrounds.train.loop import TrainingStep
+
+_EVERY = 15.0
+"""Seconds between lines where there is no terminal."""
+
+
+class TrainingDisplay(Protocol):
+    """What a training tells."""
+
+    def doing(self, what: str, done: int) -> None:
+        """What is prepared or encoded, and how many are done."""
+
+    def step(self, told: TrainingStep) -> None:
+        """A step of a stage, with its loss."""
+
+
+@contextmanager
+def training_display() -> Iterator[TrainingDisplay]:
+    """Gives the display, which is closed when the block ends."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[loss]}", markup=False),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield _Bar(bar)
+
+
+class _Bar:
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._tasks: dict[str, TaskID] = {}
+
+    def doing(self, what: str, done: int) -> None:
+        self._bar.update(self._task(what), completed=done)
+
+    def step(self, told: TrainingStep) -> None:
+        loss = f"loss {told.loss:.4f}" if told.loss is not None else ""
+        self._bar.update(self._task(told.stage), total=told.steps, completed=told.step, loss=loss)
+
+    def _task(self, name: str) -> TaskID:
+        if name not in self._tasks:
+            self._tasks[name] = self._bar.add_task(name, total=None, loss="")
+        return self._tasks[name]
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def doing(self, what: str, done: int) -> None:
+        self._say(f"{what}: {done:,}", False)
+
+    def step(self, told: TrainingStep) -> None:
+        loss = f", loss {told.loss:.4f}" if told.loss is not None else ""
+        self._say(f"{told.stage}: step {told.step:,} of {told.steps:,}{loss}", told.step == told.steps)
+
+    def _say(self, line: str, last: bool) -> None:
+        if last or time.monotonic() - self._last >= _EVERY:
+            self._last = time.monotonic()
+            sys.stderr.write(f"{safe(line)}\n")
+
+
+def print_pairs(table: PairTable, against: Sequence[str]) -> None:
+    """Print pairs with their figures, then the comparisons with the rows `against`."""
+    console = results_console()
+    drawn = Drawn(title=Text(f"{table.name}: nDCG@10 and query encoding"), title_justify="left")
+    drawn.add_column("pair", overflow="fold")
+    for each in table.quality:
+        drawn.add_column(Text(f"{each.benchmark}\n{_note(each)}"), justify="right")
+    for heading in (
+        "query\nparameters",
+        "queries/s\none by one",
+        "to the\nteacher",
+        "queries/s\nin 32s",
+        "training\nminutes",
+    ):
+        drawn.add_column(heading, justify="right")
+    first = table.rows[0].name
+    for row in table.rows:
+        cells = [
+            f"{each.values[row.name]:.4f} ({each.values[row.name] / each.values[first]:.1%})" for each in table.quality
+        ]
+        speed = row.speed
+        drawn.add_row(
+            Text(row.name),
+            *cells,
+            f"{row.query_parameters / 1e6:.1f} M",
+            *((f"{speed.single:,.0f}", f"{speed.ratio:.2f}", f"{speed.batched:,.0f}") if speed else ("—", "—", "—")),
+            f"{row.seconds / 60:.1f}",
+        )
+    console.print(drawn)
+    if table.rounds:
+        console.print(
+            f"Queries per second: medians of {table.rounds} rounds, {table.threads} thread(s), encoders in turn; "
+            "the ratio is the median of the rounds' ratios, one query at a time."
+        )
+    for each in table.quality:
+        _pairs(console, each, against)
+
+
+def _note(each: RetrievalQuality) -> str:
+    notes = [each.split, f"{each.queries:,} queries"]
+    notes += ["selection"] if each.selection else []
+    notes += ["transductive"] if each.transductive else []
+    notes += [f"{each.queries_trained} queries trained on"] if each.queries_trained else []
+    return ", ".join(notes)
+
+
+def _pairs(console: Console, each: RetrievalQuality, against: Sequence[str]) -> None:
+    shown = [pair for pair in each.comparisons if pair.first in against or pair.second in against]
+    if not shown:
+        return
+    drawn = Drawn(
+        title=Text(f"{each.benchmark}, {each.split}: differences of nDCG@10"),
+        title_justify="left",
+        caption="interval: paired bootstrap, 95 %; p: randomisation test, two-sided; Holm: over all pairs of the table",
+        caption_justify="left",
+    )
+    drawn.add_column("pair", overflow="fold")
+    for heading in ("difference", "interval", "p", "Holm", "won", "tied", "lost"):
+        drawn.add_column(heading, justify="right", no_wrap=True)
+    for pair in shown:
+        sign, first, second = (1, pair.first, pair.second)
+        if pair.first in against and pair.second not in against:
+            sign, first, second = (-1, pair.second, pair.first)
+        low, high = sorted((sign * pair.low, sign * pair.high))
+        won, lost = (pair.wins, pair.losses) if sign == 1 else (pair.losses, pair.wins)
+        drawn.add_row(
+            Text(f"{first} - {second}"),
+            f"{sign * pair.difference:+.4f}",
+            f"{low:+.4f} {high:+.4f}",
+            f"{pair.p:.4f}",
+            f"{pair.holm:.4f}",
+            *(str(count) for count in (won, pair.ties, lost)),
+        )
+    console.print(drawn)
