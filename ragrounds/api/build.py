@@ -5,7 +5,6 @@ A request of :mod:`ragrounds.api.pipelines` names one pipeline and what it works
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
+from ragrounds.api.event_loop import finish
 from ragrounds.api.run import RunListener
 from ragrounds.api.workspace import JournalMode, closing, open_store, user_prices, user_settings
 
@@ -162,7 +162,7 @@ def build(
                         listener=hear,
                     )
 
-        ended = asyncio.run(carry_out())
+        ended = finish(carry_out())
         heard.message(f"{recorded.made:,} calls made, {recorded.reused:,} answered from the journal.")
         if ended:
             heard.message(f"Ended early: {ended}. The same command resumes.")
