@@ -21,6 +21,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+FILE_MODULE = "ragrounds_own_"
+"""How the names of modules begin that are files of the user's; they end with a hash of the content."""
 _OWN = "ragrounds"
 _PARTS_OF_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _homes: dict[int, tuple[object, dict[str, str]]] = {}
@@ -65,6 +67,8 @@ def code_digest(module: str, *, within: Sequence[str] = ()) -> str:
     spec = _spec(module)
     if spec is None:
         raise ModuleNotFoundError(f"no module named {module!r}", name=module)
+    if module.startswith(FILE_MODULE) and spec.origin:
+        return file_digest(Path(spec.origin), within=within)
     return _combined(_closure({module: spec}, tuple(within)))
 
 

@@ -1,15 +1,39 @@
-"""Objects that are added without a list: those of a folder's modules, of installed packages, and of an import path."""
+"""Objects that are added without a list: those of a folder's modules, of installed packages, and what a user names.
+
+Code runs only where the user installed it (an entry point) or named it (``package.module:NAME``, ``./file.py:NAME``).
+No function of this file is given a name that stands in a store, a benchmark, a card or any other data.
+
+A package adds an object by an entry point whose name is the object's. What cannot be imported, is of another kind, or
+takes a name that is somebody else's is left out: one line on standard error says so, and everything else works. Only
+who asks for that very name gets the error.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import importlib.util
+import logging
 import pkgutil
-from functools import cache
-from importlib.metadata import entry_points
-from typing import Protocol, TypeVar
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.metadata import EntryPoint, distributions
+from io import StringIO
+from pathlib import Path
+from types import ModuleType
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from ragrounds.digests import note_home
-from ragrounds.errors import UserError, nearest
+from ragrounds.digests import FILE_MODULE, note_home
+from ragrounds.errors import UserError, nearest, unknown
+
+_LOG = logging.getLogger(__name__)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_IDENTIFIERS = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+_IMPORT_PATH = re.compile(rf"(?:[^:\[\]]+\.py|{_IDENTIFIERS}):{_IDENTIFIERS}")
 
 
 class Named(Protocol):
@@ -52,54 +76,348 @@ def _discovered(package: str, kind: type[N]) -> tuple[tuple[str, N], ...]:
     return tuple(sorted(found.items()))
 
 
-def installed(group: str, kind: type[N]) -> dict[str, N]:
-    """The objects of a kind that installed packages add by entry points of a group, by name.
-
-    Raises:
-        UserError: an entry point cannot be imported, or names something else.
-    """
-    found = {}
-    for entry in entry_points(group=group):
-        value = imported(entry.value, kind, f"a {kind.__name__} (entry point {entry.name!r} of {group})")
-        found[value.name] = value
-    return found
+class NoSuchModule(UserError):
+    """The import path of a user names a module that is neither installed nor in the current folder."""
 
 
-def shipped_and_installed(package: str, group: str, kind: type[N]) -> dict[str, N]:
-    """The objects of a kind by name: those of a package's modules, and those that installed packages add. A name that
-    ships cannot be taken by another package.
+class InstalledAddition(NamedTuple):
+    """An entry point by which an installed package adds something, and whether that can be used."""
 
-    Raises:
-        TypeError, UserError: as :func:`discover` and :func:`installed`.
-    """
-    return {**installed(group, kind), **discover(package, kind)}
+    group: str
+    """Such as ``ragrounds.scorers``."""
+    name: str
+    """What users type."""
+    value: str
+    """``package.module:NAME``."""
+    package: str
+    """The distribution's name."""
+    version: str
+    fault: str = ""
+    """Why it cannot be used; empty: it can."""
+
+    @property
+    def origin(self) -> str:
+        """The package with its version."""
+        return f"{self.package} {self.version}".strip()
 
 
-def imported(path: str, kinds: type[T] | tuple[type[T], ...], expected: str) -> T:
-    """The object that ``package.module:name`` names, or what it makes when it is called without arguments.
+class _Loaded(NamedTuple, Generic[T]):
+    addition: InstalledAddition
+    value: T | None
+
+
+@dataclass(frozen=True)
+class ExtensionPoint(Generic[T]):
+    """One kind of thing that can be added from outside: what ships, what installed packages add, what a user names."""
+
+    group: str
+    """The group of entry points."""
+    noun: str
+    """What one is called in errors: ``scorer``."""
+    kinds: type[T] | tuple[type[T], ...]
+    """What an object must be."""
+    expected: str
+    """The same in words: ``a Scorer``."""
+    listing: str
+    """The command that lists all."""
+    shipped: Callable[[], Mapping[str, T]]
+    """What comes with ragrounds, by name. No package and no user can take one of these names."""
+    check: Callable[[T], str] = lambda value: ""
+    """Says what else an object lacks; empty: nothing."""
+    made: bool = True
+    """Whether a function or a class that makes the object when it is called without arguments will do."""
+
+    def installed(self) -> dict[str, T]:
+        """What installed packages add, by name, without what cannot be used: that is said once on standard error."""
+        found = {}
+        for addition, value in _loaded(self):
+            if value is None:
+                say_once(f"{self._culprit(addition)} was left out: {addition.fault} See `ragrounds doctor`.")
+            else:
+                found[addition.name] = value
+        return found
+
+    def additions(self) -> list[InstalledAddition]:
+        """Every entry point of the group, with what is wrong with it."""
+        return [each.addition for each in _loaded(self)]
+
+    def all(self) -> dict[str, T]:
+        """Everything by name: what ships first, then what installed packages add."""
+        return {**self.shipped(), **self.installed()}
+
+    def find(self, name: str) -> T | None:
+        """What has this name, shipped or installed; ``None``: nothing has. Other packages are not imported.
+
+        Raises:
+            UserError: an installed package adds it, and it cannot be used.
+        """
+        shipped = self.shipped()
+        if name in shipped:
+            return shipped[name]
+        addition = self.addition(name)
+        return addition[1] if addition else None
+
+    def addition(self, name: str) -> tuple[InstalledAddition, T] | None:
+        """The entry point of this name with what it gives; ``None``: no installed package has one.
+
+        Raises:
+            UserError: it cannot be used.
+        """
+        for addition, value in _loaded(self, name):
+            if value is None:
+                raise UserError(f"{self._culprit(addition)} cannot be used: {addition.fault}")
+            return addition, value
+        return None
+
+    def named(self, text: str, known: Iterable[str] = ()) -> T:
+        """What a user names: by its name, or by an import path, which runs that code.
+
+        Args:
+            text: a name, ``package.module:NAME`` or ``./file.py:NAME``, typed by the user: never data.
+            known: more names, for the error.
+
+        Raises:
+            UserError: there is none; names the nearest.
+        """
+        if is_import_path(text):
+            return self.imported(text)
+        found = self.find(text)
+        if found is None:
+            raise unknown(self.noun, text, [*self.all(), *known], self.listing)
+        return found
+
+    def imported(self, path: str) -> T:
+        """What an import path that the user typed gives. The current folder is looked in too.
+
+        Raises:
+            UserError: nothing of this kind is there, or it has the name of another one.
+        """
+        value = imported(path, self.kinds, self.expected, made=self.made)
+        if lacks := self.check(value):
+            raise UserError(f"{path!r}: {lacks}")
+        name = getattr(value, "name", None)
+        if isinstance(name, str):
+            other = self.shipped().get(name)
+            whose = "ships with ragrounds"
+            if other is None and (found := [each for each in _loaded(self, name) if each.value is not None]):
+                other, whose = found[0].value, f"the package {found[0].addition.origin} adds"
+            if other is not None and other is not value and other != value:
+                raise UserError(
+                    f"{path} is called {name!r}, the name of {_a(self.noun)} that {whose}. Give it another name."
+                )
+        return value
+
+    def origin(self, name: str) -> str:
+        """The package, with its version, that adds this name; empty: it ships, or nothing has that name."""
+        if name in self.shipped():
+            return ""
+        return next((found.addition.origin for found in _loaded(self, name)), "")
+
+    def _culprit(self, addition: InstalledAddition) -> str:
+        return (
+            f"The {self.noun} {addition.name!r} of the package {addition.origin} "
+            f"(entry point {addition.value!r} of {addition.group})"
+        )
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def shipped_in(package: str, kind: type[N]) -> Callable[[], Mapping[str, N]]:
+    """For :class:`ExtensionPoint`: the objects of a kind in a package's modules."""
+    return lambda: discover(package, kind)
+
+
+def declared(prefix: str) -> list[InstalledAddition]:
+    """Every entry point of the groups that begin with `prefix`, by group and name. Nothing is imported."""
+    found = [each for each in _entries(tuple(sys.path)) if each.group.startswith(prefix)]
+    return sorted(map(_addition, found))
+
+
+@lru_cache(maxsize=4)
+def _entries(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """All entry points of ragrounds' groups, each package once, as the first on the path has them."""
+    found: dict[str, list[EntryPoint]] = {}
+    for each in distributions():
+        try:
+            entries = [entry for entry in each.entry_points if entry.group.startswith("ragrounds.")]
+            if entries:
+                found.setdefault(re.sub(r"[-_.]+", "-", each.metadata["Name"] or "").lower(), entries)
+        except Exception as problem:
+            say_once(f"What is installed at {each.locate_file('')} cannot be read: {type(problem).__name__}: {problem}")
+    return tuple(entry for entries in found.values() for entry in entries)
+
+
+def _addition(entry: EntryPoint, fault: str = "") -> InstalledAddition:
+    name = version = ""
+    if entry.dist is not None:
+        name, version = str(entry.dist.name or ""), str(entry.dist.version or "")
+    return InstalledAddition(entry.group, entry.name, entry.value, name or "(without a name)", version, fault)
+
+
+def _loaded(point: ExtensionPoint[T], name: str | None = None) -> Iterator[_Loaded[T]]:
+    """The entry points of a group, or those of one name in it, loaded where nothing speaks against it. Of a name that
+    several packages add none is loaded: which one was meant cannot be told."""
+    entries = [entry for entry in _entries(tuple(sys.path)) if entry.group == point.group]
+    shipped: Collection[str] = point.shipped() if entries else ()
+    for entry in sorted(entries, key=lambda each: (each.name, _addition(each))):
+        if name is not None and entry.name != name:
+            continue
+        others = {_addition(each).origin for each in entries if each.name == entry.name and each is not entry}
+        fault = ""
+        if not _NAME.fullmatch(entry.name):
+            fault = "a name begins with a letter and holds letters, digits, '-' and '_' only."
+        elif entry.name in shipped:
+            fault = f"the name is that of {_a(point.noun)} that ships with ragrounds."
+        elif others:
+            fault = f"the name is added by {' and '.join(sorted(others))} too; uninstall one of them."
+        if fault:
+            yield _Loaded(_addition(entry, fault), None)
+        else:
+            yield _load(entry, point)
+
+
+_LOADED: dict[tuple[str, str, str, str], _Loaded[object]] = {}
+
+
+def _load(entry: EntryPoint, point: ExtensionPoint[T]) -> _Loaded[T]:
+    key = (entry.group, entry.name, entry.value, _addition(entry).origin)
+    if key not in _LOADED:
+        try:
+            with _running(f"the package {_addition(entry).origin}"):
+                value = _instance(entry.load(), point.kinds, point.expected, entry.value, made=point.made)
+                named, lacks = getattr(value, "name", entry.name), point.check(value)
+            if named != entry.name:
+                raise UserError(f"the entry point's name is {entry.name!r}, the object's {named!r}; call both alike.")
+            if lacks:
+                raise UserError(lacks)
+            note_home(value, entry.module, entry.attr)
+            _LOADED[key] = _Loaded(_addition(entry), value)
+        except UserError as problem:
+            _LOADED[key] = _Loaded(_addition(entry, str(problem)), None)
+    return _LOADED[key]  # type: ignore[return-value]
+
+
+_SAID: set[str] = set()
+
+
+def say_once(text: str) -> None:
+    """Say a line once on standard error, or wherever the program sends the log records of this module."""
+    if text not in _SAID:
+        _SAID.add(text)
+        _LOG.warning("%s", "".join(letter if letter.isprintable() else "\ufffd" for letter in text))
+
+
+def is_import_path(text: str) -> bool:
+    """Whether a text has the form ``package.module:NAME`` or ``PATH.py:NAME``."""
+    return _IMPORT_PATH.fullmatch(text) is not None
+
+
+def imported(path: str, kinds: type[T] | tuple[type[T], ...], expected: str, *, made: bool = True) -> T:
+    """The object that ``package.module:NAME`` or ``./file.py:NAME`` names, or what it makes when it is called without
+    arguments.
 
     Args:
         path: The import path. Importing runs the user's code: paths come from the user's command, never from data.
         kinds: What the object must be.
         expected: The same in words, for the error.
+        made: Whether a function that makes one will do.
 
     Raises:
-        UserError: there is no such module or name, or it is something else.
+        UserError: there is no such module or name, it fails, or it is something else.
     """
-    module_name, colon, name = path.partition(":")
-    if not colon or not name:
-        raise UserError(f"{path!r} is no import path: expected package.module:name.")
-    try:
-        found: object = importlib.import_module(module_name)
-    except ImportError as problem:
-        raise UserError(f"Cannot import {module_name!r} of {path!r}: {problem}.") from None
+    place, _, name = path.rpartition(":")
+    if not place or not name:
+        raise UserError(f"{path!r} is no import path: expected package.module:NAME or ./file.py:NAME.")
+    module = imported_module(place)
+    found: object = module
     for part in name.split("."):
         if not hasattr(found, part):
-            raise UserError(f"{module_name!r} has no {name!r}.{nearest(part, dir(found))}")
+            beside = Path(f"{place}.py")
+            file = f" Is it in the file beside you? Say ./{beside}:{name}." if beside.is_file() else ""
+            raise UserError(f"{place!r} has no {name!r}.{nearest(part, dir(found))}{file}")
         found = getattr(found, part)
-    if not isinstance(found, kinds) and callable(found):
+    with _running(path):
+        value = _instance(found, kinds, expected, path, made=made)
+    note_home(value, module.__name__, name)
+    return value
+
+
+def _instance(found: object, kinds: type[T] | tuple[type[T], ...], expected: str, path: str, *, made: bool = True) -> T:
+    if not isinstance(found, kinds) and made and callable(found):
         found = found()
     if not isinstance(found, kinds):
-        raise UserError(f"{path!r} gives {type(found).__name__}: expected {expected}, or a function that makes one.")
-    note_home(found, module_name)
+        what = f"the class {found.__name__}" if isinstance(found, type) else f"{type(found).__name__}"
+        function = ", or a function that makes one" if made else ""
+        raise UserError(f"{path!r} gives {what}: expected {expected}{function}.")
     return found
+
+
+def imported_module(place: str) -> ModuleType:
+    """The module that a user named: a file, ``PATH.py``, or a dotted name that is installed or stands in the current
+    folder, which is looked in last.
+
+    Raises:
+        UserError: there is none, or it fails while it is imported.
+    """
+    folder = str(Path.cwd())
+    if folder not in sys.path and "" not in sys.path:
+        sys.path.append(folder)  # as Python's own -m does, but behind everything that is installed
+        importlib.invalidate_caches()
+    if place.endswith(".py"):
+        return _file_module(Path(place).expanduser())
+    with _running(place):
+        try:
+            return importlib.import_module(place)
+        except ModuleNotFoundError as problem:
+            if problem.name is None or not f"{place}.".startswith(f"{problem.name}."):
+                raise
+            raise NoSuchModule(f"There is no module {place!r}, neither installed nor in the current folder.") from None
+
+
+def _file_module(path: Path) -> ModuleType:
+    """The module of a file: the same one as long as the file's content is the same, edited another."""
+    if not path.is_file():
+        raise UserError(f"There is no file {str(path)!r}.")
+    content = path.read_bytes()
+    stamp = hashlib.sha256(str(path.resolve()).encode() + content).hexdigest()[:12]
+    full = f"{FILE_MODULE}{path.stem}_{stamp}"
+    if full in sys.modules:
+        return sys.modules[full]
+    spec = importlib.util.spec_from_file_location(full, path.resolve())
+    if spec is None or spec.loader is None:
+        raise UserError(f"Cannot load {str(path)!r} as Python.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[full] = module
+    try:
+        with _running(str(path)):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[full]
+        raise
+    return module
+
+
+@contextmanager
+def _running(what: str) -> Iterator[None]:
+    """While code from outside runs: whatever it raises becomes an error of one line, and what it prints goes to
+    standard error, so that results on standard output stay whole.
+
+    Raises:
+        UserError: it raised something, or tried to end the process.
+    """
+    printed = StringIO()
+    try:
+        with redirect_stdout(printed):
+            yield
+    except (KeyboardInterrupt, UserError):
+        raise
+    except SystemExit:
+        raise UserError(f"{what} tried to end the process while it was imported.") from None
+    except BaseException as problem:
+        said = " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
+        raise UserError(f"importing {what} failed: {said}") from problem
+    finally:
+        if text := " ".join(printed.getvalue().split()):
+            say_once(f"{what} printed while it was imported: {text[:200]!r}")

@@ -1,7 +1,9 @@
 """An agent: graph, models, prompts, tools, parameters and limits under one name.
 
 It is one TOML file in this folder. ``name[key=value,…]`` overrides what the file says; the canonical text of that is
-the agent's identity in commands, tables and fingerprints.
+the agent's identity in commands, tables and fingerprints. Installed packages add agents by entry points of the group
+``ragrounds.agents``: the entry point's name is the agent's, its value a function that gives a graph, or a
+:class:`Card`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from msgspec import Struct, field
 
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.graphs import user_graph
+from ragrounds.plugins import ExtensionPoint, is_import_path, say_once
 from ragrounds.specs import Spec, Value, parse
 
 ROLES = ("model", "reader", "judge", "embedder")
@@ -78,15 +81,50 @@ def names() -> list[str]:
     )
 
 
+def _lacks(made: object) -> str:
+    return "" if callable(made) or isinstance(made, Card) else f"it is {type(made).__name__}, expected {_EXPECTED}."
+
+
+_EXPECTED = "a function that gives a graph, or a Card"
+AGENTS: ExtensionPoint[object] = ExtensionPoint(
+    group="ragrounds.agents",
+    noun="agent",
+    kinds=object,
+    expected=_EXPECTED,
+    listing="ragrounds agents ls",
+    shipped=lambda: dict.fromkeys(names()),
+    check=_lacks,
+)
+"""What ships, and what installed packages add."""
+
+
+def installed_agents() -> dict[str, Card]:
+    """The agents of installed packages by name, without what cannot be used: that is said on standard error."""
+    cards = {}
+    for name in AGENTS.installed():
+        try:
+            cards[name] = read_card(name)
+        except UserError as problem:
+            say_once(f"The agent {name!r} of the package {AGENTS.origin(name)} was left out: {problem}")
+    return cards
+
+
 def read_card(name: str) -> Card:
-    """Read an agent's file: a name of the package's own, a path to a TOML file, or ``PATH.py:FUNCTION`` for a graph
-    of the user's own whose decorator says what a file would.
+    """Read what the user names as an agent, which may run code.
+
+    Args:
+        name: of an agent that ships or that an installed package adds; a path to a TOML file; or ``PATH.py:FUNCTION``
+            or ``package.module:FUNCTION`` for a graph whose decorator says what a file would, or for a :class:`Card`.
 
     Raises:
         UserError: there is none, or it does not have the form of :class:`Card`.
     """
     if user_graph.is_user_graph(name):
-        return Card(graph=name, **msgspec.structs.asdict(user_graph.about(name)))
+        made = user_graph.named_object(name)
+        return made if isinstance(made, Card) else _graph_card(name)
+    if not name.endswith(".toml") and name not in names() and (added := AGENTS.addition(name)) is not None:
+        entry, value = added
+        return value if isinstance(value, Card) else _graph_card(entry.value.partition("[")[0].replace(" ", ""))
     if name.endswith(".toml"):
         path = Path(name)
         if not path.is_file():
@@ -95,15 +133,50 @@ def read_card(name: str) -> Card:
     elif name.isidentifier() and (packaged := files(__package__).joinpath(f"{name}.toml")).is_file():
         text = packaged.read_text(encoding="utf-8")
     else:
-        raise unknown("agent", name, names(), "ragrounds agents")
+        raise unknown("agent", name, [*names(), *AGENTS.installed()], AGENTS.listing)
     try:
         card = msgspec.convert(tomllib.loads(text), Card)
         if user_graph.is_user_graph(card.graph) and not user_graph.is_module(card.graph) and name.endswith(".toml"):
             # Beside the file that names it, wherever the command is given.
             card = msgspec.structs.replace(card, graph=str(Path(name).parent / card.graph))
+        if name.endswith(".toml") and (code := code_named(card)):
+            say_once(f"{name} names code, which is run: {', '.join(code)}")
         return card
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise UserError(f"The agent {name!r}: {error}") from error
+
+
+def _graph_card(graph: str) -> Card:
+    """The card of a user's graph, made of what its decorator says.
+
+    Raises:
+        UserError: there is no such function.
+    """
+    if not user_graph.is_user_graph(graph):
+        raise UserError(f"{graph!r} names no function at the top of a module: expected package.module:FUNCTION.")
+    return Card(graph=graph, **msgspec.structs.asdict(user_graph.about(graph)))
+
+
+def code_named(card: Card) -> list[str]:
+    """The import paths that an agent's file names: its graph, and what its retriever is made of."""
+    graph = [card.graph] if user_graph.is_user_graph(card.graph) else []
+    return graph + code_in(parse(card.retriever))
+
+
+_MODELS = ("model", "document_model", "base_url", "provider")
+"""Parameters whose values have a colon without being an import path."""
+
+
+def code_in(spec: Spec) -> list[str]:
+    """The import paths that a spec names: what opening it would import."""
+    found = [spec.name] if is_import_path(spec.name) else []
+    for key, value in spec.parameters.items():
+        if isinstance(value, Spec):
+            found += code_in(value)
+        elif isinstance(value, str) and (value.startswith("import:") or key not in _MODELS):
+            path = value.removeprefix("import:")
+            found += [path] if is_import_path(path) else code_in(parse(value)) if "[" in value else []
+    return found
 
 
 def graph_name(name: str) -> str:

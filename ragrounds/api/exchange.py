@@ -14,3 +14,16 @@ def list_formats() -> Mapping[str, ExportFormat[Any]]:
     from ragrounds.evals.exchange.formats import export_formats
 
     return export_formats()
+
+
+def typed_format(name: str) -> ExportFormat[Any] | None:
+    """The format that the user typed, by its name or an import path (``package.module:NAME``), which runs that code;
+    ``None``: there is none of that name.
+
+    Raises:
+        UserError: the import path gives no format; an installed package adds the name, and it cannot be used.
+    """
+    from ragrounds.evals.exchange.formats import EXPORTS
+    from ragrounds.plugins import is_import_path
+
+    return EXPORTS.imported(name) if is_import_path(name) else EXPORTS.find(name)

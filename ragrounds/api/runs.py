@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ragrounds.api.workspace import Progress, made_beside, make_folder, open_store, opened_runs, unheard, user_settings
-from ragrounds.errors import UserError, unknown
+from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
     from ragrounds.evals.compare.comparison import Comparison
@@ -238,7 +238,7 @@ def export(
     """Write the files of an export, each whole or not at all, or send it where its options say so.
 
     Args:
-        name: of the format.
+        name: of the format, or an import path of one's own (``package.module:NAME``).
         references: runs: ids, beginnings of ids, or agents' texts.
         options: of the format.
         out: the file or folder; ``None``: it is sent.
@@ -250,12 +250,9 @@ def export(
     Raises:
         UserError: an unknown format, run or option; what is there already; an extra that is not installed.
     """
-    from ragrounds.evals.exchange.formats import Export, export_formats
+    from ragrounds.evals.exchange.formats import Export, find_export
 
-    known = export_formats()
-    if name not in known:
-        raise unknown("format", name, known, "ragrounds export --help")
-    made = known[name]
+    made = find_export(name)
     chosen = made.options(**options)
     if made.check is not None:
         made.check(chosen, out is not None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import msgspec
 import typer
@@ -15,6 +15,9 @@ import typer
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
 from ragrounds.cli.output import counting, print_json, say
+
+if TYPE_CHECKING:
+    from ragrounds.evals.exchange.formats import ExportFormat
 
 TransferredRuns = Annotated[
     list[str] | None, typer.Argument(help="Runs: ids, beginnings of ids, or agents' texts. [default: all]")
@@ -32,10 +35,13 @@ class ExportCommands(Group):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a format, or another command of the group."""
-        from ragrounds.api.exchange import list_formats
+        from ragrounds.api.exchange import typed_format
 
         found = super().get_command(ctx, cmd_name)
-        return found or (_export_command(cmd_name) if cmd_name in list_formats() else None)
+        if found is None:
+            export_format = typed_format(cmd_name)
+            found = _export_command(cmd_name, export_format) if export_format else None
+        return found
 
 
 app = typer.Typer()
@@ -52,11 +58,9 @@ app.add_typer(exports)
 app.add_typer(imports)
 
 
-def _export_command(name: str) -> Any:
-    """The command of a format: its runs, where they go, and a parameter for each of the format's options."""
-    from ragrounds.api.exchange import list_formats
-
-    export_format = list_formats()[name]
+def _export_command(name: str, export_format: ExportFormat[Any]) -> Any:
+    """The command of a format, by the name that the user typed: its runs, where they go, and a parameter for each of
+    the format's options."""
     taken: dict[str, tuple[Any, Any]] = {"runs": (options.Runs, ...)}
     if export_format.writes != "nothing":
         needed = ... if export_format.send is None else None

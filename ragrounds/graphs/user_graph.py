@@ -22,7 +22,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping
@@ -35,6 +34,7 @@ from msgspec import Struct, field
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.answer_prompts import options_block
+from ragrounds.plugins import imported_module
 from ragrounds.records import Question
 
 F = TypeVar("F", bound=Callable[[], object])
@@ -101,9 +101,9 @@ def is_user_graph(name: str) -> bool:
 
 
 def is_module(name: str) -> bool:
-    """Say whether the graph of such a name stands in an installed module."""
+    """Say whether the graph of such a name stands in a module, rather than in a file that is named by its path."""
     parts = name.rpartition(":")[0].split(".")
-    return len(parts) > 1 and parts[-1] != "py" and all(part.isidentifier() for part in parts)
+    return parts[-1] != "py" and all(part.isidentifier() for part in parts)
 
 
 def about(name: str) -> About:
@@ -236,13 +236,7 @@ _EARLIER_NAMES = {"own": "user_graph", "answering": "answer_prompts"}
 def _load(name: str) -> ModuleType:
     for earlier, module in _EARLIER_NAMES.items():
         sys.modules.setdefault(f"ragrounds.graphs.{earlier}", importlib.import_module(f"ragrounds.graphs.{module}"))
-    if not is_module(name):
-        return _module(_path(name))
-    place = name.rpartition(":")[0]
-    try:
-        return importlib.import_module(place)
-    except Exception as error:
-        raise UserError(f"{name}: importing {place!r} failed: {type(error).__name__}: {error}") from error
+    return imported_module(name.rpartition(":")[0])
 
 
 def _path(name: str) -> Path:
@@ -252,34 +246,26 @@ def _path(name: str) -> Path:
     return path.resolve()
 
 
-def _function(name: str) -> Callable[[], object]:
+def named_object(name: str) -> object:
+    """What stands in the module under the name: the function that gives the graph, or an agent's card.
+
+    Raises:
+        UserError: there is no such module or name, or the module fails.
+    """
     module = _load(name)
     wanted = name.rpartition(":")[2]
-    found = getattr(module, wanted, None)
-    if not callable(found):
+    if not hasattr(module, wanted):
         known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise UserError(f"{name}: the file has no function {wanted!r}.{nearest(wanted, known)}")
+    return getattr(module, wanted)
+
+
+def _function(name: str) -> Callable[[], object]:
+    found = named_object(name)
+    if not callable(found):
+        raise UserError(f"{name} is {type(found).__name__}; expected a function that gives a graph.")
     function: Callable[[], object] = found
     return function
-
-
-def _module(path: Path) -> ModuleType:
-    # One module a file and content: asked for twice it is the same, edited it is another.
-    stamp = hashlib.sha256(str(path).encode() + path.read_bytes()).hexdigest()[:12]
-    full = f"ragrounds_own_{path.stem}_{stamp}"
-    if full in sys.modules:
-        return sys.modules[full]
-    spec = importlib.util.spec_from_file_location(full, path)
-    if spec is None or spec.loader is None:
-        raise UserError(f"Cannot load {str(path)!r} as Python.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[full] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[full]
-        raise UserError(f"{path}: loading failed: {type(error).__name__}: {error}") from error
-    return module
 
 
 def source_digest(module: ModuleType, package: str) -> str:

@@ -19,15 +19,12 @@ import msgspec
 
 from ragrounds.contracts import Library, Searcher
 from ragrounds.errors import UserError, nearest, unknown
-from ragrounds.plugins import discover, imported, shipped_and_installed
+from ragrounds.plugins import ExtensionPoint, is_import_path, shipped_in
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.collection import Collection
 from ragrounds.tools.collection_builder import Count, Progress, open_collection
 from ragrounds.tools.corpora import corpora_of
-
-GROUP = "ragrounds.retrievers"
-"""Entry points by which installed packages add retrievers."""
 
 
 @dataclass(frozen=True)
@@ -118,33 +115,46 @@ class Retriever:
             for one in self.parameters
         ]
         words = {key: getattr(self, key) for key in ("name", "summary", "example", "index", "cost", "extra")}
-        return {**words, "missing": self.missing(), "parameters": parameters}
+        package = RETRIEVERS.origin(self.name)
+        return {**words, "missing": self.missing(), "package": package, "parameters": parameters}
+
+
+RETRIEVERS: ExtensionPoint[Retriever] = ExtensionPoint(
+    group="ragrounds.retrievers",
+    noun="retriever",
+    kinds=Retriever,
+    expected="a Retriever",
+    listing="ragrounds retrievers ls",
+    shipped=shipped_in("ragrounds.tools.retrievers", Retriever),
+)
+"""What ships, what installed packages add, and what users name by import path."""
 
 
 def retrievers() -> dict[str, Retriever]:
     """All retrievers by name: those of this package, and those that installed packages add."""
-    return shipped_and_installed("ragrounds.tools.retrievers", GROUP, Retriever)
+    return RETRIEVERS.all()
 
 
 def find_retriever(name: str) -> Retriever:
-    """The retriever of a name, of a card's name, or of an import path (``package.module:NAME``).
+    """The retriever that the user names: by its name, a card's name, or an import path (``package.module:NAME``), which
+    runs that code.
 
     Raises:
         UserError: there is none; names the nearest.
     """
-    known = discover("ragrounds.tools.retrievers", Retriever)
-    if name in known:
-        return known[name]
-    if ":" in name:
-        return imported(name, Retriever, "a Retriever")
-    for one in known.values():
+    shipped = RETRIEVERS.shipped()
+    if name in shipped:
+        return shipped[name]
+    if is_import_path(name):
+        return RETRIEVERS.imported(name)
+    for one in shipped.values():
         if name in one.further_names():
             return one
-    known = retrievers()
-    if name in known:
-        return known[name]
-    names = [*known, *(further for one in known.values() for further in one.further_names())]
-    raise unknown("retriever", name, names, "ragrounds retrievers ls")
+    found = RETRIEVERS.find(name)
+    if found is None:
+        names = [further for one in shipped.values() for further in one.further_names()]
+        raise unknown("retriever", name, [*retrievers(), *names], RETRIEVERS.listing)
+    return found
 
 
 def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: Progress | None = None) -> Searcher:
@@ -162,7 +172,15 @@ def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: P
         StopRun: the disk is full.
     """
     spec = parse(retriever) if isinstance(retriever, str) else retriever
-    return find_retriever(spec.name).open(spec, SearchedCorpora(corpus, home, progress))
+    found = find_retriever(spec.name)
+    searcher = found.open(spec, SearchedCorpora(corpus, home, progress))
+    called = parse(searcher.spec).name
+    if called != spec.name and (RETRIEVERS.shipped().get(called, found) is not found):
+        raise UserError(
+            f"The retriever {spec.name!r} opened a searcher that calls itself {searcher.spec!r}, which is another "
+            "retriever: give it `spec = str(spec)`, so that what it finds stands under its own name."
+        )
+    return searcher
 
 
 def member_spec(spec: Spec, default: str = "bm25") -> Spec:

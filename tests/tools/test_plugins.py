@@ -7,7 +7,7 @@ import pytest
 from ragrounds import plugins
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import Analysis, analyses, find_analysis
-from ragrounds.plugins import discover, imported, shipped_and_installed
+from ragrounds.plugins import discover, imported
 
 _ANALYSIS = """
 from ragrounds.evals.analyses.analysis import Analysis
@@ -57,15 +57,3 @@ def test_every_analysis_says_what_it_needs():
     for analysis in analyses().values():
         assert analysis.summary
         assert analysis.needs
-
-
-def test_an_installed_package_adds_a_name_and_takes_none_that_ships(package, tmp_path):
-    package(mine=_ANALYSIS.format(name="MINE", value="mine"), other=_ANALYSIS.format(name="OTHER", value="epochs"))
-    described = tmp_path / "plugged-1.dist-info"
-    described.mkdir()
-    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged\nVersion: 1\n")
-    (described / "entry_points.txt").write_text("[plugged.analyses]\na = plugged.mine:MINE\nb = plugged.other:OTHER\n")
-    found = shipped_and_installed("ragrounds.evals.analyses", "plugged.analyses", Analysis)
-    assert found["mine"].summary == "s"
-    assert found["epochs"] is analyses()["epochs"]
-    assert set(found) == {*analyses(), "mine"}

@@ -14,16 +14,13 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError, unknown
+from ragrounds.errors import UserError
 from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.evals.analyses.run_data import headline_scorer
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
-from ragrounds.plugins import imported, shipped_and_installed
+from ragrounds.plugins import ExtensionPoint, shipped_in
 from ragrounds.records import Run
-
-GROUP = "ragrounds.analyses"
-"""Entry points by which installed packages add analyses."""
 
 AnalysisRecord = Struct | tuple[Struct, ...]
 """What an analysis found, for programs: one record, or one for each run."""
@@ -97,24 +94,29 @@ class Analysis(Generic[R]):
         )
 
 
+ANALYSES: ExtensionPoint[Analysis[AnalysisRecord]] = ExtensionPoint(
+    group="ragrounds.analyses",
+    noun="analysis",
+    kinds=Analysis,
+    expected="an Analysis",
+    listing="ragrounds analyses ls",
+    shipped=shipped_in(__name__.rpartition(".")[0], Analysis),
+)
+"""What ships, what installed packages add, and what users name by import path."""
+
+
 def analyses() -> dict[str, Analysis[AnalysisRecord]]:
     """All analyses by name: those of this folder, and those that installed packages add."""
-    return shipped_and_installed(__name__.rpartition(".")[0], GROUP, Analysis)
+    return ANALYSES.all()
 
 
 def find_analysis(name: str) -> Analysis[AnalysisRecord]:
-    """The analysis of that name, or the one at that import path (``package.module:NAME``).
+    """The analysis that the user names, by its name or an import path (``package.module:NAME``), which runs that code.
 
     Raises:
         UserError: there is none; names the nearest.
     """
-    if ":" in name:
-        made: Analysis[AnalysisRecord] = imported(name, Analysis, "an Analysis")
-        return made
-    known = analyses()
-    if name not in known:
-        raise unknown("analysis", name, known, "ragrounds analyses ls")
-    return known[name]
+    return ANALYSES.named(name)
 
 
 def analyse(name: str, store: Store, runs: Sequence[Run], options: AnalysisOptions) -> AnalysisResult:

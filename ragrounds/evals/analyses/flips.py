@@ -13,7 +13,7 @@ from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, Analysi
 from ragrounds.evals.analyses.pictures import Bars, figure_bar
 from ragrounds.evals.analyses.run_data import cluster_of, share_figure
 from ragrounds.evals.compare.figures import Figure
-from ragrounds.evals.scorers import find_scorer
+from ragrounds.evals.scorers import known_scorer
 from ragrounds.evals.stats import paired_difference
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Left, Question, Run, Score
@@ -134,7 +134,7 @@ def refinement(
 
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[RunFlips, ...]:
-    scorer = find_scorer(options.scorer)
+    scorer = known_scorer(options.scorer)
     made = []
     for run in runs:
         fitting = {question.id: question for question in store.questions(run)[0] if scorer.suits(question)}

@@ -6,6 +6,7 @@ The cards stand as TOML beside this file, one file a family.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -73,9 +74,18 @@ class _Family(Struct, forbid_unknown_fields=True):
     file: list[RemoteFile] = []
 
 
+_FURTHER: list[Callable[[str], tuple[Card, ...]]] = []
+
+
+def cards_from(find: Callable[[str], tuple[Card, ...]]) -> None:
+    """Have the cards of families found too that have no file here: `find` gives those of a family's name."""
+    _FURTHER.append(find)
+
+
 def family_cards(family: str) -> tuple[Card, ...]:
-    """The cards of one family, the family's own first; none where the family has no file."""
-    return tuple(_family(family).card)
+    """The cards of one family, the family's own first; none where the family has none."""
+    shipped = tuple(_family(family).card)
+    return shipped or tuple(card for find in _FURTHER for card in find(family))
 
 
 def remote_files(name: str) -> tuple[RemoteFile, ...]:

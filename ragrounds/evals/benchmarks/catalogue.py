@@ -6,7 +6,8 @@ A reference is ``family`` or ``family/dataset``, with parameters in brackets whe
 * ``sample``: the benchmark shipped with the package;
 * ``mirage:FILE``, ``mirage/pubmedqa:FILE``: read where it lies;
 * ``mirage``, ``mirage/pubmedqa``: the copy that `ragrounds data add` has put under the home folder;
-* ``jsonl:FILE``, ``csv[question=Stem,answer=Key]:FILE``: the user's own.
+* ``jsonl:FILE``, ``csv[question=Stem,answer=Key]:FILE``: the user's own;
+* ``package.module:NAME``, ``./file.py:NAME:PATH``: a family of the user's own, by its import path.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, assemble
-from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card, card_beside, family_cards, find_card
-from ragrounds.evals.benchmarks.family import BenchmarkSource, families
+from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card_beside, family_cards, find_card
+from ragrounds.evals.benchmarks.family import BenchmarkSource, Family, families, find_family, named_family
 from ragrounds.files import shown
+from ragrounds.plugins import NoSuchModule
 from ragrounds.specs import Value, parse
 
 _REFERENCE = re.compile(r"""([^:\[\s"]+(?:\[(?:"(?:[^"\\]|\\.)*"|[^\]"])*\])?)(?::(.*))?""", re.DOTALL)
+_OWN = re.compile(r"((?:[^:\[\]\s\"]+\.py|[^\W\d]\w*(?:\.[^\W\d]\w*)*):[^\W\d]\w*)(?=[:\[/]|$)(.*)", re.DOTALL)
+"""A family by its import path, and what follows: dataset, parameters, path."""
 _DATASET = re.compile(r"\w[\w.-]*")
 _SEE = "ragrounds data ls"
 
@@ -38,6 +42,13 @@ class BenchmarkReference(Struct, frozen=True):
     dataset: str = ""
     path: Path | None = None
     parameters: Mapping[str, Value] = MappingProxyType({})
+    own: Family | None = None
+    """The family itself, where the user named it by its import path."""
+
+    @property
+    def reader(self) -> Family:
+        """The family that reads it."""
+        return self.own or families()[self.family]
 
     @property
     def name(self) -> str:
@@ -51,10 +62,12 @@ def load(reference: str, home: Path) -> Benchmark:
     Raises:
         UserError: no such benchmark, no file, or a broken file. Nothing is loaded by halves.
     """
-    wanted = parse_reference(reference)
-    shipped = families()[wanted.family].shipped
+    wanted = typed_reference(reference)
+    shipped = wanted.reader.shipped
     if shipped and wanted.path is None:
-        return assemble(wanted.name, card(wanted.name), shipped())
+        items = list(shipped())
+        described = find_card(wanted.name) or _own_card(wanted.name, Path(wanted.name), items)
+        return assemble(wanted.name, described, items)
     return read(wanted, located(wanted, home))
 
 
@@ -76,36 +89,60 @@ def read(wanted: BenchmarkReference, path: Path) -> Benchmark:
     Raises:
         UserError: no file, or a broken file.
     """
-    items = list(families()[wanted.family].items(BenchmarkSource(path, wanted.dataset, wanted.parameters)))
+    items = list(wanted.reader.items(BenchmarkSource(path, wanted.dataset, wanted.parameters)))
     datasets = list(dict.fromkeys(item.question.benchmark for item in items))
     # A file that is one dataset is known by that dataset's name: beir:scifact/ is beir/scifact.
-    name = datasets[0] if len(datasets) == 1 and families()[wanted.family].open else wanted.name
+    name = datasets[0] if len(datasets) == 1 and wanted.reader.open else wanted.name
     built = card_beside(path) if path.is_dir() else None
     described = msgspec.structs.replace(built, name=name) if built else find_card(name) or _own_card(name, path, items)
     return assemble(name, described, items, path)
 
 
 def parse_reference(reference: str) -> BenchmarkReference:
-    """Read a reference.
+    """Read a reference by a family's name. Nothing that it names is imported.
 
     Raises:
         UserError: an unknown family, dataset or parameter; names the nearest.
     """
-    match = _REFERENCE.fullmatch(reference.strip())
+    return _parsed(reference.strip(), reference, None)
+
+
+def typed_reference(reference: str) -> BenchmarkReference:
+    """Read a reference that the user typed, which may name a family by its import path: that code is run.
+
+    Raises:
+        UserError: as :func:`parse_reference`; or the import path gives no family.
+    """
+    given = reference.strip()
+    code = _OWN.fullmatch(given)
+    if code is None or find_family(given.partition(":")[0]) is not None:
+        return parse_reference(reference)
+    try:
+        own = named_family(code.group(1))
+    except NoSuchModule:
+        if nearest(given.partition(":")[0], known()):  # a misspelt name, rather than a module
+            return parse_reference(reference)
+        raise
+    return _parsed(f"{own.name}{code.group(2)}", reference, own)
+
+
+def _parsed(given: str, reference: str, own: Family | None) -> BenchmarkReference:
+    match = _REFERENCE.fullmatch(given)
     if match is None:
         raise UserError(
             f"Cannot read the benchmark {shown(reference)}: expected `name`, `family/dataset` or `family:PATH`."
         )
     spec = parse(match.group(1))
     family, _, dataset = spec.name.partition("/")
-    if family not in families():
+    reader = own or find_family(family)
+    if reader is None:
         raise unknown("benchmark", family, known(), _SEE)
-    if dataset and not families()[family].open and find_card(spec.name) is None:
+    if dataset and not reader.open and find_card(spec.name) is None:
         raise unknown("benchmark", spec.name, known(), _SEE)
     if dataset and not _DATASET.fullmatch(dataset):
         raise UserError(f"The dataset name {shown(dataset)} may hold letters, digits, '.', '_' and '-' only.")
     for parameter in spec.parameters:
-        allowed = families()[family].parameters
+        allowed = reader.parameters
         if parameter not in allowed:
             can = f"It takes {', '.join(allowed)}." if allowed else "It takes none."
             raise UserError(
@@ -113,10 +150,8 @@ def parse_reference(reference: str) -> BenchmarkReference:
             )
     path = match.group(2)
     if path is not None and not path.strip():
-        raise UserError(
-            f"The benchmark {shown(reference)} names no path after the colon; expected {families()[family].file}."
-        )
-    return BenchmarkReference(family, dataset, Path(path).expanduser() if path else None, dict(spec.parameters))
+        raise UserError(f"The benchmark {shown(reference)} names no path after the colon; expected {reader.file}.")
+    return BenchmarkReference(family, dataset, Path(path).expanduser() if path else None, dict(spec.parameters), reader)
 
 
 def known() -> list[str]:
@@ -134,7 +169,7 @@ def place(reference: BenchmarkReference, home: Path) -> Path:
 def registered(reference: BenchmarkReference, home: Path) -> Path | None:
     """The registered copy of a dataset, or else of the family that holds it; ``None`` where there is neither. A copy
     of one file is that file."""
-    family = families()[reference.family]
+    family = reference.reader
     if not family.needs:
         return None
     candidates = [place(reference, home)]
@@ -158,7 +193,7 @@ def _own_card(name: str, path: Path, items: list[Item]) -> Card:
 
 
 def _absent(reference: BenchmarkReference) -> UserError:
-    family = families()[reference.family]
+    family = reference.reader
     if not family.needs:
         return UserError(
             f"The benchmark {reference.name!r} needs a path: `{reference.family}:PATH`, where PATH is {family.file}."

@@ -11,8 +11,9 @@ from msgspec import Struct, field
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.cards import Card, cards_from
 from ragrounds.files import broken
-from ragrounds.plugins import shipped_and_installed
+from ragrounds.plugins import ExtensionPoint, shipped_in
 from ragrounds.specs import Value
 
 
@@ -73,13 +74,60 @@ class Family(Struct, frozen=True, kw_only=True):
     """The questions that come with the package, where no path is named."""
     open: bool = False
     """Datasets that have no card may be read too: they are named after their file or folder."""
+    cards: tuple[Card, ...] = ()
+    """For a family from outside: its cards, the family's own first. Those that ship stand in ``cards/``."""
 
 
-GROUP = "ragrounds.benchmarks"
-"""Entry points by which installed packages add families."""
+def _lacks(made: Family) -> str:
+    strange = [card.name for card in made.cards if card.name.partition("/")[0] != made.name]
+    return f"its card {strange[0]!r} is another family's; expected {made.name!r} or '{made.name}/…'." if strange else ""
+
+
+FAMILIES: ExtensionPoint[Family] = ExtensionPoint(
+    group="ragrounds.benchmarks",
+    noun="benchmark",
+    kinds=Family,
+    expected="a Family",
+    listing="ragrounds data ls",
+    shipped=shipped_in("ragrounds.evals.benchmarks.families", Family),
+    check=_lacks,
+)
+"""What ships, what installed packages add, and what users name by import path."""
 
 
 @cache
 def families() -> Mapping[str, Family]:
     """Every family by its name: those of the files in ``families/``, and those of installed packages."""
-    return MappingProxyType(shipped_and_installed("ragrounds.evals.benchmarks.families", GROUP, Family))
+    return MappingProxyType(FAMILIES.all())
+
+
+_NAMED: dict[str, Family] = {}
+
+
+def named_family(path: str) -> Family:
+    """The family at an import path that the user typed. Its cards are known from then on.
+
+    Raises:
+        UserError: there is none.
+    """
+    found = FAMILIES.imported(path)
+    _NAMED[found.name] = found
+    return found
+
+
+def find_family(name: str) -> Family | None:
+    """The family of a name: one that ships, that an installed package adds, or that the user has named by import path
+    in this process. Nothing else is imported.
+
+    Raises:
+        UserError: an installed package adds it, and it cannot be used.
+    """
+    return FAMILIES.find(name) or _NAMED.get(name)
+
+
+def _further_cards(name: str) -> tuple[Card, ...]:
+    found = families().get(name) or _NAMED.get(name)
+    return found.cards if found else ()
+
+
+cards_from(_further_cards)

@@ -14,7 +14,15 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card, card_beside, hashes_beside, remote_files
-from ragrounds.evals.benchmarks.catalogue import BenchmarkReference, load, located, parse_reference, place, read
+from ragrounds.evals.benchmarks.catalogue import (
+    BenchmarkReference,
+    load,
+    located,
+    parse_reference,
+    place,
+    read,
+    typed_reference,
+)
 from ragrounds.evals.benchmarks.family import BenchmarkSource, families
 from ragrounds.files import READ, shown
 
@@ -105,7 +113,7 @@ def _replace(new: Path, target: Path, old: Path) -> None:
 
 def _check(wanted: BenchmarkReference, path: Path) -> set[Path]:
     """Read what the questions alone do not need; gives the files."""
-    check = families()[wanted.family].check
+    check = wanted.reader.check
     return set(check(BenchmarkSource(path, wanted.dataset, wanted.parameters))) if check else set()
 
 
@@ -148,7 +156,7 @@ def verify(reference: str, home: Path) -> VerifiedBenchmark:
     benchmark = load(reference, home)
     path, card = Path(benchmark.path), benchmark.card
     if benchmark.path:
-        _check(parse_reference(reference), path)
+        _check(typed_reference(reference), path)
     described = {file.name: file.sha256 for file in remote_files(card.name)}
     if not benchmark.path:
         hashes = {}

@@ -28,6 +28,7 @@ from ragrounds.evals.compare.figures import Values
 from ragrounds.evals.compare.frontier import CostMeasure, costs_of
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, early_stops
 from ragrounds.evals.engine.question_order import QuestionRound
+from ragrounds.evals.scorers import scorer_name
 from ragrounds.evals.stats import stratified_mean, wilson
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run, outcome
@@ -80,7 +81,7 @@ def check_claims(
     """
     read = [resolved(parse_claim(text), runs) for text in claims]
     early = early_stops(store, runs)
-    basis = comparison_basis(store, runs, [scorer] if scorer else [], common, answered=bool(early))
+    basis = comparison_basis(store, runs, [scorer_name(scorer)] if scorer else [], common, answered=bool(early))
     if not basis.scorers:
         raise UserError("These runs have no scores yet: nothing can be claimed of them.")
     checked = _Assertions(

@@ -28,7 +28,8 @@ from ragrounds.evals.compare.figures import (
 )
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, frontier
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, early_stops
-from ragrounds.evals.scorers import Headline, described
+from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
+from ragrounds.evals.scorers.words import recall_words, unknown_words
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run, Usage, outcome
 
@@ -108,7 +109,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
         """
         by_name = {table.scorer: table for table in self.tables}
         if scorers:
-            return [(by_name[name], []) for name in scorers if name in by_name]
+            return [(by_name[name], []) for name in map(typed_scorer, scorers) if name in by_name]
         return [(by_name[one.scorer], [by_name[name] for name in one.columns]) for one in self.headlines]
 
     def outcomes(self, scorers: Sequence[str] = ()) -> dict[str, Counter[str]]:
@@ -144,7 +145,7 @@ def compare(
     Args:
         store: where they are.
         runs: each once.
-        scorers: by default all that the runs have in common.
+        scorers: named by the user, by name or import path; by default all that the runs have in common.
         common: compare on what all runs share, instead of refusing where they differ.
         seed: of every bootstrap.
         cost: what the frontier counts; by default dollars uncached where they are known, else tokens.
@@ -157,10 +158,12 @@ def compare(
     """
     # What a run that ended by its own results was not asked is not wrong: it was not to be asked.
     early = early_stops(store, runs)
-    basis = comparison_basis(store, runs, scorers, common, answered=bool(early))
+    recall_words(store)
+    basis = comparison_basis(store, runs, [scorer_name(name) for name in scorers], common, answered=bool(early))
     rows = tuple(_totals(run, basis) for run in runs)
     stopped = StoppedRuns(store, runs, basis, early)
     notes = [*basis.notes, *(stopped.notes if early else ())]
+    notes += unknown_words(dict.fromkeys(name for one in basis.headlines for name in (one.scorer, *one.columns)))
     notes += [
         f"{row.run} has {row.statuses['not_run']:,} attempts still to be made; they count as not correct."
         for row in rows

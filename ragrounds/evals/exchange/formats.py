@@ -1,7 +1,8 @@
 """What an export format is, how formats are found, and what they share: optional libraries, and keys kept out of files.
 
 A format is one object in one file of this folder (`FORMAT`). `ragrounds export NAME`, its help and its options are made
-from it, so a new file is a new command.
+from it, so a new file is a new command. Installed packages add theirs by entry points of the group
+``ragrounds.exports``, and ``ragrounds export package.module:NAME`` takes one by its import path.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.plugins import discover
+from ragrounds.plugins import ExtensionPoint, shipped_in
 
 if TYPE_CHECKING:
     from ragrounds.evals.store.store import Store
@@ -76,9 +77,36 @@ class ExportFormat(Struct, Generic[O], frozen=True, kw_only=True):
         return f"{self.summary} Needs the extra `{self.extra}`." if self.extra else self.summary
 
 
+def _lacks(made: ExportFormat[Any]) -> str:
+    if made.name == "store":
+        return "`ragrounds export store` writes stores; give the format another name."
+    return "" if made.parts or made.send else f"the export format {made.name!r} has neither `parts` nor `send`."
+
+
+EXPORTS: ExtensionPoint[ExportFormat[Any]] = ExtensionPoint(
+    group="ragrounds.exports",
+    noun="export format",
+    kinds=ExportFormat,
+    expected="an ExportFormat",
+    listing="ragrounds export --help",
+    shipped=shipped_in(__package__ or "", ExportFormat),
+    check=_lacks,
+)
+"""What ships, what installed packages add, and what users name by import path."""
+
+
 def export_formats() -> dict[str, ExportFormat[Any]]:
-    """All formats by name, found in the files of this folder."""
-    return discover(__package__ or "", ExportFormat)
+    """All formats by name: those of this folder, and those that installed packages add."""
+    return EXPORTS.all()
+
+
+def find_export(name: str) -> ExportFormat[Any]:
+    """The format that the user names, by its name or an import path (``package.module:NAME``), which runs that code.
+
+    Raises:
+        UserError: there is none; names the nearest.
+    """
+    return EXPORTS.named(name)
 
 
 def lines_file(lines: Callable[[], Iterator[bytes]]) -> ExportPart:

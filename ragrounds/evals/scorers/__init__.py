@@ -6,8 +6,22 @@ from ragrounds.evals.scorers.catalogue import (
     described,
     find_scorer,
     headline_of,
+    known_scorer,
     ready_scorers,
+    scorer_name,
     scorers_for,
+    typed_scorer,
 )
 
-__all__ = ["Headline", "all_scorers", "described", "find_scorer", "headline_of", "ready_scorers", "scorers_for"]
+__all__ = [
+    "Headline",
+    "all_scorers",
+    "described",
+    "find_scorer",
+    "headline_of",
+    "known_scorer",
+    "ready_scorers",
+    "scorer_name",
+    "scorers_for",
+    "typed_scorer",
+]

@@ -16,27 +16,63 @@ from ragrounds.contracts import AnyScorer, Scorer
 from ragrounds.errors import UserError, unknown
 from ragrounds.evals.benchmarks.cards import Card, card_of
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.plugins import imported, shipped_and_installed
+from ragrounds.plugins import ExtensionPoint, is_import_path, shipped_in
 from ragrounds.records import Kind, Question
+
+NO_UNIT = "unit not known"
 
 
 class UnknownScorer(ScorerRecord, frozen=True, kw_only=True):
-    """A scorer that is not here (another version's, a plug-in's), known by the name of its scores alone."""
+    """A scorer that is not here (another version's, a package's), known by the name of its scores alone."""
 
     def suits(self, question: Question) -> bool:
         """Never: what it is for is not known."""
         return False
 
 
-GROUP = "ragrounds.scorers"
-"""Entry points by which installed packages add scorers."""
+def _lacks(made: ScorerRecord) -> str:
+    if made.needs or callable(getattr(made, "score", None)):
+        return ""
+    return f"the scorer {made.name!r} has no method score(attempt, question, gold)."
+
+
+SCORERS: ExtensionPoint[ScorerRecord] = ExtensionPoint(
+    group="ragrounds.scorers",
+    noun="scorer",
+    kinds=ScorerRecord,
+    expected="a scorer, an object of a ScorerRecord",
+    listing="ragrounds score --help",
+    shipped=shipped_in("ragrounds.evals.scorers", ScorerRecord),
+    check=_lacks,
+)
+"""What ships, what installed packages add, and what users name by import path."""
 
 
 @cache
 def all_scorers() -> Mapping[str, ScorerRecord]:
     """Every scorer by its name, of this folder and of installed packages; those that need a judge, an embedder or a
     file too."""
-    return MappingProxyType(shipped_and_installed("ragrounds.evals.scorers", GROUP, ScorerRecord))
+    return MappingProxyType(SCORERS.all())
+
+
+_NAMED: dict[str, ScorerRecord] = {}
+"""Scorers that the user has named by import path in this process, by their own names: tables show their words."""
+_PATHS: dict[str, str] = {}
+"""Import path → name, of these."""
+
+
+def scorer_name(text: str) -> str:
+    """The name under which scores are stored, of a scorer that the user names: itself, or that of the object at an
+    import path, whose words are known from then on.
+
+    Raises:
+        UserError: the import path gives no scorer.
+    """
+    if not is_import_path(text):
+        return text
+    made = SCORERS.imported(text)
+    _NAMED[made.name], _PATHS[text] = made, made.name
+    return made.name
 
 
 def ready_scorers() -> dict[str, Scorer]:
@@ -44,15 +80,37 @@ def ready_scorers() -> dict[str, Scorer]:
     return {name: cast(Scorer, made) for name, made in all_scorers().items() if not made.needs}
 
 
-def find_scorer(name: str) -> Scorer:
-    """The scorer of a name, or of an import path (``package.module:object``), to score with.
+def tell(scorer: ScorerRecord) -> None:
+    """Make the words of a scorer known that is not here: those that a store keeps."""
+    _TOLD[scorer.name] = scorer
+
+
+_TOLD: dict[str, ScorerRecord] = {}
+
+
+def typed_scorer(text: str) -> str:
+    """As :func:`scorer_name` of a text that was read before; any other is given back. Nothing is imported."""
+    return _PATHS.get(text, text)
+
+
+def find_scorer(text: str) -> Scorer:
+    """The scorer that the user names, by its name or an import path (``package.module:NAME``), to score with.
 
     Raises:
         UserError: no such scorer, with the nearest; one that needs a judge, an embedder or a file, with the command.
     """
-    made = imported(name, ScorerRecord, "a scorer") if ":" in name.partition("[")[0] else all_scorers().get(name)
+    return known_scorer(scorer_name(text))
+
+
+def known_scorer(name: str) -> Scorer:
+    """The scorer of a name that stands in a store, to score with: nothing is imported for it.
+
+    Raises:
+        UserError: as :func:`find_scorer`.
+    """
+    made = _NAMED.get(name) or SCORERS.find(name)
     if made is None:
-        raise unknown("scorer", name, ready_scorers(), "ragrounds score --help")
+        raise unknown("scorer", name, ready_scorers(), SCORERS.listing)
     if made.needs:
         raise UserError(f"The scorer {name!r} needs {made.needs}: `{made.command(['RUN'])}`.")
     return cast(Scorer, made)
@@ -60,9 +118,11 @@ def find_scorer(name: str) -> Scorer:
 
 def described(name: str) -> AnyScorer:
     """What is known of the scorer that scores are stored under, with or without parameters in brackets. Of a scorer
-    that is not here (another version's, a plug-in's) no more is known than that its scores are shares."""
-    made = all_scorers().get(name.partition("[")[0])
-    return made or UnknownScorer(name=name, summary="score", method=name, kinds=("choice",))
+    that is not here (another version's, a package's) the words are known that the store keeps; without them nothing
+    is, not even its unit."""
+    known = name.partition("[")[0]
+    made = all_scorers().get(known) or _NAMED.get(known) or _TOLD.get(name)
+    return made or UnknownScorer(name=name, summary="score", method=name, kinds=("choice",), unit=NO_UNIT)
 
 
 def scorers_for(question: Question) -> tuple[Scorer, ...]:

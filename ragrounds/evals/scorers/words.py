@@ -1,0 +1,87 @@
+"""The words of scorers from outside, kept beside their scores.
+
+A scorer that an installed package adds, or that a user named by an import path, may not be there when its scores are
+compared again; and no code is imported because a store names it. So its name, unit, direction and words are written
+into the store as data, and tables show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ragrounds.contracts import Aggregation, AnyScorer, Direction
+from ragrounds.evals.scorers.base import MEAN, ScorerRecord
+from ragrounds.evals.scorers.catalogue import NO_UNIT, SCORERS, described, tell
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.database import upsert
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Kind, Question
+
+_KEY = "scorer:"
+"""How the keys in the table ``meta`` begin."""
+
+
+class StoredScorer(ScorerRecord, frozen=True, kw_only=True):
+    """A scorer of which only its words are here: it can be shown, and scores nothing."""
+
+    name: str
+    summary: str
+    method: str
+    kinds: tuple[Kind, ...]
+    reads: str = "the final answer"
+    unit: str = "percent"
+    direction: Direction = "higher"
+    aggregation: Aggregation = MEAN
+    beside: bool = True
+    needs_judge: bool = False
+
+    def suits(self, question: Question) -> bool:
+        """Never: its code is not here."""
+        return False
+
+    def default(self, question: Question) -> bool:
+        """Never."""
+        return False
+
+
+def keep_words(store: Store, scorers: Iterable[AnyScorer]) -> None:
+    """Write the words of scorers that did not come with ragrounds into the store, beside their scores."""
+    shipped = SCORERS.shipped()
+    rows = []
+    for each in scorers:
+        if each.name.partition("[")[0] not in shipped:
+            words = {name: getattr(each, name) for name in StoredScorer.__struct_fields__ if hasattr(each, name)}
+            kept = replace(msgspec.convert(words, StoredScorer), usual=False, by_card=False, on_request=True)
+            rows.append({"key": f"{_KEY}{each.name}", "value": msgspec.json.encode(kept).decode()})
+    if rows:
+        with store.engine.begin() as connection:
+            connection.execute(upsert(store.engine, schema.meta), rows)
+
+
+def recall_words(store: Store) -> None:
+    """Make the words that a store keeps known to :func:`ragrounds.evals.scorers.described`. Words that cannot be read
+    are as good as none."""
+    wanted = sa.select(schema.meta.c.key, schema.meta.c.value).where(schema.meta.c.key.startswith(_KEY))
+    with store.engine.connect() as connection:
+        rows = connection.execute(wanted).all()
+    for key, value in rows:
+        try:
+            found = msgspec.json.decode(value, type=StoredScorer)
+        except msgspec.MsgspecError:
+            continue
+        if found.name == str(key).removeprefix(_KEY):
+            tell(found)
+
+
+def unknown_words(names: Iterable[str]) -> list[str]:
+    """A remark on each of these scorers of which nothing is known but the name."""
+    return [
+        f"The scorer {name!r} is not here, and the store does not say what it measures: its values are shown as they "
+        "are, as if more were better. Install its package, or name it: --scorer package.module:NAME."
+        for name in names
+        if described(name).unit == NO_UNIT
+    ]

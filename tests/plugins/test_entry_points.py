@@ -1,0 +1,160 @@
+"""What installed packages add: what is left out and why, and that nothing else suffers from it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ragrounds import plugins
+from ragrounds.errors import UserError
+from ragrounds.evals.analyses.analysis import ANALYSES, Analysis, analyses, find_analysis
+from ragrounds.plugins import imported, is_import_path
+
+ANALYSIS = """
+from ragrounds.evals.analyses.analysis import Analysis
+MADE = Analysis(name="{name}", summary="s", needs="n", measure=None, table=None, picture=None)
+"""
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Install a package of one module: its name, its entry points, its code."""
+    modules: list[str] = []
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(package: str, entries: str, code: str, version: str = "1.2") -> None:
+        described = tmp_path / f"{package}-{version}.dist-info"
+        described.mkdir()
+        (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
+        (described / "entry_points.txt").write_text(f"[ragrounds.analyses]\n{entries}\n")
+        (tmp_path / f"{package}.py").write_text(code)
+        modules.append(package)
+        plugins._entries.cache_clear()
+
+    yield write
+    for name in modules:
+        sys.modules.pop(name, None)
+    plugins._entries.cache_clear()
+    plugins._LOADED.clear()
+    plugins._SAID.clear()
+
+
+def test_an_entry_point_adds_a_name(install: Install) -> None:
+    install("plug_good", "mine = plug_good:MADE", ANALYSIS.format(name="mine"))
+    assert find_analysis("mine") is analyses()["mine"]
+    assert ANALYSES.origin("mine") == "plug_good 1.2"
+    assert ANALYSES.origin("flips") == ANALYSES.origin("nothing") == ""
+    assert ANALYSES.additions()[0].fault == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        ("1 / 0", "importing the package plug_bad 1.2 failed: ZeroDivisionError: division by zero"),
+        ("import sys; sys.exit(5)", "tried to end the process"),
+        ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
+        ("class Rude(BaseException): pass\nraise Rude('\\x1b[2J two\\nlines')", "Rude: "),
+        ("MADE = 5", "gives int: expected an Analysis"),
+        ("MADE = int", "gives int: expected an Analysis"),
+        ("OTHER = 5", "AttributeError"),
+        ("def MADE(): raise KeyError('x')", "KeyError"),
+        (ANALYSIS.format(name="another"), "the entry point's name is 'mine', the object's 'another'; call both alike"),
+    ],
+)
+def test_a_broken_one_is_left_out_and_named(
+    install: Install, caplog: pytest.LogCaptureFixture, code: str, fault: str
+) -> None:
+    install("plug_bad", "mine = plug_bad:MADE", code)
+    install("plug_fine", "fine = plug_fine:MADE", ANALYSIS.format(name="fine"))
+    assert set(analyses()) == {*ANALYSES.shipped(), "fine"}
+    assert set(analyses()) == {*ANALYSES.shipped(), "fine"}
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("The analysis 'mine' of the package plug_bad 1.2 (entry point 'plug_bad:MADE' of ragrounds.")
+    assert fault in line
+    assert "\x1b" not in line
+    assert "\n" not in line
+    (broken,) = [each for each in ANALYSES.additions() if each.fault]
+    assert (broken.name, broken.package, broken.version) == ("mine", "plug_bad", "1.2")
+    assert find_analysis("flips").name == "flips"
+    assert find_analysis("fine").name == "fine"
+    with pytest.raises(UserError, match=r"The analysis 'mine' of the package plug_bad 1.2 .* cannot be used"):
+        find_analysis("mine")
+
+
+def test_a_broken_one_is_not_imported_for_another_name(install: Install, tmp_path: Path) -> None:
+    install("plug_writer", "other = plug_writer:MADE", f"open({str(tmp_path / 'ran')!r}, 'w')\n1 / 0")
+    assert find_analysis("flips").name == "flips"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_name_that_ships_cannot_be_taken(install: Install, tmp_path: Path) -> None:
+    code = f"open({str(tmp_path / 'ran')!r}, 'w')\n" + ANALYSIS.format(name="flips")
+    install("plug_thief", "flips = plug_thief:MADE", code)
+    assert analyses()["flips"] is ANALYSES.shipped()["flips"]
+    assert find_analysis("flips") is ANALYSES.shipped()["flips"]
+    assert ANALYSES.additions()[0].fault == "the name is that of an analysis that ships with ragrounds."
+    assert not (tmp_path / "ran").exists()
+    with pytest.raises(UserError, match="is called 'flips', the name of an analysis that ships"):
+        ANALYSES.imported("plug_thief:MADE")
+
+
+def test_a_name_of_two_packages_is_nobodys(install: Install) -> None:
+    install("plug_one", "mine = plug_one:MADE", ANALYSIS.format(name="mine"))
+    install("plug_two", "mine = plug_two:MADE", ANALYSIS.format(name="mine"))
+    assert "mine" not in analyses()
+    assert [each.fault for each in ANALYSES.additions()] == [
+        "the name is added by plug_two 1.2 too; uninstall one of them.",
+        "the name is added by plug_one 1.2 too; uninstall one of them.",
+    ]
+    with pytest.raises(UserError, match=r"plug_two 1\.2 too"):
+        find_analysis("mine")
+    assert find_analysis("plug_one:MADE").name == "mine"
+
+
+@pytest.mark.parametrize("name", ["my/own", "my name", "mine[k=1]", "1st", "päckchen"])
+def test_a_name_that_cannot_be_typed_is_refused(install: Install, name: str) -> None:
+    install("plug_odd", f"{name} = plug_odd:MADE", ANALYSIS.format(name=name))
+    assert ANALYSES.additions()[0].fault.startswith("a name begins with a letter")
+
+
+def test_what_it_prints_goes_to_standard_error(
+    install: Install, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    install("plug_loud", "mine = plug_loud:MADE", "print('hello')\n" + ANALYSIS.format(name="mine"))
+    assert "mine" in analyses()
+    assert capsys.readouterr().out == ""
+    assert "the package plug_loud 1.2 printed while it was imported: 'hello'" in caplog.text
+
+
+def test_import_paths() -> None:
+    for text in ("a:b", "a.b:C", "./x.py:F", "/tmp/some place/x.py:F", "a.b:C.d"):
+        assert is_import_path(text), text
+    for text in ("a", "a.b", "openai:gpt-4o-mini", "x.py", ":b", "a:", "a:1", "a[k=b:c]"):
+        assert not is_import_path(text), text
+
+
+def test_a_file_and_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plug_beside.py").write_text("from plug_helper import NAME\n" + ANALYSIS.replace('"{name}"', "NAME"))
+    (tmp_path / "plug_helper.py").write_text("NAME = 'beside'\n")
+    for path in ("plug_beside:MADE", "./plug_beside.py:MADE", f"{tmp_path}/plug_beside.py:MADE"):
+        assert imported(path, Analysis, "an Analysis").name == "beside", path
+    assert sys.path[-1] == str(tmp_path)  # behind everything that is installed
+    (tmp_path / "json.py").write_text(ANALYSIS.format(name="json"))
+    with pytest.raises(UserError, match=r"'json' has no 'MADE'.*Say \./json\.py:MADE"):
+        imported("json:MADE", Analysis, "an Analysis")
+    assert imported("./json.py:MADE", Analysis, "an Analysis").name == "json"
+    with pytest.raises(UserError, match=r"There is no file 'nothing\.py'"):
+        imported("nothing.py:MADE", Analysis, "an Analysis")
+    with pytest.raises(UserError, match="There is no module 'plug_nothing'"):
+        imported("plug_nothing:MADE", Analysis, "an Analysis")
+    (tmp_path / "plug_ends.py").write_text("raise SystemExit(3)\n")
+    with pytest.raises(UserError, match="tried to end the process"):
+        imported("./plug_ends.py:MADE", Analysis, "an Analysis")
+    for name in ("plug_beside", "plug_helper"):
+        sys.modules.pop(name, None)
