@@ -5,6 +5,7 @@ Nothing that was recorded is interpreted, neither by the terminal nor by Markdow
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from rich.console import Console
@@ -14,8 +15,9 @@ from rich.text import Text
 
 from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages, SortBy
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
+from ragrounds.records import Run
 from ragrounds.ui.text import UNKNOWN, dollars, duration, one_line, percent, safe, tokens
-from ragrounds.ui.trace.attempt_list import differences, mark
+from ragrounds.ui.trace.attempt_list import ScoreDifference, mark
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.tree import LoadedAttempt, Node, NodeFigures, attempt_tree
 from ragrounds.ui.trace.tree_view import bar, share
@@ -134,25 +136,24 @@ def list_rows(summaries: list[AttemptSummary]) -> list[list[str]]:
     return rows
 
 
-def difference_rows(pages: Pages, first: int, second: int) -> list[list[str]]:
+def difference_rows(first: Run, second: Run, found: Sequence[ScoreDifference]) -> list[list[str]]:
     """Questions that two runs did not answer equally well, as cells of text, the headings first."""
-    names = [safe(pages.runs[number].agent) for number in (first, second)]
-    rows = [["question", *names]]
-    for one in differences(pages, first, second):
+    rows = [["question", safe(first.agent), safe(second.agent)]]
+    for one in found:
         rows.append(
             [safe(one.question_id) + (f" #{one.epoch}" if one.epoch else ""), f"{one.first:g}", f"{one.second:g}"]
         )
     return rows
 
 
-def difference_json(pages: Pages, first: int, second: int) -> dict[str, Any]:
+def difference_json(first: Run, second: Run, found: Sequence[ScoreDifference]) -> dict[str, Any]:
     """Questions that two runs did not answer equally well, as values that JSON can hold."""
     return {
-        "first": pages.runs[first].id,
-        "second": pages.runs[second].id,
+        "first": first.id,
+        "second": second.id,
         "questions": [
             {"question_id": one.question_id, "epoch": one.epoch, "first": one.first, "second": one.second}
-            for one in differences(pages, first, second)
+            for one in found
         ],
     }
 

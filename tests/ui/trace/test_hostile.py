@@ -15,6 +15,7 @@ from ragrounds.evals.store.traces import trace
 from ragrounds.records import Question
 from ragrounds.ui.trace import headless
 from ragrounds.ui.trace.app import TraceApp
+from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.layout import TextBlock, TextLayout
 from ragrounds.ui.trace.tree import LoadedAttempt
@@ -106,7 +107,7 @@ def test_headless_output_holds_no_codes(hostile: Pages) -> None:
         headless.tree_text(LoadedAttempt(hostile, summary).root),
         headless.table_text(rows),
         headless.table_markdown(rows),
-        headless.table_text(headless.difference_rows(hostile, 0, 1)),
+        headless.table_text(headless.difference_rows(*hostile.runs[:2], differences(hostile, 0, 1))),
     ]
     assert not any(RAW.search(text) for text in shown)
     assert "[bold red]" in shown[2]

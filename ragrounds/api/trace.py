@@ -1,0 +1,211 @@
+"""Attempts looked at: lists of them, where two runs differ, one with every step, and the viewer of the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
+
+from ragrounds.api.workspace import one_of, open_store, user_settings
+from ragrounds.errors import UserError
+
+if TYPE_CHECKING:
+    from ragrounds.evals.store.store import Store
+    from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages, SortBy
+    from ragrounds.evals.store.traces import Trace
+    from ragrounds.records import Run
+    from ragrounds.settings import Settings
+    from ragrounds.ui.trace.attempt_list import ScoreDifference
+
+
+class AttemptQuery(Struct, frozen=True, kw_only=True):
+    """Which attempts are wanted, and in which order. Empty fields want all."""
+
+    runs: Sequence[str] = ()
+    """Ids, beginnings of ids, or agents' texts; none: those on the newest questions."""
+    find: str = ""
+    """In the question's id, its text, or its subject."""
+    outcomes: Sequence[str] = ()
+    """``answered``, ``abstained``, ``failed`` …: :data:`ragrounds.records.OUTCOMES`."""
+    marks: Sequence[str] = ()
+    """``right``, ``wrong``, ``unscored``."""
+    subjects: Sequence[str] = ()
+    sort: str = "asked"
+    """``asked``, ``cost``, ``calls``, ``time``, ``tokens``, ``score`` or ``newest``."""
+    ascending: bool = False
+    """Lowest first."""
+    limit: int | None = None
+    """Only so many."""
+    scorers: Sequence[str] = ()
+    """By preference; none: the headline of the questions."""
+
+
+class RunDifferences(Struct, frozen=True):
+    """The questions that two runs did not answer equally well."""
+
+    first: Run
+    second: Run
+    questions: tuple[ScoreDifference, ...]
+
+
+def list_attempts(query: AttemptQuery | None = None, settings: Settings | None = None) -> list[AttemptSummary]:
+    """The attempts that are wanted, without text and steps; questions that no attempt was made at are among them.
+
+    Raises:
+        UserError: an unknown run, outcome, mark, subject or order; no run at all.
+    """
+    from ragrounds.ui.trace.headless import listed
+
+    asked = query or AttemptQuery()
+    with _opened(asked, None, settings) as pages:
+        return listed(pages, _wanted(asked, pages), _sort(asked), not asked.ascending, asked.limit)
+
+
+def run_differences(
+    runs: Sequence[str] = (), scorers: Sequence[str] = (), settings: Settings | None = None
+) -> RunDifferences:
+    """The questions on which two runs differ, by the first of the scorers that an attempt has.
+
+    Args:
+        runs: two of them; none: those on the newest questions, where these are two.
+        scorers: by preference; none: the headline of the questions.
+
+    Raises:
+        UserError: an unknown run, or not two of them.
+    """
+    from ragrounds.ui.trace.attempt_list import differences
+
+    with _opened(AttemptQuery(runs=runs, scorers=scorers), None, settings) as pages:
+        if len(pages.runs) != 2:
+            raise UserError(f"--differing compares two runs; {len(pages.runs)} were named. See `ragrounds runs ls`.")
+        return RunDifferences(*pages.runs, tuple(differences(pages, 0, 1)))
+
+
+def find_attempt(place: str, epoch: int = 0, settings: Settings | None = None) -> Trace:
+    """Every step of one attempt, which ``RUN/QUESTION`` names: ``vanilla_rag/sample/c01``.
+
+    Raises:
+        UserError: no such run, question or epoch.
+    """
+    from ragrounds.evals.store.traces import trace
+
+    with open_store(settings or user_settings()) as store:
+        run, question = _place(store, place)
+        return trace(store, run, question, epoch)
+
+
+def attempt_markdown(place: str, epoch: int = 0, settings: Settings | None = None) -> str:
+    """The same as Markdown, with the verdicts of judges and arenas. Nothing that was recorded is interpreted.
+
+    Raises:
+        UserError: no such run, question or epoch.
+    """
+    from ragrounds.evals.store.traces import trace
+    from ragrounds.ui.trace import headless
+    from ragrounds.ui.trace.tree import LoadedAttempt
+
+    with _opened(AttemptQuery(), place, settings) as pages:
+        run, question = _place(pages.store, place)
+        row = pages.row_of(pages.runs.index(run), trace(pages.store, run, question, epoch).question.id, epoch)
+        assert row is not None, "the attempt was found above"
+        return headless.attempt_markdown(LoadedAttempt(pages, pages.read([row])[0]))
+
+
+def view(
+    query: AttemptQuery | None = None,
+    *,
+    attempt: str | None = None,
+    epoch: int = 0,
+    light: bool = False,
+    settings: Settings | None = None,
+) -> None:
+    """Open the viewer in the terminal until the user closes it. It follows runs that are still at work.
+
+    Args:
+        query: the attempts that are listed at first.
+        attempt: begin with this one, ``RUN/QUESTION``.
+        epoch: of that attempt.
+        light: light colours.
+
+    Raises:
+        UserError: an unknown run, outcome, mark, subject, order or attempt; no run at all.
+    """
+    from ragrounds.evals.store.traces import trace
+
+    asked, chosen = query or AttemptQuery(), settings or user_settings()
+    with _opened(asked, attempt, chosen) as pages:
+        wanted, sort, row = _wanted(asked, pages), _sort(asked), 0
+        if attempt is not None:
+            run, question = _place(pages.store, attempt)
+            found = trace(pages.store, run, question, epoch)
+            row = pages.row_of(pages.runs.index(run), found.question.id, epoch) or 0
+        from ragrounds.ui.trace.app import DARK, LIGHT, TraceApp, read_keymap
+
+        theme, keymap = LIGHT if light else DARK, read_keymap(chosen.home / "keys.toml")
+        TraceApp(pages, wanted=wanted, sort=sort, row=row, theme=theme, keymap=keymap).run()
+
+
+@contextmanager
+def _opened(query: AttemptQuery, attempt: str | None, settings: Settings | None) -> Iterator[Pages]:
+    """The rows of the runs that are named, while the block lasts."""
+    from ragrounds.evals.scorers import headline_of
+    from ragrounds.evals.store.summaries import PREFERRED, Pages
+
+    with open_store(settings or user_settings()) as store:
+        runs = _runs(store, query.runs, attempt)
+        # The score is the headline's, as in tables; the first question says whose card it is.
+        first = [row.question for row in Pages(store, runs).read([0])]
+        headlines = [one.scorer for one in headline_of(first)]
+        yield Pages(store, runs, tuple(dict.fromkeys((*query.scorers, *headlines, *PREFERRED))))
+
+
+def _runs(store: Store, references: Sequence[str], attempt: str | None) -> list[Run]:
+    if references:
+        named = [store.run(name) for name in references]
+        named += [_place(store, attempt)[0]] if attempt is not None else []
+        return list({run.id: run for run in named}.values())
+    known = store.runs()
+    if not known:
+        raise UserError(f"There are no runs yet in {store.place}. `ragrounds run` makes some.")
+    chosen = known[-1] if attempt is None else _place(store, attempt)[0]
+    return [run for run in known if run.questions == chosen.questions]
+
+
+def _place(store: Store, text: str) -> tuple[Run, str]:
+    """RUN/QUESTION; both may hold slashes, so the first run that there is counts."""
+    error = UserError(f"--attempt {text!r}: expected RUN/QUESTION, such as direct/sample/c01. See `ragrounds runs ls`.")
+    for at in (place for place, letter in enumerate(text) if letter == "/"):
+        if not text[at + 1 :]:
+            continue
+        try:
+            return store.run(text[:at]), text[at + 1 :]
+        except UserError as missing:
+            error = missing if text.find("/") == at else error
+    raise error
+
+
+def _wanted(query: AttemptQuery, pages: Pages) -> Filter:
+    from ragrounds.evals.store.summaries import MARKS, Filter
+    from ragrounds.records import OUTCOMES
+
+    for name in query.outcomes:
+        one_of("--outcome", name, OUTCOMES)
+    for name in query.marks:
+        one_of("--mark", name, MARKS)
+    known = tuple(pages.subjects()) if query.subjects else ()
+    for name in query.subjects:
+        one_of("--subject", name, known)
+    return Filter(
+        outcomes=frozenset(query.outcomes),
+        subjects=frozenset(query.subjects),
+        marks=frozenset(query.marks),
+        text=query.find,
+    )
+
+
+def _sort(query: AttemptQuery) -> SortBy:
+    from ragrounds.evals.store.summaries import SORTS
+
+    return cast("SortBy", one_of("--sort", query.sort, SORTS))
