@@ -1,0 +1,261 @@
+"""Mutation testing: how many small changes to the code do the tests notice?
+
+    pip install -e '.[test,mutation]'
+    python perf/mutation.py [ROOM ...] [--children N] [--new]
+
+Each room (`ROOMS`) is copied to `build/mutation/ROOM`, which git ignores, and mutmut changes the copy: one operator,
+number, text or argument at a time, in every function that no decorator other than `staticmethod` or `classmethod`
+wraps. For each change it runs the tests that reach the changed function, in one process, forked from one that has
+imported them all, the quickest first. Figures and survivors are written to `perf/mutation.md`, room by room. What
+breaks off goes on with the same command. After an edit of a function its mutants are made anew; after an edit of a
+test whatever was not killed is tried again; `--new` forgets all.
+
+A survivor that no test can tell from the code is named in `perf/mutation_equivalent.toml` with the reason. Everything
+else that survives is listed as not judged, and counts against the room.
+"""
+
+import argparse
+import difflib
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+WORK = ROOT / "build" / "mutation"
+REPORT = ROOT / "perf" / "mutation.md"
+EQUIVALENT = ROOT / "perf" / "mutation_equivalent.toml"
+
+
+@dataclass(frozen=True)
+class Room:
+    """What is changed, and the tests that are to notice."""
+
+    files: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+ROOMS = {
+    "budgets": Room(
+        ("ragrounds/evals/engine/budget.py",), ("tests/engine/test_budget.py", "tests/judges/test_grading_budget.py")
+    ),
+    "claims": Room(
+        tuple(f"ragrounds/evals/compare/{name}.py" for name in ("claims", "assertions", "sequential_stop")),
+        ("tests/compare/test_expressions.py", "tests/compare/test_claims_*.py", "tests/engine/test_until.py"),
+    ),
+    "journal": Room(
+        ("ragrounds/evals/store/journal.py",),
+        ("tests/store/test_arrivals.py", "tests/store/test_journal_*.py", "tests/store/test_payers.py",
+         "tests/engine/test_replay.py"),
+    ),
+    "stats": Room(("ragrounds/evals/stats/*",), ("tests/stats",)),
+    "scorers": Room(("ragrounds/evals/scorers/*",), ("tests/scorers", "tests/judges", "tests/ragas")),
+}  # fmt: skip
+
+# mutmut runs the tests in its own process: without pytest-xdist, without the tests marked slow, and without those that
+# start a PostgreSQL server, which alone take longer than all others.
+PYTEST = ["-o", "addopts=", "-m", "not slow", "-p", "no:xdist", "-p", "no:langsmith_plugin", "-p", "no:cacheprovider"]
+PYTEST += ["-k", "not postgresql"]
+CONFTEST = '''
+"""The quickest tests first; and processes that tests start are not asked which functions they reach."""
+
+import json, os, subprocess
+from pathlib import Path
+
+import pytest
+
+STATS = Path(__file__).parent / "mutmut-stats.json"
+started = subprocess.Popen.__init__
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    known = json.loads(STATS.read_text())["duration_by_test"] if STATS.exists() else {}
+    items.sort(key=lambda item: known.get(item.nodeid, 0.0))
+
+
+def start(self, *arguments, env=None, **options):
+    env = dict(os.environ if env is None else env)
+    if env.get("MUTANT_UNDER_TEST") == "stats":
+        env["MUTANT_UNDER_TEST"] = ""
+    started(self, *arguments, env=env, **options)
+
+
+subprocess.Popen.__init__ = start
+'''
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"of {', '.join(ROOMS)}; by default all")
+    parser.add_argument("--children", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="processes at a time")
+    parser.add_argument("--new", action="store_true", help="forget what an earlier call found")
+    given = parser.parse_args()
+    wrong = [room for room in given.rooms if room not in ROOMS]
+    if wrong:
+        parser.error(f"unknown room {wrong[0]!r}: give some of {', '.join(ROOMS)}, or none for all")
+    for name in given.rooms or ROOMS:
+        folder = WORK / name
+        if given.new:
+            shutil.rmtree(folder, ignore_errors=True)
+        prepare(folder, ROOMS[name])
+        run(folder, given.children)
+        write(name, *figures(folder))
+
+
+def prepare(folder: Path, room: Room) -> None:
+    """Bring the room's copy of the repository up to date, and write mutmut's configuration there."""
+    changed = False
+    for part in ("ragrounds", "tests"):
+        there, here = folder / part, ROOT / part
+        wanted = {path.relative_to(here) for path in here.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+        for known in [path for path in there.rglob("*") if path.is_file() and path.relative_to(there) not in wanted]:
+            known.unlink()
+            (folder / "mutants" / part / known.relative_to(there)).unlink(missing_ok=True)
+            changed |= part == "tests"
+        for path in wanted:
+            data = (here / path).read_bytes()
+            if not (there / path).exists() or (there / path).read_bytes() != data:
+                (there / path).parent.mkdir(parents=True, exist_ok=True)
+                (there / path).write_bytes(data)
+                changed |= part == "tests"
+    options = {
+        "source_paths": ["ragrounds"],
+        "only_mutate": list(room.files),
+        "also_copy": ["conftest.py"],
+        "pytest_add_cli_args": PYTEST,
+        "pytest_add_cli_args_test_selection": [found for test in room.tests for found in selected(test)],
+        "timeout_multiplier": 5.0,
+        "timeout_constant": 3.0,
+        "on_dependency_change": "ignore",
+    }
+    (folder / "mutants").mkdir(exist_ok=True)  # on the path of imports before it is filled
+    written = "\n".join(f"{name} = {json.dumps(value)}" for name, value in options.items())
+    project = f"{(ROOT / 'pyproject.toml').read_text()}\n[tool.mutmut]\n{written}\n"
+    (folder / "pyproject.toml").write_text(project)
+    (folder / "conftest.py").write_text(CONFTEST)
+    if changed:
+        (folder / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
+        for meta in folder.glob("mutants/**/*.meta"):
+            found = json.loads(meta.read_text())
+            codes = found["exit_code_by_key"]
+            found["exit_code_by_key"] = {name: code if code in KILLED else None for name, code in codes.items()}
+            meta.write_text(json.dumps(found))
+
+
+def selected(test: str) -> list[str]:
+    """A folder or file of tests, or the files that a pattern finds."""
+    return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(test))
+
+
+def run(folder: Path, children: int) -> None:
+    """Let mutmut try every mutant that it has not tried yet."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAGROUNDS_")}
+    environment |= {"PYTHONPATH": str(folder / "mutants"), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", "from mutmut.__main__ import cli; cli()", "run", "--max-children", str(children)]
+    subprocess.run(command, cwd=folder, env=environment, check=True)
+
+
+KILLED = (1, 3)
+NOT_PLAIN = {"not covered": " (no test reaches it)", "other": " (the process died, or was not asked)"}
+NOT_COVERED = (5, 33)
+TIMED_OUT = (36, 24, -24, 152, 255)
+
+
+@dataclass(frozen=True)
+class Survivor:
+    """A mutant that no test noticed: the lines it takes away, and those it puts there."""
+
+    function: str
+    was: str
+    now: str
+    how: str
+
+
+def figures(folder: Path) -> tuple[Counter[str], list[Survivor]]:
+    """How many mutants ended in which way, and those that live."""
+    counts: Counter[str] = Counter()
+    alive = []
+    for meta in sorted(folder.glob("mutants/**/*.meta")):
+        source = meta.with_suffix("")
+        spans = json.loads(source.with_name(source.name + ".spans").read_text())["spans"]
+        lines = source.read_text().split("\n")
+        for name, code in json.loads(meta.read_text())["exit_code_by_key"].items():
+            how = next((how for codes, how in ENDS if code in codes), "other")
+            counts[how] += 1
+            if how in ("survived", "not covered", "other"):
+                module, _, mutant = name.rpartition(".")
+                function = re.sub(r"__mutmut_\d+$", "", mutant)
+                before, after = ([re.sub(r"[xǁ]\w*__mutmut_\w+", "", line).strip() for line in lines[first - 1 : last]]
+                                 for first, last in (spans[f"{function}__mutmut_orig"], spans[mutant]))  # fmt: skip
+                diff = list(difflib.ndiff(before, after))
+                was, now = (" ".join(line[2:] for line in diff if line[:2] == mark) for mark in ("- ", "+ "))
+                path = function.removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
+                alive.append(Survivor(f"{module.removeprefix('ragrounds.evals.')}:{path}", was, now, how))
+    return counts, alive
+
+
+ENDS = ((KILLED, "killed"), ((0,), "survived"), (TIMED_OUT, "timed out"), (NOT_COVERED, "not covered"))
+TOP = f"""# Mutation testing
+
+`python perf/mutation.py [ROOM ...]`, from a clone with the extras `test` and `mutation`. mutmut makes one small change at a time, and
+the room's tests are run on it: *killed* means that a test fails. Timed out counts as killed. *Equivalent* are survivors that no
+test can tell from the code, each with its reason below; the score is killed / (mutants - equivalent).
+
+Not mutated: functions under a decorator (properties, caches, context managers), numbers and texts outside of functions.
+
+| room | on | mutants | killed | timed out | survived | not covered | equivalent | score |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def write(name: str, counts: Counter[str], alive: list[Survivor]) -> None:
+    """Put the room's figures and survivors into the report, and leave other rooms' as they are."""
+    reasons = {(one["function"], one["was"], one["now"]): one["reason"] for one in known_equivalent()}
+    told = {one: reasons.get((one.function, one.was, one.now)) for one in alive}
+    equivalent = sum(told[one] is not None for one in alive)
+    killed, all_of_them = counts["killed"] + counts["timed out"], sum(counts.values())
+    score = killed / max(1, all_of_them - equivalent)
+    row = [name, f"{datetime.now(UTC):%Y-%m-%d}", all_of_them, counts["killed"], counts["timed out"], counts["survived"] + counts["other"],
+           counts["not covered"], equivalent, f"{score:.1%}"]  # fmt: skip
+    text = REPORT.read_text() if REPORT.exists() else TOP
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in re.findall(r"^\| \w+ \| \d.*$", text, re.MULTILINE)}
+    sections = {part.partition("\n")[0]: part.partition("\n")[2].strip() for part in text.split("\n## ")[1:]}
+    rows[name] = f"| {' | '.join(str(cell) for cell in row)} |"
+    sections[name] = listed(told, alive)
+    order = [room for room in ROOMS if room in rows]
+    body = "".join(f"\n## {room}\n\n{sections[room]}\n" for room in order)
+    REPORT.write_text(TOP + "".join(f"{rows[room]}\n" for room in order) + body)
+    print(rows[name])
+
+
+def listed(told: dict[Survivor, str | None], alive: list[Survivor]) -> str:
+    """The survivors of a room by function: those judged equivalent with their reason, then the others."""
+    parts = []
+    for title, judged in (("Judged equivalent", True), ("Not judged", False)):
+        chosen = [one for one in alive if (told[one] is not None) == judged]
+        parts.append(f"{title}: {len(chosen) or 'none'}.")
+        lines = []
+        for one in chosen:
+            reason = f": {told[one]}" if judged else NOT_PLAIN.get(one.how, "")
+            lines.append(f"- {one.function}: `` {one.was} `` → `` {one.now} ``{reason}")
+        if lines:
+            parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def known_equivalent() -> list[dict[str, str]]:
+    """The survivors that were judged, with function, both lines and reason."""
+    return list(tomllib.loads(EQUIVALENT.read_text()).get("mutant", []))
+
+
+if __name__ == "__main__":
+    main()

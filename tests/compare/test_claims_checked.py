@@ -1,0 +1,210 @@
+"""Claims about stored runs with figures from a pencil: what a measure is, which interval decides, what is left out."""
+
+import pytest
+
+from ragrounds.errors import UserError
+from ragrounds.evals.compare.assertions import ClaimVerdict, ConditionVerdict, check_claims
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.stats import paired_difference, stratified_mean, wilson
+from ragrounds.records import Usage
+from tests.compare.making import add_run, questions
+
+
+def checked(store, runs, claim, **options):
+    (verdict,) = check_claims(store, runs, [claim], **options)
+    return verdict.conditions[0]
+
+
+def test_a_verdict_says_everything_that_decided_it(store):
+    run = add_run(store, "one", questions(4), [1, 1, 1, 0])
+    (verdict,) = check_claims(store, [run], ["accuracy(one) - 0.5 > 0 and failed(one) >= 0.1 @ 90%"])
+    first, second = verdict.conditions
+    assert verdict == ClaimVerdict(
+        claim="accuracy(one) - 0.5 > 0 and failed(one) >= 0.1 @ 90%",
+        decision="cannot tell",
+        scorer="strict",
+        conditions=(first, second),
+    )
+    low, high = wilson(3, 4)  # without a level the interval is that of 95 %
+    assert first == ConditionVerdict(
+        decision="holds", value=0.25, low=pytest.approx(low - 0.5), high=pytest.approx(high - 0.5), level=None, questions=4
+    )
+    low, high = wilson(0, 4, 0.9)
+    assert second == ConditionVerdict(
+        decision="cannot tell", value=pytest.approx(-0.1), low=pytest.approx(low - 0.1), high=pytest.approx(high - 0.1),
+        level=0.9, questions=4,
+    )  # fmt: skip
+
+
+def test_several_claims_are_decided_in_the_order_given(store):
+    run = add_run(store, "one", questions(4), [1, 1, 1, 0])
+    verdicts = check_claims(store, [run], ["accuracy(one) > 0.7", "accuracy(one) > 0.8"])
+    assert [verdict.decision for verdict in verdicts] == ["holds", "fails"]
+
+
+def test_what_an_attempt_used_is_a_mean_over_questions(store):
+    # Two epochs of two questions: 110 and 210 tokens each time, half a second, one call.
+    asked = questions(2)
+    run = add_run(store, "one", asked, [[1, 0], [1, 1]], epochs=2, cost_uncached=0.02)
+    for claim, value in (
+        ("tokens(one) > 0", 160.0),
+        ("calls(one) > 0", 1.0),
+        ("seconds(one) > 0", 0.5),
+        ("cost(one) > 0", 0.02),
+        ("cost_paid(one) > 0", 0.02),
+        ("accuracy(one) > 0", 0.75),
+    ):
+        assert checked(store, [run], claim).value == pytest.approx(value)
+
+
+def test_costs_have_the_bootstrap_of_their_mean(store):
+    costs = [place**1.7 for place in range(20)]
+    run = add_run(store, "one", questions(20), [1] * 20, cost_uncached=costs)
+    expected = stratified_mean(costs, ["x/one"] * 20, level=0.9, seed=4)
+    found = checked(store, [run], "cost(one) > 40 @ 90%", seed=4)
+    assert (found.value, found.low, found.high) == (
+        pytest.approx(expected.value - 40), pytest.approx(expected.low - 40), pytest.approx(expected.high - 40),
+    )  # fmt: skip
+    other = checked(store, [run], "cost(one) > 40 @ 90%", seed=5)
+    assert (other.low, other.high) != (found.low, found.high)
+    assert checked(store, [run], "cost(one) > 40 @ 90%") == checked(store, [run], "cost(one) > 40 @ 90%", seed=0)
+    # Equal costs have no width, and no bound that could give them one.
+    even = checked(store, [run], "calls(one) > 0.5 @ 95%")
+    assert (even.value, even.low, even.high, even.decision) == (0.5, 0.5, 0.5, "holds")
+
+
+def test_outcomes_are_shares_of_attempts(store):
+    asked = questions(4)
+    run = add_run(
+        store, "one", asked, [[1, 1], [0, 0], [0, 0], [0, 1]], epochs=2,
+        status={1: "failed"}, answer_statuses={2: "refused", 3: "abstained"},
+    )  # fmt: skip
+    for claim, value in (
+        ("failed(one) > 0", 0.25),
+        ("refused(one) > 0", 0.25),
+        ("abstained(one) > 0", 0.25),
+        ("blocked(one) >= 0", 0.0),
+        ("unreadable(one) >= 0", 0.0),
+    ):
+        assert checked(store, [run], claim).value == pytest.approx(value)
+    # One of two epochs is half a question.
+    half = add_run(store, "two", questions(1, "x/two"), [[0, 1]], epochs=2, answer_statuses={0: "refused"})
+    assert checked(store, [half], "refused(two) > 0.5").value == pytest.approx(0.5)
+
+
+def test_an_answer_that_nobody_scored_counts_as_answered(store):
+    run = add_run(store, "one", questions(2), ["unscored", 1], answer_statuses={0: "refused"})
+    assert checked(store, [run], "refused(one) >= 0").value == 0.0
+
+
+def test_the_share_of_one_run_has_wilsons_interval_whatever_its_factor(store):
+    run = add_run(store, "one", questions(10), [1] * 7 + [0] * 3)
+    low, high = wilson(7, 10)
+    found = checked(store, [run], "0.9 > 2 * accuracy(one) @ 95%")
+    assert (found.value, found.low, found.high) == (
+        pytest.approx(0.9 - 1.4), pytest.approx(0.9 - 2 * high), pytest.approx(0.9 - 2 * low),
+    )  # fmt: skip
+    third = checked(store, [run], "failed(one) < 0.3 @ 80%")
+    assert third.high == pytest.approx(wilson(0, 10, 0.8)[1] - 0.3)
+
+
+def test_a_share_in_epochs_in_clusters_or_of_datasets_has_the_bootstrap(store):
+    asked = questions(4)
+    run = add_run(store, "one", asked, [[1, 0], [1, 1], [0, 0], [1, 1]], epochs=2)
+    made = stratified_mean([0.5, 1.0, 0.0, 1.0], ["a"] * 4)
+    found = checked(store, [run], "accuracy(one) > 0 @ 95%")
+    assert (found.low, found.high) == (pytest.approx(made.low), pytest.approx(made.high))
+    twins = questions(4, "x/twins", cluster="c")[:2] + questions(4, "x/twins")[2:]
+    run = add_run(store, "two", twins, [1, 1, 0, 0])
+    made = stratified_mean([1.0, 1.0, 0.0, 0.0], ["a"] * 4, ["c", "c", "", ""])
+    found = checked(store, [run], "accuracy(two) > 0 @ 95%")
+    assert (found.low, found.high) == (pytest.approx(made.low), pytest.approx(made.high))
+    assert found.value == 0.5
+    both = questions(2, "x/small") + questions(6, "x/large")
+    run = add_run(store, "three", both, [1, 0, 1, 1, 1, 0, 0, 0])
+    made = stratified_mean([1.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0], ["s"] * 2 + ["l"] * 6)
+    found = checked(store, [run], "accuracy(three) > 0 @ 95%")
+    assert (found.value, found.low, found.high) == (0.5, pytest.approx(made.low), pytest.approx(made.high))
+
+
+def test_a_difference_has_the_bootstrap_of_its_pairs(store):
+    asked = questions(30)
+    first, second = [1, 0, 1] * 10, [1, 1, 0, 1, 0, 1] * 5
+    runs = [add_run(store, "one", asked, first), add_run(store, "two", asked, second)]
+    made = paired_difference(second, first, ["x"] * 30, level=0.8, seed=2)
+    found = checked(store, runs, "accuracy(one) > accuracy(two) + 5% @ 80%", seed=2)
+    assert (found.value, found.low, found.high) == (
+        pytest.approx(made.value - 0.05), pytest.approx(made.low - 0.05), pytest.approx(made.high - 0.05),
+    )  # fmt: skip
+
+
+def test_answers_that_are_all_alike_still_leave_room(store):
+    # Clopper and Pearson: with no unlike one among 4 the share of unlike ones is below 1 - .025 ** (1/4).
+    beyond = 1 - 0.025**0.25
+    asked = questions(4)
+    runs = [add_run(store, name, asked, [1, 0, 1, 0]) for name in ("one", "two")]
+    found = checked(store, runs, "accuracy(one) > accuracy(two) @ 95%")
+    assert (found.value, found.low, found.high) == (0.0, pytest.approx(-beyond), pytest.approx(beyond))
+    # 2 a - b - 0.3 lies between -1.3 and 1.7; it is 1.7 where a alone is right.
+    good, bad = add_run(store, "good", asked, [1] * 4), add_run(store, "bad", asked, [0] * 4)
+    found = checked(store, [good, bad], "2 * accuracy(good) - accuracy(bad) > 0.3 @ 95%")
+    assert (found.value, found.high) == (pytest.approx(1.7), pytest.approx(1.7))
+    assert found.low == pytest.approx(1.7 - 3 * beyond)
+    other = checked(store, [good, bad], "2 * accuracy(bad) - accuracy(good) > 0.3 @ 95%")
+    assert (other.value, other.low) == (pytest.approx(-1.3), pytest.approx(-1.3))
+    assert other.high == pytest.approx(-1.3 + 3 * beyond)
+
+
+def test_the_smallest_dataset_says_how_much_room_and_duplicates_are_one(store):
+    asked = questions(5, "x/small", cluster="c")[:2] + questions(5, "x/small")[2:] + questions(9, "x/large")
+    runs = [add_run(store, name, asked, [1] * 14) for name in ("one", "two")]
+    found = checked(store, runs, "accuracy(one) > accuracy(two) @ 90%")
+    assert found.high == pytest.approx(1 - 0.05 ** (1 / 4))  # four clusters in the smaller one
+
+
+def test_what_has_no_score_is_left_out_and_counted(store):
+    asked = questions(5)
+    first = add_run(store, "one", asked, [1, None, 1, 0, 1])
+    second = add_run(store, "two", asked, [1, 1, None, 0, 1])
+    found = checked(store, [first, second], "accuracy(one) >= accuracy(two)")
+    assert (found.questions, found.value) == (3, 0.0)
+    assert found.reason == "2 questions have no score and are left out"
+    assert checked(store, [second, first], "accuracy(one) > 0").questions == 4
+    none = add_run(store, "three", questions(2, "x/none"), [None, None])
+    found = checked(store, [none], "accuracy(three) > 0 @ 95%")
+    assert found == ConditionVerdict(decision="cannot tell", level=0.95, reason="no question has a score")
+
+
+def test_a_cost_that_is_not_known_decides_nothing(store):
+    asked = questions(2)
+    run = add_run(store, "one", asked, [1, 1], cost_uncached=[None, 1.0])
+    other = add_run(store, "two", asked, [1, 1])
+    found = checked(store, [run, other], "cost(two) < cost(one) @ 90%")
+    assert found == ConditionVerdict(decision="cannot tell", level=0.9, reason="the cost of one-run is not known")
+
+
+def test_a_question_that_was_not_asked_has_cost_nothing_and_ended_in_no_way(store):
+    asked = questions(2)
+    run = add_run(store, "one", asked, [1, ...], usage=Usage(90, 10))
+    assert checked(store, [run], "tokens(one) > 0").value == pytest.approx(50.0)
+    assert checked(store, [run], "failed(one) >= 0").value == 0.0
+
+
+def test_accuracy_is_by_the_scorer_asked_for(store):
+    asked = questions(2)
+    run = add_run(store, "one", asked, [1, 0], scorer="robust")
+    (verdict,) = check_claims(store, [run], ["accuracy(one) > 0.4"], scorer="robust")
+    assert (verdict.scorer, verdict.decision) == ("robust", "holds")
+    bare = add_run(store, "two", questions(1, "x/bare"), ["unscored"])
+    with pytest.raises(UserError, match="no scores yet|no score"):
+        check_claims(store, [bare], ["accuracy(two) > 0"])
+
+
+def test_runs_of_different_questions_are_compared_on_those_in_common(store):
+    asked = questions(6)
+    first = add_run(store, "one", asked, [1, 1, 1, 0, ..., ...])
+    second = add_run(store, "two", asked, [0, 0, 1, 1, 1, 1])
+    found = checked(store, [first, second], "accuracy(one) > accuracy(two)", common=True)
+    assert (found.questions, found.value) == (4, 0.25)
+    table = compare(store, [first, second], common=True).tables[0]
+    assert found.value == pytest.approx(-table.pairs[0].tests.difference)

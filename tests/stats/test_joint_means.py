@@ -1,0 +1,74 @@
+"""Several means of the same questions, resampled together."""
+
+import numpy as np
+import pytest
+
+from ragrounds.evals.stats.bootstrap import joint_means, stratified_mean
+
+
+def test_the_means_by_hand_with_what_is_missing():
+    columns = [[1.0, 2.0, None, 5.0], [None, 4.0, 6.0, None], [None] * 4]
+    means, draws = joint_means(columns, ["a", "a", "b", "b"], [""] * 4, resamples=50)
+    # The first: 1.5 in a, 5 in b; the second: 4 in a, 6 in b; of the third nothing is known anywhere.
+    assert means[:2].tolist() == [3.25, 5.0]
+    assert np.isnan(means[2])
+    assert draws.shape == (50, 3)
+    assert np.isnan(draws[:, 2]).all()
+
+
+def test_a_dataset_in_which_a_column_has_no_value_is_in_no_mean_of_it():
+    means, draws = joint_means([[1.0, None], [1.0, 3.0]], ["a", "b"], ["", ""], resamples=20)
+    assert means.tolist() == [1.0, 2.0]
+    assert draws[:, 0].tolist() == [1.0] * 20
+    assert draws[:, 1].tolist() == [2.0] * 20
+
+
+def test_the_replicates_of_two_questions_by_hand():
+    means, draws = joint_means([[0.0, 1.0], [10.0, 30.0]], ["a", "a"], ["", ""], resamples=4_000)
+    assert means.tolist() == [0.5, 20.0]
+    kinds, counts = np.unique(draws, axis=0, return_counts=True)
+    assert kinds.tolist() == [[0.0, 10.0], [0.5, 20.0], [1.0, 30.0]]  # both columns of a question are drawn together
+    assert counts / 4_000 == pytest.approx([0.25, 0.5, 0.25], abs=0.03)
+
+
+def test_questions_of_a_cluster_are_drawn_together_and_nameless_ones_alone():
+    columns = [[0.0, 2.0, 4.0, 6.0]]
+    _, together = joint_means(columns, ["a"] * 4, ["x", "y", "x", "y"], resamples=500)
+    assert set(together[:, 0].tolist()) == {2.0, 3.0, 4.0}  # x twice, x and y, y twice
+    _, alone = joint_means(columns, ["a"] * 4, [""] * 4, resamples=500)
+    assert {0.5, 1.0, 5.0} < set(alone[:, 0].tolist())
+    _, apart = joint_means([[0.0, 8.0]], ["a", "b"], ["x", "x"], resamples=50)
+    assert set(apart[:, 0].tolist()) == {4.0}  # one name in two datasets is two clusters
+
+
+def test_one_column_has_the_interval_of_its_mean():
+    generator = np.random.default_rng(5)
+    values = generator.random(200).tolist()
+    strata = ["a"] * 50 + ["b"] * 150
+    names = [f"c{number // 2}" if number < 40 else "" for number in range(200)]
+    (mean,), draws = joint_means([values], strata, names, resamples=4_000)
+    made = stratified_mean(values, strata, names)
+    assert mean == pytest.approx(made.value)
+    assert draws[:, 0].std() == pytest.approx(made.error, rel=0.05)
+    assert np.quantile(draws[:, 0], [0.025, 0.975]) == pytest.approx([made.low, made.high], abs=0.004)
+
+
+def test_equal_seeds_give_equal_replicates():
+    table = [list(map(float, range(30)))], ["a"] * 30, [""] * 30
+    assert (joint_means(*table)[1] == joint_means(*table, resamples=2_000, seed=0)[1]).all()
+    assert (joint_means(*table)[1] != joint_means(*table, seed=1)[1]).any()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ([], ["a"], [""]),
+        ([[]], [], []),
+        ([[1.0, 2.0]], ["a"], [""]),
+        ([[1.0]], ["a"], ["", ""]),
+        ([[1.0], [1.0, 2.0]], ["a"], [""]),
+    ],
+)
+def test_bad_values(arguments):
+    with pytest.raises(ValueError, match="columns, strata and clusters must have one entry a question"):
+        joint_means(*arguments)

@@ -1,0 +1,95 @@
+"""Proportions and paired tests with figures from a pencil or a table of the normal distribution."""
+
+import math
+
+import pytest
+
+from ragrounds.evals.stats import binomial_error, holm, macro_error, mcnemar, minimum_detectable_effect, proportion, wilson
+from ragrounds.evals.stats.intervals import normal_quantile
+
+
+def test_the_quantiles_of_the_table():
+    assert normal_quantile(0.95) == pytest.approx(1.959964, abs=1e-6)
+    assert normal_quantile(0.99) == pytest.approx(2.575829, abs=1e-6)
+    assert normal_quantile(0.0) == pytest.approx(0.0)
+
+
+def test_a_proportion_has_its_error_and_its_interval_at_the_level_asked_for():
+    made = proportion([1.0, 0.0, 0.5, 1.0])
+    assert (made.value, made.n, made.level) == (0.625, 4, 0.95)
+    assert made.error == pytest.approx(math.sqrt(0.625 * 0.375 / 4))
+    assert (made.low, made.high) == wilson(2.5, 4, 0.95)
+    wide = proportion([1.0, 0.0], level=0.99)
+    assert (wide.low, wide.high, wide.level) == (*wilson(1, 2, 0.99), 0.99)
+
+
+def test_wilson_by_hand():
+    # One of four, z² = 1 (level 68.27 %): (1/4 + 1/8 ± sqrt(3/64 + 1/64)) / (1 + 1/4).
+    level = 0.6826894921
+    assert wilson(1, 4, level) == pytest.approx(((0.375 - 0.25) / 1.25, (0.375 + 0.25) / 1.25))
+    assert wilson(0, 3)[0] == 0.0
+    assert wilson(3, 3)[1] == 1.0
+    assert wilson(1, 1) == pytest.approx((1 / (1 + 1.959964**2), 1.0), abs=1e-6)
+
+
+def test_what_is_no_proportion_is_refused():
+    for values, number in (([], 0), ([1.0, -0.1], 2), ([0.5, 0.5, 1.1], 3)):
+        with pytest.raises(ValueError, match=f"between 0 and 1, got {number} values"):
+            proportion(values)
+    for right, n in ((0, 0), (-1, 3), (4, 3)):
+        with pytest.raises(ValueError, match=f"got {right} of {n}"):
+            wilson(right, n)
+    assert binomial_error(1.0 + 1e-16, 4) == 0.0
+    assert binomial_error(1.1, 4) == 0.0  # rounding may carry a mean above 1
+
+
+def test_the_error_of_a_mean_of_means_by_hand():
+    assert macro_error([3.0, 4.0]) == 2.5
+    assert macro_error([0.5]) == 0.5
+    with pytest.raises(ValueError, match="^expected one error or more$"):
+        macro_error([])
+
+
+def test_the_four_counts_and_equal_sides():
+    made = mcnemar([True, True, True, False, False, False], [True, False, False, True, False, False])
+    assert (made.both, made.first_only, made.second_only, made.neither) == (1, 2, 1, 2)
+    assert made.p == 1.0
+    assert made.mid_p == pytest.approx(2 * (1 + 3 / 2) / 8)  # 2 against 1: nothing, one, half of the ones
+    even = mcnemar([True, True, False, False], [True, False, True, False])
+    assert (even.p, even.mid_p) == (1.0, 1.0)
+    same = mcnemar([True, False], [True, False])
+    assert (same.p, same.mid_p) == (1.0, 1.0)
+    assert mcnemar([1, 0], [0, 0]).first_only == 1  # any value that is true
+    none = mcnemar([True], [False])
+    assert (none.p, none.mid_p) == (1.0, pytest.approx(0.5))
+
+
+def test_sides_that_do_not_match_are_refused_with_their_lengths():
+    for first, second in (([], []), ([True], []), ([], [True]), ([True], [True, False])):
+        with pytest.raises(ValueError, match=f"got {len(first)} and {len(second)}"):
+            mcnemar(first, second)
+
+
+def test_holm_by_hand():
+    # Four at once: .01 · 4, then .02 · 3, then .03 · 2 held up by .06, then .9; in the order given.
+    assert holm([0.9, 0.01, 0.03, 0.02]) == pytest.approx([0.9, 0.04, 0.06, 0.06])
+    assert holm([0.5, 0.6]) == [1.0, 1.0]
+    assert holm([0.2]) == [0.2]
+    assert holm([0.04, 0.04]) == pytest.approx([0.08, 0.08])
+
+
+def test_the_detectable_difference_by_hand():
+    # Where all questions differ, √n δ = z + z' √(1 - δ²). With power a half z' is 0: δ = z / √n.
+    assert minimum_detectable_effect(100, 1.0, power=0.5) == pytest.approx(0.1959964, abs=1e-6)
+    assert minimum_detectable_effect(100, 0.25, power=0.5) == pytest.approx(0.0979982, abs=1e-6)
+    assert minimum_detectable_effect(100, 0.25, alpha=0.01, power=0.5) == pytest.approx(0.1287915, abs=1e-6)
+    # n = 784.5 (two-sided 5 %, power 80 %, small δ): (1.959964 + .841621)² / δ² for δ = .1 of d = 1, nearly.
+    assert minimum_detectable_effect(1_000, 1.0) == pytest.approx((1.959964 + 0.841621) / 1_000**0.5, rel=0.002)
+    assert minimum_detectable_effect(1, 0.3) == 0.3  # too few for any: the largest that there can be
+    assert minimum_detectable_effect(1, 1.0) == 1.0
+
+
+@pytest.mark.parametrize(("n", "differing"), [(0, 0.1), (10, 0.0), (10, 1.1), (10, -0.5)])
+def test_what_has_no_detectable_difference_is_refused(n, differing):
+    with pytest.raises(ValueError, match=f"got {n} and {differing}"):
+        minimum_detectable_effect(n, differing)
