@@ -45,7 +45,7 @@ class Room:
 
 ROOMS = {
     "budgets": Room(
-        ("ragrounds/evals/engine/budget.py",), ("tests/engine/test_budget.py", "tests/judges/test_grading_budget.py")
+        ("ragrounds/evals/engine/budget.py",), ("tests/engine/test_budget*.py", "tests/judges/test_grading_budget.py")
     ),
     "claims": Room(
         tuple(f"ragrounds/evals/compare/{name}.py" for name in ("claims", "assertions", "sequential_stop")),
