@@ -16,7 +16,6 @@ else that survives is listed as not judged, and counts against the room.
 
 import argparse
 import difflib
-import hashlib
 import json
 import os
 import re
@@ -116,8 +115,8 @@ def prepare(folder: Path, room: Room) -> None:
     changed = False
     for part in ("ragrounds", "tests"):
         there, here = folder / part, ROOT / part
-        wanted = {path.relative_to(here) for path in here.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
-        for known in [path for path in there.rglob("*") if path.is_file() and path.relative_to(there) not in wanted]:
+        wanted, had = held(here), held(there)
+        for known in [there / path for path in had - wanted]:
             known.unlink()
             (folder / "mutants" / part / known.relative_to(there)).unlink(missing_ok=True)
             changed |= part == "tests"
@@ -149,6 +148,12 @@ def prepare(folder: Path, room: Room) -> None:
             codes = found["exit_code_by_key"]
             found["exit_code_by_key"] = {name: code if code in KILLED else None for name, code in codes.items()}
             meta.write_text(json.dumps(found))
+
+
+def held(folder: Path) -> set[Path]:
+    """The files of a folder, without what Python compiled."""
+    files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    return {path.relative_to(folder) for path in files}
 
 
 def selected(test: str) -> list[str]:
@@ -204,13 +209,15 @@ def figures(folder: Path) -> tuple[Counter[str], list[Survivor]]:
 
 
 ENDS = ((KILLED, "killed"), ((0,), "survived"), (TIMED_OUT, "timed out"), (NOT_COVERED, "not covered"))
-TOP = f"""# Mutation testing
+TOP = """# Mutation testing
 
-`python perf/mutation.py [ROOM ...]`, from a clone with the extras `test` and `mutation`. mutmut makes one small change at a time, and
-the room's tests are run on it: *killed* means that a test fails. Timed out counts as killed. *Equivalent* are survivors that no
-test can tell from the code, each with its reason below; the score is killed / (mutants - equivalent).
+`python perf/mutation.py [ROOM ...]`, from a clone with the extras `test` and `mutation`. mutmut makes one small change
+at a time, and the room's tests are run on it: *killed* means that a test fails. Timed out counts as killed.
+*Equivalent* are survivors that no test can tell from the code, or none should, each with its reason below. The score is
+(killed + timed out) / (mutants - equivalent).
 
 Not mutated: functions under a decorator (properties, caches, context managers), numbers and texts outside of functions.
+Wording of errors is mutated like everything else, but for the words of f-strings, which mutmut leaves alone.
 
 | room | on | mutants | killed | timed out | survived | not covered | equivalent | score |
 |---|---|---|---|---|---|---|---|---|
@@ -219,17 +226,18 @@ Not mutated: functions under a decorator (properties, caches, context managers),
 
 def write(name: str, counts: Counter[str], alive: list[Survivor]) -> None:
     """Put the room's figures and survivors into the report, and leave other rooms' as they are."""
-    reasons = {(one["function"], one["was"], one["now"]): one["reason"] for one in known_equivalent()}
+    reasons = known_equivalent()
     told = {one: reasons.get((one.function, one.was, one.now)) for one in alive}
     equivalent = sum(told[one] is not None for one in alive)
     killed, all_of_them = counts["killed"] + counts["timed out"], sum(counts.values())
     score = killed / max(1, all_of_them - equivalent)
-    row = [name, f"{datetime.now(UTC):%Y-%m-%d}", all_of_them, counts["killed"], counts["timed out"], counts["survived"] + counts["other"],
-           counts["not covered"], equivalent, f"{score:.1%}"]  # fmt: skip
+    alive_yet = counts["survived"] + counts["other"]
+    row = [f"{datetime.now(UTC):%Y-%m-%d}", all_of_them, counts["killed"], counts["timed out"], alive_yet]
+    row += [counts["not covered"], equivalent, f"{score:.1%}"]
     text = REPORT.read_text() if REPORT.exists() else TOP
-    rows = {line.split(" | ")[0].removeprefix("| "): line for line in re.findall(r"^\| \w+ \| \d.*$", text, re.MULTILINE)}
+    rows = {line.split(" | ")[0][2:]: line for line in re.findall(r"^\| \w+ \| \d.*$", text, re.MULTILINE)}
     sections = {part.partition("\n")[0]: part.partition("\n")[2].strip() for part in text.split("\n## ")[1:]}
-    rows[name] = f"| {' | '.join(str(cell) for cell in row)} |"
+    rows[name] = f"| {' | '.join(str(cell) for cell in [name, *row])} |"
     sections[name] = listed(told, alive)
     order = [room for room in ROOMS if room in rows]
     body = "".join(f"\n## {room}\n\n{sections[room]}\n" for room in order)
@@ -238,23 +246,31 @@ def write(name: str, counts: Counter[str], alive: list[Survivor]) -> None:
 
 
 def listed(told: dict[Survivor, str | None], alive: list[Survivor]) -> str:
-    """The survivors of a room by function: those judged equivalent with their reason, then the others."""
+    """The survivors of a room: those judged equivalent, by reason, then the others."""
     parts = []
-    for title, judged in (("Judged equivalent", True), ("Not judged", False)):
-        chosen = [one for one in alive if (told[one] is not None) == judged]
-        parts.append(f"{title}: {len(chosen) or 'none'}.")
-        lines = []
-        for one in chosen:
-            reason = f": {told[one]}" if judged else NOT_PLAIN.get(one.how, "")
-            lines.append(f"- {one.function}: `` {one.was} `` → `` {one.now} ``{reason}")
-        if lines:
-            parts.append("\n".join(lines))
+    by_reason: dict[str, list[Survivor]] = {}
+    for one in alive:
+        if reason := told[one]:
+            by_reason.setdefault(reason, []).append(one)
+    parts.append(f"Judged equivalent: {sum(map(len, by_reason.values())) or 'none'}.")
+    for reason, chosen in sorted(by_reason.items()):
+        parts.append(f"{reason[0].upper()}{reason[1:]}:\n\n" + "\n".join(shown(one) for one in chosen))
+    others = [one for one in alive if not told[one]]
+    parts.append(f"Not judged: {len(others) or 'none'}.")
+    if others:
+        parts.append("\n".join(shown(one) + NOT_PLAIN.get(one.how, "") for one in others))
     return "\n\n".join(parts)
 
 
-def known_equivalent() -> list[dict[str, str]]:
-    """The survivors that were judged, with function, both lines and reason."""
-    return list(tomllib.loads(EQUIVALENT.read_text()).get("mutant", []))
+def shown(one: Survivor) -> str:
+    """A survivor as a line of the report."""
+    return f"- {one.function}: `` {one.was} `` → `` {one.now} ``"
+
+
+def known_equivalent() -> dict[tuple[str, str, str], str]:
+    """The survivors that were judged (function, the line before, the line after) → the reason."""
+    judged = tomllib.loads(EQUIVALENT.read_text())["equivalent"]
+    return {(function, was, now): one["reason"] for one in judged for function, was, now in one["mutants"]}
 
 
 if __name__ == "__main__":

@@ -31,9 +31,10 @@ def stop(runs, asked, claim=CLAIM, seed=3, most=None):
 
 
 def pair(store, asked, first=1.0, second=0.0, **more):
+    both = [value if isinstance(value, list) else [value] * len(asked) for value in (first, second)]
     return [
-        add_run(store, name, asked, [value] * len(asked) if not isinstance(value, list) else value, scorer="robust", **more)
-        for name, value in (("one", first), ("two", second))
+        add_run(store, name, asked, values, scorer="robust", **more)
+        for name, values in zip(("one", "two"), both, strict=True)
     ]
 
 
@@ -337,9 +338,9 @@ def test_a_difference_of_such_runs_is_that_of_the_confidence_sequence(store):
     assert (tests.difference, tests.n) == (-1.0, 20)
     (note,) = [note for note in compared.notes if "depends on the results" in note]
     assert note == (
-        f"one-run, two-run: how many questions are answered depends on the results, for {CLAIM!r} was watched; it holds "
-        "after 9 questions. Intervals of differences are valid at any number of questions (confidence sequences); "
-        "tests for a fixed number are left out; an interval of an accuracy by itself is for a fixed number."
+        f"one-run, two-run: how many questions are answered depends on the results, for {CLAIM!r} was watched; it "
+        "holds after 9 questions. Intervals of differences are valid at any number of questions (confidence "
+        "sequences); tests for a fixed number are left out; an interval of an accuracy by itself is for a fixed number."
     )
 
 
@@ -433,9 +434,8 @@ def test_duplicates_and_datasets_count_by_their_means(store):
 
 def test_costs_of_such_runs_are_not_decided_with_confidence(store):
     runs = ended_early(store, questions(8), 5)
-    verdicts = check_claims(
-        store, runs, ["cost(one) < 1 @ 90%", "cost(one) < 1", "accuracy(one) > 0.5", "failed(one) < 0.1 @ 95%"], common=True
-    )
+    claims = ["cost(one) < 1 @ 90%", "cost(one) < 1", "accuracy(one) > 0.5", "failed(one) < 0.1 @ 95%"]
+    verdicts = check_claims(store, runs, claims, common=True)
     conditions = [verdict.conditions[0] for verdict in verdicts]
     assert [one.decision for one in conditions] == ["cannot tell", "holds", "holds", "cannot tell"]
     assert conditions[0].reason == "how many questions these runs have depends on their results: no interval holds"

@@ -44,7 +44,10 @@ def test_money(counted: list[tuple[float | None, int | None]], said: str) -> Non
         ([(0.0, 600), (0.0, 899)], ""),
         ([(0.0, 600), (0.0, 900)], "the budget of 1,500 tokens is used up: 1,500, without what was in flight then"),
         ([(None, 1501)], "the budget of 1,500 tokens is used up: 1,501, without what was in flight then"),
-        ([(0.0, 1), (0.0, None), (0.0, 1)], "the budget of 1,500 tokens cannot be kept: the tokens of a call are unknown"),
+        (
+            [(0.0, 1), (0.0, None), (0.0, 1)],
+            "the budget of 1,500 tokens cannot be kept: the tokens of a call are unknown",
+        ),
     ],
 )
 def test_tokens(counted: list[tuple[float | None, int | None]], said: str) -> None:

@@ -66,7 +66,7 @@ def test_sides_without_a_common_item_are_refused():
         compare_with_human(["a"], ["a", "b"])
     with pytest.raises(ValueError, match="got 1 and 1"):
         compare_with_human(["a"], ["a"], ["x", "y"])
-    with pytest.raises(ValueError, match="^no item has a label of both sides$"):
+    with pytest.raises(ValueError, match=r"^no item has a label of both sides$"):
         compare_with_human(["a", None], [None, "a"])
 
 
@@ -84,11 +84,21 @@ def test_the_interval_of_kappa_is_scipys_bootstrap():
 
 
 def test_the_interval_of_kappa_over_two_clusters_by_hand():
-    # In x all agree on two labels (kappa 1), in y none does (kappa -1). x twice, both (kappa 0), y twice: 1/4, 1/2, 1/4.
+    # In x all agree on two labels (kappa 1), in y none does (-1). x twice, both (kappa 0), y twice: 1/4, 1/2, 1/4.
     first, second, names = ["a", "b", "a", "b"], ["a", "b", "b", "a"], ["x", "x", "y", "y"]
     assert kappa_interval(first, second, names) == pytest.approx((-1.0, 1.0))
     assert kappa_interval(first, second, names, level=0.4) == pytest.approx((0.0, 0.0))
     assert kappa_interval(first, second, names, level=0.6) == pytest.approx((-1.0, 1.0))
+
+
+def test_a_cluster_weighs_by_its_items():
+    # x: aa, aa, bb; y: ab. Together 3 of 4 agree, and by chance (3 · 2 + 1 · 2) / 16: kappa 1/2. x twice 1, y twice 0.
+    first, second, names = ["a", "a", "b", "a"], ["a", "a", "b", "b"], ["x", "x", "x", "y"]
+    assert kappa_interval(first, second, names, level=0.4) == pytest.approx((0.5, 0.5))
+    assert kappa_interval(first, second, names) == pytest.approx((0.0, 1.0))
+    low, high = kappa_interval(first, second, names, resamples=1)
+    assert low == high
+    assert low in (0.0, 0.5, 1.0)
 
 
 def test_an_interval_of_kappa_needs_a_kappa_in_nearly_every_resample():
@@ -129,7 +139,9 @@ def test_fleiss_by_hand():
 
 @pytest.mark.parametrize("ratings", [[], ["a"], ["a", "b"], ["ab", "abc"], [["a", None]]])
 def test_fleiss_needs_as_many_labels_for_each(ratings):
-    with pytest.raises(ValueError, match="^Fleiss' kappa needs two or more labels an item, as many for each; see Krip"):
+    with pytest.raises(
+        ValueError, match=r"^Fleiss' kappa needs two or more labels an item, as many for each; see Krip"
+    ):
         fleiss_kappa(ratings)
 
 
@@ -149,12 +161,15 @@ def test_krippendorffs_ordinal_distance_by_hand():
     found = krippendorff_alpha([["low", "low"], ["high", "mid"]], "ordinal", order=["low", "mid", "high"])
     chance = 2 * (2 * 1.5**2 + 2 * 2.5**2 + 1**2) / 3
     assert found == pytest.approx(1 - 2 * 1**2 / chance)
+    # A label that nobody gave lies between others without a width of its own.
+    wider = ["low", "x", "mid", "y", "high", "z"]
+    assert krippendorff_alpha([["low", "low"], ["high", "mid"]], "ordinal", order=wider) == found
 
 
 def test_what_krippendorff_cannot_take_is_named():
-    with pytest.raises(ValueError, match="^Krippendorff's alpha needs an item with two labels or more$"):
+    with pytest.raises(ValueError, match=r"^Krippendorff's alpha needs an item with two labels or more$"):
         krippendorff_alpha(["a", "b"])
-    with pytest.raises(ValueError, match="^the label 'c' is not in the order given$"):
+    with pytest.raises(ValueError, match=r"^the label 'c' is not in the order given$"):
         krippendorff_alpha(["ab", "ca"], "ordinal", order="ab")
     with pytest.raises(ValueError, match="could not convert"):
         krippendorff_alpha(["ab"], "interval")

@@ -4,7 +4,15 @@ import math
 
 import pytest
 
-from ragrounds.evals.stats import binomial_error, holm, macro_error, mcnemar, minimum_detectable_effect, proportion, wilson
+from ragrounds.evals.stats import (
+    binomial_error,
+    holm,
+    macro_error,
+    mcnemar,
+    minimum_detectable_effect,
+    proportion,
+    wilson,
+)
 from ragrounds.evals.stats.intervals import normal_quantile
 
 
@@ -29,6 +37,7 @@ def test_wilson_by_hand():
     assert wilson(1, 4, level) == pytest.approx(((0.375 - 0.25) / 1.25, (0.375 + 0.25) / 1.25))
     assert wilson(0, 3)[0] == 0.0
     assert wilson(3, 3)[1] == 1.0
+    assert all(wilson(0, n)[0] == 0.0 and wilson(n, n)[1] == 1.0 for n in range(1, 300))  # without rounding
     assert wilson(1, 1) == pytest.approx((1 / (1 + 1.959964**2), 1.0), abs=1e-6)
 
 
@@ -46,7 +55,7 @@ def test_what_is_no_proportion_is_refused():
 def test_the_error_of_a_mean_of_means_by_hand():
     assert macro_error([3.0, 4.0]) == 2.5
     assert macro_error([0.5]) == 0.5
-    with pytest.raises(ValueError, match="^expected one error or more$"):
+    with pytest.raises(ValueError, match=r"^expected one error or more$"):
         macro_error([])
 
 
@@ -57,6 +66,7 @@ def test_the_four_counts_and_equal_sides():
     assert made.mid_p == pytest.approx(2 * (1 + 3 / 2) / 8)  # 2 against 1: nothing, one, half of the ones
     even = mcnemar([True, True, False, False], [True, False, True, False])
     assert (even.p, even.mid_p) == (1.0, 1.0)
+    assert all(mcnemar([True, False] * b, [False, True] * b).mid_p == 1.0 for b in range(1, 60))  # without rounding
     same = mcnemar([True, False], [True, False])
     assert (same.p, same.mid_p) == (1.0, 1.0)
     assert mcnemar([1, 0], [0, 0]).first_only == 1  # any value that is true

@@ -56,7 +56,10 @@ def test_a_single_resample_has_no_error():
     assert made.error == 0.0
     assert made.low == made.high
     assert made.low in (0.5, pytest.approx(4 / 6), 0.75)
-    assert ratio_of_sums([1, 3], [2, 4], resamples=2, seed=1).error >= 0.0
+    # Of two the standard deviation is their distance by the root of two.
+    pair = ratio_of_sums(range(1, 30), range(31, 60), resamples=2, level=1 - 1e-12)
+    assert pair.error == pytest.approx((pair.high - pair.low) / 2**0.5)
+    assert pair.error > 0
 
 
 def test_equal_seeds_give_equal_intervals_and_others_others():
@@ -78,13 +81,13 @@ def test_what_is_held_at_a_time_changes_nothing(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (([], []), "numerators and denominators must have one entry a question"),
-        (([1.0], [1.0, 2.0]), "numerators and denominators must have one entry a question"),
-        (([1.0], [float("inf")]), "every value must be finite"),
-        (([float("nan")], [1.0]), "every value must be finite"),
-        (([1.0, 1.0], [1.0, -1.0]), "must not add up to 0"),
+        (([], []), "numerators and denominators must have one entry a question, and one question or more"),
+        (([1.0], [1.0, 2.0]), "numerators and denominators must have one entry a question, and one question or more"),
+        (([1.0], [float("inf")]), "every value must be finite, and the denominators must not add up to 0"),
+        (([float("nan")], [1.0]), "every value must be finite, and the denominators must not add up to 0"),
+        (([1.0, 1.0], [1.0, -1.0]), "every value must be finite, and the denominators must not add up to 0"),
     ],
 )
 def test_bad_values(arguments, said):
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=f"^{said}$"):
         ratio_of_sums(*arguments)

@@ -44,7 +44,10 @@ def test_a_single_resample_has_no_error():
     made = stratified_mean([0.0, 1.0], ["a", "a"], resamples=1)
     assert made.error == 0.0
     assert made.low == made.high
-    assert stratified_mean([0.0, 1.0, 0.5, 0.7], ["a"] * 4, resamples=2).error > 0
+    # Of two the standard deviation is their distance by the root of two.
+    pair = stratified_mean([number / 60 for number in range(60)], ["a"] * 60, resamples=2, level=1 - 1e-12)
+    assert pair.error == pytest.approx((pair.high - pair.low) / 2**0.5)
+    assert pair.error > 0
 
 
 def test_a_difference_by_hand():

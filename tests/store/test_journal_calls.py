@@ -67,9 +67,7 @@ def row(store: Store, number: int) -> sa.Row:
         return connection.execute(sa.select(schema.calls).where(schema.calls.c.key == number.to_bytes(32, "big"))).one()
 
 
-RUN = Run(
-    id="r", agent="a", benchmark="b", questions="q", count=1, epochs=1, fingerprint="f", identity={}, created=2.5
-)
+RUN = Run(id="r", agent="a", benchmark="b", questions="q", count=1, epochs=1, fingerprint="f", identity={}, created=2.5)
 
 
 def test_marks_of_payers_are_those_that_stores_hold() -> None:
@@ -79,9 +77,12 @@ def test_marks_of_payers_are_those_that_stores_hold() -> None:
     assert attempt_payer(RUN, "q/1", 2) == mark("r", 2.5, "q/1", 2)
     assert judging_payer(RUN) == mark("r", 2.5, "judging")
     assert arena_payer("print") == mark("print", "playing")
-    assert attempt_payer(RUN, "q/1", 2).hex() == hashlib.sha256(
-        bytes.fromhex("94a172cb4004000000000000a3712f3102")  # ["r", 2.5, "q/1", 2] in MessagePack
-    ).hexdigest()[:16]
+    assert (
+        attempt_payer(RUN, "q/1", 2).hex()
+        == hashlib.sha256(
+            bytes.fromhex("94a172cb4004000000000000a3712f3102")  # ["r", 2.5, "q/1", 2] in MessagePack
+        ).hexdigest()[:16]
+    )
 
 
 async def test_a_call_is_kept_with_who_made_it_when_and_how_long_it_took(tmp_path: Path) -> None:
@@ -298,7 +299,9 @@ async def test_a_file_that_cannot_be_emptied_or_removed_is_left(
 async def test_searches_are_kept_in_the_store_alone(tmp_path: Path) -> None:
     async def search() -> SearchResult:
         assert not (tmp_path / "arrivals").exists()
-        return SearchResult(passages=(Passage(id="p", document="d", title="t", text="x", corpus="c", score=1.0, rank=1),))
+        return SearchResult(
+            passages=(Passage(id="p", document="d", title="t", text="x", corpus="c", score=1.0, rank=1),)
+        )
 
     with Store(tmp_path) as store:
         journal = StoreJournal(store)
