@@ -1,3 +1,71 @@
-"""ragrounds: agentic RAG evaluation for medical question answering."""
+"""ragrounds: agentic RAG evaluation for medical question answering.
+
+    import ragrounds as rr
+
+    result = rr.run("sample", ["direct", "vanilla_rag[top_k=8]"])
+    print(result)
+    result.to_pandas("attempts")
+
+Every name below is imported at its first use: importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from ragrounds.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from ragrounds.api.arena import arena as arena
+    from ragrounds.api.benchmarks import benchmark as benchmark
+    from ragrounds.api.compare import analyse as analyse
+    from ragrounds.api.compare import compare as compare
+    from ragrounds.api.compare import ledger as ledger
+    from ragrounds.api.compare import report as report
+    from ragrounds.api.progress import NotebookListener as NotebookListener
+    from ragrounds.api.progress import RunListener as RunListener
+    from ragrounds.api.progress import TerminalListener as TerminalListener
+    from ragrounds.api.results import Result as Result
+    from ragrounds.api.retrieve import retrieve as retrieve
+    from ragrounds.api.run import RunResult as RunResult
+    from ragrounds.api.run import arun as arun
+    from ragrounds.api.run import run as run
+    from ragrounds.api.runs import LoadedRun as LoadedRun
+    from ragrounds.api.runs import load as load
+    from ragrounds.api.runs import runs as runs
+    from ragrounds.api.score import judge as judge
+    from ragrounds.api.score import score as score
+    from ragrounds.errors import Interrupted as Interrupted
+    from ragrounds.errors import StopRun as StopRun
+    from ragrounds.errors import UserError as UserError
+    from ragrounds.settings import Settings as Settings
+
+_PLACES = {
+    "run": "api.run", "arun": "api.run", "RunResult": "api.run",
+    "compare": "api.compare", "analyse": "api.compare", "ledger": "api.compare", "report": "api.compare",
+    "score": "api.score", "judge": "api.score",
+    "retrieve": "api.retrieve", "arena": "api.arena", "benchmark": "api.benchmarks",
+    "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs",
+    "Result": "api.results",
+    "RunListener": "api.progress", "TerminalListener": "api.progress", "NotebookListener": "api.progress",
+    "UserError": "errors", "StopRun": "errors", "Interrupted": "errors",
+    "Settings": "settings",
+}  # fmt: skip
+"""Public name → the module that has it."""
+
+__all__ = ["__version__", *_PLACES]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name at its first use."""
+    from importlib import import_module
+
+    if name not in _PLACES:
+        raise AttributeError(f"module 'ragrounds' has no attribute {name!r}; it has {', '.join(sorted(_PLACES))}")
+    found = getattr(import_module(f"ragrounds.{_PLACES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PLACES])

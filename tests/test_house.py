@@ -104,7 +104,7 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
 
 def test_files_and_functions_are_short() -> None:
     """A file holds one idea whole, and a function can be read at once."""
-    assert len(SOURCES) <= 330
+    assert len(SOURCES) <= 370
     assert [path for path, text in SOURCES.items() if len(text.splitlines()) > 600] == []
     assert [name for name, node in functions() if (node.end_lineno or 0) - node.lineno >= 100] == []
 

@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from msgspec import Struct
+from msgspec.structs import fields, replace
 
-from ragrounds.api.event_loop import finish
-from ragrounds.api.workspace import JournalMode, closing, open_judges, open_store, user_settings
+from ragrounds.api.frame_rows import Part, Row
+from ragrounds.api.frames import MATCHES, RATINGS, Frame
+from ragrounds.api.results import Result, agents_text
+from ragrounds.api.workspace import (
+    JournalMode,
+    RunsGiven,
+    chosen_settings,
+    closing,
+    one_of,
+    open_judges,
+    open_store,
+    opened_runs,
+    run_names,
+    texts,
+    user_settings,
+)
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ragrounds.contracts import Model
     from ragrounds.evals.arena.lineup import Lineup
     from ragrounds.evals.arena.play import FinishedMatch, PlayEstimate
-    from ragrounds.evals.arena.report import ArenaReport
+    from ragrounds.evals.arena.report import ArenaReport, AxisReport
     from ragrounds.evals.store.arenas import Arena, ArenaStore
     from ragrounds.evals.store.store import Store
     from ragrounds.settings import Settings
 
 Live = Callable[["Arena"], AbstractContextManager[Callable[["FinishedMatch"], None]]]
 """Opened when an arena begins to play: what it gives is told of every match that ends."""
+Calls = Literal["together", "apart"]
+Orders = Literal["both", "one"]
+AnswerPart = Literal["whole", "final"]
 
 
 class ArenaRequest(Struct, frozen=True, kw_only=True):
@@ -41,11 +62,11 @@ class ArenaRequest(Struct, frozen=True, kw_only=True):
     """On what answers are compared; none: MRAG-Bench's four."""
     axes_file: Path | None = None
     """A TOML file with axes of the user's own."""
-    calls: Literal["together", "apart"] = "together"
+    calls: Calls = "together"
     """One call for all axes, or one for each."""
-    orders: Literal["both", "one"] = "both"
+    orders: Orders = "both"
     """Both orders of a pair, or one, drawn by `seed`."""
-    part: Literal["whole", "final"] = "whole"
+    part: AnswerPart = "whole"
     """The whole answer, or what stands after its line ``Answer:``."""
     schedule: str = "published"
     """Which pairs meet: published, full or adaptive."""
@@ -61,10 +82,43 @@ class ArenaRequest(Struct, frozen=True, kw_only=True):
     """Of pairs, questions, orders and labels."""
 
 
-class PlayedArena(Struct, frozen=True):
-    """What came of :func:`play`."""
+class ArenaStand(Result, frozen=True, kw_only=True):
+    """An arena as it stands: its ratings, its judges, its costs."""
 
     report: ArenaReport
+    settings: Settings
+    """Where it is."""
+
+    def draw(self, console: Console) -> None:
+        """Print each axis, the judges, what it cost, what to know."""
+        from ragrounds.ui.arena_tables import print_report
+
+        print_report(self.report, console)
+
+    def brief(self) -> str:
+        """Its id, and who plays."""
+        return f"{self.report.id}: {agents_text(self.report.arena.names)}"
+
+    def own_frames(self) -> tuple[Frame, ...]:
+        """The ratings, and what the judges said."""
+        return (RATINGS, MATCHES)
+
+    @contextmanager
+    def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
+        """A part for each axis; the matches come from the store."""
+        if frame is RATINGS:
+            yield (list(_rating_rows(self.report, axis)) for axis in self.report.axes)
+            return
+        from ragrounds.evals.store.arenas import ArenaStore
+
+        with open_store(self.settings) as store:
+            kept = ArenaStore(store)
+            yield iter([list(_match_rows(kept, self.report.arena))])
+
+
+class PlayedArena(ArenaStand, frozen=True, kw_only=True):
+    """What came of :func:`arena`."""
+
     ended: str
     """Why it played no further."""
     made: int
@@ -73,33 +127,107 @@ class PlayedArena(Struct, frozen=True):
     """Calls that were answered from the journal."""
 
 
-def play(
-    request: ArenaRequest,
+def _rating_rows(report: ArenaReport, axis: AxisReport) -> Iterator[Row]:
+    if axis.ratings is None:
+        for name in report.arena.names:
+            yield (report.id, axis.axis, name, *(None,) * 5, axis.matches, axis.withheld or None)
+        return
+    for row in axis.ratings.rows:
+        figures = (row.rank, row.worst, row.rating, row.low, row.high)
+        yield (report.id, axis.axis, row.system, *figures, axis.matches, None)
+
+
+def _match_rows(kept: ArenaStore, arena: Arena) -> Iterator[Row]:
+    words = {"1": "first", "2": "second", "=": "tie"}
+    for one in kept.judgements(kept.add(arena)):
+        for axis, letter in zip(arena.parts[one.part], one.outcomes, strict=False):
+            names = (arena.judges[one.judge], axis.name, arena.names[one.first], arena.names[one.second])
+            yield (arena.id, one.number, one.question_id, *names, words.get(letter), one.how)
+
+
+def arena(
+    runs: RunsGiven,
+    judges: str | Sequence[str] = (),
     *,
+    base_url: str | None = None,
+    reference: bool = False,
+    axes: str | Sequence[str] = (),
+    axes_file: str | Path | None = None,
+    calls: Calls = "together",
+    orders: Orders = "both",
+    part: AnswerPart = "whole",
+    schedule: str = "published",
+    min_matches: int = 80,
+    confidence: float = 0.95,
+    tries: int = 3,
+    epoch: int = 0,
+    seed: int = 0,
     concurrency: int | None = None,
     max_cost: float | None = None,
     max_total_tokens: int | None = None,
-    max_seconds: float | None = None,
+    max_time: float | None = None,
     journal: JournalMode = "reuse",
     resamples: int = 1000,
-    live: Live = lambda arena: nullcontext(lambda finished: None),
+    live: Live | None = None,
+    progress: bool | None = None,
+    home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> PlayedArena:
-    """Play stored runs against each other. Answers are never generated again; the same request resumes its arena.
+    """Play stored runs' long answers against each other. Answers are never generated again; the same call resumes.
+
+        rr.arena(["direct", "vanilla_rag[top_k=8]"], judges="openai:gpt-4o-mini", max_cost=5).to_pandas("ratings")
 
     Args:
-        request: who plays, and how.
+        runs: ids, beginnings of ids, agents' texts, results or loaded runs.
+        judges: models as text; none: the settings' model. The majority of several decides.
+        base_url: the judges' server, where it is OpenAI-compatible.
+        reference: the benchmark's own answers play too.
+        axes, axes_file: on what answers are compared, and a TOML file with axes of one's own; none: MRAG-Bench's four.
+        calls: one call for all axes, or one for each.
+        orders: both orders of a pair, or one, drawn by `seed`.
+        part: the whole answer, or what stands after its line ``Answer:``.
+        schedule: which pairs meet: published, full or adaptive.
+        min_matches: matches that a pair needs on every axis (published).
+        confidence: of intervals, ranks and the adaptive end.
+        tries: how often a judge is asked where its verdict cannot be read.
+        epoch: of the runs.
+        seed: of pairs, questions, orders and labels.
         concurrency: judges' calls in flight; ``None``: the settings'.
-        max_cost: dollars that the arena may cost in all.
-        max_total_tokens: tokens that judges may use now.
-        max_seconds: that playing may take.
-        journal: what is done with recorded calls.
+        max_cost, max_total_tokens, max_time: dollars of the arena in all, tokens and seconds of this call.
+        journal: recorded calls are answered from (``reuse``), demanded (``replay``), or made anew (``fresh``).
         resamples: of the bootstrap.
-        live: opened when the arena begins to play.
+        live: opened when it begins to play; ``None``: a display in a terminal.
+        progress: False: no display.
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
 
     Raises:
         UserError: an unknown run, judge, axis or schedule; runs that cannot play.
+        Interrupted: Ctrl-C; what was judged is kept.
     """
+    given = locals()
+    one_of("--journal", journal, get_args(JournalMode))
+    chosen = chosen_settings(settings, home)
+    shown = live or (_shown if progress is not False else lambda arena: nullcontext(lambda finished: None))
+    return _play(_request(given), given, shown, chosen)
+
+
+def _request(given: Mapping[str, Any]) -> ArenaRequest:
+    """The arguments of :func:`arena` that say what is played.
+
+    Raises:
+        UserError: an unknown word.
+    """
+    one_of("--calls", given["calls"], get_args(Calls))
+    one_of("--orders", given["orders"], get_args(Orders))
+    one_of("--part", given["part"], get_args(AnswerPart))
+    several = {"runs": tuple(run_names(given["runs"])), "judges": texts(given["judges"]), "axes": texts(given["axes"])}
+    file = Path(given["axes_file"]) if given["axes_file"] else None
+    named = {**given, **several, "axes_file": file}
+    return ArenaRequest(**{name: named[name] for name in ArenaRequest.__struct_fields__})
+
+
+def _play(request: ArenaRequest, given: Mapping[str, Any], live: Live, settings: Settings) -> PlayedArena:
+    from ragrounds.api.event_loop import finish
     from ragrounds.evals.arena.play import ArenaPlayer
     from ragrounds.evals.arena.report import arena_report
     from ragrounds.evals.arena.schedules import open_schedule
@@ -107,9 +235,8 @@ def play(
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.prompts.loader import PromptFolder
 
-    chosen = settings or user_settings()
-    with open_store(chosen) as store:
-        arena, lineup, judges = _arena(store, request, chosen)
+    with opened_runs(request.runs, settings) as (store, runs):
+        arena, lineup, judges = _arena(store, replace(request, runs=tuple(run.id for run in runs)), settings)
         schedule = open_schedule(
             request.schedule,
             len(lineup.systems),
@@ -118,7 +245,7 @@ def play(
             least=request.min_matches,
             confidence=request.confidence,
         )
-        kept, recorded = ArenaStore(store), StoreJournal(store, journal)
+        kept, recorded = ArenaStore(store), StoreJournal(store, given["journal"])
 
         async def carry_out() -> str:
             async with closing(judges, recorded):
@@ -130,31 +257,67 @@ def play(
                         kept,
                         recorded,
                         PromptFolder(),
-                        concurrency=concurrency or chosen.concurrency,
-                        max_cost=max_cost,
-                        max_tokens=max_total_tokens,
-                        max_seconds=max_seconds,
+                        concurrency=given["concurrency"] or settings.concurrency,
+                        max_cost=given["max_cost"],
+                        max_tokens=given["max_total_tokens"],
+                        max_seconds=given["max_time"],
                         listener=hear,
                     )
                     return await player.play(schedule)
 
         ended = finish(carry_out())
-        report = arena_report(kept, arena, lineup, replicates=resamples)
-    return PlayedArena(report, ended, recorded.made, recorded.reused)
+        report = arena_report(kept, arena, lineup, replicates=given["resamples"])
+    return PlayedArena(settings=settings, report=report, ended=ended, made=recorded.made, reused=recorded.reused)
 
 
-def estimate(request: ArenaRequest, settings: Settings | None = None) -> Sequence[PlayEstimate]:
+@contextmanager
+def _shown(arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
+    """A table that is drawn anew, in a notebook's cell or on the terminal; elsewhere nothing is shown."""
+    from ragrounds.api.progress import NotebookCell
+    from ragrounds.ui.arena_tables import Counting, LiveArena
+    from ragrounds.ui.notebook import in_notebook
+
+    if not in_notebook():
+        if sys.stderr is None or not sys.stderr.isatty():
+            yield lambda finished: None
+            return
+        with LiveArena(arena) as shown:
+            yield shown.observe
+        return
+    cell, counts = NotebookCell(), Counting(arena)
+
+    def hear(finished: FinishedMatch) -> None:
+        """Count a match that ended; draw anew where the last picture is old enough."""
+        counts.observe(finished)
+        cell.show([counts.table()], counts.line())
+
+    try:
+        yield hear
+    finally:
+        cell.show([counts.table()], counts.line(), at_once=True)
+
+
+def estimate(
+    runs: RunsGiven, judges: str | Sequence[str] = (), *, settings: Settings | None = None, **rules: Any
+) -> Sequence[PlayEstimate]:
     """How many calls an arena takes, and about what it costs. Nobody is asked.
 
+    Args:
+        runs, judges: as for :func:`arena`.
+        settings: ``None``: the user's.
+        rules: the other arguments of :func:`arena` that say what is played.
+
     Raises:
-        UserError: as :func:`play`.
+        UserError: as :func:`arena`.
     """
     from ragrounds.evals.arena.play import estimate_play
 
     chosen = settings or user_settings()
-    with open_store(chosen) as store:
-        arena, lineup, judges = _arena(store, request, chosen)
-        return estimate_play(arena, lineup, judges)
+    defaults = {field.name: field.default for field in fields(ArenaRequest)}
+    request = _request({**defaults, **rules, "runs": runs, "judges": judges})
+    with opened_runs(request.runs, chosen) as (store, _):
+        arena, lineup, opened = _arena(store, request, chosen)
+        return estimate_play(arena, lineup, opened)
 
 
 def _arena(store: Store, request: ArenaRequest, settings: Settings) -> tuple[Arena, Lineup, list[Model]]:
@@ -218,7 +381,7 @@ def stored_arena(reference: str = "", settings: Settings | None = None) -> Itera
         yield StoredArena(kept, arena, lineup)
 
 
-def show_arena(reference: str = "", *, resamples: int = 1000, settings: Settings | None = None) -> ArenaReport:
+def show_arena(reference: str = "", *, resamples: int = 1000, settings: Settings | None = None) -> ArenaStand:
     """An arena as it stands. No model is asked.
 
     Raises:
@@ -226,8 +389,10 @@ def show_arena(reference: str = "", *, resamples: int = 1000, settings: Settings
     """
     from ragrounds.evals.arena.report import arena_report
 
-    with stored_arena(reference, settings) as found:
-        return arena_report(found.kept, found.arena, found.lineup, replicates=resamples)
+    chosen = settings or user_settings()
+    with stored_arena(reference, chosen) as found:
+        report = arena_report(found.kept, found.arena, found.lineup, replicates=resamples)
+        return ArenaStand(report=report, settings=chosen)
 
 
 def list_arenas(settings: Settings | None = None) -> list[Arena]:

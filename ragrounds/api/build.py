@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from ragrounds.api.event_loop import finish
-from ragrounds.api.run import RunListener
+from ragrounds.api.progress import RunListener
 from ragrounds.api.workspace import JournalMode, closing, open_store, user_prices, user_settings
 
 if TYPE_CHECKING:

@@ -2,36 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from msgspec import Struct
-
-from ragrounds.api.workspace import Progress, one_of, open_store, opened_runs, replaced, unheard, user_settings
+from ragrounds.api.frame_rows import Part, Row
+from ragrounds.api.frames import LEDGER, Frame, FrameColumn
+from ragrounds.api.results import ComparisonResult, Result
+from ragrounds.api.workspace import (
+    Progress,
+    RunsGiven,
+    chosen_settings,
+    one_of,
+    open_store,
+    opened_runs,
+    replaced,
+    run_names,
+    texts,
+)
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ragrounds.evals.analyses.analysis import AnalysisResult
     from ragrounds.evals.compare.assertions import ClaimVerdict
-    from ragrounds.evals.compare.comparison import Comparison
     from ragrounds.evals.compare.frontier import CostMeasure
-    from ragrounds.evals.store.ledger import Ledger, LedgerKey, Unfinished
+    from ragrounds.evals.store.ledger import Ledger, LedgerKey, LedgerLine, Unfinished
     from ragrounds.settings import Settings
 
 _COSTS = {"uncached": "cost_uncached", "paid": "cost_paid"}
 _FORMER_COSTS = {"cold": "uncached", "spent": "paid"}
 
 
-class CompareResult(Struct, frozen=True):
+class CompareResult(ComparisonResult, frozen=True, kw_only=True):
     """A comparison, and the claims that were checked on it."""
 
-    comparison: Comparison
     claims: tuple[ClaimVerdict, ...]
+    scorers: tuple[str, ...] = ()
+    """The scorers that were asked for; none: the headline's and those beside it."""
+
+    def draw(self, console: Console) -> None:
+        """Print the tables, and cost against accuracy."""
+        from ragrounds.ui.comparison_tables import print_comparison
+
+        print_comparison(self.comparison, self.scorers, console, frontier=True)
 
 
-class LedgerView(Struct, frozen=True):
+class LedgerView(Result, frozen=True, kw_only=True):
     """What runs cost, and what is not in these sums yet."""
 
     ledger: Ledger
@@ -40,28 +60,112 @@ class LedgerView(Struct, frozen=True):
     place: str
     """Where the store is."""
 
+    def draw(self, console: Console) -> None:
+        """Print a line for each part, and their sum."""
+        from ragrounds.ui.run_tables import ledger_table
+        from ragrounds.ui.tables import print_table
+
+        print_table(ledger_table(self.ledger), console)
+
+    def brief(self) -> str:
+        """Calls and dollars."""
+        from ragrounds.ui.text import dollars
+
+        total = self.ledger.total
+        return f"{total.calls:,} calls, {dollars(total.cost_paid)} paid, {dollars(total.cost_uncached)} uncached"
+
+    def own_frames(self) -> tuple[Frame, ...]:
+        """The lines."""
+        return (LEDGER,)
+
+    @contextmanager
+    def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
+        """The lines as rows."""
+        yield iter([[self._row(line) for line in self.ledger.lines]])
+
+    def _row(self, line: LedgerLine) -> Row:
+        names = (getattr(line, name) if name in self.ledger.by else None for name in ("run", "role", "node", "model"))
+        tokens = (line.usage.input, line.usage.output) if line.usage else (None, None)
+        counts = (line.calls, line.reused, line.failed)
+        return (*names, *counts, *tokens, line.cost_paid, line.cost_uncached)
+
+
+class AnalysedRuns(Result, frozen=True, kw_only=True):
+    """What an analysis found in runs."""
+
+    result: AnalysisResult
+
+    def draw(self, console: Console) -> None:
+        """Print the table, its note, and the picture."""
+        from ragrounds.ui.analysis_tables import print_analysis
+
+        print_analysis(self.result, console)
+
+    def brief(self) -> str:
+        """The table's title."""
+        return self.result.table.title
+
+    def own_frames(self) -> tuple[Frame, ...]:
+        """The table, with the columns of this analysis; a figure is followed by the ends of its interval."""
+        from ragrounds.evals.compare.figures import Figure
+
+        table, columns = self.result.table, list[FrameColumn]()
+        for place, name in enumerate(table.columns):
+            cells = [row[place] for row in table.rows]
+            words = any(isinstance(cell, str) for cell in cells)
+            columns.append(FrameColumn(name, "text" if words else "real", ""))
+            if any(isinstance(cell, Figure) for cell in cells):
+                columns += [FrameColumn(f"{name} {end}", "real", "") for end in ("low", "high")]
+        return (Frame(self.result.name, "as this analysis has it", tuple(columns)),)
+
+    @contextmanager
+    def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
+        """The rows of the table."""
+        from ragrounds.evals.compare.figures import Figure
+
+        rows: Part = []
+        for row in self.result.table.rows:
+            named: dict[str, object] = {}
+            for name, cell in zip(self.result.table.columns, row, strict=True):
+                if isinstance(cell, Figure):
+                    named |= {name: cell.value, f"{name} low": cell.low, f"{name} high": cell.high}
+                else:
+                    named[name] = cell
+            kinds = {column.name: column.type for column in frame.columns}
+            rows.append(
+                tuple(
+                    None if named.get(name) is None else str(named[name]) if kinds[name] == "text" else named[name]
+                    for name in frame.names
+                )
+            )
+        yield iter([rows])
+
 
 def compare(
-    runs: Sequence[str],
+    runs: RunsGiven,
     *,
-    scorers: Sequence[str] = (),
+    scorers: str | Sequence[str] = (),
     common: bool = False,
-    group_by: Sequence[str] = (),
+    group_by: str | Sequence[str] = (),
     cost: str = "auto",
-    claims: Sequence[str] = (),
+    claims: str | Sequence[str] = (),
     seed: int = 0,
+    home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> CompareResult:
     """Compare stored runs: accuracy with intervals, paired differences with their tests, the cost-accuracy frontier.
 
+        rr.compare(["direct", "vanilla_rag[top_k=8]"], group_by="subject").to_pandas("pairs")
+
     Args:
-        runs: ids, beginnings of ids, or agents' texts.
+        runs: ids, beginnings of ids, agents' texts, results or loaded runs.
         scorers: by these; none: the headline's and those beside it.
         common: compare on the questions that all have, where they differ.
         group_by: also tables by these (a dataset, a field of the metadata).
         cost: what the frontier counts: uncached, paid, tokens, calls, seconds or auto.
         claims: to be checked, by the first scorer.
         seed: of the bootstrap.
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
 
     Raises:
         UserError: an unknown run, scorer, cost or claim; runs that cannot be compared.
@@ -69,14 +173,27 @@ def compare(
     from ragrounds.evals.compare.assertions import check_claims
     from ragrounds.evals.compare.comparison import compare as compare_runs
 
-    measure = _measure(cost)
-    with opened_runs(runs, settings) as (store, found):
+    measure, wanted, chosen = _measure(cost), texts(scorers), chosen_settings(settings, home)
+    with opened_runs(_some(runs), chosen) as (store, found):
         comparison = compare_runs(
-            store, found, scorers=scorers, common=common, seed=seed, cost=measure, group_by=group_by
+            store, found, scorers=wanted, common=common, seed=seed, cost=measure, group_by=texts(group_by)
         )
-        scorer = scorers[0] if scorers else None
-        checked = check_claims(store, found, claims, scorer=scorer, common=common, seed=seed) if claims else []
-    return CompareResult(comparison, tuple(checked))
+        asked = texts(claims)
+        first = wanted[0] if wanted else None
+        checked = check_claims(store, found, asked, scorer=first, common=common, seed=seed) if asked else []
+    return CompareResult(settings=chosen, comparison=comparison, claims=tuple(checked), scorers=wanted)
+
+
+def _some(runs: RunsGiven) -> list[str]:
+    """The names of runs.
+
+    Raises:
+        UserError: there is none.
+    """
+    names = run_names(runs)
+    if not names:
+        raise UserError("No run was named; see `ragrounds runs ls`, or rr.runs().")
+    return names
 
 
 def _measure(name: str) -> CostMeasure | None:
@@ -87,12 +204,21 @@ def _measure(name: str) -> CostMeasure | None:
     return cost_measure(_COSTS.get(name, name))
 
 
-def ledger(runs: Sequence[str] = (), by: Sequence[str] = (), settings: Settings | None = None) -> LedgerView:
+def ledger(
+    runs: RunsGiven = (),
+    by: str | Sequence[str] = (),
+    *,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+) -> LedgerView:
     """What runs cost, judging included: what was paid, and what it would cost with an empty journal.
 
+        rr.ledger(by=["run", "role"]).to_pandas()
+
     Args:
-        runs: ids, beginnings of ids, or agents' texts; none: all runs and arenas.
+        runs: ids, beginnings of ids, agents' texts, results or loaded runs; none: all runs and arenas.
         by: what costs are split by: run, role, node, model; none: role, node and model.
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
 
     Raises:
         UserError: an unknown run or split.
@@ -100,34 +226,40 @@ def ledger(runs: Sequence[str] = (), by: Sequence[str] = (), settings: Settings 
     from ragrounds.evals.store.ledger import LEDGER_KEYS, unfinished
     from ragrounds.evals.store.ledger import ledger as ledger_of
 
-    keys = [cast("LedgerKey", one_of("--by", name, LEDGER_KEYS)) for name in by] or LEDGER_KEYS[1:]
-    with open_store(settings or user_settings()) as store:
-        found = [store.run(name) for name in runs] if runs else store.runs()
+    keys = [cast("LedgerKey", one_of("--by", name, LEDGER_KEYS)) for name in texts(by)] or LEDGER_KEYS[1:]
+    names = run_names(runs)
+    with open_store(chosen_settings(settings, home)) as store:
+        found = [store.run(name) for name in names] if names else store.runs()
         found = list({run.id: run for run in found}.values())
-        return LedgerView(ledger_of(store, found, keys, arenas=not runs), unfinished(store, found), store.place)
+        made = ledger_of(store, found, keys, arenas=not names)
+        return LedgerView(ledger=made, unfinished=unfinished(store, found), place=store.place)
 
 
 def analyse(
     name: str,
-    runs: Sequence[str],
+    runs: RunsGiven,
     *,
-    scorer: str = "strict",
+    scorer: str = "",
     k: int = 10,
     parameter: str = "top_k",
     sizes: Mapping[str, float] = MappingProxyType({}),
     seed: int = 0,
+    home: str | Path | None = None,
     settings: Settings | None = None,
-) -> AnalysisResult:
+) -> AnalysedRuns:
     """Carry out one analysis of stored runs. No model is asked and nothing is searched again.
 
+        rr.analyse("success", "vanilla_rag[top_k=8]", k=5)
+
     Args:
-        name: of the analysis.
-        runs: ids, beginnings of ids, or agents' texts.
-        scorer: whose scores are shown.
+        name: of the analysis, or ``package.module:NAME`` of one's own.
+        runs: ids, beginnings of ids, agents' texts, results or loaded runs.
+        scorer: whose scores are shown; empty: the headline's of the questions.
         k: how many passages count.
         parameter: of the agent, which was varied.
         sizes: model text → billions of parameters, where the name does not say it.
         seed: of the bootstrap.
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
 
     Raises:
         UserError: an unknown analysis or run; runs that lack what it needs.
@@ -136,31 +268,34 @@ def analyse(
 
     analysis = find_analysis(name)  # an unknown one is said before the runs are looked for
     choices = AnalysisOptions(scorer=scorer, k=k, parameter=parameter, sizes=sizes, seed=seed)
-    with opened_runs(runs, settings) as (store, found):
-        return analysis(store, found, choices)
+    with opened_runs(runs, chosen_settings(settings, home)) as (store, found):
+        return AnalysedRuns(result=analysis(store, found, choices))
 
 
-def write_report(
-    runs: Sequence[str],
-    out: Path,
+def report(
+    runs: RunsGiven,
+    out: str | Path = "report.html",
     *,
     title: str = "",
-    scorers: Sequence[str] = (),
+    scorers: str | Sequence[str] = (),
     common: bool = False,
-    group_by: Sequence[str] = (),
+    group_by: str | Sequence[str] = (),
     cost: str = "auto",
-    analyses: Sequence[str] = (),
-    labels: Path | None = None,
+    analyses: str | Sequence[str] = (),
+    labels: str | Path | None = None,
     attempts: bool = True,
     seed: int = 0,
     force: bool = False,
+    progress: Progress | bool | None = None,
+    home: str | Path | None = None,
     settings: Settings | None = None,
-    progress: Progress = unheard,
-) -> None:
-    """Write one self-contained HTML file about runs.
+) -> Path:
+    """Write one self-contained HTML file about runs; gives its path.
+
+        rr.report(rr.runs(), "report.html", force=True)
 
     Args:
-        runs: ids, beginnings of ids, or agents' texts.
+        runs: ids, beginnings of ids, agents' texts, results or loaded runs.
         out: the file.
         title: of the page.
         scorers, common, group_by, cost, seed: as for :func:`compare`.
@@ -168,31 +303,35 @@ def write_report(
         labels: people's labels of judged answers, as a CSV file.
         attempts: put every attempt with its steps into the file.
         force: write over a file that is there.
-        progress: is told how many attempts are written.
+        progress: is told how many attempts are written; False: nothing is shown.
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
 
     Raises:
         UserError: as :func:`compare`; a file that is there, or cannot be read or written.
     """
+    from ragrounds.api.progress import counted
     from ragrounds.evals.compare.comparison import compare as compare_runs
     from ragrounds.evals.judges.labels import read_labels
     from ragrounds.ui.report.page import report_page
 
-    measure = _measure(cost)
-    human = read_labels(labels) if labels else None
-    with opened_runs(runs, settings) as (store, found), replaced(out, force) as file:
+    measure, wanted, path = _measure(cost), texts(scorers), Path(out)
+    human = read_labels(Path(labels)) if labels else None
+    chosen = chosen_settings(settings, home)
+    with opened_runs(_some(runs), chosen) as (store, found), replaced(path, force) as file, counted(progress) as tell:
         comparison = compare_runs(
-            store, found, scorers=scorers, common=common, seed=seed, cost=measure, group_by=group_by
+            store, found, scorers=wanted, common=common, seed=seed, cost=measure, group_by=texts(group_by)
         )
         for part in report_page(
             store,
             found,
             comparison,
             title=title,
-            scorers=scorers,
+            scorers=wanted,
             attempts=attempts,
-            analyses=analyses,
+            analyses=texts(analyses),
             human=human,
             seed=seed,
-            on_progress=lambda done: progress("attempts", done),
+            on_progress=lambda done: tell("attempts", done),
         ):
             file.write(part.encode("utf-8", "replace"))
+    return path

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -10,15 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ragrounds.api.event_loop import finish
-from ragrounds.api.workspace import Progress, closing, open_store, unheard, user_prices, user_settings
+from ragrounds.api.frame_rows import Part, Row
+from ragrounds.api.frames import MEASURES, QUERIES, Frame
+from ragrounds.api.results import Result
+from ragrounds.api.workspace import Progress, chosen_settings, closing, open_store, texts, user_prices
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ragrounds.evals.retrieval.comparison import RetrievalComparison
     from ragrounds.evals.retrieval.query_generation import GeneratedQueries
     from ragrounds.evals.retrieval.query_sets import QuerySet
     from ragrounds.evals.retrieval.search import Keep, Retrieved
+    from ragrounds.evals.retrieval.similarity import CorrelationDifference
     from ragrounds.evals.retrieval.trec import Judgements
     from ragrounds.records import Passage
     from ragrounds.settings import Settings
@@ -63,7 +69,7 @@ class RetrievalRequest(Struct, frozen=True, kw_only=True):
     """Of the same."""
 
 
-class RetrievalResult(Struct, frozen=True):
+class RetrievalResult(Result, frozen=True, kw_only=True):
     """What came of :func:`retrieve`."""
 
     entries: tuple[dict[str, Any], ...]
@@ -72,20 +78,122 @@ class RetrievalResult(Struct, frozen=True):
     """Every pair, by the first measure."""
     measures: tuple[str, ...]
 
+    def draw(self, console: Console) -> None:
+        """Print the measures and the paired differences."""
+        from ragrounds.ui.retrieval_tables import print_retrieval
+
+        print_retrieval(self.entries, self.comparisons, self.measures, console)
+
+    def brief(self) -> str:
+        """Each retriever with its first measure."""
+        first = self.measures[0]
+        return ", ".join(f"{entry['retriever']} {entry[first]:.4f}" for entry in self.entries) + f" {first}"
+
+    def own_frames(self) -> tuple[Frame, ...]:
+        """The measures, and the values of every query where they were kept."""
+        return (MEASURES, QUERIES) if "per_query" in self.entries[0] else (MEASURES,)
+
+    @contextmanager
+    def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
+        """A part for each retriever."""
+        read = _measure_rows if frame is MEASURES else _query_rows
+        yield (list(read(entry, self.measures)) for entry in self.entries)
+
+
+def _measure_rows(entry: Mapping[str, Any], measures: Sequence[str]) -> Iterator[Row]:
+    took = ("queries", "queries_without_results", "queries_per_second", "p95_seconds")
+    for name in measures:
+        yield (entry["retriever"], name, entry[name], *(entry.get(each) for each in took))
+
+
+def _query_rows(entry: Mapping[str, Any], measures: Sequence[str]) -> Iterator[Row]:
+    for name in measures:
+        for query, value in entry["per_query"][name].items():
+            yield (entry["retriever"], name, query, value)
+
 
 def retrieve(
-    request: RetrievalRequest,
-    settings: Settings | None = None,
-    progress: Progress = unheard,
+    benchmark: str | None = None,
+    retrievers: str | Sequence[str] = (),
+    *,
+    corpus: str | None = None,
+    split: str = "test",
+    measures: str | Sequence[str] = (),
+    k: int | None = None,
+    trec_runs: str | Path | Sequence[str | Path] = (),
+    qrels: str | Path | None = None,
+    write_runs: str | Path | None = None,
+    guard: str | Path | None = None,
+    guard_near: float | None = None,
+    query_generation: str | Sequence[str] = (),
+    model: str | None = None,
+    base_url: str | None = None,
+    per_query: bool = False,
+    resamples: int = 10_000,
+    seed: int = 0,
+    progress: Progress | bool | None = None,
     message: Callable[[str], None] = lambda text: None,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
 ) -> RetrievalResult:
     """Search with each retriever and score the results; compare them in pairs.
 
     Figures are trec_eval's means over every judged query; a query without results counts 0.
 
+        rr.retrieve("beir:scifact", ["bm25", "bm25[k1=0.9,b=0.4]"]).to_pandas()
+
+    Args:
+        benchmark: queries and judgements, FAMILY:PATH or a copy by its name; ``None``: `trec_runs` against `qrels`.
+        retrievers: specs; none: BM25, unless `trec_runs` are given.
+        corpus: what is searched; ``None``: the benchmark's own.
+        split: which judgements of a BEIR folder.
+        measures: the first is what is compared; none: nDCG@10 and the usual others.
+        k: documents a query; ``None``: as deep as the measures look.
+        trec_runs: TREC run files that are scored, too.
+        qrels: judgements, where they are not the benchmark's.
+        write_runs: a folder for TREC run files of the searches.
+        guard: JSON Lines of what a query may not find; shown beside the unguarded results.
+        guard_near: leave out passages that hold this share of the query's own wording, 0 to 1.
+        query_generation: ways in which a model writes what is searched for; each is shown beside the query itself.
+        model, base_url: it writes, and its server; ``None``: the settings'.
+        per_query: keep every query's values.
+        resamples, seed: of the bootstrap and of the randomisation test.
+        progress: is told what is done and how many are done; False: nothing is shown.
+        message: is told what a person should know.
+        home, settings: the folder of indexes and journal, and all settings; ``None``: the user's.
+
     Raises:
         UserError: nothing to score; an unknown benchmark, retriever, measure or model; a file that cannot be read.
     """
+    from ragrounds.api.progress import counted
+
+    chosen = chosen_settings(settings, home)
+    request = RetrievalRequest(
+        benchmark=benchmark,
+        retrievers=texts(retrievers),
+        corpus=corpus,
+        split=split,
+        measures=texts(measures),
+        k=k,
+        trec_runs=tuple(map(Path, [trec_runs] if isinstance(trec_runs, str | Path) else trec_runs)),
+        qrels=Path(qrels) if qrels else None,
+        write_runs=Path(write_runs) if write_runs else None,
+        guard=Path(guard) if guard else None,
+        guard_near=guard_near,
+        query_generation=texts(query_generation),
+        model=model,
+        base_url=base_url,
+        per_query=per_query,
+        resamples=resamples,
+        seed=seed,
+    )
+    with counted(progress) as tell:
+        return _retrieve(request, chosen, tell, message)
+
+
+def _retrieve(
+    request: RetrievalRequest, settings: Settings, progress: Progress, message: Callable[[str], None]
+) -> RetrievalResult:
     from ragrounds.evals.retrieval.comparison import compare
     from ragrounds.evals.retrieval.measures import USUAL, canonical
     from ragrounds.evals.retrieval.query_sets import MEASURES as POOLED
@@ -99,12 +207,11 @@ def retrieve(
             "A reranking set brings its own documents: --guard, --guard-near and --corpus do not go with it."
         )
     names = [canonical(name) for name in request.measures or (POOLED if pooled else USUAL)]
-    chosen = settings or user_settings()
-    queries = _query_set(request, chosen) if request.benchmark else None
+    queries = _query_set(request, settings) if request.benchmark else None
     judgements = read_judgements(request.qrels) if request.qrels else queries.judgements if queries else {}
     table = _Entries(judgements, names)
     if queries is not None and (request.retrievers or not request.trec_runs):
-        _search_all(request, queries, table, chosen, progress, message)
+        _search_all(request, queries, table, settings, progress, message)
     for path in request.trec_runs:
         table.add_run(path)
     first = {label: each[names[0]] for label, each in table.values.items()}
@@ -112,7 +219,62 @@ def retrieve(
     if not request.per_query:
         for entry in table.entries:
             del entry["per_query"]
-    return RetrievalResult(tuple(table.entries), tuple(comparisons), tuple(names))
+    return RetrievalResult(entries=tuple(table.entries), comparisons=tuple(comparisons), measures=tuple(names))
+
+
+class SimilarityResult(Result, frozen=True, kw_only=True):
+    """How well embedders' cosines follow graded pairs of sentences."""
+
+    entries: tuple[dict[str, Any], ...]
+    comparisons: tuple[CorrelationDifference, ...]
+
+    def draw(self, console: Console) -> None:
+        """Print the correlations and the paired differences."""
+        from ragrounds.ui.retrieval_tables import print_similarity
+
+        print_similarity(self.entries, self.comparisons, console)
+
+    def brief(self) -> str:
+        """The models."""
+        return ", ".join(entry["retriever"] for entry in self.entries)
+
+    def own_frames(self) -> tuple[Frame, ...]:
+        """The correlations."""
+        return (MEASURES,)
+
+    @contextmanager
+    def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
+        """A row for each model and correlation."""
+        from ragrounds.evals.retrieval.similarity import MEASURES as CORRELATIONS
+
+        rows: Part = [
+            (entry["retriever"], name, entry.get(name), entry["pairs"], None, None, None)
+            for entry in self.entries
+            for name in CORRELATIONS
+        ]
+        yield iter([rows])
+
+
+def similarity(
+    pairs: str | Path, retrievers: str | Sequence[str], *, resamples: int = 10_000, seed: int = 0
+) -> SimilarityResult:
+    """Set embedders' cosines against graded pairs of sentences.
+
+    Args:
+        pairs: the file (`ragrounds retrieve --benchmark sts:FILE`).
+        retrievers: dense retrievers or their cards.
+        resamples, seed: of the bootstrap.
+
+    Raises:
+        UserError: no retriever, one that embeds nothing, or a file that cannot be read.
+    """
+    from ragrounds.evals.retrieval.similarity import score_similarity
+
+    named = texts(retrievers)
+    if not named:
+        raise UserError("Sentence similarity needs a model: --retriever 'dense[model=…]', or a card.")
+    entries, differences = score_similarity(Path(pairs), list(named), resamples=resamples, seed=seed)
+    return SimilarityResult(entries=tuple(entries), comparisons=tuple(differences))
 
 
 class _Entries:
@@ -211,6 +373,7 @@ def _search(
 ) -> Retrieved:
     from dataclasses import replace
 
+    from ragrounds.api.event_loop import finish
     from ragrounds.evals.retrieval.query_sets import completed, rerank_pools, unknown_documents
     from ragrounds.evals.retrieval.search import retrieve as run_queries
     from ragrounds.specs import parse
@@ -250,6 +413,7 @@ def _generated(
     Raises:
         UserError: no model was named, or no such way.
     """
+    from ragrounds.api.event_loop import finish
     from ragrounds.evals.retrieval.query_generation import QueryGenerator, generate
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.models.options import with_defaults

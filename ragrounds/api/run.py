@@ -1,146 +1,47 @@
 """Replaying a benchmark through agents: plan the runs, ask what is missing, score it, compare them.
 
-The parts in their order: a :class:`RunRequest` says what the runs are, an :class:`Execution` how they are carried out,
-a :class:`RunListener` hears what happens, and :func:`run` returns a :class:`RunResult`.
+:func:`run` and :func:`arun` take the same arguments. A :class:`RunRequest` holds those that say what the runs are, an
+:class:`Execution` those that say how they are carried out; a :class:`RunListener` hears what happens, and a
+:class:`RunResult` is what comes of it.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from msgspec import Struct
-
-from ragrounds.api.workspace import JournalMode, closing, one_of, open_store, user_prices, user_settings
+from ragrounds.api.progress import RunListener as RunListener
+from ragrounds.api.results import ComparisonResult
+from ragrounds.api.run_request import ENGINES, Execution, RunRequest
+from ragrounds.api.workspace import JournalMode, chosen_settings, closing, one_of, open_store, texts, user_prices
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
     from ragrounds.contracts import FinishedAttempt, Stop
     from ragrounds.evals.benchmarks import Benchmark
-    from ragrounds.evals.compare.comparison import Comparison
     from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord
     from ragrounds.evals.engine.plan import PlannedRun, Recipe
-    from ragrounds.evals.engine.progress import Projection, ReplayProgress
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.evals.store.store import Store
-    from ragrounds.records import Asked, Question, Run
+    from ragrounds.records import Question, Run
     from ragrounds.settings import Settings
 
 SAMPLE_AGENTS = ("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]")
 """What is compared on the sample benchmark where no agent is named."""
-ENGINES = ("local", "ray")
-"""Where workers are: on this machine, or on a Ray cluster."""
-_LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 
 
-class RunRequest(Struct, frozen=True, kw_only=True):
-    """What is to be run: all of it changes what the results are, or whom they are asked of."""
-
-    benchmark: str = "sample"
-    """A benchmark by name, or FAMILY:PATH."""
-    agents: tuple[str, ...] = ()
-    """Agents as text, ``name[key=value,…]``; none: `SAMPLE_AGENTS` on the sample, ``direct_cot`` elsewhere."""
-    model: str | None = None
-    """For every role that an agent leaves open; ``None``: the settings' model, or the baseline on the sample."""
-    base_url: tuple[str, ...] = ()
-    """OpenAI-compatible servers that share the calls; none: the settings'."""
-    corpus: str | None = None
-    """What agents search; ``None``: the benchmark's own, where it has one."""
-    limit: int | None = None
-    """Questions in all, drawn by `seed`; ``None``: every one."""
-    per_dataset: int | None = None
-    """Questions of each dataset, drawn by `seed`."""
-    seed: int = 0
-    """Of the draw, and of the order under a claim."""
-    epochs: int = 1
-    """How often each question is asked."""
-    temperature: float | None = None
-    """Of sampling; here and below ``None`` leaves it to the model's text."""
-    top_p: float | None = None
-    """Of nucleus sampling."""
-    max_answer_tokens: int | None = None
-    """Tokens that one answer may have."""
-    timeout: float | None = None
-    """Seconds that one call may take."""
-    rpm: float | None = None
-    """Requests a minute to one server, at most."""
-    tpm: float | None = None
-    """Tokens a minute to one server, in and out, at most."""
-
-
-class Execution(Struct, frozen=True, kw_only=True):
-    """How runs are carried out: speed, limits, when to stop. None of it changes what an answer is."""
-
-    concurrency: int | None = None
-    """Attempts in flight; ``None``: the settings'."""
-    workers: int | None = None
-    """Processes that share the work; ``None``: 1, or one a node of the cluster."""
-    engine: str = "local"
-    """One of `ENGINES`."""
-    max_cost: float | None = None
-    """Dollars that this call may spend; what is begun is finished."""
-    max_total_tokens: int | None = None
-    """Tokens that this call may use, in and out."""
-    max_time: float | None = None
-    """Seconds that this call may take."""
-    until: str | None = None
-    """A claim that ends the runs when it is decided: ``separated(A, B) @ 95%``."""
-    max_questions: int | None = None
-    """With `until`: questions to ask at most."""
-    order: str | None = None
-    """``given``, or ``shared``: questions that share a source follow each other. ``None``: by the models."""
-    journal: JournalMode = "reuse"
-    """What is done with recorded calls."""
-    confirmed: bool = False
-    """Nobody is to be asked where a projection is above a threshold of the settings."""
-    new: bool = False
-    """Begin other runs where there are some of the same identity."""
-    only: str | None = None
-    """The id of the one run that is to be resumed."""
-
-
-class RunListener:
-    """Hears what happens while runs go or a benchmark is built. Nothing is shown, and nothing confirmed, unless a
-    method is overridden."""
-
-    def message(self, text: str) -> None:
-        """Something that a person at the screen should know."""
-
-    def reading(self, what: str, count: int) -> None:
-        """`count` passages of the corpus are read, embedded or indexed."""
-
-    def planned(self, run: Run, models: Sequence[str]) -> None:
-        """A run is in the store, to be answered by these models."""
-
-    def progress(
-        self, progress: ReplayProgress, *, pilot: bool = False
-    ) -> AbstractContextManager[Callable[[FinishedAttempt], None]]:
-        """Opened while questions are asked: what it gives is told of every attempt that ends, and counts it in
-        `progress`."""
-        return nullcontext(progress.observe)
-
-    def projected(self, projection: Projection) -> None:
-        """What is left is projected to take this."""
-
-    def confirm(self, expected: str) -> bool:
-        """Whether to go on although what is expected is above a threshold of the settings."""
-        return False
-
-
-class RunResult(Struct, frozen=True, kw_only=True):
-    """What came of :func:`run`."""
+class RunResult(ComparisonResult, frozen=True, kw_only=True):
+    """What came of :func:`run`: the runs, their figures, and how it ended."""
 
     benchmark: Benchmark
     runs: tuple[Run, ...]
-    comparison: Comparison
     stopping: StopRecord | None
-    """How the claim of `Execution.until` stands."""
+    """How the claim of `until` stands."""
     ended: str
     """Why no further question was begun; empty: all were asked, or the claim was decided."""
     made: int
@@ -152,52 +53,155 @@ class RunResult(Struct, frozen=True, kw_only=True):
 
 
 def run(
-    request: RunRequest,
-    execution: Execution | None = None,
+    benchmark: str = "sample",
+    agents: str | Sequence[str] = (),
+    *,
+    model: str | None = None,
+    base_url: str | Sequence[str] = (),
+    corpus: str | None = None,
+    limit: int | None = None,
+    per_dataset: int | None = None,
+    seed: int = 0,
+    epochs: int = 1,
+    temperature: float | None = None,
+    top_p: float | None = None,
+    max_answer_tokens: int | None = None,
+    timeout: float | None = None,
+    rpm: float | None = None,
+    tpm: float | None = None,
+    concurrency: int | None = None,
+    workers: int | None = None,
+    engine: str = "local",
+    max_cost: float | None = None,
+    max_total_tokens: int | None = None,
+    max_time: float | None = None,
+    until: str | None = None,
+    max_questions: int | None = None,
+    order: str | None = None,
+    journal: JournalMode = "reuse",
+    confirmed: bool = False,
+    new: bool = False,
+    only: str | None = None,
     listener: RunListener | None = None,
+    progress: bool | None = None,
+    home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> RunResult:
     """Replay a benchmark through agents, score every answer, compare the agents.
 
-    A run of the same identity is resumed: what it has is not asked again, and a recorded call is never paid twice.
+    The same call resumes what was interrupted: what a run has is not asked again, and a recorded call is never paid
+    twice. It may be called where an event loop runs, as in a notebook. The first Ctrl-C finishes what is in flight.
+
+        result = rr.run("mirage/pubmedqa", ["direct_cot", "vanilla_rag[top_k=8]"], model="openai:gpt-4o-mini", limit=50)
+        result.to_pandas("attempts")
+
+    Args:
+        benchmark: a benchmark by name, or FAMILY:PATH.
+        agents: agents as text, ``name[key=value,…]``; none: three on the sample, ``direct_cot`` elsewhere.
+        model: for every role that an agent leaves open; ``None``: the settings', or the baseline on the sample.
+        base_url: OpenAI-compatible servers that share the calls; none: the settings'.
+        corpus: what agents search; ``None``: the benchmark's own, where it has one.
+        limit, per_dataset: questions in all and of each dataset, drawn by `seed`; ``None``: every one.
+        seed: of the draw, and of the order under a claim.
+        epochs: how often each question is asked.
+        temperature, top_p, max_answer_tokens, timeout, rpm, tpm: sampling, tokens of an answer, seconds of a call,
+            requests and tokens a minute to one server; ``None``: as the model's text says.
+        concurrency: attempts in flight; ``None``: the settings'.
+        workers, engine: processes that share the work, and where they are: ``local`` or ``ray``.
+        max_cost, max_total_tokens, max_time: dollars, tokens and seconds that this call may use.
+        until, max_questions: a claim that ends the runs when it is decided, and questions to ask at most.
+        order: ``given`` or ``shared`` (questions that share a source follow each other); ``None``: by the models.
+        journal: recorded calls are answered from (``reuse``), demanded (``replay``), or made anew (``fresh``).
+        confirmed: go on where what is projected is above a threshold of the settings; nobody is asked on stdin.
+        new: begin other runs where there are some of the same identity.
+        only: the id of the one run that is to be resumed.
+        listener: hears what happens; ``None``: a display in a terminal or a notebook, silence elsewhere.
+        progress: False: no display; True: also where there is no terminal.
+        home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
 
     Raises:
         UserError: an unknown benchmark, agent, model or option; somebody else works at one of the runs; the projection
-            is above a threshold and nobody confirmed.
-        StopRun: the run cannot go on, or was interrupted; what ended is kept.
+            is above a threshold and `confirmed` is not set.
+        StopRun: the run cannot go on; what ended is kept.
+        Interrupted: Ctrl-C; what ended is kept.
     """
+    given = locals()
     from ragrounds.api.event_loop import finish
-    from ragrounds.evals.benchmarks import load, select
-    from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.store.journal import StoreJournal
 
-    chosen, heard, execution = settings or user_settings(), listener or RunListener(), execution or Execution()
-    one_of("--engine", execution.engine, ENGINES)
-    _check_order(execution)
+    with _begun(given) as replay:
+        return replay.result(finish(replay.carry_out()))
+
+
+async def arun(
+    benchmark: str = "sample",
+    agents: str | Sequence[str] = (),
+    *,
+    model: str | None = None,
+    base_url: str | Sequence[str] = (),
+    corpus: str | None = None,
+    limit: int | None = None,
+    per_dataset: int | None = None,
+    seed: int = 0,
+    epochs: int = 1,
+    temperature: float | None = None,
+    top_p: float | None = None,
+    max_answer_tokens: int | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - of one call of a model
+    rpm: float | None = None,
+    tpm: float | None = None,
+    concurrency: int | None = None,
+    workers: int | None = None,
+    engine: str = "local",
+    max_cost: float | None = None,
+    max_total_tokens: int | None = None,
+    max_time: float | None = None,
+    until: str | None = None,
+    max_questions: int | None = None,
+    order: str | None = None,
+    journal: JournalMode = "reuse",
+    confirmed: bool = False,
+    new: bool = False,
+    only: str | None = None,
+    listener: RunListener | None = None,
+    progress: bool | None = None,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+) -> RunResult:
+    """As :func:`run`, on the event loop that runs. Reading the benchmark and the corpus holds the loop up.
+
+        result = await rr.arun(agents=["direct", "vanilla_rag"])
+
+    Args:
+        benchmark: this and all others as for :func:`run`.
+
+    Raises:
+        UserError: as :func:`run`.
+        asyncio.CancelledError: the task was cancelled: what is in flight is cut off, what ended is kept.
+    """
+    given = locals()
+    with _begun(given) as replay:
+        return replay.result(await replay.carry_out())
+
+
+@contextmanager
+def _begun(given: Mapping[str, Any]) -> Iterator[_Replay]:
+    """The runs of the arguments of :func:`run`, planned and held until the block ends."""
+    from ragrounds.api.progress import run_listener
+    from ragrounds.evals.benchmarks import load, select
+
+    named = {**given, "agents": texts(given["agents"]), "base_url": texts(given["base_url"] or ())}
+    request = RunRequest(**{name: named[name] for name in RunRequest.__struct_fields__})
+    execution = Execution(**{name: named[name] for name in Execution.__struct_fields__})
+    _check(request, execution)
+    chosen = chosen_settings(given["settings"], given["home"])
+    listener = run_listener(given["listener"], given["progress"])
     loaded = select(
         load(request.benchmark, chosen.home), limit=request.limit, seed=request.seed, per_dataset=request.per_dataset
     )
     with open_store(chosen) as store, ExitStack() as held:
-        replaying = _Replay(store, loaded, request, execution, heard, chosen)
-        replaying.plan(held)
-        journal = StoreJournal(store, execution.journal)
-        ended = finish(replaying.carry_out(journal))
-        until, runs = replaying.until, [planned.run for planned in replaying.planned_runs]
-        decided = until is not None and bool(until.reached())
-        stopping = until.finish(store, ended) if until is not None else None
-        comparison = compare(store, runs, common=bool(ended or until), frontiers=len(runs) > 1)
-        failed = any(row.statuses.get("failed") for row in comparison.rows)
-        failures = _failures(store, runs) if failed else ()
-    return RunResult(
-        benchmark=loaded,
-        runs=tuple(runs),
-        comparison=comparison,
-        stopping=stopping,
-        ended="" if decided else ended,
-        made=journal.made,
-        reused=journal.reused,
-        failures=failures,
-    )
+        replay = _Replay(store, loaded, request, execution, listener, chosen)
+        replay.plan(held)
+        yield replay
 
 
 class _Replay:
@@ -217,10 +221,33 @@ class _Replay:
         self._in_flight = execution.concurrency or settings.concurrency
         self.planned_runs: list[PlannedRun] = []
         self.until: ClaimStop | None = None
+        self._journal: StoreJournal
+
+    def result(self, ended: str) -> RunResult:
+        """What came of it; `ended` says why it ended before its last question."""
+        from ragrounds.evals.compare.comparison import compare
+
+        store, until, runs = self._store, self.until, [planned.run for planned in self.planned_runs]
+        decided = until is not None and bool(until.reached())
+        stopping = until.finish(store, ended) if until is not None else None
+        comparison = compare(store, runs, common=bool(ended or until), frontiers=len(runs) > 1)
+        failed = any(row.statuses.get("failed") for row in comparison.rows)
+        return RunResult(
+            settings=self._settings,
+            benchmark=self._loaded,
+            runs=tuple(runs),
+            comparison=comparison,
+            stopping=stopping,
+            ended="" if decided else ended,
+            made=self._journal.made,
+            reused=self._journal.reused,
+            failures=_failures(store, runs) if failed else (),
+        )
 
     def plan(self, held: ExitStack) -> None:
         """Plan the runs, lease them until `held` ends, read the claim and order the questions. Runs that were begun
         for a claim that cannot be watched are removed again."""
+        from ragrounds.api.resume import kept_request
         from ragrounds.evals.engine.plan import plan
         from ragrounds.evals.engine.progress import ReplayProgress
         from ragrounds.evals.store.leases import Lease
@@ -265,11 +292,14 @@ class _Replay:
         if until is not None:
             self._counts.live_claim = lambda: live_claim_text(until.state)
 
-    async def carry_out(self, journal: StoreJournal) -> str:
+    async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the
         last question; empty: it did not."""
+        from ragrounds.api.pilot import Pilot
         from ragrounds.evals.engine.budget import Budget, BudgetStop
+        from ragrounds.evals.store.journal import StoreJournal
 
+        journal = self._journal = StoreJournal(self._store, self._execution.journal)
         pilot = Pilot(
             self._store,
             self.planned_runs,
@@ -311,83 +341,6 @@ class _Replay:
                     return early
                 pilot.settle()
             return await ask(self._questions, False)
-
-
-class Pilot:
-    """The first questions of a run, from which it is projected what the rest will take.
-
-    Where the rest might cost more than the settings let pass, these questions are asked before all others, and
-    somebody must confirm before the rest. Elsewhere nothing waits: the projection is told when the run has come that
-    far. A run whose models are known to cost nothing has no projection.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        planned_runs: Sequence[PlannedRun],
-        questions: Sequence[Question],
-        settings: Settings,
-        execution: Execution,
-        *,
-        seed: int | None,
-        in_flight: int,
-        listener: RunListener,
-    ) -> None:
-        from ragrounds.evals.engine.progress import costs_money, pilot_questions
-
-        self._store, self._planned_runs, self._all = store, planned_runs, questions
-        self._in_flight, self._listener = in_flight, listener
-        cost = costs_money(planned_runs)
-        sure = execution.confirmed or execution.journal == "replay"
-        # A budget says already how much may be spent.
-        self._dollars = settings.project_above_dollars if execution.max_cost is None and cost is not False else None
-        self._minutes = settings.project_above_minutes if execution.max_time is None else None
-        asks = not sure and (self._minutes is not None or (self._dollars is not None and bool(cost)))
-        first = pilot_questions(store, planned_runs, questions, seed) if asks or cost is not False else None
-        self.asks = asks and first is not None
-        """Whether somebody may have to confirm: then :meth:`settle` comes after `first` and before the rest."""
-        self.first = first or ()
-        self._due = {planned.run.id: len(self.first) * planned.run.epochs for planned in planned_runs}
-        self._reported = first is None or self.asks
-
-    def hear(self, finished: FinishedAttempt) -> None:
-        """Tell the projection when every agent has answered as many questions as a pilot has."""
-        self._due[finished.run.id] -= 1
-        if not self._reported and all(left <= 0 for left in self._due.values()):
-            self._reported = True
-            self._projected()
-
-    def settle(self) -> None:
-        """After the first questions: tell the projection, and ask for consent where it is above a threshold.
-
-        Raises:
-            UserError: it is, and the listener does not confirm.
-        """
-        from ragrounds.ui.progress import dollars_span, duration_span
-
-        found = self._projected()
-        if found is None:
-            return
-        above = []
-        cost, seconds = found.cost, found.seconds
-        if self._dollars is not None and cost is not None and (cost.high or cost.value) > self._dollars:
-            above.append((f"{dollars_span(cost)}", f"project_above_dollars = {self._dollars:g}", "--max-cost"))
-        if self._minutes is not None and (seconds.high or seconds.value) > 60 * self._minutes:
-            above.append((f"{duration_span(seconds)}", f"project_above_minutes = {self._minutes:g}", "--max-time"))
-        what = " and ".join(f"{value}, which may be above {name}" for value, name, _ in above)
-        if above and not self._listener.confirm(what):
-            raise UserError(
-                f"The rest of this run is projected to take {what}. Give --yes to go on, or bound it with "
-                f"{' or '.join(option for _, _, option in above)}; what is answered is kept."
-            )
-
-    def _projected(self) -> Projection | None:
-        from ragrounds.evals.engine.progress import projection
-
-        found = projection(self._store, self._planned_runs, self._all, self._in_flight)
-        if found is not None:
-            self._listener.projected(found)
-        return found
 
 
 def replayer(
@@ -462,9 +415,22 @@ def _recipe(request: RunRequest, loaded: Benchmark, settings: Settings) -> Recip
     )
 
 
-def _check_order(execution: Execution) -> None:
+_AT_LEAST = {
+    "limit": 1, "per_dataset": 1, "epochs": 1, "max_answer_tokens": 1, "timeout": 0.1, "concurrency": 1, "workers": 1,
+    "max_questions": 1, "max_cost": 0, "max_total_tokens": 0, "max_time": 0,
+}  # fmt: skip
+"""The least value of arguments that are numbers."""
+
+
+def _check(request: RunRequest, execution: Execution) -> None:
     from ragrounds.evals.engine.question_order import ORDERS
 
+    for name, least in _AT_LEAST.items():
+        value = getattr(request if hasattr(request, name) else execution, name)
+        if value is not None and not value >= least:
+            raise UserError(f"--{name.replace('_', '-')} {value:g} is too small; expected {least:g} or more.")
+    one_of("--engine", execution.engine, ENGINES)
+    one_of("--journal", execution.journal, get_args(JournalMode))
     if execution.order is not None:
         if execution.until is not None:
             raise UserError("--order cannot be set with --until, which asks in an order drawn by --seed.")
@@ -508,60 +474,3 @@ def _failures(store: Store, runs: Sequence[Run]) -> tuple[tuple[str, int], ...]:
     reasons = Counter(one.reason for run in runs for one in store.summaries(run) if one.status == "failed")
     rest = sum(reasons.values()) - sum(count for _, count in reasons.most_common(3))
     return (*reasons.most_common(3), *([("for other reasons", rest)] if rest else []))
-
-
-_KEPT = (
-    "benchmark",
-    "model",
-    "base_url",
-    "corpus",
-    "limit",
-    "per_dataset",
-    "seed",
-    "epochs",
-    "temperature",
-    "top_p",
-    "max_answer_tokens",
-    "timeout",
-)
-"""What is kept of a request with its runs: what a run is, and how its server is reached. Not what belongs to one
-evening: budgets, displays, where workers are, when to stop."""
-_FORMER = {"--answer-tokens": "--max-answer-tokens"}
-"""Options that runs of earlier versions keep → today's."""
-
-
-def kept_request(request: RunRequest, recipe: Recipe, concurrency: int | None) -> Asked:
-    """What is kept of a request, apart from its agents, as options of `ragrounds run`. Nothing that looks like a key
-    is."""
-    from ragrounds.models.faults import redacted
-    from ragrounds.records import Asked
-
-    url = recipe.defaults["base_url"]
-    values = {name: getattr(request, name) for name in _KEPT}
-    values |= {"model": recipe.model, "base_url": str(url).split(",") if url else [], "concurrency": concurrency}
-    options: list[str] = []
-    for name, held in values.items():
-        for value in held if isinstance(held, list) else [held]:
-            if value is not None:
-                options += [f"--{name.replace('_', '-')}", redacted(_LOGIN.sub("", str(value)))]
-    return Asked(str(Path.cwd()), tuple(options))
-
-
-def kept_options(reference: str, settings: Settings | None = None) -> tuple[Run, Asked]:
-    """A run, and the options of `ragrounds run` that ask for it again, in today's words.
-
-    Raises:
-        UserError: no such run; one that was imported; one that does not say how it was asked for.
-    """
-    from ragrounds.records import Asked
-
-    with open_store(settings or user_settings()) as store:
-        run = store.run(reference)
-    if run.origin == "imported":
-        raise UserError(f"The run {run.id} was imported: there is nothing to resume.")
-    if run.asked is None:
-        raise UserError(
-            f"The run {run.id} does not say how it was asked for: an older version made it, or another command. Give "
-            "its command again, which resumes it."
-        )
-    return run, Asked(run.asked.folder, tuple(_FORMER.get(word, word) for word in run.asked.options))

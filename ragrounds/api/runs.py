@@ -9,13 +9,27 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ragrounds.api.workspace import Progress, made_beside, make_folder, open_store, opened_runs, unheard, user_settings
+from ragrounds.api.frames import OF_RUNS, RUNS, Frame
+from ragrounds.api.results import RunsResult
+from ragrounds.api.workspace import (
+    Progress,
+    chosen_settings,
+    made_beside,
+    make_folder,
+    open_store,
+    opened_runs,
+    unheard,
+    user_settings,
+)
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ragrounds.evals.compare.comparison import Comparison
     from ragrounds.evals.store.garbage import Garbage
     from ragrounds.evals.store.ledger import Ledger
+    from ragrounds.evals.store.store import Store
     from ragrounds.evals.store.traces import Trace
     from ragrounds.evals.store.transfer import TransferResult
     from ragrounds.records import Run
@@ -41,6 +55,109 @@ class RunDetails(Struct, frozen=True, kw_only=True):
     ledger: Ledger
 
 
+class LoadedRun(RunsResult, frozen=True, kw_only=True):
+    """A run of the store: its facts, its frames, and every step of its answers."""
+
+    state: RunState
+
+    @property
+    def run(self) -> Run:
+        """The run's record."""
+        return self.state.run
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.run.id
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The run's id alone."""
+        return (self.run.id,)
+
+    @property
+    def agent(self) -> str:
+        """The agent's canonical text."""
+        return self.run.agent
+
+    @property
+    def statuses(self) -> Mapping[str, int]:
+        """How many attempts ended in which status, when the run was loaded."""
+        return self.state.statuses
+
+    def details(self) -> RunDetails:
+        """Its figures, its costs, and who works at it: made anew at every call."""
+        from ragrounds.evals.compare.comparison import compare
+        from ragrounds.evals.store.leases import worker
+        from ragrounds.evals.store.ledger import ledger
+
+        with opened_runs(self.ids, self.settings) as (store, [run]):
+            return RunDetails(
+                run=run,
+                at_work=worker(store.engine, run.id),
+                comparison=compare(store, [run]) if store.done(run) else None,
+                ledger=ledger(store, [run]),
+            )
+
+    def attempt(self, question: str, epoch: int = 0) -> Trace:
+        """Every step of one answer: searches, messages, replies, scores.
+
+        Raises:
+            UserError: no such question or epoch.
+        """
+        return show_attempt(self.id, question, epoch, self.settings)
+
+    def draw(self, console: Console) -> None:
+        """Print what it is, its figures and its costs."""
+        from ragrounds.ui.run_tables import print_run
+
+        found = self.details()
+        print_run(found.run, found.at_work, found.comparison, found.ledger, console)
+
+    def brief(self) -> str:
+        """Its id, what it is of, and how far it is."""
+        run, made = self.run, sum(self.statuses.values())
+        return f"{run.id}: {run.agent} on {run.benchmark}, {made:,} of {run.count * run.epochs:,} attempts"
+
+
+class StoredRuns(RunsResult, frozen=True, kw_only=True):
+    """The runs of a store, oldest first: a sequence of :class:`LoadedRun`."""
+
+    loaded: tuple[LoadedRun, ...]
+    place: str
+    """Where the store is."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the runs."""
+        return tuple(run.id for run in self.loaded)
+
+    def __len__(self) -> int:
+        return len(self.loaded)
+
+    def __iter__(self) -> Iterator[LoadedRun]:
+        return iter(self.loaded)
+
+    def __getitem__(self, place: int) -> LoadedRun:
+        return self.loaded[place]
+
+    def own_frames(self) -> tuple[Frame, ...]:
+        """The runs first."""
+        return (RUNS, *(frame for frame in OF_RUNS if frame is not RUNS))
+
+    def draw(self, console: Console) -> None:
+        """Print a line for each run."""
+        from ragrounds.ui.run_tables import runs_table
+        from ragrounds.ui.tables import print_table
+
+        done = {one.id: sum(one.statuses.values()) for one in self.loaded}
+        print_table(runs_table([one.run for one in self.loaded], done), console)
+
+    def brief(self) -> str:
+        """How many there are, and where."""
+        return f"{len(self.loaded):,} in {self.place}"
+
+
 class ImportedRuns(Struct, frozen=True):
     """Runs made from another system's outputs."""
 
@@ -49,30 +166,43 @@ class ImportedRuns(Struct, frozen=True):
     comparison: Comparison
 
 
-def list_runs(settings: Settings | None = None) -> tuple[str, list[RunState]]:
-    """Where the store is, and its runs, oldest first."""
-    with open_store(settings or user_settings()) as store:
-        found = [RunState(run, Counter(store.done(run).values())) for run in store.runs()]
-        return store.place, found
+def runs(*, home: str | Path | None = None, settings: Settings | None = None) -> StoredRuns:
+    """The runs of the store, oldest first.
+
+        rr.runs().to_pandas()
+        rr.compare(rr.runs())
+
+    Args:
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
+
+    Raises:
+        UserError: the store cannot be opened.
+    """
+    chosen = chosen_settings(settings, home)
+    with open_store(chosen) as store:
+        loaded = tuple(_loaded(store, run, chosen) for run in store.runs())
+        return StoredRuns(settings=chosen, loaded=loaded, place=store.place)
 
 
-def show_run(reference: str, settings: Settings | None = None) -> RunDetails:
-    """What a run is, how far it is, and what it cost.
+def load(run: str | Run, *, home: str | Path | None = None, settings: Settings | None = None) -> LoadedRun:
+    """A run of the store.
+
+        rr.load("vanilla_rag[top_k=8]").to_pandas("passages")
+
+    Args:
+        run: its id, the beginning of one, or an agent's text: then the newest of that agent.
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
 
     Raises:
         UserError: no such run, or several.
     """
-    from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.store.leases import worker
-    from ragrounds.evals.store.ledger import ledger
+    chosen = chosen_settings(settings, home)
+    with opened_runs(run, chosen) as (store, [found]):
+        return _loaded(store, found, chosen)
 
-    with opened_runs([reference], settings) as (store, [run]):
-        return RunDetails(
-            run=run,
-            at_work=worker(store.engine, run.id),
-            comparison=compare(store, [run]) if store.done(run) else None,
-            ledger=ledger(store, [run]),
-        )
+
+def _loaded(store: Store, run: Run, settings: Settings) -> LoadedRun:
+    return LoadedRun(settings=settings, state=RunState(run, Counter(store.done(run).values())))
 
 
 def show_attempt(reference: str, question: str, epoch: int = 0, settings: Settings | None = None) -> Trace:

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from msgspec import Struct
 
-from ragrounds.api.event_loop import finish
+from ragrounds.api.frames import JUDGEMENTS, OF_RUNS, Frame
+from ragrounds.api.results import ComparisonResult, RunsResult
 from ragrounds.api.workspace import (
     JournalMode,
     Progress,
+    RunsGiven,
+    chosen_settings,
     closing,
+    one_of,
     open_judges,
     opened_runs,
     replaced,
-    unheard,
+    texts,
     user_prices,
-    user_settings,
 )
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ragrounds.contracts import Scorer
     from ragrounds.evals.compare.comparison import Comparison
-    from ragrounds.evals.engine.budget import Budget
     from ragrounds.evals.judges.attempts import JudgedAnswer
     from ragrounds.evals.judges.labels import LabelAgreement
     from ragrounds.evals.judges.runs import JudgedRuns
@@ -33,22 +37,52 @@ if TYPE_CHECKING:
     from ragrounds.settings import Settings
 
 
-class ScoredRuns(Struct, frozen=True):
+class ScoredRuns(ComparisonResult, frozen=True, kw_only=True):
     """What came of :func:`score`."""
 
     counts: tuple[tuple[Run, int], ...]
     """Each run with its scores, now written."""
-    comparison: Comparison
     secondary: tuple[str, ...]
     """The scorers that were asked for beside the usual ones: an embedder's, a trajectory's."""
 
+    def draw(self, console: Console) -> None:
+        """Print the tables, then those of the secondary scorers."""
+        from ragrounds.ui.comparison_tables import print_comparison
 
-class JudgeResult(Struct, frozen=True):
+        print_comparison(self.comparison, console=console)
+        if self.secondary:
+            print_comparison(self.comparison, self.secondary, console)
+
+
+class JudgeResult(RunsResult, frozen=True, kw_only=True):
     """What came of :func:`judge`."""
 
     judged: JudgedRuns
     comparison: Comparison | None
     """By the judges' scores; ``None``: some judge gave no verdict at all, so no score was written."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the runs that were judged."""
+        return tuple(one.run for one in self.judged.runs)
+
+    def draw(self, console: Console) -> None:
+        """Print the comparison by the judges' scores."""
+        from ragrounds.ui.comparison_tables import print_comparison
+
+        if self.comparison is not None:
+            print_comparison(self.comparison, self.judged.runs[0].scorers, console)
+
+    def brief(self) -> str:
+        """How many answers were judged, and by whom."""
+        judged = sum(one.attempts for one in self.judged.runs)
+        return f"{judged:,} answers of {', '.join(self.ids)} judged" + (
+            f"; {self.judged.ended}" * bool(self.judged.ended)
+        )
+
+    def own_frames(self) -> tuple[Frame, ...]:
+        """The judgements first."""
+        return (JUDGEMENTS, *(frame for frame in OF_RUNS if frame is not JUDGEMENTS))
 
 
 class WrittenSheet(Struct, frozen=True):
@@ -69,20 +103,24 @@ class AgreementResult(Struct, frozen=True):
 
 
 def score(
-    runs: Sequence[str],
+    runs: RunsGiven,
     *,
-    scorers: Sequence[str] = (),
+    scorers: str | Sequence[str] = (),
     embedder: str | None = None,
-    trajectory: Path | None = None,
+    trajectory: str | Path | None = None,
+    home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> ScoredRuns:
     """Score stored runs again, and compare them. No model is asked.
 
+        rr.score("direct", scorers="strict").to_pandas("scores")
+
     Args:
-        runs: ids, beginnings of ids, or agents' texts.
+        runs: ids, beginnings of ids, agents' texts, results or loaded runs.
         scorers: by these; none: all that fit the questions.
         embedder: also match the words of long answers by its vectors.
         trajectory: also compare each attempt's nodes, tools and queries with this file's (JSON Lines).
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
 
     Raises:
         UserError: an unknown run, scorer or embedder; a file that cannot be read.
@@ -91,10 +129,11 @@ def score(
     from ragrounds.evals.scorers import find_scorer
     from ragrounds.evals.scorers.trajectory import Trajectory, queries_of, read_expected
 
-    wanted = [find_scorer(name) for name in scorers]
+    wanted = [find_scorer(name) for name in texts(scorers)]
+    chosen = chosen_settings(settings, home)
     matching = [_matching(embedder)] if embedder else []
-    expected = read_expected(trajectory) if trajectory else None
-    with opened_runs(runs, settings) as (store, found):
+    expected = read_expected(Path(trajectory)) if trajectory else None
+    with opened_runs(runs, chosen) as (store, found):
         ways: list[Scorer] = [] if expected is None else [Trajectory(expected=expected, query=queries_of(store))]
         counts = []
         for run in found:
@@ -110,7 +149,7 @@ def score(
         comparison = compare(store, found)
     present = {table.scorer for table in comparison.tables}
     secondary = [one.name for one in (*matching, *ways) if one.name in present]
-    return ScoredRuns(tuple(counts), comparison, tuple(secondary))
+    return ScoredRuns(settings=chosen, counts=tuple(counts), comparison=comparison, secondary=tuple(secondary))
 
 
 def _fitting(question: Question, wanted: Sequence[Scorer], matching: Sequence[Scorer]) -> list[Scorer]:
@@ -127,39 +166,48 @@ def _matching(embedder: str) -> Scorer:
 
 
 def judge(
-    runs: Sequence[str],
+    runs: RunsGiven,
     kind: str,
     *,
-    judges: Sequence[str] = (),
+    judges: str | Sequence[str] = (),
     base_url: str | None = None,
     embedder: str | None = None,
     epochs: Sequence[int] = (),
     concurrency: int | None = None,
-    budget: Budget | None = None,
+    max_cost: float | None = None,
+    max_total_tokens: int | None = None,
+    max_time: float | None = None,
     journal: JournalMode = "reuse",
+    progress: Progress | bool | None = None,
+    home: str | Path | None = None,
     settings: Settings | None = None,
-    progress: Progress = unheard,
 ) -> JudgeResult:
     """Grade stored runs' long answers by a judge or a panel. Answers are never generated again.
 
-    Several runs are judged question by question, so that all have verdicts on the same questions where a budget or
-    Ctrl-C ends it. A judge that gives no verdict at all replaces no score.
+    Several runs are judged question by question, so that all have verdicts on the same questions where a limit or
+    Ctrl-C ends it. A judge that gives no verdict at all replaces no score. The same call resumes.
+
+        rr.judge("direct", "equivalence", judges="openai:gpt-4o-mini", max_cost=5).to_pandas("judgements")
 
     Args:
-        runs: ids, beginnings of ids, or agents' texts.
+        runs: ids, beginnings of ids, agents' texts, results or loaded runs.
         kind: equivalence, statements, ragas or one of its figures.
         judges: models as text; none: the settings' model. The majority of several counts.
         base_url: their server, where it is OpenAI-compatible.
         embedder: for ragas' answer relevancy.
         epochs: only these, from 0; none: all.
         concurrency: answers graded at once; ``None``: the settings'.
-        budget: what judging may use; ``None``: whatever it takes.
-        journal: what is done with recorded calls.
-        progress: is told how many answers are judged.
+        max_cost, max_total_tokens, max_time: dollars, tokens and seconds that this call may use.
+        journal: recorded calls are answered from (``reuse``), demanded (``replay``), or made anew (``fresh``).
+        progress: is told how many answers are judged; False: nothing is shown.
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
 
     Raises:
         UserError: an unknown run, kind, model or embedder; a run without answers of this kind.
+        StopRun: a judge cannot be asked at all; the calls that were made are kept.
     """
+    from ragrounds.api.event_loop import finish
+    from ragrounds.api.progress import counted
     from ragrounds.evals.compare.comparison import compare
     from ragrounds.evals.engine.budget import Budget
     from ragrounds.evals.judges.methods import JudgeMeans, find_method, judgeable, open_method
@@ -168,12 +216,13 @@ def judge(
     from ragrounds.prompts.loader import PromptFolder
     from ragrounds.tools.cards import named_embedder
 
-    chosen, wanted = settings or user_settings(), find_method(kind)
+    one_of("--journal", journal, get_args(JournalMode))
+    chosen, wanted = chosen_settings(settings, home), find_method(kind)
     with opened_runs(runs, chosen) as (store, found):
         fitting = {run.id: judgeable(store, run, wanted, epochs) for run in found}
         vectors = named_embedder(embedder) if embedder else None
         grader = open_method(wanted, JudgeMeans(store=store, embedder=vectors, prices=user_prices(chosen)))
-        models = open_judges(judges, base_url, chosen)
+        models = open_judges(texts(judges), base_url, chosen)
         recorded = StoreJournal(store, journal)
 
         async def carry_out() -> JudgedRuns:
@@ -185,16 +234,17 @@ def judge(
                     models,
                     recorded,
                     PromptFolder(),
-                    budget=budget or Budget(),
+                    budget=Budget(cost=max_cost, tokens=max_total_tokens, seconds=max_time),
                     at_once=concurrency or chosen.concurrency,
                     wanted=lambda attempt: fitting[attempt.run](attempt),
-                    done=_counted(f"{', '.join(run.id for run in found)}: answers judged", progress),
+                    done=_counted(f"{', '.join(run.id for run in found)}: answers judged", tell),
                 )
 
-        judged = finish(carry_out())
+        with counted(progress) as tell:
+            judged = finish(carry_out())
         scorers = judged.runs[0].scorers
         comparison = None if judged.mute else compare(store, found, scorers=scorers, common=len(found) > 1)
-    return JudgeResult(judged, comparison)
+    return JudgeResult(settings=chosen, judged=judged, comparison=comparison)
 
 
 def _counted(what: str, progress: Progress) -> Callable[[JudgedAnswer], None]:

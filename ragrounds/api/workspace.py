@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Literal, Protocol
 
 from ragrounds.errors import UserError, nearest
+from ragrounds.records import Run
 
 if TYPE_CHECKING:
     from ragrounds.contracts import Model
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.evals.store.store import Store
     from ragrounds.models.prices import Price
-    from ragrounds.records import Run
     from ragrounds.settings import Settings
 
 JournalMode = Literal["reuse", "replay", "fresh"]
@@ -54,15 +54,60 @@ def open_store(settings: Settings) -> Store:
     return Store(settings.home, settings.store)
 
 
-@contextmanager
-def opened_runs(references: Sequence[str], settings: Settings | None = None) -> Iterator[tuple[Store, list[Run]]]:
-    """The user's store while the block lasts, and the runs of these references: ids, beginnings of ids, agents' texts.
+class HasRuns(Protocol):
+    """What stands for stored runs: a result, a loaded run."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the runs."""
+
+
+RunsGiven = str | Run | HasRuns | Iterable["str | Run | HasRuns"]
+"""How runs are named: an id, the beginning of one, an agent's text, a result or a loaded run; or several of these."""
+
+
+def run_names(runs: RunsGiven) -> list[str]:
+    """The runs that are meant, as texts.
 
     Raises:
-        UserError: a reference that no run or several runs answer to.
+        UserError: something else was given.
     """
+    if isinstance(runs, str):
+        return [runs]
+    if isinstance(runs, Run):
+        return [runs.id]
+    ids = getattr(runs, "ids", None)
+    if isinstance(ids, tuple):
+        return list(ids)
+    if not isinstance(runs, Iterable):
+        raise UserError(
+            f"{runs!r} names no run: expected an id, the beginning of one, an agent's text, a result or a loaded run, "
+            "or several of these."
+        )
+    return [name for one in runs for name in run_names(one)]
+
+
+def texts(given: str | Iterable[str]) -> tuple[str, ...]:
+    """One text or several, as several."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def chosen_settings(settings: Settings | None = None, home: str | Path | None = None) -> Settings:
+    """These settings, or else the user's; with `home` in place of their folder."""
+    chosen = settings or user_settings()
+    return chosen if home is None else chosen.model_copy(update={"home": Path(home).expanduser()})
+
+
+@contextmanager
+def opened_runs(references: RunsGiven, settings: Settings | None = None) -> Iterator[tuple[Store, list[Run]]]:
+    """The user's store while the block lasts, and the runs that are named, in their order.
+
+    Raises:
+        UserError: a name that no run or several runs answer to.
+    """
+    names = run_names(references)
     with open_store(settings or user_settings()) as store:
-        yield store, [store.run(reference) for reference in references]
+        yield store, [store.run(name) for name in names]
 
 
 def user_prices(settings: Settings) -> Mapping[str, Price]:

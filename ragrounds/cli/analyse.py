@@ -9,7 +9,7 @@ import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.output import counting, print_json, say, write_picture
+from ragrounds.cli.output import print_json, say, write_picture
 from ragrounds.errors import UserError
 
 app = typer.Typer()
@@ -54,7 +54,9 @@ def analyse_command(
 
     if name == "list":
         raise UserError("`ragrounds analyse list` is now `ragrounds analyses ls`.")
-    found = analyse(name, runs or (), scorer=scorer, k=k, parameter=parameter, sizes=_sizes(size or []), seed=seed)
+    found = analyse(
+        name, runs or (), scorer=scorer, k=k, parameter=parameter, sizes=_sizes(size or []), seed=seed
+    ).result
     if svg:
         write_picture(svg, drawn_svg(found.picture), found.picture.title)
     if as_json:
@@ -130,22 +132,20 @@ def report_command(
 
     Example: ragrounds report direct_cot 'vanilla_rag[top_k=8]' --out report.html
     """
-    from ragrounds.api.compare import write_report
+    from ragrounds.api.compare import report
 
-    with counting() as progress:
-        write_report(
-            runs,
-            out,
-            title=title,
-            scorers=scorer or (),
-            common=common,
-            group_by=group_by or (),
-            cost=cost,
-            analyses=analysis or (),
-            labels=human,
-            attempts=attempts,
-            seed=seed,
-            force=force,
-            progress=progress,
-        )
+    report(
+        runs,
+        out,
+        title=title,
+        scorers=scorer or (),
+        common=common,
+        group_by=group_by or (),
+        cost=cost,
+        analyses=analysis or (),
+        labels=human,
+        attempts=attempts,
+        seed=seed,
+        force=force,
+    )
     say(f"{out}: {out.stat().st_size / 1e6:.1f} MB")

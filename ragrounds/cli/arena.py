@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
 from ragrounds.cli.options import BudgetOptions, Options, grouped, journal_mode
@@ -21,10 +20,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from ragrounds.api.arena import ArenaRequest
+    from ragrounds.api.arena import ArenaStand
     from ragrounds.evals.arena.lineup import Lineup
     from ragrounds.evals.arena.play import FinishedMatch
-    from ragrounds.evals.arena.report import ArenaReport
     from ragrounds.evals.arena.verdicts import Ballot
     from ragrounds.evals.store.arenas import Arena, ArenaStore
 
@@ -65,34 +63,11 @@ class RuleOptions(Options, frozen=True, kw_only=True):
     epoch: options.Epoch = 0
     seed: options.Seed = 0
 
-    def request(self, runs: Sequence[str], judges: Sequence[str], base_url: str | None) -> ArenaRequest:
-        """As the library knows it.
-
-        Raises:
-            UserError: an unknown word.
-        """
-        from ragrounds.api.arena import ArenaRequest
-
-        words: dict[str, Any] = {
-            "calls": one_of("--calls", self.calls, ("together", "apart")),
-            "orders": one_of("--orders", self.orders, ("both", "one")),
-            "part": one_of("--part", self.part, ("whole", "final")),
-        }
-        return ArenaRequest(
-            runs=tuple(runs),
-            judges=tuple(judges),
-            base_url=base_url,
-            reference=self.reference,
-            axes=tuple(self.axis or ()),
-            axes_file=self.axes,
-            schedule=self.schedule,
-            min_matches=self.min_matches,
-            confidence=self.confidence,
-            tries=self.tries,
-            epoch=self.epoch,
-            seed=self.seed,
-            **words,
-        )
+    def arguments(self) -> dict[str, Any]:
+        """As the library calls them."""
+        named = {name: getattr(self, name) for name in self.__struct_fields__}
+        named["axes"], named["axes_file"] = named.pop("axis") or (), named["axes"]
+        return named
 
 
 @arena.command("play")
@@ -119,24 +94,26 @@ def play_command(
 
       ragrounds arena play direct cot_refine --reference --schedule adaptive --judge openai:gpt-4o --max-cost 5
     """
-    from ragrounds.api.arena import play
+    from ragrounds.api.arena import arena as play
 
-    request, mode = rules.request(runs, judge or (), base_url), journal_mode(journal)
     if plan:
-        _print_estimate(request, as_json)
+        _print_estimate(runs, judge or (), base_url, rules, as_json)
         return
     played = play(
-        request,
+        runs,
+        judge or (),
+        **rules.arguments(),
+        base_url=base_url,
         concurrency=concurrency,
         max_cost=budget.max_cost,
         max_total_tokens=budget.max_total_tokens,
-        max_seconds=budget.max_time,
-        journal=mode,
+        max_time=budget.max_time,
+        journal=journal_mode(journal),
         resamples=resamples,
         live=_live,
     )
     say(f"Ended: {played.ended}. {played.made:,} calls made, {played.reused:,} answered from the journal.")
-    _print_report(played.report, as_json)
+    _print_stand(played, as_json)
 
 
 @contextmanager
@@ -149,21 +126,22 @@ def _live(arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
         yield live.observe
 
 
-def _print_report(report: ArenaReport, as_json: bool) -> None:
-    from ragrounds.ui.arena_tables import print_report
+def _print_stand(stand: ArenaStand, as_json: bool) -> None:
     from ragrounds.ui.tables import results_console
 
     if as_json:
-        print_json(report)
+        print_json(stand.report)
     else:
-        print_report(report, results_console())
+        stand.draw(results_console())
 
 
-def _print_estimate(request: ArenaRequest, as_json: bool) -> None:
+def _print_estimate(
+    runs: Sequence[str], judges: Sequence[str], base_url: str | None, rules: RuleOptions, as_json: bool
+) -> None:
     from ragrounds.api.arena import estimate
     from ragrounds.ui.text import dollars, tokens
 
-    found = estimate(request)
+    found = estimate(runs, judges, base_url=base_url, **rules.arguments())
     if as_json:
         print_json(found, "estimates")
         return
@@ -195,7 +173,7 @@ def show_command(name: ArenaName = "", resamples: options.Resamples = 1000, as_j
     """Show an arena as it stands. No model is asked."""
     from ragrounds.api.arena import show_arena
 
-    _print_report(show_arena(name, resamples=resamples), as_json)
+    _print_stand(show_arena(name, resamples=resamples), as_json)
 
 
 @arena.command("rm")

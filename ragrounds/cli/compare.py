@@ -70,8 +70,8 @@ def compare_command(
 
 def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
     from ragrounds.ui.comparison_csv import as_csv
-    from ragrounds.ui.comparison_tables import comparison_tables, cost_tables, print_comparison
-    from ragrounds.ui.tables import latex, markdown
+    from ragrounds.ui.comparison_tables import comparison_tables, cost_tables
+    from ragrounds.ui.tables import latex, markdown, results_console
 
     comparison = found.comparison
     if form == "--json":
@@ -84,7 +84,7 @@ def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
         tables = [*comparison_tables(comparison, scorers), *cost_tables(comparison, scorers)]
         typer.echo((latex if form == "--latex" else markdown)(tables), nl=False)
     else:
-        print_comparison(comparison, scorers, frontier=True)
+        found.draw(results_console())
 
 
 def _draw_frontier(comparison: Comparison, scorers: Sequence[str], path: Path) -> None:
@@ -149,8 +149,7 @@ def ledger_command(
       ragrounds ledger --by model --json
     """
     from ragrounds.api.compare import ledger
-    from ragrounds.ui.run_tables import ledger_table
-    from ragrounds.ui.tables import print_table, results_console
+    from ragrounds.ui.tables import results_console
 
     found = ledger(runs or (), [name.strip() for name in by.split(",") if name.strip()])
     if as_json:
@@ -158,7 +157,7 @@ def ledger_command(
     elif not found.ledger.total.calls:
         say("These runs have made no calls." if runs else f"No calls yet in {found.place}.")
     else:
-        print_table(ledger_table(found.ledger), results_console())
+        found.draw(results_console())
     open_ = found.unfinished
     if open_.calls:
         used = "tokens not known" if open_.usage is None else f"{open_.usage.input + open_.usage.output:,} tokens"

@@ -6,6 +6,8 @@ import typer
 
 app = typer.Typer()
 _EXTRAS = {
+    "pandas": "pandas",
+    "polars": "polars",
     "chinese": "jieba",
     "dense": "chromadb",
     "export": "pyarrow",

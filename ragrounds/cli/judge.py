@@ -10,7 +10,7 @@ import typer
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
 from ragrounds.cli.options import BudgetOptions, grouped, journal_mode
-from ragrounds.cli.output import counting, print_json, say
+from ragrounds.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from ragrounds.evals.judges.bill import JudgedRun
@@ -77,26 +77,26 @@ def judge_command(
       ragrounds judge vanilla_rag --kind ragas --judge openai:gpt-4o --embedder 'dense[model="openai:NAME"]'
     """
     from ragrounds.api.score import judge as judge_runs
-    from ragrounds.ui.comparison_tables import print_comparison
+    from ragrounds.ui.tables import results_console
 
-    with counting() as progress:
-        result = judge_runs(
-            runs,
-            kind,
-            judges=judge or (),
-            base_url=base_url,
-            embedder=embedder,
-            epochs=epoch or (),
-            concurrency=concurrency,
-            budget=budget.budget(),
-            journal=journal_mode(journal),
-            progress=progress,
-        )
+    result = judge_runs(
+        runs,
+        kind,
+        judges=judge or (),
+        base_url=base_url,
+        embedder=embedder,
+        epochs=epoch or (),
+        concurrency=concurrency,
+        max_cost=budget.max_cost,
+        max_total_tokens=budget.max_total_tokens,
+        max_time=budget.max_time,
+        journal=journal_mode(journal),
+    )
     found = result.judged.runs
     if as_json:
         print_json({"graded": found[0] if len(found) == 1 else found, "comparison": result.comparison})
-    elif result.comparison is not None:
-        print_comparison(result.comparison, found[0].scorers)
+    else:
+        result.draw(results_console())
     for graded in found:
         _say_bill(graded)
     _say_end(result.judged)

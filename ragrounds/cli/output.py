@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ragrounds.errors import UserError
+from ragrounds.ui.counter import counting as counting
 
 JSON_VERSION = 2
 """Of every document that ``--json`` prints: 1 had no version, and other words (docs/glossary.md)."""
@@ -29,31 +30,6 @@ def say(text: str) -> None:
     import typer
 
     typer.echo(text, err=True)
-
-
-@contextmanager
-def counting() -> Iterator[Callable[[str, int], None]]:
-    """Gives a function to tell what is being done and how many are done. Shown only where standard error is a
-    terminal."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        TextColumn("{task.completed:,.0f}", markup=False),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        tasks: dict[str, TaskID] = {}
-
-        def tell(what: str, done: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=None)
-            bar.update(tasks[what], completed=done)
-
-        yield tell
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.options import Options, grouped
-from ragrounds.cli.output import counting, print_json, say
+from ragrounds.cli.output import print_json, say
 
 app = typer.Typer()
 
@@ -77,52 +78,50 @@ def retrieve(
     nDCG@10 and the others are trec_eval's values over every judged query; a query without results counts 0. --model
     writes the queries of --query-generation.
     """
-    from ragrounds.api.retrieve import RetrievalRequest
     from ragrounds.api.retrieve import retrieve as retrieve_all
-    from ragrounds.ui.retrieval_tables import print_retrieval
+    from ragrounds.ui.tables import results_console
 
     if search.benchmark and search.benchmark.startswith("sts:"):
         _similarity(Path(search.benchmark[4:]).expanduser(), search.retriever or [], resamples, seed, as_json)
         return
-    request = RetrievalRequest(
-        benchmark=search.benchmark,
-        retrievers=tuple(search.retriever or ()),
+    found = retrieve_all(
+        search.benchmark,
+        search.retriever or (),
         corpus=search.corpus,
         split=search.split,
-        measures=tuple(search.measure or ()),
+        measures=search.measure or (),
         k=search.k,
-        trec_runs=tuple(search.run or ()),
+        trec_runs=search.run or (),
         qrels=search.qrels,
         write_runs=search.write_runs,
         guard=search.guard,
         guard_near=search.guard_near,
-        query_generation=tuple(search.query_generation or ()),
+        query_generation=search.query_generation or (),
         model=model,
         base_url=base_url,
         per_query=per_query,
         resamples=resamples,
         seed=seed,
+        message=say,
     )
-    with counting() as progress:
-        found = retrieve_all(request, progress=progress, message=say)
     if as_json:
-        several = {"runs": found.entries, "comparisons": found.comparisons}
-        print_json(found.entries[0] if len(found.entries) == 1 else several)
+        print_json(_plain(found.entries, found.comparisons))
     else:
-        print_retrieval(found.entries, found.comparisons, found.measures)
+        found.draw(results_console())
 
 
 def _similarity(path: Path, retrievers: list[str], resamples: int, seed: int, as_json: bool) -> None:
     """How well embedders' cosines follow graded pairs of sentences."""
-    from ragrounds.errors import UserError
-    from ragrounds.evals.retrieval.similarity import score_similarity
-    from ragrounds.ui.retrieval_tables import print_similarity
+    from ragrounds.api.retrieve import similarity
+    from ragrounds.ui.tables import results_console
 
-    if not retrievers:
-        raise UserError("Sentence similarity needs a model: --retriever 'dense[model=…]', or a card.")
-    entries, differences = score_similarity(path, retrievers, resamples=resamples, seed=seed)
+    found = similarity(path, retrievers, resamples=resamples, seed=seed)
     if as_json:
-        print_json(entries[0] if len(entries) == 1 else {"runs": entries, "comparisons": differences})
+        print_json(_plain(found.entries, found.comparisons))
         return
-    print_similarity(entries, differences)
+    found.draw(results_console())
     say("Pairs with the same first sentence are drawn together; both sides are embedded as queries.")
+
+
+def _plain(entries: Sequence[object], comparisons: Sequence[object]) -> object:
+    return entries[0] if len(entries) == 1 else {"runs": entries, "comparisons": comparisons}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragrounds.api.run import Execution, RunListener, RunRequest, RunResult, is_sample, run
+from ragrounds.api.progress import TerminalListener
 from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
 from ragrounds.cli.options import BudgetOptions, Options, duration, grouped, journal_mode
@@ -17,11 +17,11 @@ from ragrounds.cli.output import print_json, say
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
+    from ragrounds.api.run import RunResult
     from ragrounds.contracts import FinishedAttempt
-    from ragrounds.evals.engine.progress import Projection, ReplayProgress
-    from ragrounds.records import Run
+    from ragrounds.evals.engine.progress import ReplayProgress
 
 app = typer.Typer()
 
@@ -69,16 +69,10 @@ class WhatOptions(Options, frozen=True, kw_only=True):
     )
     tpm: Annotated[float | None, typer.Option(help="Tokens a minute, in and out, at most (or inside --model).")] = None
 
-    def request(self) -> RunRequest:
-        """As the library knows it.
-
-        Raises:
-            UserError: a timeout below a tenth of a second.
-        """
-        if self.timeout is not None and self.timeout < 0.1:
-            raise UserError(f"--timeout {self.timeout:g} is below a tenth of a second.")
-        named = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("agent", "base_url")}
-        return RunRequest(agents=tuple(self.agent or ()), base_url=tuple(self.base_url or ()), **named)
+    def arguments(self) -> dict[str, Any]:
+        """As the library calls them."""
+        named = {name: getattr(self, name) for name in self.__struct_fields__ if name != "agent"}
+        return {**named, "agents": self.agent or (), "base_url": self.base_url or ()}
 
 
 class HowOptions(Options, frozen=True, kw_only=True):
@@ -112,23 +106,11 @@ class HowOptions(Options, frozen=True, kw_only=True):
         str | None, typer.Option(hidden=True, help="The one run to resume: `ragrounds runs resume`.")
     ] = None
 
-    def execution(self, budget: BudgetOptions) -> Execution:
-        """As the library knows it."""
-        return Execution(
-            concurrency=self.concurrency,
-            workers=self.workers,
-            engine=self.engine,
-            max_cost=budget.max_cost,
-            max_total_tokens=budget.max_total_tokens,
-            max_time=budget.max_time,
-            until=self.until,
-            max_questions=self.max_questions,
-            order=self.order,
-            journal=journal_mode(self.journal),
-            confirmed=self.yes,
-            new=self.new,
-            only=self.only_run,
-        )
+    def arguments(self) -> dict[str, Any]:
+        """As the library calls them."""
+        former = {"yes": "confirmed", "only_run": "only"}
+        named = {former.get(name, name): getattr(self, name) for name in self.__struct_fields__}
+        return {**named, "journal": journal_mode(self.journal)}
 
 
 @app.command("run")
@@ -162,10 +144,12 @@ def run_command(
     """
     from msgspec.structs import asdict
 
-    from ragrounds.ui.comparison_tables import print_comparison
+    from ragrounds.api.run import run
+    from ragrounds.ui.tables import results_console
     from ragrounds.ui.text import one_line
 
-    result = run(what.request(), how.execution(budget), RunDisplay(display, what.corpus or "", viewer=True))
+    listener = RunDisplay(display, what.corpus or "", viewer=True)
+    result = run(**what.arguments(), **how.arguments(), **asdict(budget), listener=listener)
     if result.ended:
         say(f"Ended early: {result.ended}. All agents have answered the same questions; the same command resumes.")
     _say_claim(result)
@@ -174,7 +158,7 @@ def run_command(
         stopping = {"until": result.stopping} if result.stopping else {}
         print_json({**asdict(result.comparison), **stopping})
     else:
-        print_comparison(result.comparison)
+        result.draw(results_console())
         _say_next(result)
     for reason, count in result.failures:
         say(f"{count:,} failed: {one_line(reason, 200)}")
@@ -182,42 +166,24 @@ def run_command(
         raise typer.Exit(3)
 
 
-class RunDisplay(RunListener):
-    """What a run tells, on standard error."""
+class RunDisplay(TerminalListener):
+    """What a run tells, on standard error; it may also open the trace viewer, and asks before dear runs."""
 
     def __init__(self, display: str | None, corpus: str = "", viewer: bool = False) -> None:
         known = ("full", "plain", "json", "none", *(["viewer"] if viewer else []))
-        self._display: Any = display and one_of("--display", display, known)
-        self._corpus = corpus
-
-    def message(self, text: str) -> None:
-        """Say it."""
-        say(text)
-
-    def reading(self, what: str, count: int) -> None:
-        """Say every hundred thousandth passage."""
-        if count and count % 100_000 == 0:
-            say(f"{self._corpus}: {what}, {count:,} passages")
-
-    def planned(self, run: Run, models: Sequence[str]) -> None:
-        """Say the run's id, how many questions it has, and its models."""
-        say(f"{run.id}: {run.count:,} questions of {run.benchmark}, {', '.join(models)}")
+        self._viewer = (display and one_of("--display", display, known)) == "viewer"
+        shown: Any = "plain" if self._viewer else display
+        super().__init__(shown, corpus)
 
     @contextmanager
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
         """The display that was asked for, or the trace viewer, which a pilot does not open."""
-        from ragrounds.ui.progress import open_progress
-
-        viewer = self._display == "viewer"
-        kind: Any = "plain" if viewer and pilot else self._display
-        with _viewer(progress) if viewer and not pilot else open_progress(kind, progress) as shown:
-            yield shown.observe
-
-    def projected(self, projection: Projection) -> None:
-        """Say it."""
-        from ragrounds.ui.progress import projection_text
-
-        say(projection_text(projection))
+        if not self._viewer or pilot:
+            with super().progress(progress) as shown:
+                yield shown
+        else:
+            with _viewer(progress) as opened:
+                yield opened.observe
 
     def confirm(self, expected: str) -> bool:
         """Ask, where there is somebody to ask; a no ends the command."""
@@ -262,6 +228,8 @@ def _say_claim(result: RunResult) -> None:
 
 def _say_next(result: RunResult) -> None:
     """What the figures mean and what to try next, on standard error."""
+    from ragrounds.api.run import is_sample
+
     rows = result.comparison.rows
     first, last = rows[0].run, rows[-1].run
     if any(model.startswith("baseline:") for row in rows for model in row.models.values()):

@@ -25,31 +25,29 @@ app.add_typer(runs)
 @runs.command("ls")
 def list_command(as_json: options.AsJson = False) -> None:
     """List the runs, oldest first."""
-    from ragrounds.api.runs import list_runs
-    from ragrounds.ui.run_tables import runs_table
-    from ragrounds.ui.tables import print_table, results_console
+    from ragrounds.api.runs import runs as stored_runs
+    from ragrounds.ui.tables import results_console
 
-    place, found = list_runs()
+    found = stored_runs()
     if as_json:
-        print_json(found, "runs")
-    elif not found:
-        say(f"No runs yet in {place}. `ragrounds run` makes some.")
+        print_json([one.state for one in found], "runs")
+    elif not len(found):
+        say(f"No runs yet in {found.place}. `ragrounds run` makes some.")
     else:
-        done = {state.run.id: sum(state.statuses.values()) for state in found}
-        print_table(runs_table([state.run for state in found], done), results_console())
+        found.draw(results_console())
 
 
 @runs.command("show")
 def show_command(run: options.RunName, as_json: options.AsJson = False) -> None:
     """Show what a run is (all that its fingerprint covers), how far it is, what it read, and what it cost."""
-    from ragrounds.api.runs import show_run
-    from ragrounds.ui.run_tables import print_run
+    from ragrounds.api.runs import load
+    from ragrounds.ui.tables import results_console
 
-    found = show_run(run)
+    found = load(run)
     if as_json:
-        print_json(found)
+        print_json(found.details())
     else:
-        print_run(found.run, found.at_work, found.comparison, found.ledger)
+        found.draw(results_console())
 
 
 @runs.command("rm")
@@ -67,7 +65,7 @@ def resume_command(context: typer.Context, run: options.RunName) -> None:
     Keys come from the environment, as ever. Where anything that the run's results depend on has changed, it is not
     resumed, and the differences are named.
     """
-    from ragrounds.api.run import kept_options
+    from ragrounds.api.resume import kept_options
     from ragrounds.ui.text import one_line
 
     found, asked = kept_options(run)

@@ -36,14 +36,12 @@ def score_command(
     Example: ragrounds score direct_cot --scorer strict
     """
     from ragrounds.api.score import score
-    from ragrounds.ui.comparison_tables import print_comparison
+    from ragrounds.ui.tables import results_console
 
     found = score(runs, scorers=scorer or (), embedder=embedder, trajectory=trajectory)
     for run, count in found.counts:
         say(f"{run.id}: {count:,} scores")
     if as_json:
         print_json(found.comparison)
-        return
-    print_comparison(found.comparison)
-    if found.secondary:
-        print_comparison(found.comparison, found.secondary)
+    else:
+        found.draw(results_console())

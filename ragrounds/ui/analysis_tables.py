@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.console import Console
 from rich.text import Text
 
 from ragrounds.evals.analyses.analysis import AnalysisResult, AnalysisTable
@@ -24,9 +25,9 @@ def analysis_table(table: AnalysisTable, scorer: str = "") -> TextTable:
     )
 
 
-def print_analysis(result: AnalysisResult) -> None:
-    """Print the table, the note and the picture of an analysis on stdout."""
-    console = results_console()
+def print_analysis(result: AnalysisResult, console: Console | None = None) -> None:
+    """Print the table, the note and the picture of an analysis, by default on stdout."""
+    console = console or results_console()
     print_table(analysis_table(result.table), console)
     if result.table.note:
         console.print(Text(safe(result.table.note)), soft_wrap=True)

@@ -94,18 +94,7 @@ class LineProgress:
 
     def _write(self) -> None:
         self._last = time.monotonic()
-        print(self._json() if self._as_json else self._line(), file=self._stream, flush=True)
-
-    def _line(self) -> str:
-        tally = self._tally
-        all_done = sum(run.before + run.done for run in tally.runs.values())
-        total = sum(run.total for run in tally.runs.values())
-        bad = sum(run.outcomes["failed"] for run in tally.runs.values())
-        claim = tally.live_claim()
-        return (
-            f"{all_done:,} of {total:,} attempts, {tally.rate:.1f}/s, {bad:,} failed, "
-            f"{dollars(_cost_paid(tally))} paid, {duration(tally.seconds_left)} left"
-        ) + "".join(f"; {said}" for said in (*_flows(), claim) if said)
+        print(self._json() if self._as_json else progress_line(self._tally), file=self._stream, flush=True)
 
     def _json(self) -> str:
         tally = self._tally
@@ -146,21 +135,37 @@ class FullProgress:
         self._live.__exit__(None, None, None)
 
     def _draw(self) -> Group:
-        table = Table(box=None, pad_edge=False)
-        table.add_column("agent", overflow="fold")
-        table.add_column("")
-        for name in ("done", "score so far", "outcomes", "tokens", "paid"):
-            table.add_column(name, justify="right" if name != "outcomes" else "left")
-        for run in self._tally.runs.values():
-            table.add_row(*_cells(run))
         foot = Text(
             f"{self._tally.rate:.1f} attempts/s, {duration(self._tally.seconds_left)} left. "
             "Ctrl-C finishes what is in flight; twice stops now. Nothing done is lost.",
             style="dim",
         )
-        said = [Text(line, style="dim") for line in _flows()]
-        claim = self._tally.live_claim()
-        return Group(table, *said, *([Text(claim)] if claim else []), foot)
+        return Group(*progress_parts(self._tally), foot)
+
+
+def progress_line(tally: ReplayProgress) -> str:
+    """The counts of all runs in a line."""
+    all_done = sum(run.before + run.done for run in tally.runs.values())
+    total = sum(run.total for run in tally.runs.values())
+    bad = sum(run.outcomes["failed"] for run in tally.runs.values())
+    claim = tally.live_claim()
+    return (
+        f"{all_done:,} of {total:,} attempts, {tally.rate:.1f}/s, {bad:,} failed, "
+        f"{dollars(_cost_paid(tally))} paid, {duration(tally.seconds_left)} left"
+    ) + "".join(f"; {said}" for said in (*_flows(), claim) if said)
+
+
+def progress_parts(tally: ReplayProgress) -> list[Table | Text]:
+    """A table with a line for each agent, what the calls to servers are doing, and how a claim stands."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("agent", overflow="fold")
+    table.add_column("")
+    for name in ("done", "score so far", "outcomes", "tokens", "paid"):
+        table.add_column(name, justify="right" if name != "outcomes" else "left")
+    for run in tally.runs.values():
+        table.add_row(*_cells(run))
+    claim = tally.live_claim()
+    return [table, *(Text(line, style="dim") for line in _flows()), *([Text(claim)] if claim else [])]
 
 
 def _cells(run: RunProgress) -> list[Text | ProgressBar]:

@@ -6,19 +6,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ragrounds.evals.retrieval.comparison import RetrievalComparison
     from ragrounds.evals.retrieval.similarity import CorrelationDifference
 
 
 def print_retrieval(
-    entries: Sequence[dict[str, Any]], comparisons: Sequence[RetrievalComparison], names: Sequence[str]
+    entries: Sequence[dict[str, Any]],
+    comparisons: Sequence[RetrievalComparison],
+    names: Sequence[str],
+    console: Console | None = None,
 ) -> None:
     """Print the means by the measures `names`, the differences of pairs, and each query's values where they are in."""
     from rich.text import Text
 
     from ragrounds.ui.tables import results_console
 
-    console = results_console()
+    console = console or results_console()
     letters = {entry["retriever"]: _letter(number) for number, entry in enumerate(entries)}
     for label, letter in letters.items():
         console.print(Text(f"{letter}  {label}"))
@@ -106,13 +111,17 @@ def _figure(value: float | None, factor: float | None) -> str:
     return str(value) if factor is None else f"{value * factor:,.1f}"
 
 
-def print_similarity(entries: Sequence[dict[str, Any]], differences: Sequence[CorrelationDifference]) -> None:
+def print_similarity(
+    entries: Sequence[dict[str, Any]],
+    differences: Sequence[CorrelationDifference],
+    console: Console | None = None,
+) -> None:
     """Print the correlations of each model with their intervals, and the differences between models."""
     from ragrounds.evals.retrieval.similarity import MEASURES
     from ragrounds.ui.tables import Column, TextTable, print_table, results_console
     from ragrounds.ui.text import one_line
 
-    console = results_console()
+    console = console or results_console()
     numbers = {entry["retriever"]: f"{number}" for number, entry in enumerate(entries, 1)}
     print_table(
         TextTable(

@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -42,9 +43,12 @@ def runs_table(runs: Sequence[Run], done: Mapping[str, int]) -> TextTable:
     )
 
 
-def print_run(run: Run, at_work: str, comparison: Comparison | None, costs: Ledger) -> None:
-    """Print a run's identity, figures and costs on stdout; `at_work` says who is making it, empty: nobody."""
-    console = results_console()
+def print_run(
+    run: Run, at_work: str, comparison: Comparison | None, costs: Ledger, console: Console | None = None
+) -> None:
+    """Print a run's identity, figures and costs, by default on stdout; `at_work` says who is making it, empty:
+    nobody."""
+    console = console or results_console()
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from ragrounds.api.compare import compare, ledger
-from ragrounds.api.run import Execution, RunListener, RunRequest, run
-from ragrounds.api.runs import list_runs, remove_run, show_attempt
-from ragrounds.api.score import score
-from ragrounds.errors import UserError
+import ragrounds as rr
+from ragrounds.api.runs import remove_run, show_attempt
 from ragrounds.records import Run
 
-REQUEST = RunRequest(agents=("direct", "vanilla_rag[top_k=2]"), limit=4)
+AGENTS = ["direct", "vanilla_rag[top_k=2]"]
 
 
-class Heard(RunListener):
+class Heard(rr.RunListener):
     """What was told."""
 
     def __init__(self) -> None:
@@ -29,43 +27,51 @@ class Heard(RunListener):
 @pytest.mark.usefixtures("home")
 def test_a_run_is_a_record_and_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     heard = Heard()
-    result = run(REQUEST, listener=heard)
+    result = rr.run(agents=AGENTS, limit=4, listener=heard)
     assert [one.id for one in result.runs] == heard.runs
     assert [row.statuses for row in result.comparison.rows] == [{"completed": 4}, {"completed": 4}]
     assert (result.ended, result.failures, result.stopping) == ("", (), None)
     assert result.made > 0
-    again = run(REQUEST, Execution(journal="replay"))
+    again = rr.run("sample", AGENTS, limit=4, journal="replay")
     assert (again.made, [one.id for one in again.runs]) == (0, heard.runs)
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.usefixtures("home")
 def test_stored_runs_are_listed_compared_scored_and_removed(capfd: pytest.CaptureFixture[str]) -> None:
-    result = run(REQUEST)
-    first, second = (one.id for one in result.runs)
-    _, states = list_runs()
-    assert {state.run.id: state.statuses for state in states} == {first: {"completed": 4}, second: {"completed": 4}}
-    assert compare([first, second], scorers=["strict"]).comparison.rows == result.comparison.rows
-    assert score([first], scorers=["strict"]).counts[0][0].id == first
-    assert ledger([first]).ledger.total.calls > 0
+    result = rr.run(agents=AGENTS, limit=4)
+    first, second = result.ids
+    assert {one.id: one.statuses for one in rr.runs()} == {first: {"completed": 4}, second: {"completed": 4}}
+    assert rr.compare(result, scorers="strict").comparison.rows == result.comparison.rows
+    assert rr.score(first, scorers=["strict"]).counts[0][0].id == first
+    assert rr.ledger(rr.load(first)).ledger.total.calls > 0
     question = result.benchmark.questions[0].id
     assert show_attempt(first, question).question.id == question
+    assert rr.load("direct").attempt(question).run.id == first
     assert remove_run(first).id == first
-    assert [state.run.id for state in list_runs()[1]] == [second]
+    assert rr.runs().ids == (second,)
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
-    ("execution", "said"),
+    ("given", "said"),
     [
-        (Execution(max_questions=3), "`max_questions` goes with `until`"),
-        (Execution(order="shared", until="separated(direct, vanilla_rag) @ 95%"), "`order` cannot be set with `until`"),
-        (Execution(order="shraed"), "Did you mean 'shared'"),
-        (Execution(engine="rya"), "Did you mean 'ray'"),
-        (Execution(workers=9, concurrency=2), "a worker has at least one attempt in flight"),
+        ({"max_questions": 3}, "`max_questions` goes with `until`; `limit`"),
+        ({"order": "shared", "until": "separated(direct, vanilla_rag) @ 95%"}, "`order` cannot be set with `until`"),
+        ({"order": "shraed"}, "`order` 'shraed' is unknown. Did you mean 'shared'"),
+        ({"engine": "rya"}, "Did you mean 'ray'"),
+        ({"journal": "replya"}, "`journal` 'replya' is unknown. Did you mean 'replay'"),
+        ({"workers": 9, "concurrency": 2}, "a worker has at least one attempt in flight"),
+        ({"limit": 0}, "`limit` 0 is too small; expected 1 or more"),
+        ({"max_cost": -1.0}, "`max_cost` -1 is too small; expected 0 or more"),
+        ({"agents": "direkt"}, "Did you mean 'direct'"),
+        ({"benchmark": "smaple"}, "sample"),
+        ({"model": "opnai:x"}, "openai"),
     ],
 )
-def test_what_cannot_be_carried_out_is_said(execution: Execution, said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        run(REQUEST, execution)
+def test_what_cannot_be_carried_out_is_said(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(rr.UserError, match=said) as caught:
+        rr.run(**{"agents": AGENTS, "limit": 4, **given})
+    assert "--" not in str(caught.value)
+    assert not rr.runs()

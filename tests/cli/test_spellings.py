@@ -11,7 +11,7 @@ import pytest
 import typer
 
 import ragrounds.cli
-from ragrounds.api.run import kept_options
+from ragrounds.api.resume import kept_options
 from ragrounds.cli import command_line
 from ragrounds.cli.commands import FORMER_OPTIONS
 from ragrounds.cli.options import duration, duration_with_unit

@@ -24,7 +24,7 @@ from ragrounds.evals.store.codec import (
     score_rows,
     unpack,
 )
-from ragrounds.evals.store.database import autocommit, insert_new, open_engine, shown, upsert, writing_failed
+from ragrounds.evals.store.database import autocommit, insert_new, open_engine, shown, stream, upsert, writing_failed
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.writer import Writer, group
 from ragrounds.records import Attempt, Call, Gold, Question, Run, Score
@@ -219,18 +219,15 @@ class Store:
         statement = sa.select(table).where(table.c.run == self.number(run))
         if scorer is not None:
             statement = statement.where(table.c.scorer == scorer)
-        return [
-            Score(
-                question_id=row.question_id,
-                epoch=row.epoch,
-                scorer=row.scorer,
-                value=row.value,
-                answer_status=row.answer_status,
-                prediction=row.prediction,
-                reason=row.reason,
-            )
-            for row in self._read(statement)
-        ]
+        return [_score_of(row) for row in self._read(statement)]
+
+    def stream_scores(self, run: Run) -> Iterator[Score]:
+        """All scores of a run by scorer, question id and epoch; hundreds at a time are in memory."""
+        table = schema.scores
+        statement = sa.select(table).where(table.c.run == self.number(run))
+        with autocommit(self.engine) as connection:
+            rows = stream(connection, statement.order_by(table.c.scorer, table.c.question_id, table.c.epoch), 500)
+            yield from map(_score_of, rows)
 
     def judges(self, run: Run) -> list[str]:
         """The models whose replies the run's scores rest on, by their canonical texts."""
@@ -313,6 +310,18 @@ class Store:
                     connection.execute(build(self.engine, table), list(keyed.values()))
         except sa.exc.SQLAlchemyError as error:
             raise writing_failed(self.engine, error) from error
+
+
+def _score_of(row: Any) -> Score:
+    return Score(
+        question_id=row.question_id,
+        epoch=row.epoch,
+        scorer=row.scorer,
+        value=row.value,
+        answer_status=row.answer_status,
+        prediction=row.prediction,
+        reason=row.reason,
+    )
 
 
 def find_run(runs: Sequence[Run], reference: str, place: str) -> Run:

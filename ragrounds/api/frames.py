@@ -1,0 +1,340 @@
+"""The frames that results give to pandas and Polars: their columns, which stay.
+
+A column that is here keeps its name, type, unit and meaning; new ones are added at the end. The table in
+``docs/api.md`` is made from this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+ColumnType = Literal["text", "whole", "real", "truth", "time"]
+"""In pandas: ``string``, ``Int64``, ``float64`` (not known is NaN), ``boolean``, ``datetime64[us, UTC]``; in Polars:
+``String``, ``Int64``, ``Float64``, ``Boolean``, ``Datetime("us", "UTC")``."""
+
+
+class FrameColumn(Struct, frozen=True):
+    """A column of a frame. Any cell may be null: what is not known is null, never 0."""
+
+    name: str
+    type: ColumnType
+    words: str
+    unit: str = ""
+
+
+class Frame(Struct, frozen=True):
+    """A kind of frame: its name, what a row is, and its columns in their order."""
+
+    name: str
+    row: str
+    columns: tuple[FrameColumn, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names."""
+        return tuple(column.name for column in self.columns)
+
+
+def _text(name: str, words: str) -> FrameColumn:
+    return FrameColumn(name, "text", words)
+
+
+def _whole(name: str, words: str, unit: str = "") -> FrameColumn:
+    return FrameColumn(name, "whole", words, unit)
+
+
+def _real(name: str, words: str, unit: str = "") -> FrameColumn:
+    return FrameColumn(name, "real", words, unit)
+
+
+_RUN = _text("run", "The run's id.")
+_AGENT = _text("agent", "The agent's canonical text.")
+_QUESTION = _text("question_id", "The question's id.")
+_EPOCH = _whole("epoch", "Which time the question was asked, from 0.")
+_TOKENS_IN = _whole("input_tokens", "Tokens given to models.", "tokens")
+_TOKENS_OUT = _whole("output_tokens", "Tokens that models wrote.", "tokens")
+_PAID = _real("cost_paid", "What was really paid: what the journal answered cost nothing.", "US dollars")
+_UNCACHED = _real("cost_uncached", "What the same would cost with an empty journal.", "US dollars")
+
+RUNS = Frame(
+    "runs",
+    "a run",
+    (
+        _RUN,
+        _AGENT,
+        _text("benchmark", "The benchmark's canonical name."),
+        _text("models", "The models, each once, with commas between them."),
+        _whole("questions", "Questions that it is asked."),
+        _whole("epochs", "How often each is asked."),
+        _whole("completed", "Attempts that ended with an answer."),
+        _whole("blocked", "Attempts that a provider's filter blocked."),
+        _whole("failed", "Attempts that failed; the next call of the same tries them again."),
+        _whole("capped", "Attempts that reached a cap of their agent."),
+        _whole("paused", "Attempts whose agent asked a person."),
+        _whole("not_run", "Attempts that are still to be made."),
+        _TOKENS_IN,
+        _TOKENS_OUT,
+        _PAID,
+        _UNCACHED,
+        _real("seconds", "Mean time of an attempt; null for imported runs.", "seconds"),
+        _whole("calls", "Calls of models, searches and tools."),
+        FrameColumn("created", "time", "When it was begun."),
+        _text("origin", "`replayed` or `imported`."),
+        _text("fingerprint", "Hash of all that determines its results."),
+    ),
+)
+ATTEMPTS = Frame(
+    "attempts",
+    "a run's question in one epoch, in the benchmark's order; also those still to be made",
+    (
+        _RUN,
+        _AGENT,
+        _QUESTION,
+        _EPOCH,
+        _text("dataset", "The question's own benchmark, such as `mirage/pubmedqa`."),
+        _text("subject", "The question's subject or specialty; null: it has none."),
+        _text("kind", "`choice`, `long` or `extraction`."),
+        _text("gold", "The letter of the right option, or the reference answer."),
+        _text("status", "`completed`, `blocked`, `failed`, `capped`, `paused` or `not_run`."),
+        _text("reason", "Why the status is not `completed`; null: it is."),
+        _text("text", "The answer as the agent gave it; null: not run."),
+        _TOKENS_IN,
+        _TOKENS_OUT,
+        _whole("cached_tokens", "Of the tokens given, those that the provider had cached.", "tokens"),
+        _whole("reasoning_tokens", "Of the tokens written, those of reasoning.", "tokens"),
+        _PAID,
+        _UNCACHED,
+        _real("seconds", "Of the clock, from its first step to its last; null for imported runs.", "seconds"),
+        _whole("calls", "Calls of models, searches and tools."),
+        _whole("searches", "Of these, searches."),
+        FrameColumn("at", "time", "When it began."),
+    ),
+)
+CALLS = Frame(
+    "calls",
+    "a call of an attempt: to a model, a search or a tool, in order",
+    (
+        _RUN,
+        _AGENT,
+        _QUESTION,
+        _EPOCH,
+        _whole("call", "Its place in the attempt, from 0."),
+        _text("kind", "`model`, `search` or `tool`."),
+        _text("role", "Whose cost it is: `answering`, `reading`, `querying`, `searching`, `judging` …"),
+        _text("node", "The graph's node that made it."),
+        _text("actor", "The model's or the searcher's canonical text."),
+        FrameColumn("cached", "truth", "Whether the journal answered it."),
+        _TOKENS_IN,
+        _TOKENS_OUT,
+        _whole("cached_tokens", "Of the tokens given, those that the provider had cached.", "tokens"),
+        _whole("reasoning_tokens", "Of the tokens written, those of reasoning.", "tokens"),
+        _PAID,
+        _UNCACHED,
+        _real("seconds", "How long it took, tries and waiting included.", "seconds"),
+        FrameColumn("at", "time", "When it began."),
+        _whole("passages", "Passages that a search returned; null: no search."),
+        _whole("faults", "Tries that gave no reply."),
+        _text("error", "Why it gave no reply at all; null: it gave one."),
+        _text("key", "Its key in the journal."),
+    ),
+)
+SCORES = Frame(
+    "scores",
+    "a score of an attempt by one scorer",
+    (
+        _RUN,
+        _AGENT,
+        _QUESTION,
+        _EPOCH,
+        _text("scorer", "The scorer's name."),
+        _real("value", "The score; null: missing (a judge that failed).", "the scorer's"),
+        _text("answer_status", "`answered`, `abstained`, `refused`, `unreadable` or `empty`."),
+        _text("prediction", "The letter or the parsed answer that the scorer went by; null: none."),
+        _text("reason", "What the scorer says of it; null: nothing."),
+    ),
+)
+PASSAGES = Frame(
+    "passages",
+    "a passage that a search of an attempt returned",
+    (
+        _RUN,
+        _AGENT,
+        _QUESTION,
+        _EPOCH,
+        _whole("search", "The search's place among the attempt's searches, from 1."),
+        _text("query", "What was searched for."),
+        _whole("rank", "From 1, best first."),
+        _text("passage", "The passage's id."),
+        _text("document", "The id of its document."),
+        _text("title", "The document's title; null: it has none."),
+        _real("score", "The retriever's score.", "the retriever's"),
+        FrameColumn("gold", "truth", "Whether the document holds the answer; null: the benchmark does not say."),
+        _text("corpus", "Where it was found."),
+        _text("retriever", "By what."),
+    ),
+)
+JUDGEMENTS = Frame(
+    "judgements",
+    "what one judge said of one thing: an answer, or a statement about it",
+    (
+        _RUN,
+        _AGENT,
+        _QUESTION,
+        _EPOCH,
+        _text("kind", "The way of judging: `equivalence` or `statements`."),
+        _text("judge", "The judge's canonical text."),
+        _text("item", "What was judged: the question's id, or a statement's (`ID#1`)."),
+        _text("verdict", "The label; null: it was asked and gave none."),
+    ),
+)
+FIGURES = Frame(
+    "figures",
+    "a run under one scorer",
+    (
+        _RUN,
+        _AGENT,
+        _text("scorer", "The scorer's name."),
+        FrameColumn("headline", "truth", "Whether it is the headline scorer of the benchmark, or was asked for."),
+        _real("value", "The score: of several datasets their unweighted mean.", "the scorer's; a share, not percent"),
+        _real("error", "Standard error.", "as value"),
+        _real("low", "Lower end of the 95 % interval.", "as value"),
+        _real("high", "Upper end of the 95 % interval.", "as value"),
+        _real("best", "The value if every open attempt (failed, capped, not run) had the best score.", "as value"),
+        _whole("n", "Questions with a score."),
+        _whole("missing", "Questions whose score is missing."),
+        _whole("calls", "Calls of models, searches and tools."),
+        _TOKENS_IN,
+        _TOKENS_OUT,
+        _PAID,
+        _UNCACHED,
+        _real("seconds", "Mean time of an attempt.", "seconds"),
+    ),
+)
+PAIRS = Frame(
+    "pairs",
+    "two runs under one scorer",
+    (
+        _text("scorer", "The scorer's name."),
+        _text("first", "A run's id."),
+        _text("second", "A run's id."),
+        _real("difference", "The second's value minus the first's.", "the scorer's; a share, not percent"),
+        _real("low", "Lower end of the 95 % interval.", "as difference"),
+        _real("high", "Upper end of the 95 % interval.", "as difference"),
+        _whole("n", "Questions that both have."),
+        _whole("first_only", "Questions that only the first has right."),
+        _whole("second_only", "Questions that only the second has right."),
+        _real("p_mcnemar", "Exact McNemar test."),
+        _real("p_holm", "The same after Holm's correction over all pairs."),
+        _real("p_always", "Of runs that ended by their own results: p at any number of questions."),
+        _real("mde", "Minimum detectable effect, 80 % power.", "as difference"),
+    ),
+)
+MEASURES = Frame(
+    "measures",
+    "a retriever, or a TREC run, by one measure",
+    (
+        _text("retriever", "The retriever's text, or the file's name."),
+        _text("measure", "As trec_eval's, such as `nDCG@10`."),
+        _real("value", "Mean over every judged query."),
+        _whole("queries", "Judged queries."),
+        _whole("without_results", "Of these, queries without a result; they count 0."),
+        _real("queries_per_second", "Searches a second; null: a TREC run."),
+        _real("p95_seconds", "The time that 95 % of the searches stay below.", "seconds"),
+    ),
+)
+QUERIES = Frame(
+    "queries",
+    "a query by one retriever and one measure; needs `per_query=True`",
+    (
+        _text("retriever", "The retriever's text, or the file's name."),
+        _text("measure", "As trec_eval's."),
+        _text("query", "The query's id."),
+        _real("value", "The measure of this query."),
+    ),
+)
+RATINGS = Frame(
+    "ratings",
+    "a system on one axis of an arena",
+    (
+        _text("arena", "The arena's id."),
+        _text("axis", "On what answers were compared."),
+        _text("system", "Who played."),
+        _whole("rank", "The best rank that its interval allows, from 1; null: ratings are withheld."),
+        _whole("worst_rank", "The worst rank that its interval allows."),
+        _real("rating", "Bradley-Terry on Elo's scale, mean 1000.", "Elo points"),
+        _real("low", "Lower end of the interval.", "Elo points"),
+        _real("high", "Upper end of the interval.", "Elo points"),
+        _whole("matches", "Matches of all systems on this axis."),
+        _text("withheld", "Why there are no ratings; null: there are."),
+    ),
+)
+MATCHES = Frame(
+    "matches",
+    "what one judge of an arena said of one pair of answers in one order, on one axis",
+    (
+        _text("arena", "The arena's id."),
+        _whole("match", "The match's place in the order of play, from 0."),
+        _QUESTION,
+        _text("judge", "The judge's canonical text."),
+        _text("axis", "On what they were compared."),
+        _text("first", "The system whose answer was shown first."),
+        _text("second", "The other system."),
+        _text("outcome", "`first`, `second` or `tie`; null: no verdict."),
+        _text("how", "`asked`; `cut` (to the judge's window); `empty` and `identical` need no judge."),
+    ),
+)
+LEDGER = Frame(
+    "ledger",
+    "the calls that have these names in common",
+    (
+        _text("run", "A run's or an arena's id; here and below null: not split by it."),
+        _text("role", "`answering`, `reading`, `querying`, `searching`, `judging` …"),
+        _text("node", "The graph's node."),
+        _text("model", "The model's or the searcher's canonical text."),
+        _whole("calls", "Calls."),
+        _whole("reused", "Of these, answered from the journal."),
+        _whole("failed", "Of these, without a reply."),
+        _TOKENS_IN,
+        _TOKENS_OUT,
+        _PAID,
+        _UNCACHED,
+    ),
+)
+QUESTIONS = Frame(
+    "questions",
+    "a question of a benchmark, in its order",
+    (
+        _QUESTION,
+        _text("dataset", "Its own benchmark, such as `mirage/pubmedqa`."),
+        _text("kind", "`choice`, `long` or `extraction`."),
+        _text("text", "The question."),
+        _text("options", "Letter → option as a JSON object; null: it has none."),
+        _text("gold", "The letter of the right option, or the reference answer."),
+        _text("subject", "Its subject or specialty; null: it has none."),
+        _text("cluster", "Questions that are not independent share one; null: one of its own."),
+        _text("split", "Which part of the benchmark it belongs to."),
+        _text("language", "Its language."),
+    ),
+)
+
+FRAMES: tuple[Frame, ...] = (
+    RUNS, ATTEMPTS, CALLS, SCORES, PASSAGES, JUDGEMENTS, FIGURES, PAIRS, LEDGER, MEASURES, QUERIES, RATINGS, MATCHES,
+    QUESTIONS,
+)  # fmt: skip
+"""All frames, those of stored runs first."""
+OF_RUNS: tuple[Frame, ...] = (ATTEMPTS, CALLS, SCORES, PASSAGES, JUDGEMENTS, RUNS)
+"""What every result that stands for stored runs gives."""
+
+
+def columns_table(frames: Sequence[Frame] = FRAMES) -> str:
+    """The frames and their columns as Markdown."""
+    parts = []
+    for frame in frames:
+        lines = [f"### `{frame.name}`", "", f"A row is {frame.row}.", ""]
+        lines += ["| column | type | unit | |", "|---|---|---|---|"]
+        lines += [f"| `{one.name}` | {one.type} | {one.unit} | {one.words} |" for one in frame.columns]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"

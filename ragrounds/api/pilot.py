@@ -1,0 +1,95 @@
+"""The pilot of a run: its first questions, from which it is projected what the rest will take, and who must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ragrounds.errors import UserError
+
+if TYPE_CHECKING:
+    from ragrounds.api.progress import RunListener
+    from ragrounds.api.run_request import Execution
+    from ragrounds.contracts import FinishedAttempt
+    from ragrounds.evals.engine.plan import PlannedRun
+    from ragrounds.evals.engine.progress import Projection
+    from ragrounds.evals.store.store import Store
+    from ragrounds.records import Question
+    from ragrounds.settings import Settings
+
+
+class Pilot:
+    """The first questions of a run, from which it is projected what the rest will take.
+
+    Where the rest might cost more than the settings let pass, these questions are asked before all others, and
+    somebody must confirm before the rest. Elsewhere nothing waits: the projection is told when the run has come that
+    far. A run whose models are known to cost nothing has no projection.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        planned_runs: Sequence[PlannedRun],
+        questions: Sequence[Question],
+        settings: Settings,
+        execution: Execution,
+        *,
+        seed: int | None,
+        in_flight: int,
+        listener: RunListener,
+    ) -> None:
+        from ragrounds.evals.engine.progress import costs_money, pilot_questions
+
+        self._store, self._planned_runs, self._all = store, planned_runs, questions
+        self._in_flight, self._listener = in_flight, listener
+        cost = costs_money(planned_runs)
+        sure = execution.confirmed or execution.journal == "replay"
+        # A budget says already how much may be spent.
+        self._dollars = settings.project_above_dollars if execution.max_cost is None and cost is not False else None
+        self._minutes = settings.project_above_minutes if execution.max_time is None else None
+        asks = not sure and (self._minutes is not None or (self._dollars is not None and bool(cost)))
+        first = pilot_questions(store, planned_runs, questions, seed) if asks or cost is not False else None
+        self.asks = asks and first is not None
+        """Whether somebody may have to confirm: then :meth:`settle` comes after `first` and before the rest."""
+        self.first = first or ()
+        self._due = {planned.run.id: len(self.first) * planned.run.epochs for planned in planned_runs}
+        self._reported = first is None or self.asks
+
+    def hear(self, finished: FinishedAttempt) -> None:
+        """Tell the projection when every agent has answered as many questions as a pilot has."""
+        self._due[finished.run.id] -= 1
+        if not self._reported and all(left <= 0 for left in self._due.values()):
+            self._reported = True
+            self._projected()
+
+    def settle(self) -> None:
+        """After the first questions: tell the projection, and ask for consent where it is above a threshold.
+
+        Raises:
+            UserError: it is, and the listener does not confirm.
+        """
+        from ragrounds.ui.progress import dollars_span, duration_span
+
+        found = self._projected()
+        if found is None:
+            return
+        above = []
+        cost, seconds = found.cost, found.seconds
+        if self._dollars is not None and cost is not None and (cost.high or cost.value) > self._dollars:
+            above.append((f"{dollars_span(cost)}", f"project_above_dollars = {self._dollars:g}", "--max-cost"))
+        if self._minutes is not None and (seconds.high or seconds.value) > 60 * self._minutes:
+            above.append((f"{duration_span(seconds)}", f"project_above_minutes = {self._minutes:g}", "--max-time"))
+        what = " and ".join(f"{value}, which may be above {name}" for value, name, _ in above)
+        if above and not self._listener.confirm(what):
+            raise UserError(
+                f"The rest of this run is projected to take {what}. Give --yes to go on, or bound it with "
+                f"{' or '.join(option for _, _, option in above)}; what is answered is kept."
+            )
+
+    def _projected(self) -> Projection | None:
+        from ragrounds.evals.engine.progress import projection
+
+        found = projection(self._store, self._planned_runs, self._all, self._in_flight)
+        if found is not None:
+            self._listener.projected(found)
+        return found

@@ -1,0 +1,223 @@
+"""Who hears what happens while runs go: nobody, a terminal, a notebook's cell, or a listener of one's own."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from ragrounds.api.workspace import Progress, unheard
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ragrounds.contracts import FinishedAttempt
+    from ragrounds.evals.engine.progress import Projection, ReplayProgress
+    from ragrounds.records import Run
+    from ragrounds.ui.progress import Display
+
+_EVERY = 0.5
+"""Seconds between two pictures in a notebook: each is a message to the browser."""
+
+
+class RunListener:
+    """Hears what happens while runs go or a benchmark is built. Nothing is shown, and nothing confirmed, unless a
+    method is overridden.
+
+    A listener of one's own overrides what it wants to hear:
+
+        class Counting(rr.RunListener):
+            def planned(self, run, models):
+                print(run.id, run.count, models)
+
+        rr.run(listener=Counting())
+    """
+
+    def message(self, text: str) -> None:
+        """Something that a person at the screen should know."""
+
+    def reading(self, what: str, count: int) -> None:
+        """`count` passages of the corpus are read, embedded or indexed."""
+
+    def planned(self, run: Run, models: Sequence[str]) -> None:
+        """A run is in the store, to be answered by these models."""
+
+    def progress(
+        self, progress: ReplayProgress, *, pilot: bool = False
+    ) -> AbstractContextManager[Callable[[FinishedAttempt], None]]:
+        """Opened while questions are asked: what it gives is told of every attempt that ends, and counts it in
+        `progress`."""
+        return nullcontext(progress.observe)
+
+    def projected(self, projection: Projection) -> None:
+        """What is left is projected to take this."""
+
+    def confirm(self, expected: str) -> bool:
+        """Whether to go on although what is expected is above a threshold of the settings."""
+        return False
+
+
+class TerminalListener(RunListener):
+    """Tells on standard error what the command tells: a live table on a terminal, lines elsewhere."""
+
+    def __init__(self, display: Display | None = None, corpus: str = "") -> None:
+        self._display, self._corpus = display, corpus
+
+    def message(self, text: str) -> None:
+        """Say it."""
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+    def reading(self, what: str, count: int) -> None:
+        """Say every hundred thousandth passage."""
+        if count and count % 100_000 == 0:
+            self.message(f"{self._corpus}: {what}, {count:,} passages")
+
+    def planned(self, run: Run, models: Sequence[str]) -> None:
+        """Say the run's id, how many questions it has, and its models."""
+        self.message(f"{run.id}: {run.count:,} questions of {run.benchmark}, {', '.join(models)}")
+
+    @contextmanager
+    def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
+        """The display that was asked for; by default by the terminal."""
+        from ragrounds.ui.progress import open_progress
+
+        with open_progress(self._display, progress) as shown:
+            yield shown.observe
+
+    def projected(self, projection: Projection) -> None:
+        """Say it."""
+        from ragrounds.ui.progress import projection_text
+
+        self.message(projection_text(projection))
+
+
+class NotebookListener(RunListener):
+    """Shows a run in a notebook's cell: one table that is drawn anew in its place, with what was said below it."""
+
+    def __init__(self) -> None:
+        self._cell = NotebookCell()
+        self._said: list[str] = []
+        self._counts: ReplayProgress | None = None
+
+    def message(self, text: str) -> None:
+        """Show it below the table."""
+        self._said.append(text)
+        self._show(at_once=True)
+
+    def reading(self, what: str, count: int) -> None:
+        """Show every ten thousandth passage, in one line."""
+        if count and count % 10_000 == 0:
+            self._said = [*(line for line in self._said if not line.startswith(what)), f"{what}: {count:,} passages"]
+            self._show()
+
+    @contextmanager
+    def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
+        """Count and show."""
+        self._counts = progress
+
+        def hear(finished: FinishedAttempt) -> None:
+            """Count an attempt that ended; draw anew where the last picture is old enough."""
+            progress.observe(finished)
+            self._show()
+
+        self._show(at_once=True)
+        try:
+            yield hear
+        finally:
+            self._show(at_once=True)
+
+    def projected(self, projection: Projection) -> None:
+        """Show it below the table."""
+        from ragrounds.ui.progress import projection_text
+
+        self.message(projection_text(projection))
+
+    def _show(self, at_once: bool = False) -> None:
+        from rich.text import Text
+
+        from ragrounds.ui.progress import progress_line, progress_parts
+
+        counts = self._counts
+        said = [Text(line) for line in self._said[-10:]]
+        line = progress_line(counts) if counts is not None else ""
+        parts = [*progress_parts(counts), Text(line)] if counts is not None else []
+        self._cell.show([*parts, *said], "\n".join([*([line] if line else []), *self._said[-10:]]), at_once)
+
+
+class NotebookCell:
+    """An output of the cell that is running, which is drawn anew in its place."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._last = 0.0
+
+    def show(self, parts: Sequence[Any], plain: str, at_once: bool = False) -> None:
+        """Draw, unless the last picture is too young: as HTML, and as plain text for whoever shows no HTML."""
+        from IPython.display import display
+
+        from ragrounds.ui.notebook import html_of
+
+        if not at_once and time.monotonic() - self._last < _EVERY:
+            return
+        self._last = time.monotonic()
+
+        def draw(console: Console) -> None:
+            """Print the parts, one after the other."""
+            for part in parts:
+                console.print(part)
+
+        shown = {"text/html": html_of(draw), "text/plain": plain}
+        if self._handle is None:
+            self._handle = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._handle.update(shown, raw=True)
+
+
+def run_listener(listener: RunListener | None, progress: bool | None) -> RunListener:
+    """The listener that was given, or the one that fits where this runs: a notebook, a terminal; elsewhere nobody
+    hears. With `progress` False nobody does, with True lines are written also where there is no terminal."""
+    from ragrounds.ui.notebook import in_notebook
+
+    if listener is not None:
+        return listener
+    if progress is False:
+        return RunListener()
+    if in_notebook():
+        return NotebookListener()
+    return TerminalListener() if progress or _terminal() else RunListener()
+
+
+@contextmanager
+def counted(progress: Progress | bool | None) -> Iterator[Progress]:
+    """Who is told what is being done and how many are done: the function that was given, or by default a counter in a
+    notebook's cell or on the terminal, while the block lasts."""
+    from ragrounds.ui.notebook import in_notebook
+
+    if callable(progress):
+        yield progress
+    elif progress is False:
+        yield unheard
+    elif in_notebook():
+        cell, counts = NotebookCell(), dict[str, int]()
+
+        def tell(what: str, done: int) -> None:
+            """Count in the cell."""
+            first = what not in counts
+            counts[what] = done
+            lines = [f"{name}: {count:,}" for name, count in counts.items()]
+            cell.show(lines, "\n".join(lines), at_once=first)
+
+        yield tell
+    elif progress or _terminal():
+        from ragrounds.ui.counter import counting
+
+        with counting() as shown:
+            yield shown
+    else:
+        yield unheard
+
+
+def _terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()

@@ -1,0 +1,226 @@
+"""What every result of the API gives: plain text, HTML, frames of pandas and Polars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ragrounds.api.frame_rows import Part, Row, rows_of
+from ragrounds.api.frames import FIGURES, OF_RUNS, PAIRS, Frame
+from ragrounds.api.workspace import opened_runs
+from ragrounds.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    from rich.console import Console
+
+    from ragrounds.evals.compare.comparison import Comparison
+    from ragrounds.settings import Settings
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """What a function of the API returned.
+
+    ``str(result)`` is what the command prints, a notebook shows the same as HTML, and the figures come as frames.
+    """
+
+    def draw(self, console: Console) -> None:
+        """Print the result on a console of rich's, as the command does."""
+        raise NotImplementedError
+
+    def brief(self) -> str:
+        """The result in a few words."""
+        return ""
+
+    def own_frames(self) -> tuple[Frame, ...]:
+        """The frames that this result gives, the natural one first."""
+        return ()
+
+    def parts(self, frame: Frame) -> AbstractContextManager[Iterator[Part]]:
+        """The rows of one of `own_frames`, in parts, while the block lasts."""
+        raise NotImplementedError
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """The names of the frames that this result gives."""
+        return tuple(frame.name for frame in self.own_frames())
+
+    def to_pandas(self, frame: str = "") -> pandas.DataFrame:
+        """A frame of this result for pandas; docs/api.md has the columns of each.
+
+        Args:
+            frame: one of `frames`; empty: the first of them.
+
+        Raises:
+            UserError: this result has no such frame, or pandas is not installed.
+        """
+        from ragrounds.api.data_frames import pandas_frame
+
+        chosen = self._frame(frame)
+        with self.parts(chosen) as parts:
+            return pandas_frame(chosen, parts)
+
+    def to_polars(self, frame: str = "") -> polars.DataFrame:
+        """A frame of this result for Polars; docs/api.md has the columns of each.
+
+        Args:
+            frame: one of `frames`; empty: the first of them.
+
+        Raises:
+            UserError: this result has no such frame, or Polars is not installed.
+        """
+        from ragrounds.api.data_frames import polars_frame
+
+        chosen = self._frame(frame)
+        with self.parts(chosen) as parts:
+            return polars_frame(chosen, parts)
+
+    def __str__(self) -> str:
+        from ragrounds.ui.notebook import text_of
+
+        return text_of(self.draw)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.brief()}>"
+
+    def _repr_html_(self) -> str:
+        from ragrounds.ui.notebook import html_of
+
+        return html_of(self.draw)
+
+    def _frame(self, name: str) -> Frame:
+        known = {frame.name: frame for frame in self.own_frames()}
+        if name and name not in known:
+            raise UserError(
+                f"{type(self).__name__} has no frame {name!r}.{nearest(name, known)} It has {', '.join(known)}."
+            )
+        return known[name] if name else next(iter(known.values()))
+
+
+class RunsResult(Result, frozen=True, kw_only=True):
+    """A result that stands for stored runs: it gives their frames, too."""
+
+    settings: Settings
+    """Where the runs are."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the runs."""
+        raise NotImplementedError
+
+    def own_frames(self) -> tuple[Frame, ...]:
+        """The frames of the runs."""
+        return OF_RUNS
+
+    def own_rows(self, frame: Frame) -> Iterable[Part] | None:
+        """The rows of a frame that does not come from the store; ``None``: it does."""
+        return None
+
+    @contextmanager
+    def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
+        """The rows of one of `own_frames`, in parts, while the block lasts."""
+        own = self.own_rows(frame)
+        if own is not None:
+            yield iter(own)
+            return
+        with opened_runs(self.ids, self.settings) as (store, runs):
+            yield rows_of(frame, store, runs)
+
+
+class ComparisonResult(RunsResult, frozen=True, kw_only=True):
+    """A result with a comparison: its tables, and their figures as frames."""
+
+    comparison: Comparison
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the runs that were compared."""
+        return tuple(row.run for row in self.comparison.rows)
+
+    def draw(self, console: Console) -> None:
+        """Print the tables of the comparison."""
+        from ragrounds.ui.comparison_tables import print_comparison
+
+        print_comparison(self.comparison, console=console)
+
+    def brief(self) -> str:
+        """The benchmark, the agents, the headline's values."""
+        values = [
+            f"{line.agent} {'-' if line.overall.value is None else f'{line.overall.value:.3g}'}"
+            for table, _ in self.comparison.shown()[:1]
+            for line in table.lines
+        ]
+        by = f" by {self.comparison.headlines[0].scorer}" if self.comparison.headlines else ""
+        agents = values or [row.agent for row in self.comparison.rows]
+        return f"{self.comparison.questions:,} questions of {self.comparison.benchmark}; {agents_text(agents)}{by}"
+
+    def own_frames(self) -> tuple[Frame, ...]:
+        """The figures, the pairs, and the frames of the runs."""
+        return (FIGURES, PAIRS, *OF_RUNS)
+
+    def own_rows(self, frame: Frame) -> Iterable[Part] | None:
+        """The rows of the figures or the pairs."""
+        if frame is FIGURES:
+            return [list(_figure_rows(self.comparison))]
+        return [list(_pair_rows(self.comparison))] if frame is PAIRS else None
+
+
+def _figure_rows(comparison: Comparison) -> Iterator[Row]:
+    totals = {row.run: row for row in comparison.rows}
+    shown = [(one, not place) for table, beside in comparison.shown() for place, one in enumerate((table, *beside))]
+    seen = set()
+    for table, headline in shown:
+        if table.scorer in seen:
+            continue
+        seen.add(table.scorer)
+        for line in table.lines:
+            row, whole = totals[line.run], line.overall
+            yield (
+                line.run,
+                line.agent,
+                table.scorer,
+                headline,
+                whole.value,
+                whole.error,
+                whole.low,
+                whole.high,
+                whole.best,
+                whole.n,
+                whole.missing,
+                row.calls,
+                row.usage.input if row.usage else None,
+                row.usage.output if row.usage else None,
+                row.cost_paid,
+                row.cost_uncached,
+                row.seconds,
+            )
+
+
+def _pair_rows(comparison: Comparison) -> Iterator[Row]:
+    for table in comparison.tables:
+        for pair in table.pairs:
+            tests = pair.tests
+            yield (
+                table.scorer,
+                pair.first,
+                pair.second,
+                tests.difference,
+                tests.low,
+                tests.high,
+                tests.n,
+                tests.first_only,
+                tests.second_only,
+                tests.p_mcnemar,
+                pair.p_holm,
+                tests.p_always,
+                tests.mde,
+            )
+
+
+def agents_text(agents: Sequence[str]) -> str:
+    """Agents in a few words."""
+    return ", ".join(agents[:3]) + (f" and {len(agents) - 3:,} more" if len(agents) > 3 else "")

@@ -1,0 +1,73 @@
+"""What is kept of how a run was asked for, so that it can be resumed without its command."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragrounds.api.workspace import opened_runs
+from ragrounds.errors import UserError
+
+if TYPE_CHECKING:
+    from ragrounds.api.run_request import RunRequest
+    from ragrounds.evals.engine.plan import Recipe
+    from ragrounds.records import Asked, Run
+    from ragrounds.settings import Settings
+
+_LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
+_KEPT = (
+    "benchmark",
+    "model",
+    "base_url",
+    "corpus",
+    "limit",
+    "per_dataset",
+    "seed",
+    "epochs",
+    "temperature",
+    "top_p",
+    "max_answer_tokens",
+    "timeout",
+)
+"""What is kept of a request with its runs: what a run is, and how its server is reached. Not what belongs to one
+evening: budgets, displays, where workers are, when to stop."""
+_FORMER = {"--answer-tokens": "--max-answer-tokens"}
+"""Options that runs of earlier versions keep → today's."""
+
+
+def kept_request(request: RunRequest, recipe: Recipe, concurrency: int | None) -> Asked:
+    """What is kept of a request, apart from its agents, as options of `ragrounds run`. Nothing that looks like a key
+    is."""
+    from ragrounds.models.faults import redacted
+    from ragrounds.records import Asked
+
+    url = recipe.defaults["base_url"]
+    values = {name: getattr(request, name) for name in _KEPT}
+    values |= {"model": recipe.model, "base_url": str(url).split(",") if url else [], "concurrency": concurrency}
+    options: list[str] = []
+    for name, held in values.items():
+        for value in held if isinstance(held, list) else [held]:
+            if value is not None:
+                options += [f"--{name.replace('_', '-')}", redacted(_LOGIN.sub("", str(value)))]
+    return Asked(str(Path.cwd()), tuple(options))
+
+
+def kept_options(reference: str, settings: Settings | None = None) -> tuple[Run, Asked]:
+    """A run, and the options of `ragrounds run` that ask for it again, in today's words.
+
+    Raises:
+        UserError: no such run; one that was imported; one that does not say how it was asked for.
+    """
+    from ragrounds.records import Asked
+
+    with opened_runs(reference, settings) as (_, [run]):
+        pass
+    if run.origin == "imported":
+        raise UserError(f"The run {run.id} was imported: there is nothing to resume.")
+    if run.asked is None:
+        raise UserError(
+            f"The run {run.id} does not say how it was asked for: an older version made it, or another command. Give "
+            "its command again, which resumes it."
+        )
+    return run, Asked(run.asked.folder, tuple(_FORMER.get(word, word) for word in run.asked.options))

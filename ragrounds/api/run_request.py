@@ -1,0 +1,76 @@
+"""The arguments of a run as two records: what is run, and how it is carried out."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ragrounds.api.workspace import JournalMode
+
+ENGINES = ("local", "ray")
+"""Where workers are: on this machine, or on a Ray cluster."""
+
+
+class RunRequest(Struct, frozen=True, kw_only=True):
+    """What is to be run: all of it changes what the results are, or whom they are asked of."""
+
+    benchmark: str = "sample"
+    """A benchmark by name, or FAMILY:PATH."""
+    agents: tuple[str, ...] = ()
+    """Agents as text, ``name[key=value,…]``; none: `SAMPLE_AGENTS` on the sample, ``direct_cot`` elsewhere."""
+    model: str | None = None
+    """For every role that an agent leaves open; ``None``: the settings' model, or the baseline on the sample."""
+    base_url: tuple[str, ...] = ()
+    """OpenAI-compatible servers that share the calls; none: the settings'."""
+    corpus: str | None = None
+    """What agents search; ``None``: the benchmark's own, where it has one."""
+    limit: int | None = None
+    """Questions in all, drawn by `seed`; ``None``: every one."""
+    per_dataset: int | None = None
+    """Questions of each dataset, drawn by `seed`."""
+    seed: int = 0
+    """Of the draw, and of the order under a claim."""
+    epochs: int = 1
+    """How often each question is asked."""
+    temperature: float | None = None
+    """Of sampling; here and below ``None`` leaves it to the model's text."""
+    top_p: float | None = None
+    """Of nucleus sampling."""
+    max_answer_tokens: int | None = None
+    """Tokens that one answer may have."""
+    timeout: float | None = None
+    """Seconds that one call may take."""
+    rpm: float | None = None
+    """Requests a minute to one server, at most."""
+    tpm: float | None = None
+    """Tokens a minute to one server, in and out, at most."""
+
+
+class Execution(Struct, frozen=True, kw_only=True):
+    """How runs are carried out: speed, limits, when to stop. None of it changes what an answer is."""
+
+    concurrency: int | None = None
+    """Attempts in flight; ``None``: the settings'."""
+    workers: int | None = None
+    """Processes that share the work; ``None``: 1, or one a node of the cluster."""
+    engine: str = "local"
+    """One of `ENGINES`."""
+    max_cost: float | None = None
+    """Dollars that this call may spend; what is begun is finished."""
+    max_total_tokens: int | None = None
+    """Tokens that this call may use, in and out."""
+    max_time: float | None = None
+    """Seconds that this call may take."""
+    until: str | None = None
+    """A claim that ends the runs when it is decided: ``separated(A, B) @ 95%``."""
+    max_questions: int | None = None
+    """With `until`: questions to ask at most."""
+    order: str | None = None
+    """``given``, or ``shared``: questions that share a source follow each other. ``None``: by the models."""
+    journal: JournalMode = "reuse"
+    """What is done with recorded calls."""
+    confirmed: bool = False
+    """Nobody is to be asked where a projection is above a threshold of the settings."""
+    new: bool = False
+    """Begin other runs where there are some of the same identity."""
+    only: str | None = None
+    """The id of the one run that is to be resumed."""

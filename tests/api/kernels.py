@@ -1,0 +1,83 @@
+"""A notebook's kernel for tests: a real one, of this checkout, with a home folder of its own."""
+
+from __future__ import annotations
+
+import os
+import queue
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.manager import KernelManager
+
+from tests.conftest import ROOT
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The variables of a process that uses the checkout, and nothing of the user's."""
+    folders = {"IPYTHONDIR": str(home / "ipython"), "JUPYTER_CONFIG_DIR": str(home / "jupyter")}
+    return {**os.environ, **folders, "PYTHONPATH": str(ROOT), "RAGROUNDS_HOME": str(home / "runs")}
+
+
+class Kernel:
+    """A kernel that runs cells."""
+
+    def __init__(self, manager: KernelManager, client: Any) -> None:
+        self.manager, self._client = manager, client
+
+    def start(self, code: str) -> str:
+        """Begin a cell; gives its number."""
+        number: str = self._client.execute(code)
+        return number
+
+    def interrupt(self) -> None:
+        """What the stop button does."""
+        self.manager.interrupt_kernel()
+
+    def finish(self, number: str, seconds: float = 60) -> dict[str, Any]:
+        """Wait for a cell: its reply, with the messages that it showed under ``shown``."""
+        shown, until = [], time.monotonic() + seconds
+        while True:
+            message = self._client.get_iopub_msg(timeout=max(0.1, until - time.monotonic()))
+            if message["parent_header"].get("msg_id") != number:
+                continue
+            shown.append(message)
+            if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+                break
+        while True:
+            try:
+                reply = self._client.get_shell_msg(timeout=max(0.1, until - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(shown) from None
+            if reply["parent_header"].get("msg_id") == number:
+                return {**reply["content"], "shown": shown}
+
+    def run(self, code: str) -> dict[str, Any]:
+        """Run a cell to its end."""
+        return self.finish(self.start(code))
+
+
+def texts(reply: dict[str, Any]) -> str:
+    """What a cell wrote and gave, as text."""
+    parts = []
+    for message in reply["shown"]:
+        content = message["content"]
+        parts.append(content.get("text") or content.get("data", {}).get("text/plain") or content.get("evalue") or "")
+    return "\n".join(parts)
+
+
+@contextmanager
+def kernel(home: Path) -> Iterator[Kernel]:
+    """A kernel while the block lasts."""
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel(env=environment(home), cwd=str(home))
+    client = manager.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=60)
+        yield Kernel(manager, client)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)

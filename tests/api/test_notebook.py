@@ -1,0 +1,105 @@
+"""A notebook: executed as it stands, progress in its cells, cells interrupted and resumed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from ragrounds.evals.store.store import Store
+from tests.api.kernels import Kernel, environment, kernel, texts
+from tests.conftest import ROOT
+from tests.servers.process import Running, openai_server
+
+NOTEBOOK = ROOT / "docs" / "examples" / "first_steps.ipynb"
+LIMIT = 12
+IN_FLIGHT = 4
+
+
+def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    client = NotebookClient(notebook, timeout=60, kernel_name="python3", resources={"metadata": {"path": tmp_path}})
+    client.execute(env=environment(tmp_path))
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    last = {number: cell.outputs[-1]["data"] for number, cell in enumerate(code) if cell.outputs}
+    shown, result = code[1].outputs[0]["data"], last[1]
+    assert "20/20" in shown["text/html"]  # the progress, in its place
+    assert "<table" in result["text/html"]
+    assert result["text/plain"].startswith("<RunResult: 20 questions of sample")
+    assert last[2]["text/plain"] in ("'holds'", "'cannot be told'")
+    assert "difference" in last[3]["text/html"]
+    assert last[6]["text/plain"] == "0"  # nothing is asked again
+    assert "vanilla_rag[top_k=8]" in last[7]["text/html"]
+
+
+def test_the_notebook_is_kept_without_outputs() -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+
+
+def started(notebook: Kernel, server: Running, call: str) -> str:
+    """A cell of a run that waits for the server: its first calls are answered, the next are in flight."""
+    notebook.run("import ragrounds as rr")
+    number = notebook.start(cell(server, call))
+    while server.stats()["asked"] < 2 * IN_FLIGHT:
+        assert notebook.manager.is_alive()
+        time.sleep(0.02)
+    return number
+
+
+def cell(server: Running, call: str) -> str:
+    given = f'"sample", "direct", model="openai:plain", base_url="{server.url}", limit={LIMIT}, concurrency={IN_FLIGHT}'
+    return f"result = {call}({given}); print(result.made, result.reused, result.ended)"
+
+
+def attempts(home: Path) -> int:
+    with Store(home / "runs") as store:
+        return len(store.done(store.runs()[0]))
+
+
+@pytest.mark.parametrize("call", ["rr.run", "await rr.arun"])
+def test_an_interrupted_cell_finishes_what_is_in_flight_and_resumes(tmp_path: Path, call: str) -> None:
+    with openai_server("--latency", "1.0") as server, kernel(tmp_path) as notebook:
+        number = started(notebook, server, call)
+        notebook.interrupt()
+        ended = notebook.finish(number)
+        assert (ended["status"], ended["ename"]) == ("error", "Interrupted"), texts(ended)
+        assert "the same call resumes" in ended["evalue"]
+        assert "Finishing what is in flight" in texts(ended)
+        assert attempts(tmp_path) == 2 * IN_FLIGHT
+        assert server.stats()["answered"] == 2 * IN_FLIGHT
+        again = notebook.run(cell(server, call))
+        assert again["status"] == "ok", texts(again)
+        assert f"{LIMIT - 2 * IN_FLIGHT} 0 \n" in texts(again)
+        stats = server.stats()
+    assert (stats["answered"], stats["answered_twice"]) == (LIMIT, [])
+    assert attempts(tmp_path) == LIMIT
+
+
+@pytest.mark.parametrize("call", ["rr.run", "await rr.arun"])
+def test_interrupted_twice_a_cell_stops_at_once_and_the_kernel_lives(tmp_path: Path, call: str) -> None:
+    with openai_server("--latency", "3.0") as server, kernel(tmp_path) as notebook:
+        notebook.run("import ragrounds as rr")
+        number = notebook.start(cell(server, call))
+        while server.stats()["asked"] < IN_FLIGHT:
+            time.sleep(0.02)
+        before = time.monotonic()
+        for _ in range(2):
+            notebook.interrupt()
+            time.sleep(0.2)
+        ended = notebook.finish(number)
+        assert time.monotonic() - before < 2.5
+        assert (ended["status"], ended["ename"]) == ("error", "Interrupted"), texts(ended)
+        assert attempts(tmp_path) == 0
+        # Ctrl-C is the kernel's own again.
+        number = notebook.start("import time; time.sleep(30)")
+        time.sleep(0.5)
+        notebook.interrupt()
+        slept: dict[str, Any] = notebook.finish(number)
+        assert slept["ename"] == "KeyboardInterrupt"
