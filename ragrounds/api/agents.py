@@ -20,6 +20,8 @@ class AgentDetails(Struct, frozen=True, kw_only=True):
     parameters: Mapping[str, Value]
     """All of them, as they are set."""
     card: Card
+    package: str = ""
+    """The package, with its version, that adds it; empty: it ships, or is a file of the user's."""
 
 
 class GraphDetails(Struct, frozen=True, kw_only=True):
@@ -35,10 +37,17 @@ class GraphDetails(Struct, frozen=True, kw_only=True):
 
 
 def list_agents() -> dict[str, Card]:
-    """The agents by name, with what their files say."""
-    from ragrounds.agents.agent import names, read_card
+    """The agents by name, with what their files say: those that ship, then those of installed packages."""
+    from ragrounds.agents.agent import installed_agents, names, read_card
 
-    return {name: read_card(name) for name in names()}
+    return {**{name: read_card(name) for name in names()}, **installed_agents()}
+
+
+def agent_package(name: str) -> str:
+    """The package, with its version, that adds an agent; empty: it ships, or is a file of the user's."""
+    from ragrounds.agents.agent import AGENTS
+
+    return AGENTS.origin(name)
 
 
 def describe_agent(agent: str) -> AgentDetails:
@@ -50,7 +59,9 @@ def describe_agent(agent: str) -> AgentDetails:
     from ragrounds.agents.agent import open_agent
 
     found = open_agent(agent)
-    return AgentDetails(agent=found.spec, parameters=dict(found.parameters), card=found.card)
+    return AgentDetails(
+        agent=found.spec, parameters=dict(found.parameters), card=found.card, package=agent_package(found.name)
+    )
 
 
 def list_graphs() -> dict[str, str]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from ragrounds.evals.analyses.analysis import Analysis, AnalysisRecord
 
 
 class AnalysisDetails(Struct, frozen=True, kw_only=True):
@@ -13,13 +18,15 @@ class AnalysisDetails(Struct, frozen=True, kw_only=True):
     """One line, with the paper's figure or table that it follows."""
     needs: str
     """What the runs must have."""
+    package: str = ""
+    """The package, with its version, that adds it; empty: it ships, or the user named it by import path."""
 
 
 def list_analyses() -> list[AnalysisDetails]:
     """The analyses by name, those of installed packages too."""
     from ragrounds.evals.analyses.analysis import analyses
 
-    return [AnalysisDetails(name=one.name, summary=one.summary, needs=one.needs) for one in analyses().values()]
+    return [_details(one) for one in analyses().values()]
 
 
 def describe_analysis(name: str) -> AnalysisDetails:
@@ -30,5 +37,10 @@ def describe_analysis(name: str) -> AnalysisDetails:
     """
     from ragrounds.evals.analyses.analysis import find_analysis
 
-    found = find_analysis(name)
-    return AnalysisDetails(name=found.name, summary=found.summary, needs=found.needs)
+    return _details(find_analysis(name))
+
+
+def _details(one: Analysis[AnalysisRecord]) -> AnalysisDetails:
+    from ragrounds.evals.analyses.analysis import ANALYSES
+
+    return AnalysisDetails(name=one.name, summary=one.summary, needs=one.needs, package=ANALYSES.origin(one.name))

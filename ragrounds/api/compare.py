@@ -265,9 +265,10 @@ def analyse(
         UserError: an unknown analysis or run; runs that lack what it needs.
     """
     from ragrounds.evals.analyses.analysis import AnalysisOptions, find_analysis
+    from ragrounds.evals.scorers import scorer_name
 
     analysis = find_analysis(name)  # an unknown one is said before the runs are looked for
-    choices = AnalysisOptions(scorer=scorer, k=k, parameter=parameter, sizes=sizes, seed=seed)
+    choices = AnalysisOptions(scorer=scorer_name(scorer), k=k, parameter=parameter, sizes=sizes, seed=seed)
     with opened_runs(runs, chosen_settings(settings, home)) as (store, found):
         return AnalysedRuns(result=analysis(store, found, choices))
 

@@ -18,10 +18,18 @@ FileProgress = Callable[[str, int, int], None]
 
 
 def list_cards() -> list[Card]:
-    """Every dataset's card, by name."""
+    """Every dataset's card, by name: those that ship, and those of installed packages."""
     from ragrounds.evals.benchmarks import all_cards
+    from ragrounds.evals.benchmarks.family import installed_cards
 
-    return sorted(all_cards(), key=lambda card: card.name)
+    return sorted((*all_cards(), *installed_cards()), key=lambda card: card.name)
+
+
+def benchmark_package(name: str) -> str:
+    """The package, with its version, that adds the family of a benchmark; empty: it ships."""
+    from ragrounds.evals.benchmarks.family import FAMILIES
+
+    return FAMILIES.origin(name.partition("/")[0])
 
 
 def describe(name: str, settings: Settings | None = None) -> Card:

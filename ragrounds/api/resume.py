@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from shlex import join, quote
 from typing import TYPE_CHECKING
 
 from ragrounds.api.workspace import opened_runs
@@ -53,11 +55,28 @@ def kept_request(request: RunRequest, recipe: Recipe, concurrency: int | None) -
     return Asked(str(Path.cwd()), tuple(options))
 
 
+def code_in_options(options: Sequence[str]) -> list[str]:
+    """The agents' files and the import paths that options of `ragrounds run` name."""
+    from ragrounds.agents.agent import code_in
+    from ragrounds.evals.benchmarks.catalogue import family_path
+    from ragrounds.specs import parse
+
+    found = []
+    for name, value in zip(options[::2], options[1::2], strict=False):
+        if name == "--agent":
+            spec = parse(value)
+            found += [spec.name] if spec.name.endswith(".toml") else code_in(spec)
+        elif name == "--benchmark" and (path := family_path(value)):
+            found.append(path)
+    return found
+
+
 def kept_options(reference: str, settings: Settings | None = None) -> tuple[Run, Asked]:
     """A run, and the options of `ragrounds run` that ask for it again, in today's words.
 
     Raises:
-        UserError: no such run; one that was imported; one that does not say how it was asked for.
+        UserError: no such run; one that was imported; one that does not say how it was asked for, or whose options
+            name code.
     """
     from ragrounds.records import Asked
 
@@ -69,5 +88,11 @@ def kept_options(reference: str, settings: Settings | None = None) -> tuple[Run,
         raise UserError(
             f"The run {run.id} does not say how it was asked for: an older version made it, or another command. Give "
             "its command again, which resumes it."
+        )
+    if code := code_in_options(run.asked.options):
+        raise UserError(
+            f"The run {run.id} was asked for with {', '.join(map(repr, code))}, which is code: none is run because a "
+            f"store names it. Give the command yourself, which resumes it: cd {quote(run.asked.folder)} && ragrounds "
+            f"run {join(run.asked.options)}"
         )
     return run, Asked(run.asked.folder, tuple(_FORMER.get(word, word) for word in run.asked.options))

@@ -44,18 +44,16 @@ def list_retrievers() -> RetrieverList:
 
 
 def describe_retriever(name: str) -> dict[str, object]:
-    """What a retriever or a card is, what it takes, and what is missing for it here, as its own fields.
+    """What a retriever or a card is, what it takes, and what is missing for it here, as its own fields; by its name or
+    its import path (``package.module:NAME``).
 
     Raises:
         UserError: there is none of that name; names the nearest.
     """
-    from ragrounds.errors import unknown
     from ragrounds.tools.cards import cards, missing
-    from ragrounds.tools.retriever import retrievers
+    from ragrounds.tools.retriever import RETRIEVERS
 
-    built_in, described = retrievers(), cards()
-    if name in built_in:
-        return built_in[name].described()
-    if name in described:
+    described = cards()
+    if name in described and name not in RETRIEVERS.shipped():
         return {**msgspec.to_builtins(described[name]), "missing": missing(described[name])}
-    raise unknown("retriever", name, [*built_in, *described], "ragrounds retrievers ls")
+    return RETRIEVERS.named(name, known=described).described()

@@ -226,11 +226,13 @@ class _Replay:
     def result(self, ended: str) -> RunResult:
         """What came of it; `ended` says why it ended before its last question."""
         from ragrounds.evals.compare.comparison import compare
+        from ragrounds.evals.scorers.words import keep_words
 
         store, until, runs = self._store, self.until, [planned.run for planned in self.planned_runs]
         decided = until is not None and bool(until.reached())
         stopping = until.finish(store, ended) if until is not None else None
         comparison = compare(store, runs, common=bool(ended or until), frontiers=len(runs) > 1)
+        keep_words(store, [table.scorer for table in comparison.tables])
         failed = any(row.statuses.get("failed") for row in comparison.rows)
         return RunResult(
             settings=self._settings,

@@ -128,6 +128,7 @@ def score(
     from ragrounds.evals.compare.comparison import compare
     from ragrounds.evals.scorers import find_scorer
     from ragrounds.evals.scorers.trajectory import Trajectory, queries_of, read_expected
+    from ragrounds.evals.scorers.words import keep_words
 
     wanted = [find_scorer(name) for name in texts(scorers)]
     chosen = chosen_settings(settings, home)
@@ -147,6 +148,7 @@ def score(
             store.add_scores(run, scores)
             counts.append((run, len(scores)))
         comparison = compare(store, found)
+        keep_words(store, [table.scorer for table in comparison.tables])
     present = {table.scorer for table in comparison.tables}
     secondary = [one.name for one in (*matching, *ways) if one.name in present]
     return ScoredRuns(settings=chosen, counts=tuple(counts), comparison=comparison, secondary=tuple(secondary))

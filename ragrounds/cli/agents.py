@@ -29,14 +29,20 @@ def list_agents(as_json: options.AsJson = False) -> None:
     from ragrounds.ui.tables import results_console
 
     cards = known.list_agents()
+    packages = {name: known.agent_package(name) for name in cards}
     if as_json:
-        print_json(cards, "agents")
+        import msgspec
+
+        listed = {name: {**msgspec.to_builtins(card), "package": packages[name]} for name, card in cards.items()}
+        print_json(listed, "agents")
         return
     console = results_console()
     for name, card in cards.items():
         console.print(Text(name, style="bold"), Text(f"  {card.summary}"), sep="\n")
         if card.source:
             console.print(Text(f"  after {card.source}", style="dim"))
+        if packages[name]:
+            console.print(Text(f"  from the package {packages[name]}", style="dim"))
         console.print(Text(f"  {Spec(name, card.parameters)}\n", style="cyan"))
 
 
@@ -55,6 +61,8 @@ def show_agent(
         print_json(found)
         return
     typer.echo(f"{'agent':12} {safe(found.agent)}")
+    if found.package:
+        typer.echo(f"{'package':12} {safe(found.package)}")
     for key, value in msgspec.to_builtins(found.card).items():
         if value:
             typer.echo(f"{key:12} {safe(str(value))}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import print_json, say, write_picture
 from ragrounds.errors import UserError
+
+if TYPE_CHECKING:
+    from ragrounds.api.analyses import AnalysisDetails
 
 app = typer.Typer()
 analyses = typer.Typer(name="analyses", cls=ListGroup, help="The analyses that `ragrounds analyse` knows.")
@@ -82,13 +85,15 @@ def _sizes(texts: list[str]) -> dict[str, float]:
 def list_command(as_json: options.AsJson = False) -> None:
     """List the analyses."""
     from ragrounds.api.analyses import list_analyses
+    from ragrounds.ui.text import safe
 
     found = list_analyses()
     if as_json:
-        print_json({one.name: {"summary": one.summary, "needs": one.needs} for one in found}, "analyses")
+        described = {one.name: {"summary": one.summary, "needs": one.needs, "package": one.package} for one in found}
+        print_json(described, "analyses")
         return
     for one in found:
-        typer.echo(f"{one.name:10} {one.summary}; needs {one.needs}")
+        typer.echo(f"{one.name:10} {safe(_words(one))}")
 
 
 @analyses.command("show")
@@ -98,12 +103,18 @@ def show_command(
 ) -> None:
     """Say what an analysis shows, and what it needs."""
     from ragrounds.api.analyses import describe_analysis
+    from ragrounds.ui.text import safe
 
     found = describe_analysis(name)
     if as_json:
         print_json(found)
     else:
-        typer.echo(f"{found.name}: {found.summary}; needs {found.needs}")
+        typer.echo(f"{found.name}: {safe(_words(found))}")
+
+
+def _words(found: AnalysisDetails) -> str:
+    package = f"; from the package {found.package}" if found.package else ""
+    return f"{found.summary}; needs {found.needs}{package}"
 
 
 @app.command("report")

@@ -29,15 +29,21 @@ def list_benchmarks(as_json: options.AsJson = False) -> None:
     from ragrounds.ui.tables import results_console
 
     cards = benchmarks.list_cards()
+    packages = [benchmarks.benchmark_package(card.name) for card in cards]
     if as_json:
-        print_json(cards, "benchmarks")
+        import msgspec
+
+        listed = [{**msgspec.to_builtins(card), "package": found} for card, found in zip(cards, packages, strict=True)]
+        print_json(listed, "benchmarks")
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("name", "questions", "task", "language", "scorers", "licence"):
+    headings = ("name", "questions", "task", "language", "scorers", "licence")
+    for name in (*headings, "package") if any(packages) else headings:
         table.add_column(name, justify="right" if name == "questions" else "left", overflow="fold")
-    for card in cards:
+    for card, package in zip(cards, packages, strict=True):
         size = f"{card.size:,}" if card.size else "-"
-        table.add_row(*map(Text, (card.name, size, card.task, card.language, ", ".join(card.scorers), card.license)))
+        cells = (card.name, size, card.task, card.language, ", ".join(card.scorers), card.license)
+        table.add_row(*map(Text, (*cells, package) if any(packages) else cells))
     results_console().print(table)
 
 

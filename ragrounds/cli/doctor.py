@@ -1,82 +1,71 @@
-"""`ragrounds doctor`: what works here, and what a model's server can do."""
+"""`ragrounds doctor`: what works here, what was added from outside, and what a model's server can do."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import typer
 
+from ragrounds.cli import options
+from ragrounds.cli.output import print_json
+
+if TYPE_CHECKING:
+    from ragrounds.api.doctor import Addition, Diagnosis
+    from ragrounds.models.providers import ServerCapabilities
+
 app = typer.Typer()
-_EXTRAS = {
-    "pandas": "pandas",
-    "polars": "polars",
-    "chinese": "jieba",
-    "dense": "chromadb",
-    "export": "pyarrow",
-    "fast": "numba",
-    "files": "bs4",
-    "inspect": "inspect_ai",
-    "local": "sentence_transformers",
-    "mcp": "mcp",
-    "postgresql": "psycopg",
-    "ragas": "ragas",
-    "ray": "ray",
-    "train": "peft",
-    "vllm": "vllm",
-    "web": "trafilatura",
-}
-"""Extra → a module that it brings."""
 
 
 @app.command("doctor")
 def doctor_command(
     model: str | None = typer.Option(None, help="Also ask this model's server what it can do: openai:NAME."),
     base_url: str | None = typer.Option(None, help="An OpenAI-compatible server."),
-    as_json: bool = typer.Option(False, "--json", help="As JSON."),
+    as_json: options.AsJson = False,
 ) -> None:
-    """Say where things live, which extras are here, and, of a model, how it goes on with a text and takes tools.
+    """Say where things live, which extras are here, what installed packages add and what of it is broken, and, of a
+    model, how it goes on with a text and takes tools.
 
     With --model the server is asked a few questions of some twenty tokens each.
 
     Example: ragrounds doctor --model openai:NAME --base-url http://127.0.0.1:8000/v1
     """
-    import asyncio
-    import importlib.util
-    import platform
+    from ragrounds.api.doctor import doctor
+    from ragrounds.ui.text import safe
 
-    from ragrounds.api.workspace import open_store, user_settings
-    from ragrounds.cli.output import print_json
-    from ragrounds.models.options import with_defaults
-    from ragrounds.models.providers import probe
-    from ragrounds.settings import settings_file
-    from ragrounds.version import __version__
-
-    chosen = user_settings()
-    with open_store(chosen) as store:
-        place, runs = store.place, len(store.runs())
-    facts: dict[str, object] = {
-        "ragrounds": __version__,
-        "python": platform.python_version(),
-        "home": str(chosen.home),
-        "settings": str(settings_file()) + ("" if settings_file().is_file() else " (not there: defaults)"),
-        "store": f"{place}, {runs:,} runs",
-    }
-    extras = {name: importlib.util.find_spec(module) is not None for name, module in _EXTRAS.items()}
-    probed = None
-    if model is not None:
-        probed = asyncio.run(probe(with_defaults(model, {"base_url": base_url or chosen.base_url, "timeout": 60.0})))
+    found = doctor(model, base_url)
     if as_json:
-        print_json({**facts, "extras": extras, "model": probed})
-        return
-    for name, fact in facts.items():
-        typer.echo(f"{name:10} {fact}")
-    here = ", ".join(name for name, there in extras.items() if there) or "none"
-    missing = ", ".join(name for name, there in extras.items() if not there) or "none"
-    typer.echo(f"{'extras':10} here: {here}; not here: {missing} (pip install 'ragrounds[NAME]')")
+        print_json(found)
+    else:
+        for line in (*_places(found), *_added(found.additions), *_server(found.model)):
+            typer.echo(safe(line))
+
+
+def _places(found: Diagnosis) -> Iterator[str]:
+    for name in ("ragrounds", "python", "home", "settings", "store"):
+        yield f"{name:10} {getattr(found, name)}"
+    here = ", ".join(name for name, there in found.extras.items() if there) or "none"
+    missing = ", ".join(name for name, there in found.extras.items() if not there) or "none"
+    yield f"{'extras':10} here: {here}; not here: {missing} (pip install 'ragrounds[NAME]')"
+
+
+def _added(additions: tuple[Addition, ...]) -> Iterator[str]:
+    broken = sum(bool(one.fault) for one in additions)
+    yield f"{'additions':10} {len(additions)} from installed packages" + (f", {broken} broken" if broken else "")
+    for one in additions:
+        source = f"{one.package} {one.version}".strip()
+        yield f"  {one.kind or one.group:13} {one.name}, from {source} ({one.value})"
+        if one.fault:
+            yield f"    broken: {one.fault}"
+
+
+def _server(probed: ServerCapabilities | None) -> Iterator[str]:
     if probed is None:
         return
     answers = {True: "yes", False: "no", None: "could not be told"}
-    typer.echo(f"{'model':10} {probed.spec}")
-    typer.echo(f"  goes on with its own text by: {probed.continues} ({probed.why})")
-    typer.echo(f"  stop strings end the text: {answers[probed.stops]}")
-    typer.echo(f"  says which stop string it was: {answers[probed.names_stop]}")
-    typer.echo(f"  leaves the stop string in the text: {answers[probed.keeps_stop]}")
-    typer.echo(f"  takes tools: {answers[probed.tools]}")
+    yield f"{'model':10} {probed.spec}"
+    yield f"  goes on with its own text by: {probed.continues} ({probed.why})"
+    yield f"  stop strings end the text: {answers[probed.stops]}"
+    yield f"  says which stop string it was: {answers[probed.names_stop]}"
+    yield f"  leaves the stop string in the text: {answers[probed.keeps_stop]}"
+    yield f"  takes tools: {answers[probed.tools]}"

@@ -41,7 +41,8 @@ def list_command(as_json: options.AsJson = False) -> None:
         table.add_column(heading, no_wrap=heading == "name", overflow="fold")
     for one in found.retrievers:
         takes = f"builds {one.index}; " if one.index else ""
-        words = f"{one.summary}\n{one.example}\n{takes}a search takes {one.cost}"
+        words = f"{one.summary}\n{one.example}\n{takes}a search takes {one.cost or 'a time that it does not say'}"
+        words += f"\nfrom the package {one.package}" if one.package else ""
         table.add_row(one.name, Text(words), Text(one.missing() or "nothing"))
     console.print(table)
     console.print(f"analysers of bm25: {', '.join(found.analysers)}")

@@ -115,8 +115,12 @@ class Retriever:
             for one in self.parameters
         ]
         words = {key: getattr(self, key) for key in ("name", "summary", "example", "index", "cost", "extra")}
-        package = RETRIEVERS.origin(self.name)
-        return {**words, "missing": self.missing(), "package": package, "parameters": parameters}
+        return {**words, "missing": self.missing(), "package": self.package, "parameters": parameters}
+
+    @property
+    def package(self) -> str:
+        """The package, with its version, that adds it; empty: it ships, or the user named it by import path."""
+        return RETRIEVERS.origin(self.name)
 
 
 RETRIEVERS: ExtensionPoint[Retriever] = ExtensionPoint(

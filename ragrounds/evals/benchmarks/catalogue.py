@@ -113,17 +113,23 @@ def typed_reference(reference: str) -> BenchmarkReference:
     Raises:
         UserError: as :func:`parse_reference`; or the import path gives no family.
     """
-    given = reference.strip()
-    code = _OWN.fullmatch(given)
-    if code is None or find_family(given.partition(":")[0]) is not None:
+    path = family_path(reference)
+    if not path:
         return parse_reference(reference)
     try:
-        own = named_family(code.group(1))
+        own = named_family(path)
     except NoSuchModule:
-        if nearest(given.partition(":")[0], known()):  # a misspelt name, rather than a module
+        if nearest(path.partition(":")[0], known()):  # a misspelt name, rather than a module
             return parse_reference(reference)
         raise
-    return _parsed(f"{own.name}{code.group(2)}", reference, own)
+    return _parsed(f"{own.name}{reference.strip().removeprefix(path)}", reference, own)
+
+
+def family_path(reference: str) -> str:
+    """The import path of the family that a reference names; empty: it goes by a name. Nothing is imported for it."""
+    given = reference.strip()
+    code = _OWN.fullmatch(given)
+    return code.group(1) if code and given.partition(":")[0] not in families() else ""
 
 
 def _parsed(given: str, reference: str, own: Family | None) -> BenchmarkReference:

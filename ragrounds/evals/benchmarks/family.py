@@ -125,6 +125,15 @@ def find_family(name: str) -> Family | None:
     return FAMILIES.find(name) or _NAMED.get(name)
 
 
+def installed_cards() -> list[Card]:
+    """The cards of installed packages' families; of a family that brings none, one that says no more than its name."""
+    return [card for name, found in FAMILIES.installed().items() for card in found.cards or (_bare(name),)]
+
+
+def _bare(name: str) -> Card:
+    return Card(name=name, title=name, task="mixed", source=FAMILIES.origin(name), license="not known")
+
+
 def _further_cards(name: str) -> tuple[Card, ...]:
     found = families().get(name) or _NAMED.get(name)
     return found.cards if found else ()

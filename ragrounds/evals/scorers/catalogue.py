@@ -41,7 +41,7 @@ SCORERS: ExtensionPoint[ScorerRecord] = ExtensionPoint(
     noun="scorer",
     kinds=ScorerRecord,
     expected="a scorer, an object of a ScorerRecord",
-    listing="ragrounds score --help",
+    listing="ragrounds scorers ls",
     shipped=shipped_in("ragrounds.evals.scorers", ScorerRecord),
     check=_lacks,
 )

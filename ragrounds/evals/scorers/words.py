@@ -13,7 +13,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ragrounds.contracts import Aggregation, AnyScorer, Direction
+from ragrounds.contracts import Aggregation, Direction
 from ragrounds.evals.scorers.base import MEAN, ScorerRecord
 from ragrounds.evals.scorers.catalogue import NO_UNIT, SCORERS, described, tell
 from ragrounds.evals.store import schema
@@ -48,12 +48,12 @@ class StoredScorer(ScorerRecord, frozen=True, kw_only=True):
         return False
 
 
-def keep_words(store: Store, scorers: Iterable[AnyScorer]) -> None:
+def keep_words(store: Store, names: Iterable[str]) -> None:
     """Write the words of scorers that did not come with ragrounds into the store, beside their scores."""
     shipped = SCORERS.shipped()
     rows = []
-    for each in scorers:
-        if each.name.partition("[")[0] not in shipped:
+    for each in map(described, names):
+        if each.name.partition("[")[0] not in shipped and each.unit != NO_UNIT:
             words = {name: getattr(each, name) for name in StoredScorer.__struct_fields__ if hasattr(each, name)}
             kept = replace(msgspec.convert(words, StoredScorer), usual=False, by_card=False, on_request=True)
             rows.append({"key": f"{_KEY}{each.name}", "value": msgspec.json.encode(kept).decode()})
