@@ -133,7 +133,8 @@ def digest(name: str) -> str:
     """Hash of the file that holds the function. What a lone file imports is not covered: a run cannot know how far to
     look. Of a module, what it imports from its own package is (of ``one.two.three.graph``: from ``one.two``)."""
     if is_module(name):
-        return source_digest(_load(name), ".".join(name.rpartition(":")[0].split(".")[:-1][:2]))
+        place = name.rpartition(":")[0]
+        return source_digest(_load(name), ".".join(place.split(".")[:-1][:2]) or place)
     return hashlib.sha256(_path(name).read_bytes()).hexdigest()[:16]
 
 

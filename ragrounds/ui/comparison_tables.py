@@ -99,12 +99,13 @@ def accuracy_table(
         cells += [_value(whole.best, table.unit)] if open_ else []
         cells += [_value(others[other.scorer][line.run].value, other.unit) for other in beside]
         rows.append((numbers[line.run], agents[line.run], *cells))
+    headings = [other.scorer if other.unit == table.unit else f"{other.scorer} ({other.unit})" for other in beside]
     lower = ", lower is better" if table.direction == "lower" else ""
     return TextTable(
         key="accuracy",
         scorer=table.scorer,
         title=f"{table.scorer}: {described(table.scorer).summary}, {table.unit}{lower}",
-        columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in (*names, *others))),
+        columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in (*names, *headings))),
         rows=tuple(rows),
     )
 

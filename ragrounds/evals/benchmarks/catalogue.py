@@ -119,6 +119,7 @@ def typed_reference(reference: str) -> BenchmarkReference:
     try:
         own = named_family(path)
     except NoSuchModule:
+        find_family(path.partition(":")[0])  # says what is wrong with one that an installed package adds
         if nearest(path.partition(":")[0], known()):  # a misspelt name, rather than a module
             return parse_reference(reference)
         raise

@@ -73,8 +73,10 @@ class ExportFormat(Struct, Generic[O], frozen=True, kw_only=True):
 
     @property
     def help(self) -> str:
-        """The summary, with the extra that the format needs."""
-        return f"{self.summary} Needs the extra `{self.extra}`." if self.extra else self.summary
+        """The summary, with the extra that the format needs, and the package that adds it."""
+        extra = f" Needs the extra `{self.extra}`." if self.extra else ""
+        package = EXPORTS.origin(self.name)
+        return f"{self.summary}{extra}" + (f" From the package {package}." if package else "")
 
 
 def _lacks(made: ExportFormat[Any]) -> str:
