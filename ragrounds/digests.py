@@ -110,6 +110,11 @@ def is_first_release(kind: str, name: str, digest: str) -> bool:
     return digest in earlier_code(kind).get(name, ())
 
 
+def code_unless_first(kind: str, name: str, digest: str) -> str:
+    """The digest, or an empty text where :func:`is_first_release`: keys that held no digest then stay as they were."""
+    return "" if is_first_release(kind, name, digest) else digest
+
+
 def earlier_code(kind: str) -> dict[str, Any]:
     """One table of ``earlier_code.toml``."""
     found: dict[str, Any] = _earlier().get(kind, {})

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from ragrounds.digests import FILE_MODULE, note_home
+from ragrounds.digests import FILE_MODULE, files_behind, note_home
 from ragrounds.errors import UserError, nearest, unknown
 
 _LOG = logging.getLogger(__name__)
@@ -377,14 +377,26 @@ def imported_module(place: str) -> ModuleType:
 
 
 def _file_module(path: Path) -> ModuleType:
-    """The module of a file: the same one as long as the file's content is the same, edited another."""
+    """The module of a file: the same one as long as the file and what it imports from beside itself are the same,
+    edited another."""
     if not path.is_file():
         raise UserError(f"There is no file {str(path)!r}.")
-    content = path.read_bytes()
-    stamp = hashlib.sha256(str(path.resolve()).encode() + content).hexdigest()[:12]
+    try:
+        behind = files_behind(path)
+    except (SyntaxError, ValueError):  # importing says what is wrong
+        behind = (path.resolve(),)
+    contents = [str(path.resolve()).encode(), *(file.read_bytes() for file in behind)]
+    stamp = hashlib.sha256(b"\0".join(contents)).hexdigest()[:12]
     full = f"{FILE_MODULE}{path.stem}_{stamp}"
     if full in sys.modules:
         return sys.modules[full]
+    # What it imports from beside itself is found as `python FILE` finds it, and read as it is now.
+    folder = path.resolve().parent
+    sys.path[:] = [str(folder), *(place for place in sys.path if place != str(folder))]
+    for helper in behind:
+        parts = helper.relative_to(folder).with_suffix("").parts
+        sys.modules.pop(".".join(parts[:-1] if parts[-1] == "__init__" else parts), None)
+    importlib.invalidate_caches()
     spec = importlib.util.spec_from_file_location(full, path.resolve())
     if spec is None or spec.loader is None:
         raise UserError(f"Cannot load {str(path)!r} as Python.")

@@ -261,6 +261,8 @@ class Score(Struct, frozen=True, kw_only=True):
     prediction: str = ""
     """The option letter or the parsed answer the scorer went by."""
     reason: str = ""
+    code: str = ""
+    """Digest of the scorer's code; of a judged score, with the prompts and the parser. Empty: not known."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -298,11 +300,18 @@ class Run(Struct, frozen=True, kw_only=True):
     epochs: int
     fingerprint: str
     identity: dict[str, Any]
-    """All that the fingerprint covers: code version, prompts' hashes, corpus version, model, parameters."""
+    """All that the fingerprint covers: digests of code and prompts, corpus version, model, parameters."""
     created: float
     origin: Literal["replayed", "imported"] = "replayed"
     asked: Asked | None = None
     """``None``: not known (imported, or made before this was kept)."""
+    version: str = ""
+    """The version of this package that began it. It says nothing of what the results depend on: digests do."""
+
+    @property
+    def begun_by(self) -> str:
+        """The version of this package that began the run; empty: not known."""
+        return self.version or str(self.identity.get("ragrounds", ""))
 
 
 OUTCOMES = ("answered", "abstained", "refused", "unreadable", "blocked", "failed", "capped", "paused", "not_run")

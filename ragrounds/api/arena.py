@@ -322,6 +322,7 @@ def estimate(
 
 def _arena(store: Store, request: ArenaRequest, settings: Settings) -> tuple[Arena, Lineup, list[Model]]:
     from ragrounds.evals.arena.lineup import gather_lineup, load_axes
+    from ragrounds.evals.judges.codes import pairs_code
     from ragrounds.evals.judges.pairs import PROMPT
     from ragrounds.evals.store.arenas import Arena
     from ragrounds.prompts.loader import PromptFolder
@@ -336,6 +337,7 @@ def _arena(store: Store, request: ArenaRequest, settings: Settings) -> tuple[Are
         axes=load_axes(request.axes, request.axes_file),
         judges=tuple(model.spec for model in judges),
         prompts=PromptFolder().digest((PROMPT,)),
+        code=pairs_code(),
         calls=request.calls,
         orders=request.orders,
         part=request.part,

@@ -252,6 +252,7 @@ class _Replay:
         from ragrounds.api.resume import kept_request
         from ragrounds.evals.engine.plan import plan
         from ragrounds.evals.engine.progress import ReplayProgress
+        from ragrounds.evals.judges.stale import refresh_scores
         from ragrounds.evals.store.leases import Lease
         from ragrounds.ui.progress import live_claim_text
 
@@ -279,6 +280,8 @@ class _Replay:
                     "so it is resumed."
                 )
         lease = held.enter_context(Lease(store.engine, [run.id for run in runs], listener.message))
+        for run in runs:
+            refresh_scores(store, run)
         try:
             self.until = _watched(store, runs, self._loaded.questions, self._request.seed, execution)
         except UserError:

@@ -126,7 +126,7 @@ def score(
         UserError: an unknown run, scorer or embedder; a file that cannot be read.
     """
     from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.scorers import find_scorer
+    from ragrounds.evals.scorers import find_scorer, score_by
     from ragrounds.evals.scorers.trajectory import Trajectory, queries_of, read_expected
     from ragrounds.evals.scorers.words import keep_words
 
@@ -144,7 +144,7 @@ def score(
             for attempt in store.attempts(run):
                 question, gold = by_id[attempt.question_id], golds[attempt.question_id]
                 fitting = _fitting(question, wanted, matching)
-                scores += [one.score(attempt, question, gold) for one in (*fitting, *ways) if one.suits(question)]
+                scores += [score_by(one, attempt, question, gold) for one in (*fitting, *ways) if one.suits(question)]
             store.add_scores(run, scores)
             counts.append((run, len(scores)))
         comparison = compare(store, found)

@@ -102,12 +102,19 @@ def chosen_settings(settings: Settings | None = None, home: str | Path | None = 
 def opened_runs(references: RunsGiven, settings: Settings | None = None) -> Iterator[tuple[Store, list[Run]]]:
     """The user's store while the block lasts, and the runs that are named, in their order.
 
+    Scores that another version of a scorer made are made again, where that asks no model.
+
     Raises:
         UserError: a name that no run or several runs answer to.
     """
+    from ragrounds.evals.judges.stale import refresh_scores
+
     names = run_names(references)
     with open_store(settings or user_settings()) as store:
-        yield store, [store.run(name) for name in names]
+        found = [store.run(name) for name in names]
+        for run in found:
+            refresh_scores(store, run)
+        yield store, found
 
 
 def user_prices(settings: Settings) -> Mapping[str, Price]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.util
 import inspect
 import pkgutil
-import tomllib
 from collections.abc import Mapping
-from importlib.resources import files
 from types import ModuleType
 from typing import Any, TypeAlias
 
 from langgraph.graph import StateGraph
 
+from ragrounds.digests import code_digest, earlier_code, is_first_release
 from ragrounds.errors import unknown
 from ragrounds.graphs import user_graph
-from ragrounds.graphs.user_graph import source_digest
 from ragrounds.specs import Value
 
 Graph: TypeAlias = "StateGraph[Any, Any, Any, Any]"
@@ -70,26 +67,24 @@ def about(name: str) -> str:
 
 
 def digest(name: str) -> str:
-    """Hash the sources of the graph and of the graphs and helpers it imports: a part of a run's fingerprint, so
-    that an edited graph is another run."""
+    """Hash what a graph does, with the graphs and helpers that it imports: a part of a run's fingerprint, so that a
+    changed graph is another run. Comments and layout do not count."""
     if user_graph.is_user_graph(name):
         return user_graph.digest(name)
-    return source_digest(_module(name), __name__.rpartition(".")[0])
+    return code_digest(_module(name).__name__, within=(__name__.rpartition(".")[0],))
 
 
-def earlier_digests(name: str) -> tuple[str, ...]:
-    """Give the digests that a built-in graph had in earlier versions without doing anything else than now.
-
-    They stand in ``earlier_sources.toml``, beside the digest of now for which that was found; none holds once the
-    graph's source is another.
-    """
-    known = _earlier_sources().get(name)
-    return tuple(known["before"]) if known and known["now"] == digest(name) else ()
+def same_digests(name: str) -> tuple[str, ...]:
+    """The digests of code that does what a built-in graph does now, its own first (``earlier_code.toml``)."""
+    now = digest(name)
+    known = tuple(earlier_code("graphs").get(name, ()))
+    return (now, *(one for one in known if one != now)) if now in known else (now,)
 
 
-@functools.cache
-def _earlier_sources() -> dict[str, Any]:
-    return tomllib.loads(files(__package__).joinpath("earlier_sources.toml").read_text(encoding="utf-8"))
+def first_sources(name: str) -> tuple[str, ...]:
+    """The hashes of source texts by which version 0.1.0 knew a built-in graph that does now what it did then."""
+    known = is_first_release("graphs", name, digest(name))
+    return tuple(earlier_code("graph_sources").get(name, ())) if known else ()
 
 
 def _module(name: str) -> ModuleType:

@@ -13,16 +13,11 @@ The last two look alike from outside: a graph that does not take the context is 
 ``timed`` in an attempt where none was.
 
 The function says by :func:`agent` what an agent's file says otherwise; without it the keys are found in the state.
-
-The source text behind a graph: a part of a run's fingerprint, so that an edited graph is another run.
 """
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import importlib
-import inspect
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,6 +27,7 @@ from typing import Any, Literal, TypeVar
 from msgspec import Struct, field
 
 from ragrounds.contracts import Context
+from ragrounds.digests import code_digest, file_digest, files_behind
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.plugins import imported_module
@@ -45,6 +41,7 @@ options as one text; that as a user's message; the language."""
 SHOWING = frozenset({"options", "prompt", "messages"})
 """Those that show the options."""
 SUMMARY = "A graph of the user's own."
+_ROOMS = ("ragrounds.graphs",)
 _MARK = "__ragrounds_agent__"
 
 
@@ -130,12 +127,13 @@ def construct(name: str) -> Any:
 
 
 def digest(name: str) -> str:
-    """Hash of the file that holds the function. What a lone file imports is not covered: a run cannot know how far to
-    look. Of a module, what it imports from its own package is (of ``one.two.three.graph``: from ``one.two``)."""
-    if is_module(name):
-        place = name.rpartition(":")[0]
-        return source_digest(_load(name), ".".join(place.split(".")[:-1][:2]) or place)
-    return hashlib.sha256(_path(name).read_bytes()).hexdigest()[:16]
+    """Hash what the graph does: its file or module, and what that imports from its own folder or package, and from the
+    built-in graphs."""
+    if not is_module(name):
+        return file_digest(_path(name), within=_ROOMS)
+    place = name.rpartition(":")[0]
+    room = ".".join(place.split(".")[:2])
+    return code_digest(_load(name).__name__, within=(*_ROOMS, *([room] if room.startswith("ragrounds.") else ())))
 
 
 def tier(name: str) -> Tier:
@@ -269,19 +267,3 @@ def _function(name: str) -> Callable[[], object]:
     return function
 
 
-def source_digest(module: ModuleType, package: str) -> str:
-    """Hash of the sources of a module and of the modules of `package` that it imports, directly or not."""
-    sources: dict[str, str] = {}
-    _collect(module, package, sources)
-    return hashlib.sha256("\0".join(sources[key] for key in sorted(sources)).encode()).hexdigest()[:16]
-
-
-def _collect(module: ModuleType, package: str, sources: dict[str, str]) -> None:
-    if module.__name__ in sources:
-        return
-    sources[module.__name__] = source = inspect.getsource(module)
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(package):
-            whole = [f"{package}.{alias.name}" for alias in node.names] if node.module == package else [node.module]
-            for full in whole:
-                _collect(importlib.import_module(full), package, sources)

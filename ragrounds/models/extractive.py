@@ -20,12 +20,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ragrounds.contracts import Continuation, Request
+from ragrounds.digests import code_digest, code_unless_first
 from ragrounds.models import tokens
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import FREE
 from ragrounds.records import Fault, Reply, Usage
 
 SPEC = "baseline:extractive"
+_CODE = code_unless_first("models", "baseline", code_digest(__name__))
 
 _DOCUMENT = re.compile(r"^Document \[\d+\](?: \(Title: .*\))?$", re.MULTILINE)
 _OPTION = re.compile(r"^([A-Z0-9]{1,3})\. (.*)$", re.MULTILINE)
@@ -56,6 +58,11 @@ class ExtractiveBaseline:
     window: int | None = None
     continues: Continuation = "prefix"
     """It reads the prompt and nothing of its own text, so it can always be asked again."""
+
+    @property
+    def code(self) -> str:
+        """The digest of what it does, a part of the key of its calls; empty: what it did in version 0.1.0."""
+        return _CODE
 
     def count(self, text: str) -> int:
         """Tokens of a text."""

@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ragrounds.digests import code_digest, code_unless_first
 from ragrounds.errors import StopRun, UserError
 from ragrounds.tools.chunkers import Chunker
 from ragrounds.tools.collection import (
@@ -39,6 +40,7 @@ from ragrounds.tools.collection import (
 from ragrounds.tools.corpora import BadLine, CorpusSource, UnreadableLine, corpus_source, is_source, passages
 
 STRIDE = 20_000
+_READERS = "ragrounds.tools.documents"
 
 Count = Callable[[int], None]
 """Called now and then with how many passages are done."""
@@ -54,7 +56,9 @@ def open_collection(corpus: str, home: Path, *, progress: Progress | None = None
     if not is_source(corpus):
         return open_named(corpus, home)
     origin = corpus_source(corpus)
-    stamp = hashlib.blake2b(origin.stamp().encode(), digest_size=8).hexdigest()
+    # What reads the files decides the passages, too.
+    reading = code_unless_first("corpora", "read", code_digest("ragrounds.tools.corpora", within=(_READERS,)))
+    stamp = hashlib.blake2b((origin.stamp() + reading).encode(), digest_size=8).hexdigest()
     known = indexes(home) / ".stamps" / stamp
     folder = indexes(home) / known.read_text() if known.is_file() else None
     if folder is None or not is_current(folder):

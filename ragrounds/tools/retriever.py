@@ -11,21 +11,25 @@ import asyncio
 import importlib.util
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Collection as Names
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from ragrounds.contracts import Library, Searcher
+from ragrounds.digests import code_digest, home_of, is_first_release, text_digest
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.plugins import ExtensionPoint, is_import_path, shipped_in
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value, parse
+from ragrounds.tools.cards import cards
 from ragrounds.tools.collection import Collection
 from ragrounds.tools.collection_builder import Count, Progress, open_collection
 from ragrounds.tools.corpora import corpora_of
 
+_ROOM = "ragrounds.tools"
 
 @dataclass(frozen=True)
 class RetrieverParameter:
@@ -46,6 +50,8 @@ class SearchedCorpora:
     home: Path
     """Where ragrounds keeps its files; indexes are under ``home/indexes``."""
     progress: Progress | None = None
+    opened: list[Spec] = field(default_factory=list)
+    """Every retriever that was opened over them, in this order: what the hits depend on."""
 
     def each(self, open_one: Callable[[Collection], Searcher]) -> Searcher:
         """Open something over the passages of every corpus; the hits of several are put together by raw score."""
@@ -54,6 +60,7 @@ class SearchedCorpora:
 
     def searcher(self, spec: Spec) -> Searcher:
         """Open another retriever over the same corpora."""
+        self.opened.append(spec)
         return find_retriever(spec.name).open(spec, self)
 
     def counting(self, doing: str) -> Count | None:
@@ -176,15 +183,57 @@ def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: P
         StopRun: the disk is full.
     """
     spec = parse(retriever) if isinstance(retriever, str) else retriever
-    found = find_retriever(spec.name)
-    searcher = found.open(spec, SearchedCorpora(corpus, home, progress))
+    found, corpora = find_retriever(spec.name), SearchedCorpora(corpus, home, progress)
+    searcher = corpora.searcher(spec)
     called = parse(searcher.spec).name
     if called != spec.name and (RETRIEVERS.shipped().get(called, found) is not found):
         raise UserError(
             f"The retriever {spec.name!r} opened a searcher that calls itself {searcher.spec!r}, which is another "
             "retriever: give it `spec = str(spec)`, so that what it finds stands under its own name."
         )
+    _note_codes(searcher, {spec.name: _code(spec) for spec in corpora.opened})
     return searcher
+
+
+_codes: dict[int, tuple[Searcher, dict[str, str], str]] = {}
+
+
+def searcher_codes(searcher: Searcher) -> dict[str, str]:
+    """Retriever → digest of its code, of a searcher that :func:`open_searcher` gave and of all that it is made of. Of
+    another searcher: of its class."""
+    return dict(_noted(searcher)[1])
+
+
+def searcher_code(searcher: Searcher) -> str:
+    """One digest of a searcher's code; empty: it searches as it did in version 0.1.0, whose journals do not say by
+    which code a search was made."""
+    return _noted(searcher)[2]
+
+
+def _noted(searcher: Searcher) -> tuple[Searcher, dict[str, str], str]:
+    if id(searcher) not in _codes:
+        kind = type(searcher)
+        _note_codes(searcher, {kind.__qualname__: code_digest(kind.__module__, within=(_ROOM,))})
+    return _codes[id(searcher)]
+
+
+def _note_codes(searcher: Searcher, codes: dict[str, str]) -> None:
+    first = all(is_first_release("retrievers", name, digest) for name, digest in codes.items())
+    whole = "" if first else text_digest(*(f"{name}={digest}" for name, digest in sorted(codes.items())))
+    _codes[id(searcher)] = searcher, codes, whole
+
+
+def _code(spec: Spec) -> str:
+    """The digest of a retriever's code, of the cards that its spec names, and of what its parameters import."""
+    texts = [spec.name, *(str(value) for value in spec.parameters.values())]
+    named = [msgspec.json.encode(cards()[text]).decode() for text in texts if text in cards()]
+    digests = [code_digest(home_of(find_retriever(spec.name)), within=(_ROOM,))]
+    for text in texts:
+        module, colon, _ = text.partition(":")
+        if colon and all(part.isidentifier() for part in module.split(".")):
+            with suppress(ModuleNotFoundError):
+                digests.append(code_digest(module, within=(_ROOM,)))
+    return text_digest(*digests, *named)
 
 
 def member_spec(spec: Spec, default: str = "bm25") -> Spec:

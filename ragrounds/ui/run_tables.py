@@ -76,6 +76,7 @@ def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
         ("fingerprint", run.fingerprint),
         *([("asked for by", f"ragrounds run {asked}")] if run.origin == "replayed" else []),
         *([("worked at by", at_work)] if at_work else []),
+        *([("begun by", f"ragrounds {run.begun_by}")] if run.begun_by else []),
     ]
 
 

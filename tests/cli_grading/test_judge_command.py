@@ -99,7 +99,7 @@ def test_a_judge_of_its_own_answers_is_flagged(judge, home):
 
 def test_an_unparsable_verdict_is_asked_for_again_and_then_missing(judge, home):
     stage(home, "direct", ANSWERS)
-    late = json.loads(judge("direct", "--kind", "equivalence", "--judge", "openai:grader-late", "--json").stdout)
+    late = json.loads(judge("direct", "--kind", "equivalence", "--judge", "openai:grader-late[temperature=0.5]", "--json").stdout)
     assert (late["graded"]["calls"], late["graded"]["missing"], late["graded"]["cost_paid"]) == (10, 0, None)
 
 
@@ -269,3 +269,58 @@ def test_runs_on_different_questions_are_judged_apart(judge, home):
     assert done.returncode == 2
     assert "These runs answer different questions" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def edited_prompt(monkeypatch, words):
+    """The prompt of equivalence with other words, as in another release."""
+    from ragrounds.prompts import loader
+
+    real = loader._text
+
+    def edited(place, file):
+        text = real(place, file)
+        return text and (text + words if file.startswith("judge/equivalent") else text)
+
+    monkeypatch.setattr(loader, "_text", edited)
+
+
+def test_a_judge_s_changed_prompt_is_named_and_asked_anew(judge, command, grader, home, monkeypatch):
+    stage(home, "direct", ANSWERS)
+    arguments = ("direct", "--kind", "equivalence", "--judge", "openai:grader")
+    before = grader.stats()["asked"]
+    judge(*arguments)
+    assert "anew" not in command("compare", "direct").stdout
+    with monkeypatch.context() as patch:
+        edited_prompt(patch, "\nBe fair.\n")
+        compared = command("compare", "direct", "--scorer", "equivalent").stdout
+        assert "were made by another version of its code or prompt: `ragrounds judge direct-1" in " ".join(
+            compared.split()
+        )
+        assert judge(*arguments).returncode == 0
+        assert grader.stats()["asked"] - before == 10
+        assert "anew" not in command("compare", "direct", "--scorer", "equivalent").stdout
+    # Back again: every reply is recorded, so the scores are read again and nothing is asked.
+    assert "anew" not in command("compare", "direct", "--scorer", "equivalent").stdout
+    assert grader.stats()["asked"] - before == 10
+    with Store(home) as store:
+        run = store.run("direct")
+        assert len(store.score_codes(run)["equivalent"]) == 1
+        values = {score.question_id: score.value for score in store.scores(run, "equivalent")}
+    assert values == {"og/0": 1.0, "og/1": 1.0, "og/2": 0.0, "og/3": 0.0, "og/4": 1.0, "og/5": 0.0}
+
+
+def test_verdicts_that_an_older_store_cannot_vouch_for_are_read_again_for_nothing(judge, command, grader, home):
+    import sqlalchemy as sa
+
+    from ragrounds.evals.store import schema
+
+    stage(home, "direct", ANSWERS)
+    judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
+    asked = grader.stats()["asked"]
+    with Store(home) as store, store.engine.begin() as connection:
+        connection.execute(sa.update(schema.scores).values(code=None, value=0.5))
+    assert "anew" not in command("compare", "direct", "--scorer", "equivalent").stdout
+    with Store(home) as store:
+        values = {score.question_id: score.value for score in store.scores(store.run("direct"), "equivalent")}
+    assert values == {"og/0": 1.0, "og/1": 1.0, "og/2": 0.0, "og/3": 0.0, "og/4": 1.0, "og/5": 0.0}
+    assert grader.stats()["asked"] == asked

@@ -63,24 +63,33 @@ def test_an_edited_prompt_of_an_agent_inside_makes_another_run(
     assert [key for key in first.identity if first.identity[key] != second.identity[key]] == ["inner"]
 
 
-def test_a_run_of_an_earlier_version_is_resumed_while_its_graph_does_the_same(
+def test_code_that_is_known_to_do_the_same_resumes_the_run(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agents = ("direct", "query_generation[query_generation=answer[agent=direct]]")
     now = catalogue.digest
     monkeypatch.setattr(catalogue, "digest", lambda name: "before")
-    monkeypatch.setattr(catalogue, "_earlier_sources", dict)
     first = [planned_run(store, tmp_path, agent).run for agent in agents]
     monkeypatch.setattr(catalogue, "digest", now)
     for agent, run in zip(agents, first, strict=True):
-        with pytest.raises(UserError, match=r"graph_source.* would be another now"):
+        with pytest.raises(UserError, match=r"graph_code.* would be another now"):
             planned_run(store, tmp_path, agent, only=run.id)
-    known = {name: {"now": now(name), "before": ["older", "before"]} for name in ("direct", "query_generation")}
-    monkeypatch.setattr(catalogue, "_earlier_sources", lambda: known)
+    known = {name: ["before", now(name)] for name in ("direct", "query_generation")}
+    monkeypatch.setattr(catalogue, "earlier_code", lambda kind: known)
     for agent, run in zip(agents, first, strict=True):
         again = planned_run(store, tmp_path, agent)
         assert (again.run.id, again.started_earlier) == (run.id, True)
         assert planned_run(store, tmp_path, agent, only=run.id).run.id == run.id
-    known["direct"]["now"] = "another since"
+    known["direct"][1] = "another since"
     second = planned_run(store, tmp_path, "direct")
     assert (second.run.id != first[0].id, second.started_earlier) == (True, False)
+
+
+def test_the_version_alone_decides_nothing(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ragrounds.evals.engine import plan as planning
+
+    first = planned_run(store, tmp_path, "vanilla_rag[top_k=1]").run
+    monkeypatch.setattr(planning, "__version__", "99.0")
+    assert planned_run(store, tmp_path, "vanilla_rag[top_k=1]").run.id == first.id
+    other = planned_run(store, tmp_path, "vanilla_rag[top_k=1]", new=True).run
+    assert (other.begun_by, first.begun_by != "99.0", other.fingerprint) == ("99.0", True, first.fingerprint)

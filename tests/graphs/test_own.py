@@ -201,7 +201,9 @@ def test_an_edited_file_is_another_graph(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(OBSERVED)
     before = catalogue.digest(f"{file}:build")
-    file.write_text(OBSERVED + "\n")
+    file.write_text("# A comment.\n" + OBSERVED + "\n")
+    assert catalogue.digest(f"{file}:build") == before
+    file.write_text(OBSERVED + "\nMORE = 1\n")
     assert catalogue.digest(f"{file}:build") != before
 
 

@@ -28,6 +28,7 @@ from ragrounds.evals.compare.figures import (
 )
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, frontier
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, early_stops
+from ragrounds.evals.judges.stale import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
 from ragrounds.evals.scorers.words import recall_words, unknown_words
 from ragrounds.evals.store.store import Store
@@ -168,6 +169,9 @@ def compare(
         f"{row.run} has {row.statuses['not_run']:,} attempts still to be made; they count as not correct."
         for row in rows
         if row.statuses.get("not_run")
+    ]
+    notes += [
+        one.note for run in runs for one in stale_scores(store, run) if one.command and one.scorer in basis.scorers
     ]
     tables = _Tables(runs, basis, stopped, seed, cost, group_by, frontiers, notes)
     return Comparison(

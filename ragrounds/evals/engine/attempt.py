@@ -17,6 +17,7 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.scorers import score_by
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import StoreJournal, attempt_payer
 from ragrounds.evals.store.store import Store, now
@@ -96,7 +97,7 @@ def stored_attempt(store: Store, planned: PlannedRun, item: WorkItem, scorers: S
 
 
 def _scored(attempt: Attempt, planned: PlannedRun, item: WorkItem, scorers: Scorers) -> FinishedAttempt:
-    scores = tuple([scorer.score(attempt, item.question, item.gold) for scorer in scorers(item.question)])
+    scores = tuple([score_by(scorer, attempt, item.question, item.gold) for scorer in scorers(item.question)])
     return FinishedAttempt(planned.run, attempt, scores, _tokens_made(attempt))
 
 

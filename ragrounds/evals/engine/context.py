@@ -49,6 +49,7 @@ from ragrounds.records import (
 )
 from ragrounds.specs import Value
 from ragrounds.tools.embedders import USED
+from ragrounds.tools.retriever import searcher_code
 
 _ANSWER_TOKENS = 1024
 """Tokens left for the answer in a model's window where nothing else is set."""
@@ -134,7 +135,8 @@ class AttemptContext(AttemptLog):
             tools=tuple(tools),
             web_search=web_search,
         )
-        first = _digest("model", model.spec, request, self.epoch)
+        code = getattr(model, "code", "")
+        first = _digest("model", model.spec, *([code] if code else ()), request, self.epoch)
         occurrence = self._occurrences[first]
         self._occurrences[first] += 1
         if occurrence:
@@ -184,7 +186,8 @@ class AttemptContext(AttemptLog):
         searcher = self.searcher
         mean = query.dense if isinstance(searcher, MeanSearcher) else ()
         request = SearchRequest(corpus=searcher.corpus, query=query.text, k=k, mean=mean)
-        key = _digest("search", searcher.spec, request).hex()
+        code = searcher_code(searcher)
+        key = _digest("search", searcher.spec, *([code] if code else ()), request).hex()
         entry = Entry(key=key, kind="search", actor=searcher.spec, request=request)
         begun = self.begin_call()
 

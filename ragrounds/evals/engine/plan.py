@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent, open_agent, subagent
 from ragrounds.contracts import Model, Searcher
+from ragrounds.digests import is_first_release
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.store.store import Store, new_run_id, now
@@ -30,8 +32,11 @@ from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Asked, Run
 from ragrounds.specs import Value
 from ragrounds.tools.collection_builder import Progress
-from ragrounds.tools.retriever import open_searcher
+from ragrounds.tools.retriever import open_searcher, searcher_codes
 from ragrounds.version import __version__
+
+FIRST_VERSION = "0.1.0"
+"""The version whose runs have it in their identity. Since then the version decides nothing."""
 
 
 class Recipe(Struct, frozen=True, kw_only=True):
@@ -68,8 +73,8 @@ class PlannedRun(Struct, frozen=True):
 
     @property
     def started_earlier(self) -> bool:
-        """Whether an earlier version started the run, whose graph differs from that of now in words alone."""
-        return self.run.identity.get("graph_source") != catalogue.digest(self.agent.card.graph)
+        """Whether other code than that of now started the run, which is known to do the same."""
+        return self.run.identity.get("graph_code") != catalogue.digest(self.agent.card.graph)
 
 
 def plan(
@@ -209,15 +214,16 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
     agent, models, searcher = opened.agent, opened.models, opened.searcher
     card = agent.card
     return {
-        "ragrounds": __version__,
         "agent": agent.spec,
         "graph": card.graph,
-        "graph_source": catalogue.digest(card.graph),
+        "graph_code": catalogue.digest(card.graph),
         "parameters": dict(agent.parameters),
         "prompts": PromptFolder(card.prompts).digest(catalogue.prompts_of(card.graph)),
         "models": {role: model.spec for role, model in sorted(models.items())},
         "windows": {role: model.window for role, model in sorted(models.items())},
+        "model_code": _model_codes(models),
         "retriever": searcher.spec if searcher else None,
+        "retriever_code": searcher_codes(searcher) if searcher else {},
         "corpus": searcher.corpus if searcher else None,
         "limits": msgspec.to_builtins(card.limits),
         "question_only": card.question_only,
@@ -235,7 +241,7 @@ def subagent_identity(agent: Agent) -> dict[str, object] | None:
         return None
     return {
         "agent": inside.spec,
-        "graph_source": catalogue.digest(inside.card.graph),
+        "graph_code": catalogue.digest(inside.card.graph),
         "parameters": dict(inside.parameters),
         "prompts": PromptFolder(inside.card.prompts).digest(catalogue.prompts_of(inside.card.graph)),
     }
@@ -257,18 +263,39 @@ def fingerprint(identity: Mapping[str, object]) -> str:
     return hashlib.sha256(msgspec.json.encode(identity, order="deterministic")).hexdigest()
 
 
+def _model_codes(models: Mapping[str, Model]) -> dict[str, str]:
+    """Role → digest of the code of a model that is code, as the baseline is."""
+    return {role: code for role, model in sorted(models.items()) if (code := getattr(model, "code", ""))}
+
+
 def same_identities(identity: Mapping[str, object], agent: Agent) -> Iterator[dict[str, object]]:
-    """Give the identities that mean the same run: this one first, then those that earlier versions gave it, where a
-    graph's source has changed in words alone since (:func:`ragrounds.graphs.catalogue.earlier_digests`)."""
-    yield dict(identity)
+    """Give the identities that mean the same run: this one first, then those that it has by other code that is known to
+    do the same (:mod:`ragrounds.digests`), then those that version 0.1.0 gave it, which knew graphs by the hash of
+    their text and retrievers by their names."""
     inside, inner = subagent(agent), identity["inner"]
-    inner_identities = [inner]
-    if inside is not None and isinstance(inner, dict):
-        earlier = catalogue.earlier_digests(inside.card.graph)
-        inner_identities += [{**inner, "graph_source": digest} for digest in earlier]
-    for digest in (identity["graph_source"], *catalogue.earlier_digests(agent.card.graph)):
-        for one in inner_identities:
-            yield {**identity, "graph_source": digest, "inner": one}
+    graph, inner_graph = agent.card.graph, inside.card.graph if inside else ""
+    codes = [("graph_code", code) for code in catalogue.same_digests(graph)]
+    inner_codes = [("graph_code", code) for code in catalogue.same_digests(inner_graph)] if inside else [("", "")]
+    yield from (_coded(identity, inner, *pair) for pair in product(codes, inner_codes))
+    retrievers = dict(identity["retriever_code"]) if isinstance(identity["retriever_code"], dict) else {}
+    known = (is_first_release("retrievers", name, code) for name, code in retrievers.items())
+    if identity["model_code"] or not all(known):
+        return
+    former = {key: value for key, value in identity.items() if key not in ("model_code", "retriever_code")}
+    former["ragrounds"] = FIRST_VERSION
+    sources = [("graph_source", source) for source in catalogue.first_sources(graph)]
+    inner_sources = [("graph_source", one) for one in catalogue.first_sources(inner_graph)] if inside else [("", "")]
+    yield from (_coded(former, inner, *pair) for pair in product(sources, inner_sources))
+
+
+def _coded(
+    identity: Mapping[str, object], inner: object, code: tuple[str, str], inner_code: tuple[str, str]
+) -> dict[str, object]:
+    """The identity with other codes of the graph and of the graph inside it, each with its key."""
+    without = {key: value for key, value in identity.items() if key != "graph_code"}
+    if isinstance(inner, dict):
+        inner = {**{key: value for key, value in inner.items() if key != "graph_code"}, inner_code[0]: inner_code[1]}
+    return {**without, code[0]: code[1], "inner": inner}
 
 
 def find_or_start_run(
@@ -300,6 +327,7 @@ def find_or_start_run(
         fingerprint=digest,
         identity=identity,
         created=now(),
+        version=__version__,
         asked=asked,
     )
     return store.add_run(run, benchmark.questions, benchmark.golds)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.engine.plan import fingerprint
-from ragrounds.evals.scorers import scorers_for
+from ragrounds.evals.scorers import score_by, scorers_for
 from ragrounds.evals.store.store import Store, new_run_id, now
 from ragrounds.records import Attempt, Call, Called, Entered, Left, Run, Score
 from ragrounds.specs import Spec
@@ -190,6 +190,6 @@ def store_run(store: Store, imported: ImportedRun, benchmark: Benchmark) -> Run:
     scores: list[Score] = []
     for attempt in imported.attempts:
         question = questions[attempt.question_id]
-        scores += [scorer.score(attempt, question, benchmark.golds[question.id]) for scorer in scorers_for(question)]
+        scores += [score_by(one, attempt, question, benchmark.golds[question.id]) for one in scorers_for(question)]
     store.add_attempts(run, imported.attempts, scores)
     return run

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import UserError
+from ragrounds.evals.judges.codes import judge_code
 from ragrounds.evals.judges.verdict import TRIES, Judgement, ask
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.records import Attempt, Call, Gold, Question, Score, Verdict
@@ -38,6 +39,10 @@ class AttemptJudge(Protocol):
     def scorers(self) -> tuple[str, ...]:
         """Names of the scorers whose scores it gives, in the order that they are given."""
 
+    @property
+    def code(self) -> str:
+        """The digest of what its scores rest on beside the replies."""
+
     async def judge(
         self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts
     ) -> JudgedAnswer:
@@ -58,6 +63,11 @@ class LabelJudge(Struct, frozen=True):
     def scorers(self) -> tuple[str, ...]:
         """Names of the method's scorers."""
         return tuple(scorer.name for scorer in self.method.scorers)
+
+    @property
+    def code(self) -> str:
+        """The digest of the method, its prompts and the parser."""
+        return judge_code(self.method)
 
     async def judge(
         self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
+from msgspec.structs import replace as changed
 
 from ragrounds.contracts import Entry, Journal, Model
 from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, judges_itself
@@ -132,7 +133,7 @@ def store_judged_run(
     without a verdict; add up what they took (`earlier`: :class:`ragrounds.evals.judges.bill.PayingJournal`)."""
     scores = [score for answer in judged for score in answer.scores]
     calls = [call for answer in judged for call in answer.calls]
-    store.add_scores(run, [*scores, *left] if replace else (), calls)
+    store.add_scores(run, [changed(one, code=by.code) for one in (*scores, *left) if replace], calls)
     return JudgedRun(
         **asdict(bill(calls, earlier)) | {"failed": sum(answer.failed for answer in judged)},
         run=run.id,

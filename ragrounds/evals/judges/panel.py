@@ -8,11 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import asdict
+from msgspec.structs import replace as changed
 
 from ragrounds.contracts import Model
 from ragrounds.errors import UserError
 from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge, judges_itself
 from ragrounds.evals.judges.bill import JudgedRunBill, bill, count_answers, writers
+from ragrounds.evals.judges.codes import judge_code
 from ragrounds.evals.stats.agreement import fleiss_kappa, krippendorff_alpha, majority
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Call, Gold, Run, Score, Verdict
@@ -119,7 +121,9 @@ def store_panel_run(
     replace: bool,
 ) -> PanelJudgedRun:
     """As :func:`ragrounds.evals.judges.bill.store_judged_run`, with the scores of the majority."""
-    store.add_scores(run, [*made.scores, *left] if replace else (), made.calls)
+    code = judge_code(by.method, panel=True)
+    scores = [changed(one, code=code) for one in (*made.scores, *left) if replace]
+    store.add_scores(run, scores, made.calls)
     return PanelJudgedRun(
         **asdict(bill(made.calls, earlier)),
         run=run.id,

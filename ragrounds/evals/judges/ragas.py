@@ -28,9 +28,10 @@ from pydantic import BaseModel, ValidationError
 from ragrounds.contracts import Entry, Journal, Model, Prompts, Request
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.judges.attempts import JudgedAnswer
+from ragrounds.evals.judges.codes import judge_code
 from ragrounds.evals.judges.verdict import CUT, EMPTY, FAILED, REFUSED, TRIES, call, objects, spoken
 from ragrounds.evals.scorers.answer_status import read_long
-from ragrounds.evals.scorers.ragas import RAGAS, RagasScorer
+from ragrounds.evals.scorers.ragas import ALL_METRICS, RAGAS, RagasScorer
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, embedding_price
 from ragrounds.records import Attempt, Call, Gold, Message, Passage, Question, Reply, Score, Usage, Verdict
@@ -236,6 +237,11 @@ class RagasJudge(Struct, frozen=True, kw_only=True):
     def scorers(self) -> tuple[str, ...]:
         """Names of the metrics' scorers."""
         return tuple(metric.name for metric in self.metrics)
+
+    @property
+    def code(self) -> str:
+        """The digest of the metrics' descriptions and of how they are computed here."""
+        return judge_code(ALL_METRICS)
 
     async def judge(
         self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts

@@ -24,7 +24,7 @@ from ragrounds.records import Attempt, Fault, Gold, Question, Reply, Run
 T = TypeVar("T")
 
 
-class _AbsentModel:
+class AbsentModel:
     """A judge that is known by name alone, and never asked."""
 
     window = None
@@ -91,12 +91,12 @@ def _said(
     golds: Mapping[str, Gold],
     journal: StoreJournal,
 ) -> dict[str, str | None]:
-    by, prompts, absent = LabelJudge(method), PromptFolder(), _AbsentModel(judge)
+    by, prompts, absent = LabelJudge(method), PromptFolder(), AbsentModel(judge)
     said: dict[str, str | None] = {}
     for attempt in attempts:
         question, gold = questions[attempt.question_id], golds[attempt.question_id]
         try:
-            judged: JudgedAnswer = _finished(by.judge(attempt, question, gold, absent, journal, prompts))
+            judged: JudgedAnswer = finished(by.judge(attempt, question, gold, absent, journal, prompts))
         except StopRun:
             continue
         items = list(method.items(gold))
@@ -105,7 +105,7 @@ def _said(
     return said
 
 
-def _finished(work: Coroutine[Any, Any, T]) -> T:
+def finished(work: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine that waits for nothing, as a replay from the journal does: it needs no event loop."""
     try:
         work.send(None)

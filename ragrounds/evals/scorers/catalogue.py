@@ -11,13 +11,15 @@ from types import MappingProxyType
 from typing import cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.contracts import AnyScorer, Scorer
+from ragrounds.digests import code_digest, home_of
 from ragrounds.errors import UserError, unknown
 from ragrounds.evals.benchmarks.cards import Card, card_of
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.plugins import ExtensionPoint, is_import_path, shipped_in
-from ragrounds.records import Kind, Question
+from ragrounds.records import Attempt, Gold, Kind, Question, Score
 
 NO_UNIT = "unit not known"
 
@@ -136,6 +138,23 @@ def scorers_for(question: Question) -> tuple[Scorer, ...]:
     ]
     order = _order(question, card)
     return tuple(cast(Scorer, scorer) for scorer in sorted(made, key=lambda scorer: _place(scorer.name, order)))
+
+
+_ROOM = "ragrounds.evals.scorers"
+_codes: dict[int, tuple[AnyScorer, str]] = {}
+
+
+def scorer_code(scorer: AnyScorer) -> str:
+    """The digest of a scorer's code: of its module, and of what that imports from this room and its own package."""
+    known = _codes.get(id(scorer))
+    if known is None:
+        known = _codes[id(scorer)] = scorer, code_digest(home_of(scorer), within=(_ROOM,))
+    return known[1]
+
+
+def score_by(scorer: Scorer, attempt: Attempt, question: Question, gold: Gold) -> Score:
+    """A scorer's score of an attempt, with the digest of the code that made it."""
+    return replace(scorer.score(attempt, question, gold), code=scorer_code(scorer))
 
 
 class Headline(Struct, frozen=True, kw_only=True):

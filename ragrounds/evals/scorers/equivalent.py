@@ -42,7 +42,7 @@ class Equivalence(LabelMethod, frozen=True, kw_only=True):
             "reference": fenced(gold.answer),
             "answer": fenced(attempt.text),
         }
-        return (JudgeQuestion(prompt="judge/equivalent", texts=texts, form=_FORM, subjects=(_AXIS,)),)
+        return (JudgeQuestion(prompt=self.prompts[0], texts=texts, form=_FORM, subjects=(_AXIS,)),)
 
     def scores(self, attempt: Attempt, gold: Gold, said: Sequence[Said]) -> tuple[Score, ...]:
         """1.0 where the one verdict is ``equivalent``."""
@@ -60,5 +60,9 @@ class Equivalence(LabelMethod, frozen=True, kw_only=True):
 
 
 EQUIVALENCE = Equivalence(
-    name="equivalence", scorers=(EQUIVALENT,), labels=_FORM.values, needs="a reference answer in words"
+    name="equivalence",
+    scorers=(EQUIVALENT,),
+    labels=_FORM.values,
+    needs="a reference answer in words",
+    prompts=("judge/equivalent",),
 )

@@ -73,6 +73,8 @@ class JudgeMethod(Struct, frozen=True, kw_only=True):
     """What a question must have, in words."""
     labels: tuple[str, ...] = ()
     """What a verdict may be; empty: verdicts are numbers."""
+    prompts: tuple[str, ...] = ()
+    """The package's prompts that its questions name."""
 
     def fits(self, question: Question, gold: Gold) -> bool:
         """Whether a question has what is needed."""

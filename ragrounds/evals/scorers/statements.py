@@ -41,6 +41,7 @@ class Statements(LabelMethod, frozen=True, kw_only=True):
     scorers: tuple[JudgedScorer, ...] = (COMPREHENSIVENESS, CONTRADICTION)
     labels: tuple[str, ...] = (ENTAILED, NEUTRAL, CONTRADICTED)
     needs: str = "statements for a judge"
+    prompts: tuple[str, ...] = ("judge/entails",)
     at_once: int = 1
     """Statements in one call. One, as in the paper; more are cheaper and less independent."""
 
@@ -73,7 +74,7 @@ class Statements(LabelMethod, frozen=True, kw_only=True):
             "statements": "\n\n".join(listed),
         }
         form = VerdictForm(axes, self.labels)
-        return JudgeQuestion(prompt="judge/entails", texts=texts, form=form, subjects=statements)
+        return JudgeQuestion(prompt=self.prompts[0], texts=texts, form=form, subjects=statements)
 
     def scores(self, attempt: Attempt, gold: Gold, said: Sequence[Said]) -> tuple[Score, ...]:
         """Both shares, each missing where a verdict of its own statements is."""

@@ -82,11 +82,16 @@ class Arena(Struct, frozen=True, kw_only=True):
     least: int = 80
     confidence: float = 0.95
     seed: int = 0
+    code: str = ""
+    """Digest of what asks the judges and reads their replies; empty: that of version 0.1.0."""
 
     @property
     def fingerprint(self) -> str:
         """Hash of all settings (SHA-256, hexadecimal)."""
-        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()
+        settings = msgspec.to_builtins(self)
+        if not self.code:
+            del settings["code"]
+        return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
 
     @property
     def id(self) -> str:

@@ -344,6 +344,7 @@ def _score_row(score: Score, number: int) -> dict[str, object]:
     row = {"run": number, **msgspec.structs.asdict(score)}
     for name in ("prediction", "reason"):
         row[name] = _column(row[name])
+    row["code"] = score.code or None
     return row
 
 

@@ -213,10 +213,16 @@ def _stopping_in_new_words(stopping: dict[str, Any]) -> bool:
     return True
 
 
+def _to_7(connection: sa.Connection) -> None:
+    """By which code scores were made."""
+    add_column(connection, "scores", sa.Column("code", sa.Text))
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(2, _to_2),
     Migration(3, _to_3),
     Migration(4, _to_4),
     Migration(5, _to_5),
     Migration(6, _to_6),
+    Migration(7, _to_7),
 )

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 Row = tuple[sa.Table, Mapping[str, object]]
 """A row to be written, and its table."""
 
-VERSION = 6
+VERSION = 7
 """Raised by one with every change of a table; an older store is migrated when it is opened, a newer one refused."""
 
 metadata = sa.MetaData()
@@ -103,6 +103,7 @@ scores = sa.Table(
     sa.Column("answer_status", sa.Text, nullable=False),
     sa.Column("prediction", sa.Text, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("code", sa.Text, comment="digest of scorer, prompts and parser; null: scored before version 7"),
     sqlite_with_rowid=False,
 )
 

@@ -229,6 +229,15 @@ class Store:
             rows = stream(connection, statement.order_by(table.c.scorer, table.c.question_id, table.c.epoch), 500)
             yield from map(_score_of, rows)
 
+    def score_codes(self, run: Run) -> dict[str, set[str]]:
+        """Scorer → the digests of the code that made its scores of a run; an empty digest: not known."""
+        table = schema.scores
+        statement = sa.select(table.c.scorer, table.c.code).where(table.c.run == self.number(run)).distinct()
+        found: dict[str, set[str]] = {}
+        for row in self._read(statement):
+            found.setdefault(row.scorer, set()).add(row.code or "")
+        return found
+
     def judges(self, run: Run) -> list[str]:
         """The models whose replies the run's scores rest on, by their canonical texts."""
         calls, used = schema.calls, schema.gradings
@@ -321,6 +330,7 @@ def _score_of(row: Any) -> Score:
         answer_status=row.answer_status,
         prediction=row.prediction,
         reason=row.reason,
+        code=row.code or "",
     )
 
 

@@ -235,7 +235,7 @@ class Pages:
                 )
                 for row in connection.execute(statement):
                     values = {name: getattr(row, name) for name in Score.__struct_fields__}
-                    found.append(Score(**values))
+                    found.append(Score(**{**values, "code": row.code or ""}))
 
     def connect(self) -> sa.Connection:
         """A connection of which every read sees what is committed by then."""

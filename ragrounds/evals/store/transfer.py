@@ -26,6 +26,7 @@ from ragrounds.evals.store.codec import (
     decompress_untrusted,
     hash_of,
     run_body,
+    run_of,
     unpack,
 )
 from ragrounds.evals.store.database import insert_new, shown, snapshot, stream, writing_failed
@@ -176,6 +177,7 @@ class SourceVerifier:
         self._at = f"scores of {run.id}"
         for row in self._rows(schema.scores, own(schema.scores, "run", number)):
             _check_shown(row.scorer)
+            _check_shown(row.code or "")
             if row.answer_status not in get_args(AnswerStatus):
                 raise ValueError(f"a score has the answer status {row.answer_status!r}")
         self._at = f"judges' calls of {run.id}"
@@ -255,7 +257,8 @@ def digest(connection: sa.Connection, table: sa.Table, column: str, number: int)
     """How many rows a run or an arena has in a table, and a hash of them that does not depend on their order."""
     count = total = 0
     for row in own_rows(connection, table, column, number):
-        values = [value for name, value in row._mapping.items() if name != column]
+        # Scores are made again where their code has changed (`code`): what they are is in the other columns.
+        values = [value for name, value in row._mapping.items() if name not in (column, "code")]
         count += 1
         total += int.from_bytes(hashlib.sha256(msgspec.msgpack.encode(values)).digest()[:16], "big")
     return count, total % 2**128
@@ -371,7 +374,7 @@ def _present(reading: sa.Connection, target: sa.Engine, chosen: VerifiedSource) 
             if run.id in known:
                 mine = {table.name: digest(reading, table, "run", number) for table in RUN_TABLES}
                 other = {table.name: digest(there, table, "run", known[run.id].number) for table in RUN_TABLES}
-                same = decompress(known[run.id].body) == decompress(run_body(run))
+                same = run_of(known[run.id].body) == run
                 if not same or mine != other:
                     what = "another run" if not same else _difference(mine, other)
                     raise UserError(

@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragrounds.contracts import Searcher
+from ragrounds.digests import code_digest, code_unless_first, text_digest
 from ragrounds.errors import UserError, nearest
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
@@ -197,6 +198,8 @@ class Bm25Searcher:
 
 
 FORMAT = 1
+_BUILDERS = (__name__, "ragrounds.tools.analysers", "ragrounds.tools.postings")
+"""Modules that decide what an index holds."""
 SHARD_POSTINGS = 20_000_000
 """A shard ends when it has this many postings (or :data:`SHARD_PASSAGES` passages): building one takes about 1 GB."""
 SHARD_PASSAGES = 200_000
@@ -218,7 +221,9 @@ def open_bm25(
         UserError: an index that does not fit the collection; another process is building the same.
         StopRun: the disk is full.
     """
-    key = hashlib.blake2b(parameters.index.encode(), digest_size=6).hexdigest()
+    built_by = text_digest(*map(code_digest, _BUILDERS))
+    index = parameters.index + code_unless_first("indexes", "bm25", built_by)
+    key = hashlib.blake2b(index.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"bm25-{key}"
     statistics = whole_index(
         collection,

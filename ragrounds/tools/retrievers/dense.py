@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 
 from ragrounds.contracts import Searcher
+from ragrounds.digests import code_digest, code_unless_first
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec
@@ -176,7 +177,10 @@ def open_dense(
     model = encoding.document_model or encoding.model
     decisive = msgspec.structs.replace(encoding, model=model, document_model="", **_QUERY_ONLY)
     documents = msgspec.json.encode(msgspec.structs.asdict(decisive)).decode()
-    key = hashlib.blake2b(documents.encode(), digest_size=6).hexdigest()
+    # What a server computes depends on what it is sent, which the encoding says; what is computed here, on the code.
+    local = not model.startswith("openai:")
+    built_by = code_unless_first("indexes", "dense", code_digest("ragrounds.tools.embedders")) if local else ""
+    key = hashlib.blake2b((documents + built_by).encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"dense-{key}"
     embedder = open_embedder(encoding)
     statistics = whole_index(

@@ -1,0 +1,276 @@
+"""Identity by content: changed code never meets an old result, and nobody pays again for a comment or a release.
+
+Everything runs as a user would run it: the command line in processes of its own, additions that are installed beside
+ragrounds, a real model server on loopback that counts what it is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragrounds.contracts import Entry
+from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.judges.verdict import call
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import calls
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.records import Message, Passage, Query, Question, Reply, Usage
+
+PACKAGE = "somebodys_additions"
+RETRIEVER = """
+from ragrounds.specs import Spec
+from ragrounds.tools.retriever import Retriever
+from {package}.order import ordered
+
+
+class Own:
+    spec = "own"
+
+    def __init__(self, inside):
+        self.inside, self.corpus = inside, inside.corpus
+
+    async def search(self, query, k):
+        return ordered(query, await self.inside.search(query, k))
+
+
+OWN = Retriever(
+    name="own",
+    summary="BM25, in an order of its own.",
+    example="own",
+    open=lambda spec, corpora: Own(corpora.searcher(Spec("bm25"))),
+)
+"""
+BEST_FIRST = """
+def ordered(query, found):
+    return found
+"""
+WORST_FIRST = """
+def ordered(query, found):
+    return found[::-1] if len(query) % 2 else found
+"""
+SCORER = """
+from ragrounds.evals.scorers.answer_status import read_long
+from ragrounds.evals.scorers.base import ScorerRecord
+
+
+class Brief(ScorerRecord, frozen=True, kw_only=True):
+    name: str = "brief"
+    summary: str = "share of answers of at most so many letters"
+    method: str = "the share of brief answers"
+    kinds: tuple = ("choice",)
+
+    def score(self, attempt, question, gold):
+        return self.scored(attempt, float(len(attempt.text) <= 0), read_long(attempt))
+
+
+BRIEF = Brief()
+"""
+GRAPH = """
+from typing import TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from helper import words
+from ragrounds.contracts import Context
+from ragrounds.records import Message
+
+
+class State(TypedDict, total=False):
+    answer: str
+
+
+async def say(state: State, runtime: Runtime[Context]) -> State:
+    reply = await runtime.context.ask([Message("user", words(runtime.context.stem.text))])
+    return {"answer": reply.text}
+
+
+def build():
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("say", say)
+    graph.add_edge(START, "say")
+    graph.add_edge("say", END)
+    return graph
+"""
+
+
+@pytest.fixture
+def additions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package with a retriever and a scorer, installed beside ragrounds: a folder on the path with its metadata."""
+    place = tmp_path / "installed"
+    folder = place / PACKAGE
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    (folder / "retriever.py").write_text(RETRIEVER.format(package=PACKAGE))
+    (folder / "order.py").write_text(BEST_FIRST)
+    (folder / "scorer.py").write_text(SCORER)
+    described = place / f"{PACKAGE}-1.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: 1\n")
+    (described / "entry_points.txt").write_text(
+        f"[ragrounds.retrievers]\nown = {PACKAGE}.retriever:OWN\n[ragrounds.scorers]\nbrief = {PACKAGE}.scorer:BRIEF\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(place), prepend=os.pathsep)
+    return folder
+
+
+def ran(done: Any) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def run_ids(compared: Any) -> list[str]:
+    return [row["run"] for row in compared["rows"]]
+
+
+def differing_passages(home: Path, first: str, second: str) -> int:
+    """Questions for which two runs were given other passages, or the same in another order."""
+    with Store(home) as store:
+        found = []
+        for id in (first, second):
+            attempts = store.attempts(store.run(id))
+            found.append({one.question_id: [call.passages for call in calls(one.events)] for one in attempts})
+    return sum(found[0][id] != found[1][id] for id in found[0])
+
+
+def test_a_retriever_that_does_something_else_is_searched_again(cli, additions, server, home):
+    options = ("--agent", "vanilla_rag[retriever=own,top_k=2]", "--model", "openai:plain", "--base-url", server.url)
+    command = ("run", *options, "--limit", "12", "--display", "none", "--json")
+    before = server.stats()["asked"]
+    (first,) = run_ids(ran(cli(*command)))
+    asked = server.stats()["asked"] - before
+    assert asked == 12
+
+    (additions / "order.py").write_text(
+        "# A comment, and\n\n\ndef ordered(query, found):  # another\n    return found\n"
+    )
+    assert run_ids(ran(cli(*command))) == [first]
+    assert server.stats()["asked"] - before == asked
+
+    (additions / "order.py").write_text(WORST_FIRST)
+    (second,) = run_ids(ran(cli(*command)))
+    assert second != first
+    again = server.stats()["asked"] - before - asked
+    changed = differing_passages(home, first, second)
+    assert 0 < changed < 12
+    assert again == changed
+
+    shown = cli("runs", "show", second).stdout
+    assert "retriever_code" in shown
+
+
+def test_a_scorer_that_does_something_else_scores_again(cli, additions, home):
+    (run,) = run_ids(ran(cli("run", "--agent", "direct", "--limit", "8", "--display", "none", "--json")))
+    assert figure(cli, run) == 0.0
+    scorer = additions / "scorer.py"
+    scorer.write_text(SCORER.replace("<= 0", "<= 100_000"))
+    assert figure(cli, run) == 1.0
+    codes = stored_codes(home, run)
+    scorer.write_text("# another comment\n" + SCORER.replace("<= 0", "<=   100_000"))
+    assert figure(cli, run) == 1.0
+    assert stored_codes(home, run) == codes
+
+
+def figure(cli: Any, run: str) -> float:
+    compared = ran(cli("compare", run, "--scorer", "brief", "--json"))
+    (table,) = [table for table in compared["tables"] if table["scorer"] == "brief"]
+    (line,) = table["lines"]
+    return float(line["overall"]["value"])
+
+
+def stored_codes(home: Path, run: str) -> set[str]:
+    with Store(home) as store:
+        return store.score_codes(store.run(run))["brief"]
+
+
+def test_a_helper_of_an_own_graph_that_does_something_else_makes_another_run(cli, tmp_path, server):
+    (tmp_path / "mine.py").write_text(GRAPH)
+    helper = tmp_path / "helper.py"
+    helper.write_text("def words(text):\n    return 'Answer briefly. ' + text\n")
+    options = ("--agent", "./mine.py:build", "--model", "openai:plain", "--base-url", server.url, "--limit", "5")
+    command = ("run", *options, "--display", "none", "--json")
+    before = server.stats()["asked"]
+    (first,) = run_ids(ran(cli(*command)))
+    helper.write_text("def words(text):\n    # Politely.\n    return ('Answer briefly. ' + text)\n")
+    assert run_ids(ran(cli(*command))) == [first]
+    assert server.stats()["asked"] - before == 5
+    helper.write_text("def words(text):\n    return 'Answer in one word. ' + text\n")
+    (second,) = run_ids(ran(cli(*command)))
+    assert second != first
+    assert server.stats()["asked"] - before == 10
+    # Back again: the first run stands, and nothing is asked.
+    helper.write_text("def words(text):\n    return 'Answer briefly. ' + text\n")
+    assert run_ids(ran(cli(*command))) == [first]
+    assert server.stats()["asked"] - before == 10
+
+
+class Keys:
+    """A journal that notes keys and answers by itself."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    async def once(self, entry: Entry, make: Any, kind: Any) -> tuple[Any, bool]:
+        self.keys.append(entry.key)
+        return (Reply(text="A", usage=Usage(1, 1)) if entry.kind == "model" else await make()), False
+
+
+class Known:
+    """A model that is known by its text alone."""
+
+    spec = 'openai:plain[base_url="http://127.0.0.1:1/v1",temperature=0]'
+    window = None
+
+    def price(self, reply: Reply) -> float:
+        return 0.0
+
+
+async def test_the_keys_of_calls_are_those_of_every_release_before(tmp_path):
+    """A key that changes here makes every user pay again for all that the journal holds."""
+    journal = Keys()
+    context = AttemptContext(
+        item=Question(id="q/1", benchmark="sample", text="What?", kind="choice", options={"A": "this", "B": "that"}),
+        epoch=1,
+        parameters={},
+        models={"model": Known()},
+        searcher=None,
+        prompts=PromptFolder(),
+        journal=journal,
+    )
+    messages = [Message("system", "Be brief."), Message("user", "What?")]
+    await context.ask(messages)
+    await context.ask(messages)
+    await context.ask(messages, prefix="So", stop=("\n",), max_tokens=7, web_search=True)
+    taken: list[Any] = []
+    from ragrounds.contracts import Request
+
+    await call(Known(), journal, Request(messages=tuple(messages), occurrence=2), "node", taken)
+    assert journal.keys == [
+        "ba70714a8c813ac739ab7684aa993ed9334e6c1a805108aa278df053ffd72c04",
+        "f0dd3374498c961157df32cb96f0238eced0df774f783add805d9581a1b2a2cb",
+        "68dae166d0847f53acba445952e4b45aed75a4598707aa9b238730129b2a22e5",
+        "5255d156ae59112b8051007917ff3be3213a11a4cab31009addddbf562a437ae",
+    ]
+
+
+async def test_the_keys_of_searches_are_those_of_every_release_before(tmp_path):
+    from ragrounds.tools.retriever import open_searcher
+
+    journal = Keys()
+    context = AttemptContext(
+        item=Question(id="q/1", benchmark="sample", text="What?", kind="choice", options={"A": "this", "B": "that"}),
+        epoch=0,
+        parameters={},
+        models={},
+        searcher=open_searcher("bm25", "sample", tmp_path),
+        prompts=PromptFolder(),
+        journal=journal,
+    )
+    found = await context.search(Query("fever in children"), 3)
+    assert all(isinstance(one, Passage) for one in found)
+    assert journal.keys == ["29cb8c11d385bc0c61f338d12008f60b71110d8bf37b27eb1329637c82e51cee"]
