@@ -390,25 +390,36 @@ def _file_module(path: Path) -> ModuleType:
     full = f"{FILE_MODULE}{path.stem}_{stamp}"
     if full in sys.modules:
         return sys.modules[full]
-    # What it imports from beside itself is found as `python FILE` finds it, and read as it is now.
     folder = path.resolve().parent
-    sys.path[:] = [str(folder), *(place for place in sys.path if place != str(folder))]
-    for helper in behind:
+    for helper in behind:  # to be read as they are now
         parts = helper.relative_to(folder).with_suffix("").parts
         sys.modules.pop(".".join(parts[:-1] if parts[-1] == "__init__" else parts), None)
-    importlib.invalidate_caches()
     spec = importlib.util.spec_from_file_location(full, path.resolve())
     if spec is None or spec.loader is None:
         raise UserError(f"Cannot load {str(path)!r} as Python.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[full] = module
     try:
-        with _running(str(path)):
+        with _running(str(path)), _looked_in_first(str(folder)):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[full]
         raise
     return module
+
+
+@contextmanager
+def _looked_in_first(folder: str) -> Iterator[None]:
+    """A folder stands first on the path while a file of it is imported, as `python FILE` does; then behind everything
+    that is installed, for what it imports later."""
+    before = list(sys.path)
+    sys.path[:] = [folder, *(place for place in before if place != folder)]
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        added = [place for place in sys.path if place not in (folder, *before)]
+        sys.path[:] = [*added, *before, *([] if folder in before else [folder])]
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from typing import Any, Literal, TypeVar
 from msgspec import Struct, field
 
 from ragrounds.contracts import Context
-from ragrounds.digests import code_digest, file_digest, files_behind
+from ragrounds.digests import code_digest, file_digest
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.plugins import imported_module
@@ -265,5 +265,3 @@ def _function(name: str) -> Callable[[], object]:
         raise UserError(f"{name} is {type(found).__name__}; expected a function that gives a graph.")
     function: Callable[[], object] = found
     return function
-
-

@@ -31,6 +31,7 @@ from ragrounds.tools.corpora import corpora_of
 
 _ROOM = "ragrounds.tools"
 
+
 @dataclass(frozen=True)
 class RetrieverParameter:
     """A parameter of a retriever's spec."""

@@ -99,7 +99,9 @@ def test_a_judge_of_its_own_answers_is_flagged(judge, home):
 
 def test_an_unparsable_verdict_is_asked_for_again_and_then_missing(judge, home):
     stage(home, "direct", ANSWERS)
-    late = json.loads(judge("direct", "--kind", "equivalence", "--judge", "openai:grader-late[temperature=0.5]", "--json").stdout)
+    late = json.loads(
+        judge("direct", "--kind", "equivalence", "--judge", "openai:grader-late[temperature=0.5]", "--json").stdout
+    )
     assert (late["graded"]["calls"], late["graded"]["missing"], late["graded"]["cost_paid"]) == (10, 0, None)
 
 

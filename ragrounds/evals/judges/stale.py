@@ -19,6 +19,7 @@ from ragrounds.evals.judges.codes import judge_code
 from ragrounds.evals.judges.methods import find_method
 from ragrounds.evals.judges.recorded import AbsentModel, finished
 from ragrounds.evals.scorers import described, known_scorer, score_by, scorer_code
+from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
@@ -52,7 +53,9 @@ def stale_scores(store: Store, run: Run) -> list[StaleScores]:
     found = []
     for name, codes in sorted(store.score_codes(run).items()):
         scorer = described(name)
-        if not (scorer.needs or hasattr(scorer, "score")) or codes <= _codes_now(scorer):
+        if not isinstance(scorer, ScorerRecord) or not (scorer.needs or hasattr(scorer, "score")):
+            continue
+        if codes <= _codes_now(scorer):
             continue
         command = scorer.command([run.id]) if scorer.needs else ""
         found.append(StaleScores(run, name, "" not in codes, command))
