@@ -89,10 +89,12 @@ def find_attempt(place: str, epoch: int = 0, settings: Settings | None = None) -
     Raises:
         UserError: no such run, question or epoch.
     """
+    from ragrounds.evals.judges.stale import refresh_scores
     from ragrounds.evals.store.traces import trace
 
     with open_store(settings or user_settings()) as store:
         run, question = _place(store, place)
+        refresh_scores(store, run)
         return trace(store, run, question, epoch)
 
 
@@ -150,11 +152,14 @@ def view(
 @contextmanager
 def _opened(query: AttemptQuery, attempt: str | None, settings: Settings | None) -> Iterator[Pages]:
     """The rows of the runs that are named, while the block lasts."""
+    from ragrounds.evals.judges.stale import refresh_scores
     from ragrounds.evals.scorers import headline_of
     from ragrounds.evals.store.summaries import PREFERRED, Pages
 
     with open_store(settings or user_settings()) as store:
         runs = _runs(store, query.runs, attempt)
+        for run in runs:
+            refresh_scores(store, run)
         # The score is the headline's, as in tables; the first question says whose card it is.
         first = [row.question for row in Pages(store, runs).read([0])]
         headlines = [one.scorer for one in headline_of(first)]
