@@ -130,9 +130,7 @@ def test_a_benchmark_that_names_code_is_read_as_text(command: Cli, ran: Path, tm
     assert not ran.exists()
 
 
-def test_an_agents_file_that_names_code_says_so(
-    command: Cli, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_agents_file_that_names_code_says_so(command: Cli, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "mine.py").write_text("from ragrounds.graphs.direct import build\n")
     (tmp_path / "mine.toml").write_text('graph = "mine.py:build"\nsummary = "s"\n')
     done = command("agents", "show", "mine.toml")
