@@ -110,6 +110,17 @@ def test_files_and_functions_are_short() -> None:
     assert [name for name, node in functions() if (node.end_lineno or 0) - node.lineno >= 100] == []
 
 
+def test_a_command_parses_calls_the_api_and_prints() -> None:
+    """So it is short. That it imports no other room is kept by import-linter."""
+    commands = {
+        name: (node.end_lineno or 0) - node.lineno + 1
+        for name, node in functions()
+        if name.startswith("ragrounds/cli/") and any(".command(" in ast.unparse(one) for one in node.decorator_list)
+    }
+    assert len(commands) > 40
+    assert {name: lines for name, lines in commands.items() if lines > 60} == {}
+
+
 def test_what_is_public_says_what_it_does() -> None:
     bare = [name for name, node in functions() if not node.name.startswith("_") and not ast.get_docstring(node)]
     assert len(bare) <= 60, bare

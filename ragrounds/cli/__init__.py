@@ -6,11 +6,14 @@ it joins `ragrounds`. A new command is a new file; nothing else has to know of i
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
 from pkgutil import iter_modules
+from typing import Any
 
 import typer
 
@@ -28,8 +31,39 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+def _install_completion(asked: bool) -> None:
+    if asked:
+        from ragrounds.cli.shells import install, shell_here
+
+        shell = shell_here()
+        typer.echo(f"{install(shell)}: {shell} completes ragrounds from its next start on.", err=True)
+        raise typer.Exit
+
+
+def _show_completion(asked: bool) -> None:
+    if asked:
+        from ragrounds.cli.shells import SCRIPTS, shell_here
+
+        typer.echo(SCRIPTS[shell_here()].strip())
+        raise typer.Exit
+
+
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    install_completion: bool = typer.Option(
+        False,
+        "--install-completion",
+        callback=_install_completion,
+        is_eager=True,
+        help="Install completion for this shell: bash, zsh or fish.",
+    ),
+    show_completion: bool = typer.Option(
+        False,
+        "--show-completion",
+        callback=_show_completion,
+        is_eager=True,
+        help="Print its script, to be kept elsewhere.",
+    ),
 ) -> None:
     pass
 
@@ -37,12 +71,33 @@ def _options(
 @cache
 def command_line() -> typer.Typer:
     """`ragrounds` with the commands of every file of this folder."""
+    return _assembled((*FIRST, *_files()))
+
+
+def command_tree(word: str = "") -> Any:
+    """The command line as Click has it. Of a command whose file has its name only that file is imported, which takes a
+    third of the time: a shell waits for it."""
+    from typer.main import get_command
+
+    if word in _files():
+        part = get_command(_assembled((word,)))
+        if word in getattr(part, "commands", ()):
+            return part
+    return get_command(command_line())
+
+
+def _files() -> list[str]:
+    return sorted(map(attrgetter("name"), iter_modules(__path__)))
+
+
+def _assembled(files: Iterable[str]) -> typer.Typer:
     whole = typer.Typer(
         name="ragrounds",
         cls=Group,
         help="Replay medical benchmark questions through LangGraph agents, keep every step, compare strategies on "
         "accuracy and cost.\n\nStart with `ragrounds run`: it needs no key and no network.",
         no_args_is_help=True,
+        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -50,8 +105,7 @@ def command_line() -> typer.Typer:
         "3 done, but some attempts failed; 130 interrupted (the same command resumes).",
     )
     whole.callback()(_options)
-    names = sorted(map(attrgetter("name"), iter_modules(__path__)))
-    for name in dict.fromkeys((*FIRST, *names)):
+    for name in dict.fromkeys(files):
         family = getattr(import_module(f"{__name__}.{name}"), "app", None)
         if isinstance(family, typer.Typer):
             _dress(family)
@@ -75,7 +129,8 @@ def main() -> None:
     """The console script. Typer itself ends usage errors with 2 and Ctrl-C with 130."""
     with options_named():
         try:
-            command_line()()
+            if not _completed():
+                command_line()()
         except UserError as error:
             _say(str(error))
             sys.exit(130 if isinstance(error, Interrupted) else 2)
@@ -83,6 +138,18 @@ def main() -> None:
             # The reader of our output left (`| head`): no reason to complain.
             sys.stderr.close()
             sys.exit(141)
+
+
+def _completed() -> bool:
+    """Answer a shell that asks how a word may go on, where one does."""
+    if "_RAGROUNDS_COMPLETE" not in os.environ:
+        return False
+    from ragrounds.cli.completion import answer
+
+    told = answer(os.environ, command_tree)
+    if told:
+        sys.stdout.write(f"{told}\n")
+    return told is not None
 
 
 def _say(message: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 import typer
@@ -15,9 +15,6 @@ import typer
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
 from ragrounds.cli.output import counting, print_json, say
-
-if TYPE_CHECKING:
-    from ragrounds.evals.exchange.formats import ExportFormat
 
 TransferredRuns = Annotated[
     list[str] | None, typer.Argument(help="Runs: ids, beginnings of ids, or agents' texts. [default: all]")
@@ -58,7 +55,7 @@ app.add_typer(exports)
 app.add_typer(imports)
 
 
-def _export_command(name: str, export_format: ExportFormat[Any]) -> Any:
+def _export_command(name: str, export_format: Any) -> Any:
     """The command of a format, by the name that the user typed: its runs, where they go, and a parameter for each of
     the format's options."""
     taken: dict[str, tuple[Any, Any]] = {"runs": (options.Runs, ...)}

@@ -8,8 +8,7 @@ from ragrounds.prompts.loader import PromptFolder
 
 _ASKING = "ragrounds.evals.judges.verdict"
 _VOTING = "ragrounds.evals.judges.panel"
-PAIRS = ("ragrounds.evals.judges.pairs", _ASKING)
-"""Modules that put pairs to judges and read their replies."""
+_PAIRS = "ragrounds.evals.judges.pairs"
 _RAGAS = "ragrounds.evals.judges.ragas"
 
 
@@ -30,4 +29,4 @@ def judge_code(method: JudgeMethod, *, panel: bool = False) -> str:
 
 def pairs_code() -> str:
     """The digest of the code that puts pairs to judges and reads their replies; empty: that of version 0.1.0."""
-    return code_unless_first("judging", "pairs", text_digest(*map(code_digest, PAIRS)))
+    return code_unless_first("judging", "pairs", text_digest(code_digest(_PAIRS), code_digest(_ASKING)))

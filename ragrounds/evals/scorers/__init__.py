@@ -12,7 +12,6 @@ from ragrounds.evals.scorers.catalogue import (
     scorer_code,
     scorer_name,
     scorers_for,
-    scores_by_default,
     typed_scorer,
 )
 
@@ -28,6 +27,5 @@ __all__ = [
     "scorer_code",
     "scorer_name",
     "scorers_for",
-    "scores_by_default",
     "typed_scorer",
 ]

@@ -1,0 +1,225 @@
+"""Names that can be typed now, each with a line about it: agents, benchmarks, runs, scorers and the rest.
+
+They are for shells that complete a word, so they are quick: files are read instead of imported where that says as much,
+no package of others runs, and the store is read without touching it. What ships stands before what is installed.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import time
+import tomllib
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Name(NamedTuple):
+    """A name, or a text that a name begins with."""
+
+    text: str
+    about: str = ""
+    """One line; empty: nothing is known."""
+
+
+def agents() -> list[Name]:
+    """Agents, by name."""
+    found = [Name(stem, table.get("summary", "")) for stem, table in _tables("agents")]
+    return [*found, *_installed("ragrounds.agents")]
+
+
+def agent_parameters(name: str) -> list[Name]:
+    """What may stand in an agent's brackets, as ``key=value`` with its default, or ``key=`` where it has none."""
+    from ragrounds.agents.agent import ROLES, Limits
+    from ragrounds.api.agents import describe_agent
+    from ragrounds.specs import Spec
+
+    card = describe_agent(name).card
+    found = [Name(_inside(Spec("x", {key: value})), "its default") for key, value in card.parameters.items()]
+    found += [Name(f"{role}=", "provider:model of this role") for role in ROLES]
+    found += [Name("retriever=", "what is searched with"), Name("corpus=", "what is searched")]
+    found.append(Name("prompts=", "a folder of prompts of your own"))
+    return [*found, *(Name(f"limits.{key}=", "at most, for an attempt") for key in Limits.__struct_fields__)]
+
+
+def benchmarks() -> list[Name]:
+    """Families and datasets: those with cards, registered copies, and those that are named with a file."""
+    found = {"sample": "The sample benchmark of ragrounds"}
+    for _, table in _tables("evals/benchmarks/cards"):
+        found |= {card["name"]: card["title"] for card in table["card"]}
+    folder = store_place()[0] / "benchmarks"
+    for family in _folders(folder):
+        for dataset in _folders(folder / family):
+            found.setdefault(f"{family}/{dataset}", "a copy of yours")
+    found |= {"jsonl:": "a JSON Lines file of yours", "csv:": "a table of yours"}
+    names = [Name(name, about) for name, about in found.items()]
+    return [*names, *_installed("ragrounds.benchmarks")]
+
+
+def benchmark_families() -> list[str]:
+    """Families whose files may be named, ``family:PATH``."""
+    names = {card["name"].partition("/")[0] for _, table in _tables("evals/benchmarks/cards") for card in table["card"]}
+    return sorted({*names, "csv", "jsonl"} - {"sample"})
+
+
+def corpora() -> list[Name]:
+    """The sample, indexes, and families whose files may be named."""
+    indexes = [Name(name, "an index of yours") for name in _folders(store_place()[0] / "indexes")]
+    families = [Name(f"{family}:", "a file or a folder of this form") for family in corpus_families()]
+    return [Name("sample", "the corpus of the sample benchmark"), *indexes, *families]
+
+
+def corpus_families() -> tuple[str, ...]:
+    """Families of corpora whose files may be named, ``family:PATH``."""
+    return ("beir", "r2med", "medrag", "jsonl", "files")
+
+
+def indexes() -> list[Name]:
+    """Indexes, whole or half-built."""
+    return [Name(name) for name in _folders(store_place()[0] / "indexes")]
+
+
+def scorers() -> list[Name]:
+    """Scorers."""
+    shipped = [Name(one["name"], one["summary"]) for one in _declared("evals/scorers")]
+    return [*sorted(shipped), *_installed("ragrounds.scorers")]
+
+
+def judge_kinds() -> list[Name]:
+    """The ways of judging of ``judge --kind``."""
+    ragas = [one for one in scorers() if one.text.startswith("ragas_")]
+    words = "entailed, contradicted or missing, each on its own"
+    kinds = [Name("equivalence", "with a reference answer"), Name("statements", words)]
+    return [*kinds, Name("ragas", "all of its figures"), *ragas]
+
+
+def outcomes() -> list[Name]:
+    """How an attempt can count."""
+    from ragrounds.records import OUTCOMES
+
+    return [Name(outcome) for outcome in OUTCOMES]
+
+
+def retrievers() -> list[Name]:
+    """Retrievers and the cards of dense ones, each retriever with an example of its parameters."""
+    table = tomllib.loads((files("ragrounds") / "tools/retrievers.toml").read_text(encoding="utf-8"))
+    shipped = [Name(one["name"], one["summary"]) for one in _declared("tools/retrievers")]
+    cards = [Name(card["name"], card["title"]) for card in table["retriever"]]
+    return [*shipped, *cards, *_installed("ragrounds.retrievers")]
+
+
+def retriever_examples() -> list[Name]:
+    """Retrievers with parameters, as specs."""
+    return [Name(one["example"], one["summary"]) for one in _declared("tools/retrievers")]
+
+
+def analyses() -> list[Name]:
+    """Analyses of stored runs."""
+    shipped = [Name(one["name"], one["summary"]) for one in _declared("evals/analyses")]
+    return [*shipped, *_installed("ragrounds.analyses")]
+
+
+def graphs() -> list[Name]:
+    """State machines, by their own names, which agents share."""
+    sources = sorted(Path(str(files("ragrounds") / "graphs")).glob("*.py"))
+    texts = ((source.stem, source.read_text(encoding="utf-8")) for source in sources)
+    return [
+        Name(name, text.split('"""')[1].partition("\n")[0])
+        for name, text in texts
+        if "\ndef build(" in text and name != "catalogue"
+    ]
+
+
+def prompts() -> list[Name]:
+    """Prompts."""
+    from ragrounds.api.agents import list_prompts
+
+    return [Name(name) for name in list_prompts()]
+
+
+def runs() -> list[Name]:
+    """Runs of the store, the newest first: the agents' texts, each for its newest run, then the ids."""
+    from ragrounds.evals.store.run_names import run_names
+
+    found = run_names(*store_place())
+    by_agent: dict[str, Name] = {}
+    for run in found:
+        by_agent.setdefault(run.agent, Name(run.agent, f"{run.id}, {run.benchmark}, {_day(run.created)}"))
+    return [*by_agent.values(), *(Name(run.id, f"{run.agent}, {run.benchmark}, {_day(run.created)}") for run in found)]
+
+
+def arenas() -> list[Name]:
+    """Arenas of the store, the newest first."""
+    from ragrounds.evals.store.run_names import arena_names
+
+    return [Name(id, _day(created)) for id, created in arena_names(*store_place())]
+
+
+def store_place() -> tuple[Path, str | None]:
+    """The home folder and the store's URL, as :func:`ragrounds.settings.read_settings` has them, without checking
+    the other settings."""
+    import platformdirs
+
+    named = os.environ.get("RAGROUNDS_CONFIG")
+    file = Path(named) if named else platformdirs.user_config_path("ragrounds", appauthor=False) / "settings.toml"
+    table = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    home = os.environ.get("RAGROUNDS_HOME") or table.get("home")
+    place = Path(home) if home else platformdirs.user_data_path("ragrounds", appauthor=False)
+    return place, os.environ.get("RAGROUNDS_STORE") or table.get("store")
+
+
+def _day(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def _inside(spec: object) -> str:
+    return str(spec).partition("[")[2].removesuffix("]")
+
+
+def _folders(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+
+
+def _tables(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The TOML files of a folder of the package, by name."""
+    for file in sorted(Path(str(files("ragrounds") / folder)).glob("*.toml")):
+        yield file.stem, tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def _installed(group: str) -> list[Name]:
+    """What installed packages add to a group of entry points, as they declare it."""
+    from ragrounds.plugins import declared
+
+    return [Name(one.name, f"added by {one.origin}") for one in declared(group) if one.group == group]
+
+
+def _declared(folder: str) -> Iterator[dict[str, str]]:
+    """The texts of the objects with a name and a summary at the top level of a folder's modules, read from the sources:
+    importing retrievers and analyses loads libraries that take longer than a person waits for a completion."""
+    for file in sorted(Path(str(files("ragrounds") / folder)).glob("*.py")):
+        body = ast.parse(file.read_bytes()).body
+        defaults = {
+            node.name: _texts((each.target, each.value) for each in node.body if isinstance(each, ast.AnnAssign))
+            for node in body
+            if isinstance(node, ast.ClassDef)
+        }
+        for node in body:
+            made = node.value if isinstance(node, ast.Assign) else None
+            if isinstance(made, ast.Call) and isinstance(made.func, ast.Name):
+                given = _texts((ast.Name(each.arg), each.value) for each in made.keywords if each.arg)
+                texts = defaults.get(made.func.id, {}) | given
+                if "name" in texts and "summary" in texts:
+                    yield texts
+
+
+def _texts(pairs: Iterable[tuple[ast.expr, ast.expr | None]]) -> dict[str, str]:
+    """Name → text, of those whose value is a text."""
+    return {
+        name.id: value.value
+        for name, value in pairs
+        if isinstance(name, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str)
+    }
