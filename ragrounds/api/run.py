@@ -274,11 +274,7 @@ class _Replay:
         runs = [planned.run for planned in self.planned_runs]
         for planned in self.planned_runs:
             listener.planned(planned.run, sorted({model.spec for model in planned.models.values()}))
-            if planned.started_earlier:
-                listener.message(
-                    f"{planned.run.id} was begun by an earlier version; its graph has changed in words alone since, "
-                    "so it is resumed."
-                )
+            self._tell_of_code(planned)
         lease = held.enter_context(Lease(store.engine, [run.id for run in runs], listener.message))
         for run in runs:
             refresh_scores(store, run)
@@ -296,6 +292,20 @@ class _Replay:
         self._stops: list[Stop] = [lease, *together] if until is None else [lease, until]
         if until is not None:
             self._counts.live_claim = lambda: live_claim_text(until.state)
+
+    def _tell_of_code(self, planned: PlannedRun) -> None:
+        """Say where other code began the run, or why it is another one than the user may expect."""
+        tell, run = self._listener.message, planned.run
+        if planned.started_earlier:
+            tell(f"{run.id} was begun by an earlier version; its code does the same since, so it is resumed.")
+        elif planned.changed_since is not None and planned.changed:
+            costs = "models are asked only for what the journal does not hold"
+            if run.identity.get("tier") == "own":
+                costs = "its calls are in no journal and are all made, and paid, again"
+            tell(
+                f"{run.id} is a new run: since {planned.changed_since.id}, {' and '.join(planned.changed)} changed; "
+                f"{costs}."
+            )
 
     async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the

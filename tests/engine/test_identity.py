@@ -153,8 +153,10 @@ def test_a_retriever_that_does_something_else_is_searched_again(cli, additions, 
     assert server.stats()["asked"] - before == asked
 
     (additions / "order.py").write_text(WORST_FIRST)
-    (second,) = run_ids(ran(cli(*command)))
+    done = cli(*command)
+    (second,) = run_ids(ran(done))
     assert second != first
+    assert f"{second} is a new run: since {first}, the retriever own changed" in done.stderr
     again = server.stats()["asked"] - before - asked
     changed = differing_passages(home, first, second)
     assert 0 < changed < 12
@@ -200,8 +202,10 @@ def test_a_helper_of_an_own_graph_that_does_something_else_makes_another_run(cli
     assert run_ids(ran(cli(*command))) == [first]
     assert server.stats()["asked"] - before == 5
     helper.write_text("def words(text):\n    return 'Answer in one word. ' + text\n")
-    (second,) = run_ids(ran(cli(*command)))
+    done = cli(*command)
+    (second,) = run_ids(ran(done))
     assert second != first
+    assert f"{second} is a new run: since {first}, the graph changed" in done.stderr
     assert server.stats()["asked"] - before == 10
     # Back again: the first run stands, and nothing is asked.
     helper.write_text("def words(text):\n    return 'Answer briefly. ' + text\n")

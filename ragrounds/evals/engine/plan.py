@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -70,6 +71,10 @@ class PlannedRun(Struct, frozen=True):
     searcher: Searcher | None
     prices: Mapping[str, Price] = {}
     """The user's own, for what the searcher uses; models have theirs."""
+    changed_since: Run | None = None
+    """A run of the same agent on the same questions that the store has, of other code; of a run that was begun now."""
+    changed: tuple[str, ...] = ()
+    """What code is another than in `changed_since`: ``graph``, ``retriever bm25`` …"""
 
     @property
     def started_earlier(self) -> bool:
@@ -108,14 +113,44 @@ def plan(
         UserError: as :func:`open_agents`; or the run `only` has another identity than this one.
     """
     planned_runs: list[PlannedRun] = []
+    known = {run.id for run in store.runs()}
     for text, opened in zip(recipe.agents, open_agents(recipe, home, progress=progress), strict=True):
         if only is not None:
             run = check_same_run(store.run(only), run_identity(benchmark, opened, epochs), opened.agent)
         else:
             origin = Asked(asked.folder, (*asked.options, "--agent", text)) if asked else None
             run = find_or_start_run(store, benchmark, opened, epochs, new=new, asked=origin)
-        planned_runs.append(PlannedRun(run, opened.agent, opened.models, opened.searcher, recipe.prices))
+        before, changed = _changed_since(store, run) if run.id not in known else (None, ())
+        made = PlannedRun(run, opened.agent, opened.models, opened.searcher, recipe.prices, before, changed)
+        planned_runs.append(made)
     return planned_runs
+
+
+_CODE = ("graph_code", "retriever_code", "model_code", "prompts", "inner", "graph_source", "ragrounds")
+"""Parts of an identity that are digests, and what version 0.1.0 had in their place."""
+
+
+def _changed_since(store: Store, run: Run) -> tuple[Run | None, tuple[str, ...]]:
+    """The latest earlier run that differs from this one in digests alone, and in which; runs of 0.1.0, whose digests
+    are others, are named by what can be told."""
+    plain = msgspec.json.decode(msgspec.json.encode(run.identity))
+    others = {key: value for key, value in plain.items() if key not in _CODE}
+    for before in reversed(store.runs()):
+        if before.id == run.id or before.agent != run.agent or before.fingerprint == run.fingerprint:
+            continue
+        if {key: value for key, value in before.identity.items() if key not in _CODE} == others:
+            return before, tuple(_differing_code(before.identity, plain))
+    return None, ()
+
+
+def _differing_code(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    if before.get("graph_code") != now["graph_code"]:
+        yield "the graph"
+    for key, noun in (("retriever_code", "the retriever"), ("prompts", "the prompt"), ("model_code", "the model of")):
+        former, today = before.get(key) or {}, now.get(key) or {}
+        yield from (f"{noun} {name}" for name in sorted(today) if former.get(name) != today[name])
+    if before.get("inner") != now.get("inner"):
+        yield "the agent inside it"
 
 
 def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None) -> list[OpenedAgent]:
