@@ -192,7 +192,7 @@ def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: P
             f"The retriever {spec.name!r} opened a searcher that calls itself {searcher.spec!r}, which is another "
             "retriever: give it `spec = str(spec)`, so that what it finds stands under its own name."
         )
-    _note_codes(searcher, {spec.name: _code(spec) for spec in corpora.opened})
+    _note_codes(searcher, {spec.name: spec_code(spec) for spec in corpora.opened})
     return searcher
 
 
@@ -224,7 +224,7 @@ def _note_codes(searcher: Searcher, codes: dict[str, str]) -> None:
     _codes[id(searcher)] = searcher, codes, whole
 
 
-def _code(spec: Spec) -> str:
+def spec_code(spec: Spec) -> str:
     """The digest of a retriever's code, of the cards that its spec names, and of what its parameters import."""
     texts = [spec.name, *(str(value) for value in spec.parameters.values())]
     named = [msgspec.json.encode(cards()[text]).decode() for text in texts if text in cards()]

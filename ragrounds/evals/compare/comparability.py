@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.figures import scorer_values
-from ragrounds.evals.scorers import Headline, described, headline_of
+from ragrounds.evals.scorers import Headline, described, headline_of, scores_by_default
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
@@ -43,7 +43,7 @@ class ComparisonBasis(Struct, frozen=True, kw_only=True):
         scored = {score.question_id for found in self.scores.values() for score in found.get(scorer, ())}
         known = described(scorer)
         if not known.needs_judge:
-            usual = {question.id for question in self.questions if known.default(question)}
+            usual = {question.id for question in self.questions if scores_by_default(known, question)}
             # A scorer that is only used when it is asked for is for all questions of its kind.
             scored |= usual or {question.id for question in self.questions if known.suits(question)}
         return [question for question in self.questions if question.id in scored]

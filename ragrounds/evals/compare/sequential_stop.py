@@ -27,7 +27,7 @@ from ragrounds.evals.compare.claims import ClaimState, LiveClaim, parse_claim, r
 from ragrounds.evals.compare.comparability import ComparisonBasis, common_questions
 from ragrounds.evals.compare.figures import PairedFigure, Values
 from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
-from ragrounds.evals.scorers import described, headline_of
+from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.stats.sequential import ConfidenceSequence, SequentialInterval
 from ragrounds.evals.store.store import Store
 from ragrounds.records import FINAL, Question, Run, Score, outcome
@@ -130,7 +130,7 @@ class ClaimStop:
     def _ask_by(self, scorer: str) -> None:
         """Draw the rounds of the questions that this scorer scores."""
         self.scorer = scorer
-        asked = [one for one in self._all if described(scorer).default(one)]
+        asked = [one for one in self._all if scores_by_default(described(scorer), one)]
         rounds = draw_rounds(asked, self.seed)
         self.rounds = rounds if self._most is None else rounds_within(rounds, self._most)
         self.last = "--max-questions is reached" if len(self.rounds) < len(rounds) else _used_up(rounds, asked)
@@ -298,7 +298,7 @@ class StoppedRuns:
             return []  # each in an order of its own: there is no order that both went by
         asked = {question.id for question in self._basis.asked(scorer)}
         known = described(scorer)
-        usual = [] if known.needs_judge else [one for one in self._shared if known.default(one)]
+        usual = [] if known.needs_judge else [one for one in self._shared if scores_by_default(known, one)]
         answered = {run: self._answered(run) for run in runs}
         kept: list[QuestionRound] = []
         for one in draw_rounds(usual or [question for question in self._shared if question.id in asked], seeds.pop()):

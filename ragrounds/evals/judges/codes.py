@@ -8,7 +8,8 @@ from ragrounds.prompts.loader import PromptFolder
 
 _ASKING = "ragrounds.evals.judges.verdict"
 _VOTING = "ragrounds.evals.judges.panel"
-_PAIRS = "ragrounds.evals.judges.pairs"
+PAIRS = ("ragrounds.evals.judges.pairs", _ASKING)
+"""Modules that put pairs to judges and read their replies."""
 _RAGAS = "ragrounds.evals.judges.ragas"
 
 
@@ -29,4 +30,4 @@ def judge_code(method: JudgeMethod, *, panel: bool = False) -> str:
 
 def pairs_code() -> str:
     """The digest of the code that puts pairs to judges and reads their replies; empty: that of version 0.1.0."""
-    return code_unless_first("judging", "pairs", text_digest(code_digest(_PAIRS), code_digest(_ASKING)))
+    return code_unless_first("judging", "pairs", text_digest(*map(code_digest, PAIRS)))

@@ -12,6 +12,7 @@ from ragrounds.evals.scorers.catalogue import (
     scorer_code,
     scorer_name,
     scorers_for,
+    scores_by_default,
     typed_scorer,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "scorer_code",
     "scorer_name",
     "scorers_for",
+    "scores_by_default",
     "typed_scorer",
 ]

@@ -6,7 +6,7 @@ Scorers are found by scanning: every :class:`ScorerRecord` at the top level of a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 from typing import cast
 
@@ -18,6 +18,7 @@ from ragrounds.digests import code_digest, home_of
 from ragrounds.errors import UserError, unknown
 from ragrounds.evals.benchmarks.cards import Card, card_of
 from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.evals.scorers.outside import careful_default, careful_score
 from ragrounds.plugins import ExtensionPoint, is_import_path, shipped_in
 from ragrounds.records import Attempt, Gold, Kind, Question, Score
 
@@ -134,7 +135,7 @@ def scorers_for(question: Question) -> tuple[Scorer, ...]:
     made = [
         scorer
         for scorer in all_scorers().values()
-        if scorer.default(question) and not (scorer.by_card and named and scorer.name not in named)
+        if scores_by_default(scorer, question) and not (scorer.by_card and named and scorer.name not in named)
     ]
     order = _order(question, card)
     return tuple(cast(Scorer, scorer) for scorer in sorted(made, key=lambda scorer: _place(scorer.name, order)))
@@ -154,7 +155,17 @@ def scorer_code(scorer: AnyScorer) -> str:
 
 def score_by(scorer: Scorer, attempt: Attempt, question: Question, gold: Gold) -> Score:
     """A scorer's score of an attempt, with the digest of the code that made it."""
-    return replace(scorer.score(attempt, question, gold), code=scorer_code(scorer))
+    ask = scorer.score if _ships(scorer) else partial(careful_score, scorer)
+    return replace(ask(attempt, question, gold), code=scorer_code(scorer))
+
+
+def _ships(scorer: AnyScorer) -> bool:
+    return scorer.name.partition("[")[0] in SCORERS.shipped()
+
+
+def scores_by_default(scorer: AnyScorer, question: Question) -> bool:
+    """Whether a scorer scores a question wherever nothing else is asked for."""
+    return scorer.default(question) if _ships(scorer) else careful_default(scorer, question)
 
 
 class Headline(Struct, frozen=True, kw_only=True):

@@ -200,6 +200,13 @@ class Bm25Searcher:
 FORMAT = 1
 _BUILDERS = (__name__, "ragrounds.tools.analysers", "ragrounds.tools.postings")
 """Modules that decide what an index holds."""
+
+
+def builders_code() -> str:
+    """The digest of the code that decides what an index holds."""
+    return text_digest(*map(code_digest, _BUILDERS))
+
+
 SHARD_POSTINGS = 20_000_000
 """A shard ends when it has this many postings (or :data:`SHARD_PASSAGES` passages): building one takes about 1 GB."""
 SHARD_PASSAGES = 200_000
@@ -221,8 +228,7 @@ def open_bm25(
         UserError: an index that does not fit the collection; another process is building the same.
         StopRun: the disk is full.
     """
-    built_by = text_digest(*map(code_digest, _BUILDERS))
-    index = parameters.index + code_unless_first("indexes", "bm25", built_by)
+    index = parameters.index + code_unless_first("indexes", "bm25", builders_code())
     key = hashlib.blake2b(index.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"bm25-{key}"
     statistics = whole_index(

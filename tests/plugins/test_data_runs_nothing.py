@@ -1,0 +1,144 @@
+"""Data never runs code: no name in a store, a benchmark or a card is imported, whatever command reads it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Asked
+from tests.compare.making import add_run, questions
+from tests.conftest import Cli
+
+PLANTED = """
+from pathlib import Path
+Path({ran!r}).write_text("ran")
+raise SystemExit("planted code was run")
+"""
+
+
+@pytest.fixture
+def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file that is written when the module ``planted`` is imported, which the current folder and the path have."""
+    written = tmp_path / "ran"
+    (tmp_path / "planted.py").write_text(PLANTED.format(ran=str(written)))
+    (tmp_path / "agent.toml").write_text('graph = "planted.py:build"\nsummary = "s"\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield written
+    sys.modules.pop("planted", None)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """A portable file of runs whose agents, retrievers, models and scorers name the module ``planted``."""
+    names = ("planted:build", "./planted.py:build", "vanilla_rag[retriever=planted:OBJ]", "agent.toml")
+    with Store(tmp_path / "theirs") as store:
+        for place, agent in enumerate(names):
+            identity = {
+                "agent": agent,
+                "graph": "planted:build",
+                "retriever": 'langchain[from="planted:OBJ"]',
+                "models": {"model": "import:planted:OBJ"},
+                "corpus": "planted:OBJ",
+            }
+            run = add_run(
+                store, agent, questions(benchmark="planted:FAMILY"), [1, 0, 1, 0], identity=identity, id=f"run-{place}"
+            )
+            scored = store.scores(run)
+            store.remove(run)
+            asked = Asked(str(tmp_path), ("--benchmark", "planted:FAMILY:x", "--agent", agent))
+            kept = type(run)(**{**{name: getattr(run, name) for name in run.__struct_fields__}, "asked": asked})
+            again = questions(benchmark="planted:FAMILY")
+            store.add_run(kept, again, {one.id: gold_of(one.id) for one in again})
+            add_attempts(store, kept, again, scored)
+    return tmp_path / "theirs" / "store.sqlite"
+
+
+def gold_of(question: str):
+    from ragrounds.records import Gold
+
+    return Gold(question_id=question, answer="A")
+
+
+def add_attempts(store, run, asked, scored):
+    from msgspec.structs import replace
+
+    from ragrounds.records import Attempt
+
+    for question in asked:
+        attempt = Attempt(
+            run=run.id, question_id=question.id, epoch=0, status="completed", text="planted:build", seconds=0.5
+        )
+        mine = [replace(one, scorer="planted:SCORER") for one in scored if one.question_id == question.id]
+        store.add_attempts(run, [attempt], mine)
+
+
+def test_no_command_imports_what_a_store_names(command: Cli, ran: Path, other: Path, tmp_path: Path) -> None:
+    assert command("import", "store", str(other)).returncode == 0
+    names = ("run-0", "run-1")
+    for line in (
+        ("runs", "ls"),
+        ("runs", "show", "run-0"),
+        ("runs", "show", "planted:build"),
+        ("compare", *names),
+        ("compare", *names, "--json"),
+        ("ledger", *names),
+        ("show", "run-0", "planted:FAMILY/0"),
+        ("trace", "run-0", "--json"),
+        ("report", *names, "--analysis", "grid", "--out", str(tmp_path / "r.html")),
+        ("report", *names, "--analysis", "flips", "--out", str(tmp_path / "f.html")),
+        ("analyse", "flips", "run-0"),
+        ("analyse", "epochs", "run-0"),
+        ("analyse", "success", "run-2"),
+        ("export", "jsonl", "run-0", "--out", str(tmp_path / "r.jsonl")),
+        ("score", "run-0"),
+        ("arena", "ls"),
+        ("data", "show", "planted:FAMILY"),
+        ("data", "rm", "planted:FAMILY", "--yes"),
+    ):
+        done = command(*line)
+        assert done.returncode in (0, 2), (line, done.stderr)
+        assert not ran.exists(), (line, done.stderr)
+    text = command("compare", "run-1", "run-2").stdout
+    assert "planted:SCORER" in text
+    assert "unit not known" in text
+
+
+@pytest.mark.parametrize("run", ["run-0", "run-1", "run-2", "run-3"])
+def test_resuming_runs_no_code_that_only_a_store_names(command: Cli, ran: Path, other: Path, run: str) -> None:
+    assert command("import", "store", str(other)).returncode == 0
+    done = command("runs", "resume", run)
+    assert done.returncode == 2
+    assert "which is code: none is run because a store names it" in done.stderr
+    assert "ragrounds run --benchmark planted:FAMILY:x --agent" in done.stderr
+    assert not ran.exists()
+
+
+def test_a_benchmark_that_names_code_is_read_as_text(command: Cli, ran: Path, tmp_path: Path) -> None:
+    line = {"id": "a", "question": "Q?", "options": {"A": "x", "B": "y"}, "answer": "A", "type": "choice"}
+    (tmp_path / "own.jsonl").write_text(json.dumps({**line, "benchmark": "planted:FAMILY", "group": "planted:OBJ"}))
+    done = command(
+        *("run", "--benchmark", "jsonl:own.jsonl", "--agent", "direct", "--model", "baseline:extractive"),
+        *("--display", "none"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert command("data", "audit", "jsonl:own.jsonl").returncode == 0
+    assert not ran.exists()
+
+
+def test_an_agents_file_that_names_code_says_so(command: Cli, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "mine.py").write_text("from ragrounds.graphs.direct import build\n")
+    (tmp_path / "mine.toml").write_text('graph = "mine.py:build"\nsummary = "s"\n')
+    done = command("agents", "show", "mine.toml")
+    assert done.returncode == 0, done.stderr
+    assert "mine.toml names code, which is run: mine.py:build" in caplog.text
+    (tmp_path / "far.toml").write_text('graph = "vanilla_rag"\nsummary = "s"\nretriever = "rrf[a=bm25,b=mine:OBJ]"\n')
+    assert command("agents", "show", "far.toml").returncode == 0
+    assert "far.toml names code, which is run: mine:OBJ" in caplog.text
+    (tmp_path / "plain.toml").write_text('graph = "vanilla_rag"\nsummary = "s"\nretriever = "dense[model=openai:x]"\n')
+    assert command("agents", "show", "plain.toml").returncode == 0
+    assert "plain.toml" not in caplog.text
