@@ -6,9 +6,11 @@ Every function of the API that is no coroutine itself goes through :func:`finish
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+import signal
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -49,20 +51,38 @@ class _LoopThread(Generic[T]):
 
     def result(self) -> T:
         """Start, wait, and give the result or raise what was raised. Every Ctrl-C meanwhile asks the work to stop."""
-        interrupted: KeyboardInterrupt | None = None
-        self._thread.start()
-        while not self._done.is_set():
-            try:
-                self._done.wait(_LOOK)
-            except KeyboardInterrupt as signal:
-                interrupted = signal
-                self._requests.ask()
-        self._thread.join()
-        if isinstance(self._error, asyncio.CancelledError) and interrupted is not None:
-            raise interrupted
+        with self._asked_by_signal() as asked:
+            self._thread.start()
+            while not self._done.wait(_LOOK):
+                pass
+            self._thread.join()
+        if isinstance(self._error, asyncio.CancelledError) and asked:
+            raise KeyboardInterrupt
         if self._error is not None:
             raise self._error
         return self._result[0]
+
+    @contextlib.contextmanager
+    def _asked_by_signal(self) -> Iterator[list[int]]:
+        """Have Ctrl-C ask the work to stop, in place of whoever hears it here: the kernel of a notebook, or asyncio,
+        which would cancel the task that waits and tell it nothing. Only the main thread can hear it. Gives the
+        signals that were heard."""
+        asked: list[int] = []
+
+        def ask(number: int, frame: object) -> None:
+            """Act on a Ctrl-C."""
+            asked.append(number)
+            self._requests.ask()
+
+        before = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread() or before is None:
+            yield asked
+            return
+        signal.signal(signal.SIGINT, ask)
+        try:
+            yield asked
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def _carry_out(self) -> None:
         try:

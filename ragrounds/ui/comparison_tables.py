@@ -87,7 +87,7 @@ def accuracy_table(
     datasets = list(table.lines[0].datasets)
     averages = ["average"] if len(datasets) > 1 else []
     open_ = ["at best"] if any(_is_open(line.overall) for line in table.lines) else []
-    names = [*(name.rpartition("/")[2] for name in datasets), *averages, "95 %", "n", *open_]
+    names = [*(safe(name.rpartition("/")[2]) for name in datasets), *averages, "95 %", "n", *open_]
     others = {other.scorer: {line.run: line.overall for line in other.lines} for other in beside}
     rows = []
     for line in table.lines:

@@ -63,6 +63,7 @@ def attempts(home: Path) -> int:
         return len(store.done(store.runs()[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["rr.run", "await rr.arun"])
 def test_an_interrupted_cell_finishes_what_is_in_flight_and_resumes(tmp_path: Path, call: str) -> None:
     with openai_server("--latency", "1.0") as server, kernel(tmp_path) as notebook:
@@ -82,6 +83,7 @@ def test_an_interrupted_cell_finishes_what_is_in_flight_and_resumes(tmp_path: Pa
     assert attempts(tmp_path) == LIMIT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["rr.run", "await rr.arun"])
 def test_interrupted_twice_a_cell_stops_at_once_and_the_kernel_lives(tmp_path: Path, call: str) -> None:
     with openai_server("--latency", "3.0") as server, kernel(tmp_path) as notebook:

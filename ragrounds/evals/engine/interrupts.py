@@ -22,7 +22,7 @@ class StopRequests:
     """Requests to stop from another thread than that of the loop at work."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal may come while one is acted on
         self._listening: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
         self._unheard = 0
 

@@ -1,0 +1,213 @@
+"""Frames of results: columns that stay, types also of nothing, nulls for what is not known, and the words of docs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pytest
+
+import ragrounds as rr
+from ragrounds.api import frames
+from ragrounds.api.data_frames import pandas_frame, polars_frame
+from ragrounds.evals.store.asked import asked
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Attempt, Call, Called, Gold, Question, Run, Score
+from tests.cli_grading.test_judge_command import stage
+from tests.conftest import ROOT
+from tests.servers.grader_server import grader_server
+
+PANDAS = {
+    "text": "string",
+    "whole": "Int64",
+    "real": "float64",
+    "truth": "boolean",
+    "time": "datetime64[us, UTC]",
+}
+POLARS = {
+    "text": pl.String,
+    "whole": pl.Int64,
+    "real": pl.Float64,
+    "truth": pl.Boolean,
+    "time": pl.Datetime("us", "UTC"),
+}
+BY_NAME = {frame.name: frame for frame in frames.FRAMES}
+
+
+def checked(result: rr.Result, name: str) -> pd.DataFrame:
+    """A frame of a result for pandas, after both libraries gave the columns that are promised, and the same cells."""
+    made, other, frame = result.to_pandas(name), result.to_polars(name), BY_NAME[name]
+    assert tuple(made.columns) == tuple(other.columns) == frame.names
+    assert [str(kind) for kind in made.dtypes] == [PANDAS[column.type] for column in frame.columns]
+    assert other.dtypes == [POLARS[column.type] for column in frame.columns]
+    assert len(made) == len(other)
+    for column in frame.columns:
+        assert other[column.name].is_null().to_list() == made[column.name].isna().to_list(), column.name
+    return made
+
+
+@pytest.mark.usefixtures("home")
+def test_every_frame_of_runs_has_its_columns() -> None:
+    result = rr.run(agents=["direct", "vanilla_rag[top_k=2]"], limit=6, epochs=2)
+    made = {name: checked(result, name) for name in result.frames}
+    assert result.frames[:2] == ("figures", "pairs")
+    attempts, calls, passages = made["attempts"], made["calls"], made["passages"]
+    order = [question.id for question in result.benchmark.questions]
+    assert attempts["question_id"].tolist() == [id for _ in range(2) for id in order for _ in range(2)]
+    assert attempts["epoch"].tolist() == [0, 1] * 12
+    assert len(attempts) == len(attempts[["run", "question_id", "epoch"]].drop_duplicates()) == 24
+    assert attempts["calls"].sum() == len(calls)
+    assert attempts["searches"].sum() == (calls["kind"] == "search").sum() == 12
+    assert passages["rank"].tolist() == [1, 2] * 12
+    assert passages["gold"].any()
+    assert set(made["scores"]["run"]) == set(result.ids)
+    figures = made["figures"]
+    shown = {line.run: line.overall.value for line in result.comparison.shown()[0][0].lines}
+    assert dict(zip(figures["run"][:2], figures["value"][:2], strict=True)) == shown
+    runs = made["runs"]
+    assert runs["completed"].tolist() == [12, 12]
+    assert runs["calls"].tolist() == [12, 24]
+    loaded = rr.load(result.ids[0])
+    assert loaded.frames[0] == "attempts"
+    pd.testing.assert_frame_equal(loaded.to_pandas(), attempts[:12])
+    assert rr.runs().to_pandas().equals(runs)
+    assert checked(rr.ledger(by="run"), "ledger")["run"].tolist() == list(reversed(result.ids))
+    assert len(checked(rr.benchmark(limit=3), "questions")) == 3
+
+
+def stored(home: Path, attempts: list[Attempt], count: int, epochs: int = 1) -> Run:
+    """A run in the store of that folder."""
+    questions = [Question(id=f"q{n}", benchmark="b", text=f"number {n}?", kind="long") for n in range(count)]
+    golds = {one.id: Gold(question_id=one.id, answer="a", documents=("d",)) for one in questions}
+    run = Run(
+        id="r", agent="a", benchmark="b", questions="set", count=count, epochs=epochs, fingerprint="f", identity={},
+        created=1.5,
+    )  # fmt: skip
+    with Store(home) as store:
+        store.add_run(run, questions, golds)
+        scores = [
+            Score(question_id=one.question_id, epoch=one.epoch, scorer="strict", value=None, answer_status="empty")
+            for one in attempts
+        ]
+        store.add_attempts(run, attempts, scores)
+    return run
+
+
+def test_what_is_not_known_is_null_and_what_is_not_made_is_not_run(home: Path) -> None:
+    call = Call(key="", kind="model", role="answering", node="n", actor="m", at=0.0, seconds=0.5, error="gone")
+    free = Call(key="ab", kind="search", role="searching", node="n", actor="s", at=2.0, seconds=0.5, cached=True)
+    unknown = Attempt(
+        run="r", question_id="q1", epoch=0, status="failed", text="", reason="no reply", seconds=1.0, at=3.25, calls=2,
+        events=(Called(step=0, call=call), Called(step=0, call=free)),
+    )  # fmt: skip
+    stored(home, [unknown], 3)
+    run = rr.load("r")
+    attempts = checked(run, "attempts")
+    assert attempts["status"].tolist() == ["not_run", "failed", "not_run"]
+    assert attempts["input_tokens"].isna().all()
+    assert attempts["cost_paid"].isna().all()
+    assert attempts["calls"].tolist() == [pd.NA, 2, pd.NA]
+    assert attempts["at"][1] == pd.Timestamp(3.25, unit="s", tz="UTC")
+    calls = checked(run, "calls")
+    assert calls["cost_paid"].isna().tolist() == [True, False]  # nothing is known of a call without a reply
+    assert calls["cost_paid"][1] == 0
+    assert calls["cost_uncached"].isna().all()
+    assert checked(run, "scores")["value"].isna().all()
+    row = checked(rr.runs(), "runs").iloc[0]
+    assert (row["failed"], row["not_run"]) == (1, 2)
+    assert pd.isna(row["cost_paid"])
+    assert pd.isna(row["input_tokens"])
+
+
+@pytest.mark.usefixtures("home")
+def test_frames_of_nothing_have_their_types() -> None:
+    for name in rr.runs().frames:
+        assert len(checked(rr.runs(), name)) == 0
+    for frame in frames.FRAMES:
+        assert [str(kind) for kind in pandas_frame(frame, iter([])).dtypes] == [
+            PANDAS[one.type] for one in frame.columns
+        ]
+        assert polars_frame(frame, iter([[]])).dtypes == [POLARS[one.type] for one in frame.columns]
+
+
+def test_a_frame_is_read_in_parts_in_the_order_of_the_questions(home: Path) -> None:
+    attempts = [
+        Attempt(run="r", question_id=f"q{n}", epoch=epoch, status="completed", text=f"{n}")
+        for n in range(1000)
+        for epoch in range(2)
+    ]
+    run = stored(home, attempts, 1000, epochs=2)
+    with Store(home) as store:
+        sizes = [len(part) for part in asked(store, run)]
+    assert sum(sizes) == 2000
+    assert max(sizes) <= 800
+    frame = rr.load("r").to_polars("attempts")
+    assert frame["text"].to_list() == [f"{n}" for n in range(1000) for _ in range(2)]
+    assert len(rr.load("r").to_polars("scores")) == 2000
+
+
+def test_what_judges_said_is_a_frame(home: Path, tmp_path: Path) -> None:
+    answers = ["methylene blue", "wait", None, "METHYLENE BLUE", "no", "rest"]
+    stage(home, "direct", answers)
+    with grader_server("--down", str(tmp_path / "down")) as server:
+        judged = rr.judge("direct", "equivalence", judges="openai:grader", base_url=server.url)
+        mild = rr.judge("direct", "equivalence", judges="openai:grader-mild", base_url=server.url)
+    assert judged.frames[0] == "judgements"
+    said = checked(mild, "judgements")
+    mine = said[said["judge"].str.startswith("openai:grader[")].set_index("question_id")["verdict"]
+    assert mine["og/0"] == mine["og/3"] == "equivalent"
+    assert (mine == "equivalent").sum() == 2
+    assert len(said) == 2 * len(mine)
+    assert said["item"].equals(said["question_id"])
+    assert "equivalent" in str(mild)
+
+
+@pytest.mark.usefixtures("home")
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = rr.runs()
+    with pytest.raises(rr.UserError, match=r"has no frame 'atempts'\. Did you mean 'attempts'"):
+        found.to_pandas("atempts")
+    for library in ("pandas", "polars"):
+        monkeypatch.setitem(sys.modules, library, None)
+        with pytest.raises(rr.UserError, match=rf"pip install 'ragrounds\[{library}\]'"):
+            getattr(found, f"to_{library}")()
+
+
+def test_the_columns_are_documented_as_they_are() -> None:
+    written = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    kept = re.search(r"<!-- columns -->\n(.*)<!-- end of columns -->", written, re.S)
+    assert kept is not None
+    assert kept[1].strip() == frames.columns_table().strip(), "python docs/columns.py writes it anew"
+
+
+PROMISED: dict[str, Any] = {
+    "runs": "run agent benchmark models questions epochs completed blocked failed capped paused not_run input_tokens "
+    "output_tokens cost_paid cost_uncached seconds calls created origin fingerprint",
+    "attempts": "run agent question_id epoch dataset subject kind gold status reason text input_tokens output_tokens "
+    "cached_tokens reasoning_tokens cost_paid cost_uncached seconds calls searches at",
+    "calls": "run agent question_id epoch call kind role node actor cached input_tokens output_tokens cached_tokens "
+    "reasoning_tokens cost_paid cost_uncached seconds at passages faults error key",
+    "scores": "run agent question_id epoch scorer value answer_status prediction reason",
+    "passages": "run agent question_id epoch search query rank passage document title score gold corpus retriever",
+    "judgements": "run agent question_id epoch kind judge item verdict",
+}
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_columns_that_were_promised_stay(name: str) -> None:
+    """A column may be added at the end; none goes, moves or changes its name."""
+    columns = PROMISED[name].split()
+    assert list(BY_NAME[name].names[: len(columns)]) == columns
+
+
+def test_the_table_of_docs_is_written_by_its_script() -> None:
+    before = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "columns.py"), "--print"], capture_output=True, check=True
+    )
+    assert done.stdout.decode() == before
