@@ -26,6 +26,7 @@ class Kernel:
 
     def __init__(self, manager: KernelManager, client: Any) -> None:
         self.manager, self._client = manager, client
+        self._shown: dict[str, list[dict[str, Any]]] = {}
 
     def start(self, code: str) -> str:
         """Begin a cell; gives its number."""
@@ -36,16 +37,17 @@ class Kernel:
         """What the stop button does."""
         self.manager.interrupt_kernel()
 
+    def until_said(self, number: str, text: str) -> None:
+        """Wait until a cell has written this."""
+        while text not in texts({"shown": self._shown.get(number, [])}):
+            self._hear(60)
+
     def finish(self, number: str, seconds: float = 60) -> dict[str, Any]:
         """Wait for a cell: its reply, with the messages that it showed under ``shown``."""
-        shown, until = [], time.monotonic() + seconds
-        while True:
-            message = self._client.get_iopub_msg(timeout=max(0.1, until - time.monotonic()))
-            if message["parent_header"].get("msg_id") != number:
-                continue
-            shown.append(message)
-            if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
-                break
+        until = time.monotonic() + seconds
+        shown = self._shown.setdefault(number, [])
+        while not any(one["content"].get("execution_state") == "idle" for one in shown):
+            self._hear(until - time.monotonic())
         while True:
             try:
                 reply = self._client.get_shell_msg(timeout=max(0.1, until - time.monotonic()))
@@ -53,6 +55,10 @@ class Kernel:
                 raise AssertionError(shown) from None
             if reply["parent_header"].get("msg_id") == number:
                 return {**reply["content"], "shown": shown}
+
+    def _hear(self, seconds: float) -> None:
+        message = self._client.get_iopub_msg(timeout=max(0.1, seconds))
+        self._shown.setdefault(message["parent_header"].get("msg_id", ""), []).append(message)
 
     def run(self, code: str) -> dict[str, Any]:
         """Run a cell to its end."""
