@@ -7,6 +7,7 @@ import json
 
 import pytest
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.sequential_stop import stop_records
@@ -132,8 +133,8 @@ def test_by_command(cli, tmp_path):
 
 
 def test_a_run_that_its_own_release_did_not_finish_is_resumed(cli, tmp_path):
-    """By its graph's source, which changed in words alone since: `ragrounds/graphs/earlier_sources.toml` says so. An
-    edit of what `direct` does turns this red rightly: the run is then another, and this test asserts the refusal."""
+    """Its graph does now what it did then (`ragrounds/earlier_code.toml`). An edit of what `direct` does turns this red
+    rightly: the run is then another."""
     old_store(tmp_path / "home", 5)
     done = cli("runs", "resume", "direct_cot", "--display", "none", "--json")
     assert done.returncode == 0, done.stderr
@@ -143,6 +144,42 @@ def test_a_run_that_its_own_release_did_not_finish_is_resumed(cli, tmp_path):
     with Store(tmp_path / "home") as store:
         assert len(store.done(store.run("direct_cot"))) == 6
         assert len(store.runs()) == 6
+
+
+NOWHERE = 'openai:writer[alias=desk,base_url="http://127.0.0.1:9/v1"]'
+"""The model of that release's runs, at an address where nobody listens."""
+
+
+def test_the_same_command_repeats_no_model_call_of_the_release_before(cli, tmp_path):
+    """Runs are found by the code that does what it did; new ones on request take every call from the journal."""
+    old_store(tmp_path / "home", 5)
+    two = ("--agent", "direct", "--agent", "vanilla_rag[top_k=2]", "--limit", "3", "--epochs", "2")
+    command = ("run", *two, "--model", NOWHERE, "--display", "none", "--yes", "--json")
+    done = cli(*command)
+    assert done.returncode == 0, done.stderr
+    assert [row["run"] for row in json.loads(done.stdout)["rows"]] == list(TWO)
+    anew = cli(*command, "--new", "--journal", "replay")
+    assert anew.returncode == 0, anew.stderr
+    assert "0 calls made" in anew.stderr
+    rows = json.loads(anew.stdout)["rows"]
+    assert [row["run"] in TWO for row in rows] == [False, False]
+    assert [row["statuses"] for row in rows] == [row["statuses"] for row in json.loads(done.stdout)["rows"]]
+
+
+def test_scores_whose_code_the_release_did_not_keep_are_made_again_for_nothing(cli, tmp_path):
+    old_store(tmp_path / "home", 5)
+    with Store(tmp_path / "home") as store:
+        before = {run.id: sorted(store.scores(run), key=str) for run in store.runs()}
+        assert all(codes == {""} for run in store.runs() for codes in store.score_codes(run).values())
+    for run in before:
+        done = cli("compare", run)
+        assert done.returncode == 0, done.stderr
+        assert "anew" not in done.stdout
+    with Store(tmp_path / "home") as store:
+        for run in store.runs():
+            assert all("" not in codes for codes in store.score_codes(run).values()), run.id
+            again = sorted((replace(score, code="") for score in store.scores(run)), key=str)
+            assert again == before[run.id]
 
 
 def _builtins(record):

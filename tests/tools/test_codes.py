@@ -1,0 +1,83 @@
+"""Which code a search, an index and the baseline go by; what has not changed since 0.1.0 keeps its keys."""
+
+import pytest
+
+from ragrounds import digests
+from ragrounds.tools.collection_builder import open_collection
+from ragrounds.tools.retriever import MergedSearcher, open_searcher, searcher_code, searcher_codes
+from ragrounds.tools.retrievers import bm25
+
+
+@pytest.fixture
+def edit(monkeypatch):
+    """Let a file of the package do something else."""
+    real = digests._read
+
+    def change(name):
+        def edited(path, *more):
+            digest, imports = real(path, *more)
+            return digest + ("!" if path.name == name else ""), imports
+
+        monkeypatch.setattr(digests, "_read", edited)
+
+    return change
+
+
+def test_code_that_did_the_same_in_the_first_release_keeps_its_keys(tmp_path):
+    searcher = open_searcher("bm25", "sample", tmp_path)
+    assert searcher_code(searcher) == ""
+    assert list(searcher_codes(searcher)) == ["bm25"]
+    assert [folder.name for folder in tmp_path.glob("indexes/*/bm25-*")] == ["bm25-51c2d94f8a80"]
+
+
+def test_an_index_is_built_again_by_other_code_beside_the_old_one(tmp_path, edit):
+    open_searcher("bm25", "sample", tmp_path)
+    edit("analysers.py")
+    searcher = open_searcher("bm25", "sample", tmp_path)
+    assert len(searcher_code(searcher)) == 16
+    assert len(list(tmp_path.glob("indexes/*/bm25-*"))) == 2
+
+
+def test_a_corpus_is_read_again_by_other_code(tmp_path, edit):
+    first = open_collection("sample", tmp_path)
+    stamps = len(list(tmp_path.glob("indexes/.stamps/*")))
+    edit("corpora.py")
+    assert open_collection("sample", tmp_path).manifest.version == first.manifest.version
+    assert len(list(tmp_path.glob("indexes/.stamps/*"))) == stamps + 1
+
+
+def test_a_fusion_goes_by_the_code_of_its_members_too(tmp_path, edit):
+    fused = "rrf[a=bm25,b=bm25[k1=2.0]]"
+    assert list(searcher_codes(open_searcher(fused, "sample", tmp_path))) == ["rrf", "bm25"]
+    before = searcher_codes(open_searcher(fused, "sample", tmp_path))
+    edit("bm25.py")
+    after = searcher_codes(open_searcher(fused, "sample", tmp_path))
+    assert (before["bm25"] != after["bm25"], before["rrf"] == after["rrf"]) == (True, True)
+
+
+def test_several_corpora_and_searchers_of_one_s_own_have_a_code(tmp_path):
+    assert searcher_code(open_searcher("bm25", "sample+sample", tmp_path)) == ""
+    alone = MergedSearcher([open_searcher("bm25", "sample", tmp_path)])
+    assert len(searcher_code(alone)) == 16
+
+
+def test_the_cards_that_a_spec_names_are_a_part_of_it(monkeypatch):
+    from ragrounds.specs import parse
+    from ragrounds.tools import retriever
+    from ragrounds.tools.cards import cards
+
+    before = retriever.spec_code(parse("rerank[of=bm25,model=medcpt-cross]"))
+    assert before != retriever.spec_code(parse("rerank[of=bm25,model=bge-reranker]"))
+    changed = dict(cards()) | {"medcpt-cross": cards()["bge-reranker"]}
+    monkeypatch.setattr(retriever, "cards", lambda: changed)
+    assert retriever.spec_code(parse("rerank[of=bm25,model=medcpt-cross]")) != before
+
+
+def test_digests_of_now_are_printed_beside_the_known_ones():
+    import runpy
+    from pathlib import Path
+
+    script = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "earlier_code.py"))
+    tables = script["digests"]()
+    assert set(tables) | {"graph_sources"} == set(digests._earlier())
+    assert tables["indexes"]["bm25"] == bm25.builders_code()
