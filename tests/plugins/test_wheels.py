@@ -1,0 +1,212 @@
+"""One of each kind of addition, built into a wheel of its own, installed beside ragrounds in an environment, and seen
+in real output: tables, report, ``--json``, ``doctor``. Then the same six from files of a folder, by their paths."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+PACKAGES = Path(__file__).parent / "packages"
+ADDED = {
+    ("scorer", "brevity", "ragrounds-brevity"),
+    ("agent", "look_once", "ragrounds-look-once"),
+    ("benchmark", "flashcards", "ragrounds-flashcards"),
+    ("retriever", "shortest_first", "ragrounds-shortest-first"),
+    ("analysis", "answer_length", "ragrounds-answer-length"),
+    ("export format", "answer_sheet", "ragrounds-answer-sheet"),
+}
+CARDS = (
+    "Which electrolyte is given first in severe hyperkalaemia?\tCalcium\tSodium\tMagnesium\n"
+    "Which vitamin is lacking in pernicious anaemia?\tCobalamin\tRetinol\tThiamine\n"
+)
+Ragrounds = Callable[..., "subprocess.CompletedProcess[str]"]
+pytestmark = pytest.mark.slow
+
+
+def caller(program: list[str], folder: Path, **more: str) -> Ragrounds:
+    """Runs a command line in a folder, with a home of its own, and sees that it succeeds."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "RAGROUNDS"))}
+    environment |= {"RAGROUNDS_HOME": str(folder / "home"), "RAGROUNDS_CONFIG": str(folder / "no.toml"), **more}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*program, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, (arguments, done.stderr)
+        return done
+
+    return run
+
+
+def checked(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Ragrounds:
+    """Ragrounds in an environment in which the six wheels are installed, over two runs of the sample."""
+    pytest.importorskip("setuptools", reason="builds the wheels")
+    pytest.importorskip("pip", reason="builds and installs the wheels")
+    folder = tmp_path_factory.mktemp("wheels")
+    sources = shutil.copytree(PACKAGES, folder / "sources", ignore=shutil.ignore_patterns("__pycache__"))
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+    where = ("--no-deps", "--no-index")
+    built = sorted(str(source) for source in sources.iterdir())
+    checked(*pip, "wheel", "-q", "--no-build-isolation", *where, "-w", str(folder / "wheels"), *built)
+    wheels = sorted(map(str, (folder / "wheels").glob("*.whl")))
+    assert len(wheels) == len(ADDED)
+    checked(sys.executable, "-m", "venv", "--without-pip", str(folder / "venv"))
+    python = folder / "venv" / "bin" / "python"
+    # What ragrounds needs is borrowed from the environment of the tests.
+    place = Path(sysconfig.get_path("purelib", vars={"base": str(folder / "venv"), "platbase": str(folder / "venv")}))
+    (place / "beside.pth").write_text(f"{sysconfig.get_path('purelib')}\n{ROOT}\n")
+    checked(*pip, "--python", str(python), "install", "-q", *where, *wheels)
+    ragrounds = caller([str(python), "-m", "ragrounds"], folder)
+    (folder / "cards.tsv").write_text(CARDS)
+    ragrounds(
+        *("run", "--display", "none", "--limit", "6", "--agent", "direct", "--agent", "look_once"),
+        *("--agent", "look_once[retriever=shortest_first[pool=5],top_k=3]"),
+    )
+    return ragrounds
+
+
+RUNS = ("direct", "look_once", "look_once[retriever=shortest_first[pool=5],top_k=3]")
+
+
+def test_doctor_lists_them(beside: Ragrounds) -> None:
+    found = json.loads(beside("doctor", "--json").stdout)["additions"]
+    assert {(one["kind"], one["name"], one["package"]) for one in found} >= ADDED
+    ours = [one for one in found if one["package"].startswith("ragrounds-")]
+    assert {(one["version"], one["fault"]) for one in ours} == {("1.0", "")}
+    text = beside("doctor").stdout
+    assert "  scorer        brevity, from ragrounds-brevity 1.0 (brevity:BREVITY)" in text
+    assert "  export format answer_sheet, from ragrounds-answer-sheet 1.0 (answer_sheet:ANSWER_SHEET)" in text
+
+
+def test_scorer_agent_and_retriever_in_tables_and_json(beside: Ragrounds) -> None:
+    again = beside("run", "--display", "none", "--limit", "6", "--agent", "look_once").stdout
+    assert "brevity (words)" in again
+    table = beside("compare", *RUNS).stdout
+    assert "brevity (words)" in table
+    for name in RUNS:
+        assert f"  {name} " in table
+    table = beside("compare", *RUNS, "--scorer", "brevity").stdout
+    assert "brevity: words of the answer, words, lower is better" in table
+    tables: dict[str, Any] = {
+        one["scorer"]: one for one in json.loads(beside("compare", *RUNS, "--json").stdout)["tables"]
+    }
+    assert (tables["brevity"]["unit"], tables["brevity"]["direction"]) == ("words", "lower")
+    assert tables["brevity"]["lines"][0]["overall"]["value"] > 1
+    assert [one["agent"] for one in tables["brevity"]["lines"]] == list(RUNS)
+    shown = json.loads(beside("agents", "show", RUNS[2], "--json").stdout)
+    assert (shown["agent"], shown["package"]) == (RUNS[2], "ragrounds-look-once 1.0")
+
+
+def test_scorer_agent_and_analysis_in_the_report(beside: Ragrounds, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    beside("report", *RUNS, "--scorer", "brevity", "--analysis", "answer_length", "--out", str(page))
+    text = page.read_text(encoding="utf-8")
+    for words in ("words of the answer", "the number of words of an answer", "look_once[", "Length of answers"):
+        assert words in text
+    assert "shortest_first[pool=5]" in text
+
+
+def test_benchmark(beside: Ragrounds) -> None:
+    line = ("--benchmark", "flashcards:cards.tsv", "--agent", "look_once[top_k=1]", "--corpus", "sample")
+    done = beside("run", "--display", "none", *line, "--model", "baseline:extractive")
+    assert "strict: " in done.stdout  # as the family's own card says
+    assert "flashcards " in done.stdout
+    assert "2 questions of flashcards" in done.stderr
+    cards = {one["name"]: one for one in json.loads(beside("data", "ls", "--json").stdout)["benchmarks"]}
+    assert cards["flashcards"]["package"] == "ragrounds-flashcards 1.0"
+    assert cards["sample"]["package"] == ""
+    assert "Flash cards" in beside("data", "show", "flashcards").stdout
+
+
+def test_analysis_and_export(beside: Ragrounds, tmp_path: Path) -> None:
+    done = beside("analyse", "answer_length", *RUNS, "--svg", str(tmp_path / "a.svg"))
+    assert "share of up to 20 words" in done.stdout
+    assert (tmp_path / "a.svg").read_text().startswith("<svg")
+    record = json.loads(beside("analyse", "answer_length", *RUNS, "--json").stdout)["record"]
+    assert [one["run"].partition("-")[0] for one in record] == ["direct", "look_once", "look_once"]
+    beside("export", "answer_sheet", "look_once", "--out", str(tmp_path / "sheet.md"), "--level", "3")
+    assert (tmp_path / "sheet.md").read_text().startswith("### look_once: sample/")
+    helped = " ".join(beside("export", "answer_sheet", "--help").stdout.split())
+    assert "From the package ragrounds-answer-sheet 1.0." in helped
+
+
+def test_lists_name_the_package(beside: Ragrounds) -> None:
+    assert "from the package ragrounds-look-once 1.0" in beside("agents", "ls").stdout
+    assert "from the package ragrounds-shortest-first 1.0" in beside("retrievers", "ls").stdout
+    assert "from the package ragrounds-answer-length 1.0" in beside("analyses", "ls").stdout
+    assert "ragrounds-brevity 1.0" in beside("scorers", "show", "brevity").stdout
+    scorers = {one["name"]: one["package"] for one in json.loads(beside("scorers", "ls", "--json").stdout)["scorers"]}
+    assert (scorers["brevity"], scorers["strict"]) == ("ragrounds-brevity 1.0", "")
+    assert "answer_sheet" in beside("export", "--help").stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ragrounds, Path]:
+    """Ragrounds as a console script, which lies elsewhere, in a folder with the six files, none of them installed."""
+    folder = tmp_path_factory.mktemp("files")
+    for source in PACKAGES.glob("*/*.py"):
+        shutil.copy(source, folder)
+    (folder / "cards.tsv").write_text(CARDS)
+    script = tmp_path_factory.mktemp("bin") / "ragrounds"
+    script.write_text(f"import sys\nsys.path[0] = {str(ROOT)!r}\nfrom ragrounds.cli import main\nmain()\n")
+    return caller([sys.executable, str(script)], folder), folder
+
+
+def test_the_same_six_by_import_path(folder: tuple[Ragrounds, Path]) -> None:
+    ragrounds, place = folder
+    agents = (
+        "look_once:build",
+        "./look_once.py:build[top_k=3]",
+        "vanilla_rag[retriever=shortest_first:SHORTEST_FIRST[pool=5],top_k=3]",
+        "vanilla_rag[retriever=./shortest_first.py:SHORTEST_FIRST,top_k=3]",
+    )
+    for path, named in (("flashcards:FAMILY", agents[:1]), ("./flashcards.py:FAMILY", agents)):
+        options = [word for agent in named for word in ("--agent", agent)]
+        done = ragrounds(
+            *("run", "--display", "none", "--benchmark", f"{path}:cards.tsv", "--corpus", "sample"),
+            *("--model", "baseline:extractive", *options),
+        )
+        assert "2 questions of flashcards" in done.stderr
+        assert "strict: " in done.stdout
+        assert all(f"  {agent} " in done.stdout for agent in named)
+    assert len(json.loads(ragrounds("runs", "ls", "--json").stdout)["runs"]) == len(agents)
+
+    assert "brevity" not in ragrounds("compare", *agents[:2]).stdout
+    for path in ("brevity:BREVITY", "./brevity.py:BREVITY"):
+        assert "brevity (words)" in ragrounds("score", *agents[:2], "--scorer", path).stdout
+        assert "brevity: words of the answer, words, lower is better" in (
+            ragrounds("compare", *agents[:2], "--scorer", path).stdout
+        )
+    (place / "brevity.py").rename(place / "away.py")  # the words of the scorer stand in the store
+    assert "brevity (words)" in ragrounds("compare", *agents[:2]).stdout
+    assert (
+        "brevity: words of the answer, words, lower" in ragrounds("compare", *agents[:2], "--scorer", "brevity").stdout
+    )
+    (place / "away.py").rename(place / "brevity.py")
+
+    for path in ("answer_length:ANSWER_LENGTH", "./answer_length.py:ANSWER_LENGTH"):
+        assert "share of up to 20 words" in ragrounds("analyse", path, agents[0]).stdout
+    ragrounds("report", *agents[:2], "--scorer", "brevity:BREVITY", "--analysis", "answer_length:ANSWER_LENGTH")
+    text = (place / "report.html").read_text(encoding="utf-8")
+    assert "Length of answers" in text
+    assert "the number of words of an answer" in text
+    for path in ("answer_sheet:ANSWER_SHEET", "./answer_sheet.py:ANSWER_SHEET"):
+        ragrounds("export", path, agents[0], "--out", "sheet.md", "--force", "--level", "1")
+        assert (place / "sheet.md").read_text().startswith("# look_once:build: flashcards/0")
