@@ -58,11 +58,13 @@ __all__ = ["__version__", *_PLACES]
 
 def __getattr__(name: str) -> object:
     """Import a public name at its first use."""
+    import sys
     from importlib import import_module
 
     if name not in _PLACES:
-        raise AttributeError(f"module 'ragrounds' has no attribute {name!r}; it has {', '.join(sorted(_PLACES))}")
-    found = getattr(import_module(f"ragrounds.{_PLACES[name]}"), name)
+        module = sys.modules[__name__]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=module)
+    found = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
     globals()[name] = found
     return found
 

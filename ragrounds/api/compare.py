@@ -65,6 +65,9 @@ class LedgerView(Result, frozen=True, kw_only=True):
         from ragrounds.ui.run_tables import ledger_table
         from ragrounds.ui.tables import print_table
 
+        if not self.ledger.total.calls:
+            console.print(f"No calls yet in {self.place}.", markup=False)
+            return
         print_table(ledger_table(self.ledger), console)
 
     def brief(self) -> str:

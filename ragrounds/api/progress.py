@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ragrounds.api.workspace import Progress, unheard
+from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -177,10 +178,16 @@ class NotebookCell:
 
 def run_listener(listener: RunListener | None, progress: bool | None) -> RunListener:
     """The listener that was given, or the one that fits where this runs: a notebook, a terminal; elsewhere nobody
-    hears. With `progress` False nobody does, with True lines are written also where there is no terminal."""
+    hears. With `progress` False nobody does, with True lines are written also where there is no terminal.
+
+    Raises:
+        UserError: the listener is none.
+    """
     from ragrounds.ui.notebook import in_notebook
 
     if listener is not None:
+        if not isinstance(listener, RunListener):
+            raise UserError(f"{listener!r} is no listener: expected an object of a subclass of rr.RunListener.")
         return listener
     if progress is False:
         return RunListener()

@@ -442,6 +442,8 @@ def _check(request: RunRequest, execution: Execution) -> None:
 
     for name, least in _AT_LEAST.items():
         value = getattr(request if hasattr(request, name) else execution, name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise UserError(f"--{name.replace('_', '-')} {value!r} is no number.")
         if value is not None and not value >= least:
             raise UserError(f"--{name.replace('_', '-')} {value:g} is too small; expected {least:g} or more.")
     one_of("--engine", execution.engine, ENGINES)

@@ -13,11 +13,13 @@ from ragrounds.api.frames import OF_RUNS, RUNS, Frame
 from ragrounds.api.results import RunsResult
 from ragrounds.api.workspace import (
     Progress,
+    RunsGiven,
     chosen_settings,
     made_beside,
     make_folder,
     open_store,
     opened_runs,
+    run_names,
     unheard,
     user_settings,
 )
@@ -150,6 +152,9 @@ class StoredRuns(RunsResult, frozen=True, kw_only=True):
         from ragrounds.ui.run_tables import runs_table
         from ragrounds.ui.tables import print_table
 
+        if not self.loaded:
+            console.print(f"No runs yet in {self.place}.", markup=False)
+            return
         done = {one.id: sum(one.statuses.values()) for one in self.loaded}
         print_table(runs_table([one.run for one in self.loaded], done), console)
 
@@ -184,20 +189,22 @@ def runs(*, home: str | Path | None = None, settings: Settings | None = None) ->
         return StoredRuns(settings=chosen, loaded=loaded, place=store.place)
 
 
-def load(run: str | Run, *, home: str | Path | None = None, settings: Settings | None = None) -> LoadedRun:
+def load(run: RunsGiven, *, home: str | Path | None = None, settings: Settings | None = None) -> LoadedRun:
     """A run of the store.
 
         rr.load("vanilla_rag[top_k=8]").to_pandas("passages")
 
     Args:
-        run: its id, the beginning of one, or an agent's text: then the newest of that agent.
+        run: its id, the beginning of one, an agent's text (then the newest of that agent), or a result of one run.
         home, settings: the folder of the store, and all settings; ``None``: the user's.
 
     Raises:
         UserError: no such run, or several.
     """
-    chosen = chosen_settings(settings, home)
-    with opened_runs(run, chosen) as (store, [found]):
+    chosen, names = chosen_settings(settings, home), run_names(run)
+    if len(names) != 1:
+        raise UserError(f"{len(names):,} runs were named, and one is loaded: {', '.join(names) or 'none'}.")
+    with opened_runs(names, chosen) as (store, [found]):
         return _loaded(store, found, chosen)
 
 

@@ -93,8 +93,16 @@ def texts(given: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def chosen_settings(settings: Settings | None = None, home: str | Path | None = None) -> Settings:
-    """These settings, or else the user's; with `home` in place of their folder."""
-    chosen = settings or user_settings()
+    """These settings, or else the user's; with `home` in place of their folder.
+
+    Raises:
+        UserError: `settings` are none.
+    """
+    from ragrounds.settings import Settings
+
+    chosen = user_settings() if settings is None else settings
+    if not isinstance(chosen, Settings):
+        raise UserError(f"settings {settings!r} are no rr.Settings. A folder is named by home={str(settings)!r}.")
     return chosen if home is None else chosen.model_copy(update={"home": Path(home).expanduser()})
 
 
@@ -135,7 +143,7 @@ def open_judges(names: Sequence[str], base_url: str | None, settings: Settings) 
 
     texts = list(names) or ([settings.model] if settings.model else [])
     if not texts:
-        raise UserError("No judge was named: --judge provider:model, such as openai:gpt-4o-mini.")
+        raise UserError("No judge was named. Name one with --judge, such as openai:gpt-4o-mini.")
     prices, url = user_prices(settings), base_url or settings.base_url
     models = [open_model(with_defaults(text, {"base_url": url}), prices) for text in texts]
     if len({model.spec for model in models}) < len(models):

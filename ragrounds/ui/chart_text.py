@@ -16,9 +16,18 @@ _LABEL = 34
 _STYLES = ("bold green", "bold yellow", "bold magenta", "bold blue", "bold red")
 
 
-def draw(picture: Picture, width: int = 80, *, legend: bool = True) -> Text:
+class PictureText(Text):
+    """A picture drawn with letters. It knows what it is of, so that a page can draw the picture itself."""
+
+    picture: Picture
+
+
+def draw(picture: Picture, width: int = 80, *, legend: bool = True) -> PictureText:
     """The picture in at most `width` columns; without its `legend` where a table beside it names the marks."""
-    return _bars(picture, width) if isinstance(picture, Bars) else _points(picture, width, legend)
+    drawn = PictureText()
+    drawn.append_text(_bars(picture, width) if isinstance(picture, Bars) else _points(picture, width, legend))
+    drawn.picture = picture
+    return drawn
 
 
 class _Canvas:

@@ -49,7 +49,9 @@ class Elements(html.parser.HTMLParser):
 def page(result: rr.Result) -> Elements:
     elements = Elements(result._repr_html_())
     assert elements.open == []
-    assert set(elements.names) <= set("style div table caption thead tbody tr th td p pre progress".split())
+    assert set(elements.names) <= set(
+        "style div table caption thead tbody tr th td p pre progress svg title line text g circle path rect".split()
+    )
     assert "\x1b" not in elements.text
     assert "\u202e" not in elements.text
     return elements
