@@ -23,7 +23,8 @@ from ragrounds.records import Attempt, Gold, Kind, Question, Score
 Triplet = tuple[str, str, str]
 
 _MOST_TRIES = 200
-"""Opening brackets at which a JSON value is looked for, from the end."""
+"""Opening brackets at which a JSON value is looked for, from the end and from the beginning: the one that a list of
+many triplets begins with is far from its end."""
 _MOST_TRIPLETS = 2_000
 _KEYS = (
     ("head", "subject", "entity1", "first", "first_entity", "h", "主体", "头实体"),
@@ -105,7 +106,8 @@ def parse(text: str) -> list[Triplet] | None:
     starts = [match.start() for match in re.finditer(r"\[", text)]
     decoder = json.JSONDecoder()
     best: tuple[int, list[Triplet]] | None = None
-    for start in reversed(starts[-_MOST_TRIES:]):
+    tried = starts if len(starts) < 2 * _MOST_TRIES else starts[:_MOST_TRIES] + starts[-_MOST_TRIES:]
+    for start in reversed(tried):
         try:
             value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):

@@ -1,0 +1,162 @@
+"""Triplets counted on paper: forms of an answer at their edges, counts, strict and partial credit."""
+
+import json
+
+import pytest
+
+from ragrounds.evals.scorers.triplets import TRIPLETS, TripletCounts, compare, counts, micro_f1, parse, partial
+from ragrounds.records import Score
+from tests.scorers.making import attempt, gold, question
+
+ASKED = question({}, kind="extraction")
+ONE, TWO = ("a", "r", "b"), ("c", "r", "d")
+
+
+def listed(*triplets):
+    return json.dumps([list(triplet) for triplet in triplets])
+
+
+def test_counts_and_their_figures():
+    made = TripletCounts(2, 1, 3) + TripletCounts(1, 1, 1)
+    assert made == TripletCounts(3, 2, 4)
+    assert (made.f1, made.precision, made.recall) == (6 / 12, 3 / 5, 3 / 7)
+    empty = TripletCounts()
+    assert (empty.f1, empty.precision, empty.recall) == (1.0, None, None)
+    assert (TripletCounts(0, 1, 0).precision, TripletCounts(0, 1, 0).recall) == (0.0, None)
+    assert (TripletCounts(0, 0, 1).precision, TripletCounts(0, 0, 1).recall) == (None, 0.0)
+
+
+def test_the_micro_figure_adds_counts_and_is_no_mean():
+    scores = [
+        Score(question_id="q", epoch=0, scorer="triplets", value=1.0, answer_status="answered", prediction=prediction)
+        for prediction in ("1/0/0", "0/2/10")
+    ]
+    assert [counts(one) for one in scores] == [TripletCounts(1, 0, 0), TripletCounts(0, 2, 10)]
+    assert micro_f1(scores) == TripletCounts(1, 2, 10)
+    assert micro_f1([]) == TripletCounts()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", None),
+        ("[", None),
+        ("nothing", None),
+        ("[]", []),
+        ("[1, 2]", None),
+        ('["a", "r"]', None),
+        ('["a", "r", "b"]', [ONE]),
+        ('["a", "r", "b", "x"]', None),
+        ('["a", "r", 1]', None),
+        ('[["a", "r", "b"], ["c", "r"], 5, {"head": "c"}]', [ONE]),
+        ('[["a", "r", "b", "x"], ["a", 1, "b"]]', None),
+        ('{"head": "a"}', None),
+        ('[{"head": "a", "relation": "r", "tail": 1, "object": "b"}]', [ONE]),
+        ('[{"entity1": "a", "type": "r", "entity2": "b"}, {"h": "c", "r": "r", "t": "d"}]', [ONE, TWO]),
+        ('[{"主体": "a", "关系": "r", "客体": "b"}, {"头实体": "c", "predicate": "r", "尾实体": "d"}]', [ONE, TWO]),
+        # The outermost list that ends where the last one does.
+        ('[["a", "r", "b"]] and then [["c", "r", "d"]]', [TWO]),
+        ('[["a", "r", "b"], ["c", "r", "d"]]', [ONE, TWO]),
+        ('[["a", "r", "b"]] [not JSON', [ONE]),
+        ('[["a", "r", "b"]] see [1]', [ONE]),
+        # A triplet a line, in brackets or between bars.
+        ("(a, r, b)\n- (c；r；d).", [ONE, TWO]),
+        ("1. <a, r, b>\n* （c，r，d）", [ONE, TWO]),
+        ("| a | r | b |\nc|r|d", [ONE, TWO]),
+        ("text\n( a , r , b )\ntext", [ONE]),
+        ("(a, r)", None),
+        ("a, r, b", None),
+    ],
+)
+def test_forms(text, found):
+    assert parse(text) == found
+
+
+def test_200_brackets_are_tried_from_either_end():
+    for before, after in ((0, 200), (0, 900), (198, 900), (900, 0), (900, 198), (199, 199)):
+        assert parse("[" * before + "x" + listed(ONE) + "[" * after) == [ONE]
+    assert parse("[" * 200 + "x" + listed(ONE) + "[" * 200) is None
+
+
+def test_a_long_list_is_read_whole_also_behind_some_brackets():
+    many = [("a", "r", str(number)) for number in range(250)]
+    assert parse("As [1] and [2] say: " + listed(*many)) == many
+    assert parse(listed(ONE) + listed(*many)) == many
+
+
+def test_2000_triplets_are_taken():
+    many = [("a", "r", str(number)) for number in range(2_001)]
+    assert parse(listed(*many)) == many[:2_000]
+    lines = "\n".join(f"({one}, {relation}, {other})" for one, relation, other in many)
+    assert parse(lines) == many[:2_000]
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "symmetric", "expected"),
+    [
+        ([ONE], [ONE], False, (1, 0, 0)),
+        ([ONE, ONE], [ONE], False, (1, 0, 0)),
+        ([ONE], [TWO, TWO], False, (0, 1, 1)),
+        ([("A ", "R", " b")], [ONE], False, (1, 0, 0)),
+        ([("ａ", "r", "b")], [ONE], False, (1, 0, 0)),
+        ([("a  x", "r", "b")], [("a x", "r", "b")], False, (1, 0, 0)),
+        ([("b", "r", "a")], [ONE], False, (0, 1, 1)),
+        ([("b", "r", "a")], [ONE], True, (1, 0, 0)),
+        ([ONE, ("b", "r", "a")], [ONE], True, (1, 0, 0)),
+        ([("r", "a", "b")], [ONE], True, (0, 1, 1)),
+        ([], [ONE, TWO], False, (0, 0, 2)),
+        ([ONE, TWO], [], False, (0, 2, 0)),
+    ],
+)
+def test_strict_counts(found, wanted, symmetric, expected):
+    assert compare(found, wanted, symmetric=symmetric) == TripletCounts(*expected)
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "symmetric", "credit"),
+    [
+        ([], [], False, 1.0),
+        ([ONE], [], False, 0.0),
+        ([], [ONE], False, 0.0),
+        ([ONE], [ONE], False, 1.0),
+        ([("a", "x", "y")], [ONE], False, 1 / 3),
+        ([("a", "r", "y")], [ONE], False, 2 / 3),
+        ([("b", "r", "a")], [ONE], False, 1 / 3),
+        ([("b", "r", "a")], [ONE], True, 1.0),
+        # One predicted triplet earns once: 2 · (2/3) / (1 + 2).
+        ([("a", "r", "x")], [ONE, ("a", "r", "c")], False, 4 / 9),
+        # The best match is made first: ONE with itself, and (a, r, c) with (a, x, y): 1 + 1/3 of 2.
+        ([ONE, ("a", "x", "y")], [("a", "r", "c"), ONE], False, 2 / 3),
+        ([ONE, TWO], [ONE, ("x", "y", "z")], False, 0.5),
+        # Repeats count once on both sides.
+        ([ONE, ONE], [ONE, ONE], False, 1.0),
+    ],
+)
+def test_partial_credit_by_hand(found, wanted, symmetric, credit):
+    assert partial(found, wanted, symmetric=symmetric) == pytest.approx(credit)
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "wanted", "value", "prediction", "read", "reason"),
+    [
+        (listed(ONE, TWO), "completed", listed(ONE), 2 / 3, "1/1/0", "answered", ""),
+        ("[]", "completed", "[]", 1.0, "0/0/0", "answered", ""),
+        ("none", "completed", "[]", 0.0, "0/0/0", "abstained", "no option was chosen"),
+        ("some do", "completed", listed(ONE), 0.0, "0/0/1", "unreadable", "no option can be read from the answer"),
+        ("", "failed", listed(ONE, TWO), 0.0, "0/0/2", "empty", "empty reply"),
+        (listed(ONE), "not_run", listed(ONE), None, "0/0/1", "empty", "not run"),
+        (listed(ONE), "completed", "", 0.0, "0/1/0", "answered", ""),
+    ],
+)
+def test_a_score(text, status, wanted, value, prediction, read, reason):
+    made = TRIPLETS.score(attempt(text, status), ASKED, gold(wanted))
+    assert (made.value, made.prediction, made.answer_status, made.reason) == (
+        value and pytest.approx(value), prediction, read, reason,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "prediction"), [("true", "1/0/0"), ("false", "0/1/1"), ("", "0/1/1")])
+def test_only_relations_that_are_said_to_be_symmetric_are(said, prediction):
+    asked = question({}, kind="extraction", metadata={"symmetric": said} if said else {})
+    made = TRIPLETS.score(attempt(listed(("b", "r", "a"))), asked, gold(listed(ONE)))
+    assert made.prediction == prediction
