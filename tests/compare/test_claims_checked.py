@@ -1,12 +1,13 @@
 """Claims about stored runs with figures from a pencil: what a measure is, which interval decides, what is left out."""
 
 import pytest
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.assertions import ClaimVerdict, ConditionVerdict, check_claims
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.stats import paired_difference, stratified_mean, wilson
-from ragrounds.records import Usage
+from ragrounds.records import Score, Usage
 from tests.compare.making import add_run, questions
 
 
@@ -209,3 +210,40 @@ def test_runs_of_different_questions_are_compared_on_those_in_common(store):
     assert (found.questions, found.value) == (4, 0.25)
     table = compare(store, [first, second], common=True).tables[0]
     assert found.value == pytest.approx(-table.pairs[0].tests.difference)
+
+
+def test_the_scorer_asked_for_comes_before_the_headline(store):
+    asked = questions(4)
+    run = add_run(store, "one", asked, [1, 1, 1, 0], scorer="robust")
+    strict = [Score(question_id=one.id, epoch=0, scorer="strict", value=0.0, answer_status="refused") for one in asked]
+    store.add_scores(run, strict)
+    for scorer, accuracy, refused in ((None, 0.75, 0.0), ("robust", 0.75, 0.0), ("strict", 0.0, 1.0)):
+        (verdict,) = check_claims(store, [run], ["accuracy(one) > 0.5 and refused(one) > 0"], scorer=scorer)
+        assert (verdict.scorer, verdict.conditions[0].value) == (scorer or "robust", accuracy - 0.5)
+        assert verdict.conditions[1].value == refused
+
+
+def test_clusters_are_drawn_together(store):
+    asked = [one for name in "abcdef" for one in questions(4, f"x/{name}", cluster=name)]
+    asked = [replace(one, benchmark="x/one") for one in asked]
+    values = [1.0] * 12 + [0.0] * 12
+    run = add_run(store, "one", asked, values)
+    made = stratified_mean(values, ["x"] * 24, [one.cluster for one in asked])
+    alone = stratified_mean(values, ["x"] * 24)
+    found = checked(store, [run], "accuracy(one) > 0 @ 95%")
+    assert (found.low, found.high) == (pytest.approx(made.low), pytest.approx(made.high))
+    assert found.high > alone.high + 0.05
+
+
+def test_nothing_times_a_share_is_its_constant(store):
+    run = add_run(store, "one", questions(5), [1, 1, 0, 0, 1])
+    found = checked(store, [run], "0 * accuracy(one) > -0.25 @ 95%")
+    assert (found.value, found.low, found.high, found.decision) == (0.25, 0.25, 0.25, "holds")
+
+
+@pytest.mark.parametrize("values", [[2.0, 1.0, 0.0, 1.0, 0.0], [-1.0, 1.0, 0.0, 1.0, 0.0]])
+def test_scores_that_are_no_shares_have_the_bootstrap(store, values):
+    run = add_run(store, "one", questions(5), values, scorer="points")
+    made = stratified_mean(values, ["x"] * 5)
+    found = checked(store, [run], "accuracy(one) > 0 @ 95%")
+    assert (found.low, found.high) == (pytest.approx(made.low), pytest.approx(made.high))

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.assertions import check_claims
+from ragrounds.evals.compare.claims import LiveClaim, parse_claim
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.sequential_stop import (
     ClaimStop,
@@ -54,7 +55,7 @@ def test_a_seed_that_cannot_be_kept_is_refused(store, seed):
     runs = empty(store, questions(3))
     with pytest.raises(UserError) as caught:
         stop(runs, questions(3), seed=seed)
-    assert str(caught.value) == f"--seed {seed}: with --until it is kept with the run, and has 64 bits at most."
+    assert caught.value.args[0] == f"--seed {seed}: with --until it is kept with the run, and has 64 bits at most."
     for kept in (2**63 - 1, -(2**63)):
         assert stop(runs, questions(3), seed=kept).seed == kept
 
@@ -79,7 +80,7 @@ def test_the_end_of_the_smallest_datasets_is_named(store):
     assert until.last == "all questions of x/s, x/t are answered, and a draw takes one of each dataset"
     with pytest.raises(UserError) as caught:
         stop(runs, asked, most=2)
-    assert str(caught.value) == (
+    assert caught.value.args[0] == (
         "--max-questions 2: a round has 3 questions (one of each dataset, duplicates together); give as many or more."
     )
     assert len(stop(runs, asked, most=3).questions) == 3
@@ -206,7 +207,7 @@ def test_a_command_begins_by_keeping_that_runs_are_followed_and_with_what_they_h
     assert earlier_record(store, [], CLAIM, 3) is None
     with pytest.raises(UserError) as caught:
         stop(runs, asked, seed=4).begin(store)
-    assert str(caught.value) == (
+    assert caught.value.args[0] == (
         "one-run was followed with its questions in the order of --seed 3; an order is drawn once. Give --seed 3, or "
         "--new for another run."
     )
@@ -444,3 +445,93 @@ def test_costs_of_such_runs_are_not_decided_with_confidence(store):
     assert conditions[3].value == pytest.approx(-0.1)
     assert conditions[3].reason.endswith("the interval is always valid")
     assert not math.isnan(conditions[3].low)
+
+
+def test_claims_about_such_runs_are_about_what_they_have_answered(store):
+    runs = ended_early(store, questions(8), 5)
+    (verdict,) = check_claims(store, runs, ["accuracy(one) > 0.5"])
+    assert (verdict.conditions[0].value, verdict.conditions[0].questions) == (0.5, 5)
+
+
+def test_a_run_against_itself_tells_nothing(store):
+    runs = ended_early(store, questions(8), 5)
+    for claim in ("accuracy(one) >= accuracy(one) @ 90%", "separated(two, two) @ 90%"):
+        (verdict,) = check_claims(store, runs, [claim])
+        (condition,) = verdict.conditions
+        assert (condition.decision, condition.level) == ("cannot tell", 0.9)
+        assert condition.reason == "it compares a run with itself"
+
+
+def test_an_early_run_counts_on_either_side(store):
+    asked = questions(10)
+    runs = ended_early(store, asked, 6)
+    whole = add_run(store, "whole", asked, [1] * 10, scorer="robust")
+    for both in ([runs[1], whole], [whole, runs[1]]):
+        assert compare(store, both, common=True).tables[0].pairs[0].tests.draws == 6
+
+
+def test_runs_of_different_questions_share_the_order_of_those_in_common(store):
+    asked = questions(10)
+    runs = ended_early(store, asked, 6)
+    other = add_run(store, "other", asked[:9], [1] * 9, scorer="robust")
+    order = [question for one in draw_rounds(asked[:9], 3) for question in one.questions]
+    answered = {attempt.question_id for attempt in store.attempts(runs[0])}
+    tests = compare(store, [runs[0], other], common=True).tables[0].pairs[0].tests
+    expected = next((n for n, question in enumerate(order) if question.id not in answered), len(order))
+    assert tests.draws == expected > 0
+
+
+def test_claims_followed_with_several_seeds_are_kept_apart(store):
+    runs = pair(store, questions(3))
+    record = stop(runs, questions(3)).record()
+    save_stop(store, record)
+    save_stop(store, replace(record, reason="later"))
+    save_stop(store, replace(record, seed=4))
+    assert {(one.seed, one.reason) for one in stop_records(store, runs[0])} == {(3, "later"), (4, "")}
+
+
+def test_scores_are_read_by_the_headline_and_outcomes_by_the_status(store):
+    asked = questions(3)
+    runs = pair(store, asked, status={0: "blocked"})
+    for run in runs:
+        store.add_scores(
+            run,
+            [Score(question_id=one.id, epoch=0, scorer="zzz", value=0.5, answer_status="answered") for one in asked],
+        )
+        store.add_scores(
+            run,
+            [Score(question_id=one.id, epoch=0, scorer="aaa", value=0.5, answer_status="answered") for one in asked],
+        )
+    until = stop(runs, asked, "accuracy(one) > 0 @ 95% and blocked(two) > 0 @ 95%")
+    until.read(store)
+    first, second = until.state.conditions
+    assert (first.value, second.value) == (1.0, pytest.approx(1 / 3))
+
+
+def test_an_attempt_that_nobody_scored_is_not_correct(store):
+    asked = questions(3)
+    runs = empty(store, asked)
+    until = stop(runs, asked)
+    question = until.questions[0]
+    for run in runs:
+        made = Attempt(run=run.id, question_id=question.id, epoch=0, status="failed", text="")
+        until.observe(FinishedAttempt(run, made, ()))
+    assert (until.state.questions, until.state.conditions[0].value) == (1, 0.0)
+
+
+def test_a_judged_figure_is_followed_over_the_questions_that_were_judged(store):
+    asked = [replace(one, kind="long", options={}) for one in questions(6)]
+    order = [question for one in draw_rounds(asked[:5], 3) for question in one.questions]
+    values = {order[n].id: float(n % 2) for n in range(4)}
+    runs = [
+        add_run(store, name, asked, [side(values.get(one.id)) for one in asked], scorer="equivalent")
+        for name, side in (("one", lambda v: ... if v is None else v), ("two", lambda v: ... if v is None else 1.0))
+    ]
+    state = LiveClaim(parse_claim("accuracy(one-run) > 0.5 @ 95%")).state
+    for run in runs:
+        save_stop(store, StopRecord(runs=(run.id,), seed=3, scorer="facts", state=state))
+    tests = compare(store, runs, scorers=["equivalent"], common=True).tables[0].pairs[0].tests
+    sequence = ConfidenceSequence(null=0.0)
+    for n in range(4):
+        sequence.add(1.0 - float(n % 2))
+    assert (tests.draws, tests.low, tests.high) == (4, sequence.interval.low, sequence.interval.high)

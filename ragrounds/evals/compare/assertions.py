@@ -19,6 +19,7 @@ from ragrounds.evals.compare.claims import (
     LiveClaim,
     Term,
     all_hold,
+    cancels,
     decide,
     parse_claim,
     resolved,
@@ -122,6 +123,8 @@ class _Assertions:
                 return _undecided(
                     condition, "how many questions these runs have depends on their results: no interval holds"
                 )
+            if cancels(condition):
+                return _undecided(condition, "it compares a run with itself")
             return _followed(condition, self.stopped.rounds(self.scorer, *named), columns)
         kept: list[Question] = []
         sums: list[float] = []

@@ -431,10 +431,15 @@ def _checked(condition: Condition, claim: str) -> float:
             f"A run cannot be stopped by {claim!r}: without a level the first question would decide. Add one, such "
             "as @ 95%."
         )
+    if cancels(condition):
+        raise UserError(f"A run cannot be stopped by {claim!r}: it compares a run with itself.")
+    return condition.level
+
+
+def cancels(condition: Condition) -> bool:
+    """Whether its terms cancel each other: it compares a run with itself."""
     factors: dict[tuple[str, str], float] = {}
     for term in condition.terms:
         key = (term.measure, term.run)
         factors[key] = factors.get(key, 0.0) + term.factor
-    if not any(factors.values()):
-        raise UserError(f"A run cannot be stopped by {claim!r}: it compares a run with itself.")
-    return condition.level
+    return not any(factors.values())
