@@ -1,0 +1,178 @@
+"""The lenient reader at its edges: which statement wins, how far it looks, what it says where it reads nothing."""
+
+import pytest
+
+from ragrounds.evals.scorers.answer_status import AnswerRead
+from ragrounds.evals.scorers.mirage import first_letter, read_published, stated
+from ragrounds.evals.scorers.mirage_pmc_llama import completion, read_completion
+from ragrounds.evals.scorers.robust import by_label, by_text, read_robustly
+from tests.scorers.making import FOUR, question
+
+ASKED = question()
+NONE_READ = AnswerRead("unreadable", "", "no option can be read from the answer")
+
+
+def read(text, options=None):
+    return read_robustly(text, question(options))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", AnswerRead("empty")),
+        (" \n", AnswerRead("empty")),
+        ("<think>B</think>", AnswerRead("unreadable", "", "reasoning without an answer")),
+        ("<think>A</THINKING> B", AnswerRead("answered", "B")),
+        ("<think>A</think>B</think>C", AnswerRead("answered", "C")),
+        ("Connection error.", AnswerRead("empty", "", "an error was recorded in place of a reply")),
+        ('Connection error. {"answer": "B"}', AnswerRead("answered", "B")),
+        ('{"answer": "A or B"}', AnswerRead("unreadable", "", "names several options: A, B")),
+        ('{"answer": "D, C and B"}', AnswerRead("unreadable", "", "names several options: B, C, D")),
+        ('{"answer": "neither B nor C: unclear"}', AnswerRead("abstained", "", "no option was chosen")),
+        ('{"answer": "E"}', NONE_READ),
+        ('{"answer": ""}', AnswerRead("abstained", "", "the stated answer is empty")),
+        ("The gums bleed.", NONE_READ),
+        ("The gums bleed.\nB", AnswerRead("answered", "B")),
+        # What is stated outright counts, and no letter on the last line beside it.
+        ('{"answer": "E"}\nB', NONE_READ),
+        ("The answer is E.\nB", AnswerRead("answered", "B")),
+        # The last field, box or tag wins, fields before boxes before tags.
+        ('{"answer": "A"} {"answer": "B"}', AnswerRead("answered", "B")),
+        (r'\boxed{A} {"answer": "B"} \boxed{C}', AnswerRead("answered", "B")),
+        (r"<answer>A</answer> \boxed{B} <answer>C</answer>", AnswerRead("answered", "B")),
+        (r"\boxed{A} and \boxed{B}", AnswerRead("answered", "B")),
+        ("<answer>A</answer><answer>B", AnswerRead("answered", "B")),
+        # Of statements in words the last that can be read wins.
+        ("The answer is A. The answer is B.", AnswerRead("answered", "B")),
+        ("The answer is A. The answer is what follows.", AnswerRead("answered", "A")),
+        # One that says that none can be chosen ends the search.
+        ("The answer is A. The answer is unclear.", AnswerRead("abstained", "", "no option was chosen")),
+    ],
+)
+def test_which_statement_counts(text, expected):
+    assert read(text) == expected
+
+
+def test_a_statement_ends_with_its_line_and_after_200_characters():
+    assert read("The answer is\nB") == AnswerRead("answered", "B")
+    assert read("The answer is:\n\nnot in sight\nE") != AnswerRead("answered", "B")
+    assert read(f"The answer is {'.' * 150}option B").prediction == "B"
+    assert read(f"The answer is {'.' * 250}option B\nE").prediction == ""
+
+
+def test_the_last_twenty_statements_are_read():
+    unread = "The answer is what follows. "
+    assert read("The answer is B. " + unread * 19).prediction == "B"
+    assert read("The answer is B. " + unread * 20).prediction == ""
+
+
+def test_only_the_end_of_a_long_text_abstains_and_only_a_short_one_names_several():
+    long = '{"answer": "A or B' + " and more" * 50 + '"}'
+    assert read(long) == NONE_READ
+    short = '{"answer": "A or B' + " and more" * 20 + '"}'
+    assert read(short) == AnswerRead("unreadable", "", "names several options: A, B")
+
+
+@pytest.mark.parametrize(
+    ("candidate", "label"),
+    [
+        ("B", "B"), ("b", "B"), ("(b).", "B"), ("The final answer is B", "B"), ("the correct option: C.", "C"),
+        ("**B**", "B"), ("B. Scurvy", "B"), ("B. Rickets", "B"), ("B - Scurvy", "B"), ("B because of the gums", "B"),
+        ("B cells", ""), ("B, or A", ""), ("B, also Option B", "B"), ("B. scurvy and D.", ""),
+        ("B) Scurvy, not C.", "B"),
+        ("I take option B", "B"), ("Options B and C", ""), ("option B, option B", "B"), ("option B or option C", ""),
+        ("Option B is not right", ""), ("Option B is right", "B"), ("Choice C", "C"), ("anti-B is found", ""),
+        ("A patient", ""), ("E", ""), ("", ""), ("BB", ""),
+    ],
+)  # fmt: skip
+def test_labels(candidate, label):
+    assert by_label(candidate, ASKED) == label
+
+
+def test_a_label_before_an_options_own_text_counts_though_that_names_others():
+    asked = question({"A": "Anti-B, C", "B": "A, or B.", "C": "none"})
+    assert by_label("B. A, or B.", asked) == "B"
+    assert by_label("B. a,  OR b", asked) == "B"
+    assert by_label("B. A, or C.", asked) == ""
+
+
+def test_a_label_is_looked_for_in_the_first_2000_characters():
+    assert by_label("x" * 1_990 + " option B", ASKED) == "B"
+    assert by_label("x" * 1_995 + " option B", ASKED) == ""
+
+
+def test_labels_of_more_than_a_letter_are_taken_as_they_are():
+    asked = question({"a1": "one", "a12": "two", "B": "three"})
+    assert by_label("a12", asked) == "a12"
+    assert by_label("a1.", asked) == "a1"
+    assert by_label("A1", asked) == ""  # case counts where labels are words
+    assert by_label("option a12", asked) == "a12"
+    small = question({"a": "one", "b": "two"})
+    assert by_label("b", small) == "b"
+    assert by_label("(a)", small) == "a"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "label"),
+    [
+        ("Scurvy", "B"), ("  scurvy! ", "B"), ("SCURVY, as the gums show", "B"), ("scurvy: yes", "B"),
+        ("ｓｃｕｒｖｙ", "B"),
+        ("vitamin  a DEFICIENCY", "C"), ("it is scurvy", ""), ("", ""), ("...", ""), (". scurvy", "B"),
+        ("rickets；坏血病", "A"),
+    ],
+)  # fmt: skip
+def test_texts(candidate, label):
+    assert by_text(candidate, ASKED) == label
+
+
+def test_a_text_that_two_options_share_is_none():
+    assert by_text("same", question({"A": "Same", "B": "same.", "C": "other"})) == ""
+    assert by_text("Other", question({"A": "Same", "B": "same.", "C": "other"})) == "C"
+    assert by_text("? what", question({"A": "", "B": "x"})) == ""
+    assert by_text("a, b", question({"A": "a, b", "B": "a"})) == "A"  # the whole before its beginning
+
+
+@pytest.mark.parametrize(
+    ("text", "several"),
+    [
+        ('{"answer": "B/C"}', "B, C"), ('{"answer": "A patient with B or C"}', "B, C"),
+        ('{"answer": "A or B"}', "A, B"),
+        ('{"answer": "B and A"}', "A, B"), ('{"answer": "A, B"}', "A, B"), ('{"answer": "xB or _C or D1"}', ""),
+    ],
+)  # fmt: skip
+def test_several_options_are_named(text, several):
+    expected = AnswerRead("unreadable", "", f"names several options: {several}") if several else NONE_READ
+    assert read(text) == expected
+
+
+def test_the_published_reader_reads_after_the_last_mark():
+    assert stated('{"answer_choice": "A"} {"answer_choice": " B "} ') == 'B "}'
+    assert stated(" B ") == "B"
+    assert read_published('{"answer_choice": "A"} {"answer_choice": "B"}', ASKED) == AnswerRead("answered", "B")
+    spelled = AnswerRead("unreadable", "", "the option's text in place of its letter")
+    assert read_published('{"answer_choice": "Scurvy"}', ASKED) == spelled
+    assert read_published('{"answer_choice": "not Scurvy"}', ASKED) == NONE_READ
+    assert read_published('{"answer_choice": "unclear', ASKED).status == "abstained"
+    assert read_published("Connection error.", ASKED).status == "empty"
+
+
+def test_published_templates_are_tried_in_their_order():
+    assert first_letter("A, not option B", (r"[Oo]ption (X)", r"^\s*(X),")) == "B"
+    assert first_letter("A, not option B", (r"^\s*(X),", r"[Oo]ption (X)")) == "A"
+    assert first_letter("E", (r"^(X)$",)) == ""
+    assert first_letter("E", (r"^(X)$",), ("A", "E")) == "E"
+    assert first_letter("12", (r"^(X)$",), ("1", "12")) == ""  # letters alone
+    assert first_letter("1", (r"^(X)$",), ("1",)) == ""
+    assert first_letter("D", (r"^(X)$",), ("A", "B")) == "D"
+    assert read_published("F", question({**FOUR, "E": "x", "F": "y"})) == AnswerRead("answered", "F")
+    assert read_published("F", ASKED) == NONE_READ
+
+
+def test_completions_are_read_after_the_last_answer():
+    assert completion("Answer: A Answer: B ") == " B "
+    assert completion("B") == "B"
+    assert read_completion("option A Answer: option B", ASKED) == AnswerRead("answered", "B")
+    assert read_completion("Answer: Scurvy", ASKED) == AnswerRead(
+        "unreadable", "", "the option's text in place of its letter"
+    )
+    assert read_completion("Answer: B", ASKED) == NONE_READ
