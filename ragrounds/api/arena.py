@@ -27,7 +27,7 @@ from ragrounds.api.workspace import (
     texts,
     user_settings,
 )
-from ragrounds.errors import UserError
+from ragrounds.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ragrounds.evals.arena.lineup import Lineup
     from ragrounds.evals.arena.play import FinishedMatch, PlayEstimate
     from ragrounds.evals.arena.report import ArenaReport, AxisReport
+    from ragrounds.evals.arena.verdicts import Ballot
     from ragrounds.evals.store.arenas import Arena, ArenaStore
     from ragrounds.evals.store.store import Store
     from ragrounds.settings import Settings
@@ -381,6 +382,58 @@ def stored_arena(reference: str = "", settings: Settings | None = None) -> Itera
                 "`ragrounds arena play` starts a new arena; equal pairs come from the journal."
             )
         yield StoredArena(kept, arena, lineup)
+
+
+class Voting(Struct, frozen=True, kw_only=True):
+    """A person's votes in an arena: the pairs to be shown, and what is kept of them."""
+
+    kept: ArenaStore
+    arena: Arena
+    lineup: Lineup
+    voter: str
+    axes: tuple[str, ...]
+    """That are asked for, in this order."""
+
+    def ballots(self) -> Iterator[Ballot]:
+        """Pairs that judges have judged and this voter has not seen, in random order, without names."""
+        from ragrounds.evals.arena.verdicts import ballots, combine_judgements
+
+        number = self.kept.add(self.arena)
+        played = combine_judgements(self.arena, self.kept.judgements(number))
+        yield from ballots(self.arena, self.lineup, played, self.kept.votes(number), self.voter)
+
+    def keep(self, ballot: Ballot, axis: str, outcome: str) -> None:
+        """Write a vote; it is on the disk when this returns.
+
+        Args:
+            ballot: the pair.
+            axis: what was compared.
+            outcome: ``first`` (the left answer), ``second``, ``tie`` or ``skip``.
+        """
+        self.kept.add_votes(self.kept.add(self.arena), [ballot.vote(self.voter, axis, outcome)])
+
+
+@contextmanager
+def voting(
+    reference: str = "", voter: str = "human", axes: Sequence[str] = (), settings: Settings | None = None
+) -> Iterator[Voting]:
+    """Vote in an arena while the block lasts, by its id or the beginning of it; nothing named: the newest.
+
+    Args:
+        reference: the arena.
+        voter: who votes.
+        axes: only these; none: all of the arena.
+
+    Raises:
+        UserError: an axis that the arena does not have, or as :func:`stored_arena`.
+    """
+    with stored_arena(reference, settings) as found:
+        names = [axis.name for axis in found.arena.axes]
+        for axis in axes:
+            if axis not in names:
+                raise unknown("axis", axis, names, f"ragrounds arena show {found.arena.id}")
+        chosen = tuple(axes or names)
+        yield Voting(kept=found.kept, arena=found.arena, lineup=found.lineup, voter=voter, axes=chosen)
 
 
 def show_arena(reference: str = "", *, resamples: int = 1000, settings: Settings | None = None) -> ArenaStand:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ragrounds.evals.analyses.analysis import AnalysisResult
     from ragrounds.evals.compare.assertions import ClaimVerdict
+    from ragrounds.evals.compare.claims import Decision
     from ragrounds.evals.compare.frontier import CostMeasure
     from ragrounds.evals.store.ledger import Ledger, LedgerKey, LedgerLine, Unfinished
     from ragrounds.settings import Settings
@@ -43,6 +44,13 @@ class CompareResult(ComparisonResult, frozen=True, kw_only=True):
     claims: tuple[ClaimVerdict, ...]
     scorers: tuple[str, ...] = ()
     """The scorers that were asked for; none: the headline's and those beside it."""
+
+    @property
+    def decision(self) -> Decision:
+        """Whether all claims hold: ``fails`` where one fails, ``cannot tell`` where one cannot be told."""
+        from ragrounds.evals.compare.claims import all_hold
+
+        return all_hold([claim.decision for claim in self.claims])
 
     def draw(self, console: Console) -> None:
         """Print the tables, and cost against accuracy."""

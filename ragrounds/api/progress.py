@@ -81,10 +81,11 @@ class TerminalListener(RunListener):
 
     @contextmanager
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
-        """The display that was asked for; by default by the terminal."""
+        """The display that was asked for; by default by the terminal. A pilot does not open the trace viewer."""
         from ragrounds.ui.progress import open_progress
 
-        with open_progress(self._display, progress) as shown:
+        display = "plain" if pilot and self._display == "viewer" else self._display
+        with open_progress(display, progress) as shown:
             yield shown.observe
 
     def projected(self, projection: Projection) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,18 +13,13 @@ from ragrounds.cli import options
 from ragrounds.cli.commands import Group
 from ragrounds.cli.options import BudgetOptions, Options, grouped, journal_mode
 from ragrounds.cli.output import print_json, say
-from ragrounds.errors import unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.console import Console
 
-    from ragrounds.api.arena import ArenaStand
-    from ragrounds.evals.arena.lineup import Lineup
-    from ragrounds.evals.arena.play import FinishedMatch
-    from ragrounds.evals.arena.verdicts import Ballot
-    from ragrounds.evals.store.arenas import Arena, ArenaStore
+    from ragrounds.api.arena import ArenaStand, Voting
 
 app = typer.Typer()
 arena = typer.Typer(
@@ -95,6 +90,7 @@ def play_command(
       ragrounds arena play direct cot_refine --reference --schedule adaptive --judge openai:gpt-4o --max-cost 5
     """
     from ragrounds.api.arena import arena as play
+    from ragrounds.ui.arena_tables import LiveArena
 
     if plan:
         _print_estimate(runs, judge or (), base_url, rules, as_json)
@@ -110,20 +106,10 @@ def play_command(
         max_time=budget.max_time,
         journal=journal_mode(journal),
         resamples=resamples,
-        live=_live,
+        live=LiveArena.opened,
     )
     say(f"Ended: {played.ended}. {played.made:,} calls made, {played.reused:,} answered from the journal.")
     _print_stand(played, as_json)
-
-
-@contextmanager
-def _live(arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
-    """The live table, on standard error."""
-    from ragrounds.ui.arena_tables import LiveArena
-
-    say(f"{arena.id}: {', '.join(arena.names)}; {arena.count:,} questions; judged by {', '.join(arena.judges)}")
-    with LiveArena(arena) as live:
-        yield live.observe
 
 
 def _print_stand(stand: ArenaStand, as_json: bool) -> None:
@@ -211,11 +197,11 @@ def vote_command(
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many pairs.")] = None,
 ) -> None:
     """Vote in the terminal: two answers side by side, blind. Keys: 1, 2, t (tie), s (skip), q (stop)."""
-    from ragrounds.api.arena import stored_arena
+    from ragrounds.api.arena import voting
 
-    with stored_arena(name) as found:
-        count = vote(found.kept, found.arena, found.lineup, voter, axis or (), limit)
-    say(f"{count:,} votes kept. See them beside the judges: ragrounds arena show {found.arena.id}")
+    with voting(name, voter, axis or ()) as opened:
+        count = vote(opened, limit)
+    say(f"{count:,} votes kept. See them beside the judges: ragrounds arena show {opened.arena.id}")
 
 
 KEYS = {"1": "first", "2": "second", "t": "tie", "s": "skip"}
@@ -225,59 +211,41 @@ STOP = ("q", "\x03", "\x04", "\x1b", "")
 
 
 def vote(
-    kept: ArenaStore,
-    arena: Arena,
-    lineup: Lineup,
-    voter: str,
-    axes: Sequence[str] = (),
+    opened: Voting,
     limit: int | None = None,
     *,
     key: Callable[[], str] | None = None,
     console: Console | None = None,
 ) -> int:
-    """Show pairs until the voter stops; gives how many votes were kept. Each is on the disk before the next is shown.
-
-    Raises:
-        UserError: an axis that the arena does not have.
-    """
+    """Show pairs until the voter stops; gives how many votes were kept, each before the next pair is shown."""
     from rich.console import Console
 
-    from ragrounds.evals.arena.verdicts import ballots, combine_judgements
-
-    names = [axis.name for axis in arena.axes]
-    for axis in axes:
-        if axis not in names:
-            raise unknown("axis", axis, names, f"ragrounds arena show {arena.id}")
-    number = kept.add(arena)
-    played = combine_judgements(arena, kept.judgements(number))
     console = console or Console(stderr=True)
     count = 0
-    for shown, ballot in enumerate(ballots(arena, lineup, played, kept.votes(number), voter)):
-        if limit is not None and shown >= limit:
-            break
-        _show_ballot(console, ballot)
-        for axis in axes or names:
+    for ballot in islice(opened.ballots(), limit):
+        _show_pair(console, ballot.question, ballot.left, ballot.right)
+        for axis in opened.axes:
             outcome = _ask(console, axis, key or _key)
             if outcome is None:
                 return count
-            kept.add_votes(number, [ballot.vote(voter, axis, outcome)])
+            opened.keep(ballot, axis, outcome)
             count += 1
     return count
 
 
-def _show_ballot(console: Console, ballot: Ballot) -> None:
+def _show_pair(console: Console, question: str, left: str, right: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
     from ragrounds.ui.text import safe
 
     console.rule()
-    console.print(Text(safe(ballot.question), style="bold"))
+    console.print(Text(safe(question), style="bold"))
     table = Table(expand=True)
     for name in ("1", "2"):
         table.add_column(name, ratio=1, overflow="fold")
     # Rich's Text, never its markup: answers are somebody else's words.
-    table.add_row(Text(safe(ballot.left)), Text(safe(ballot.right)))
+    table.add_row(Text(safe(left)), Text(safe(right)))
     console.print(table)
 
 

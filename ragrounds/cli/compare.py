@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ragrounds.api.compare import CompareResult
-    from ragrounds.evals.compare.assertions import ClaimVerdict
-    from ragrounds.evals.compare.comparison import Comparison
 
 app = typer.Typer()
 
@@ -63,9 +61,9 @@ def compare_command(
         runs, scorers=scorers, common=common, group_by=group_by or (), cost=cost, claims=claims or (), seed=seed
     )
     if svg:
-        _draw_frontier(found.comparison, scorers, svg)
+        _draw_frontier(found, scorers, svg)
     _print(found, scorers, chosen[0] if chosen else "")
-    _say_claims(found.claims, quiet=as_json)
+    _say_claims(found, quiet=as_json)
 
 
 def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
@@ -87,11 +85,12 @@ def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
         found.draw(results_console())
 
 
-def _draw_frontier(comparison: Comparison, scorers: Sequence[str], path: Path) -> None:
+def _draw_frontier(found: CompareResult, scorers: Sequence[str], path: Path) -> None:
     from ragrounds.ui.chart_svg import svg
     from ragrounds.ui.comparison_tables import agent_names, numbered
     from ragrounds.ui.frontier import frontier_picture
 
+    comparison = found.comparison
     for table, _ in comparison.shown(scorers):
         if table.frontier is not None:
             names = numbered(comparison), agent_names(comparison, 90)
@@ -105,14 +104,13 @@ def _draw_frontier(comparison: Comparison, scorers: Sequence[str], path: Path) -
     )
 
 
-def _say_claims(checked: Sequence[ClaimVerdict], quiet: bool) -> None:
+def _say_claims(found: CompareResult, quiet: bool) -> None:
     """Say how the claims stand, and exit by it."""
-    from ragrounds.evals.compare.claims import all_hold
     from ragrounds.ui.text import safe
 
-    if not checked:
+    if not found.claims:
         return
-    for claim in [] if quiet else checked:
+    for claim in [] if quiet else found.claims:
         say(f"\n{claim.decision}: {safe(claim.claim)}   (accuracy by {claim.scorer})")
         for one in claim.conditions:
             level = f"{100 * one.level:g} % interval" if one.level else "bootstrap 95 %, not asked for"
@@ -120,9 +118,8 @@ def _say_claims(checked: Sequence[ClaimVerdict], quiet: bool) -> None:
                 say(f"  left - right = {one.value:.6g}, {level} {one.low:.6g} to {one.high:.6g}, n = {one.questions:,}")
             if one.reason:
                 say(f"  {one.reason}")
-    decision = all_hold([claim.decision for claim in checked])
-    if decision != "holds":
-        raise typer.Exit(1 if decision == "fails" else 2)
+    if found.decision != "holds":
+        raise typer.Exit(1 if found.decision == "fails" else 2)
 
 
 @app.command("ledger")

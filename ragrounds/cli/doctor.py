@@ -12,7 +12,6 @@ from ragrounds.cli.output import print_json
 
 if TYPE_CHECKING:
     from ragrounds.api.doctor import Addition, Diagnosis
-    from ragrounds.models.providers import ServerCapabilities
 
 app = typer.Typer()
 
@@ -37,7 +36,7 @@ def doctor_command(
     if as_json:
         print_json(found)
     else:
-        for line in (*_places(found), *_added(found.additions), *_server(found.model)):
+        for line in (*_places(found), *_added(found.additions), *_server(found)):
             typer.echo(safe(line))
 
 
@@ -59,7 +58,8 @@ def _added(additions: tuple[Addition, ...]) -> Iterator[str]:
             yield f"    broken: {one.fault}"
 
 
-def _server(probed: ServerCapabilities | None) -> Iterator[str]:
+def _server(found: Diagnosis) -> Iterator[str]:
+    probed = found.model
     if probed is None:
         return
     answers = {True: "yes", False: "no", None: "could not be told"}

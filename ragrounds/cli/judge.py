@@ -13,10 +13,7 @@ from ragrounds.cli.options import BudgetOptions, grouped, journal_mode
 from ragrounds.cli.output import print_json, say
 
 if TYPE_CHECKING:
-    from ragrounds.evals.judges.bill import JudgedRun
-    from ragrounds.evals.judges.labels import LabelAgreement
-    from ragrounds.evals.judges.panel import PanelJudgedRun
-    from ragrounds.evals.judges.runs import JudgedRuns
+    from ragrounds.api.score import JudgeResult
 
 
 class _JudgeGroup(Group):
@@ -97,19 +94,20 @@ def judge_command(
         print_json({"graded": found[0] if len(found) == 1 else found, "comparison": result.comparison})
     else:
         result.draw(results_console())
-    for graded in found:
-        _say_bill(graded)
-    _say_end(result.judged)
+    _say_end(result)
 
 
-def _say_end(judged: JudgedRuns) -> None:
-    """Say why it ended, and exit by it."""
-    from ragrounds.evals.judges.runs import INTERRUPTED
+def _say_end(result: JudgeResult) -> None:
+    """Say what it took and why it ended, and exit by it."""
+    from ragrounds.ui.judge_tables import bill_lines
     from ragrounds.ui.text import safe
 
+    judged = result.judged
+    for line in (line for graded in judged.runs for line in bill_lines(graded)):
+        say(line)
     if judged.mute:
         say(f"No verdict at all came from {safe(', '.join(judged.mute))}: no score was written, earlier ones stand.")
-    if judged.ended == INTERRUPTED:
+    if judged.interrupted:
         say("Interrupted. What was paid for is kept; the same command resumes from there.")
         raise typer.Exit(130)
     if judged.ended:
@@ -121,44 +119,6 @@ def _say_end(judged: JudgedRuns) -> None:
         say("Some calls gave no reply; the same command asks for what is missing.")
     if failed or judged.mute:
         raise typer.Exit(3)
-
-
-def _say_bill(graded: JudgedRun | PanelJudgedRun) -> None:
-    """What was judged, by whom, and what it took, on stderr."""
-    from collections import Counter
-
-    from ragrounds.evals.judges.panel import PanelJudgedRun
-    from ragrounds.ui.text import dollars, safe, tokens
-
-    panel = isinstance(graded, PanelJudgedRun)
-    judges = graded.judges if isinstance(graded, PanelJudgedRun) else (graded.judge,)
-    say(
-        f"{graded.run}: {graded.attempts:,} answers judged by {safe(', '.join(judges))}; "
-        f"{graded.missing:,} scores missing" + (f"; {graded.left:,} answers not judged." if graded.left else ".")
-    )
-    if isinstance(graded, PanelJudgedRun):
-        kappa, alpha = (f"{value:.3f}" if value is not None else "-" for value in (graded.kappa, graded.alpha))
-        say(
-            f"{graded.judged:,} things judged, {graded.undecided:,} without a majority; Fleiss' kappa {kappa}, "
-            f"Krippendorff's alpha {alpha}."
-        )
-    why = Counter(verdict.reason.partition(":")[0] for verdict in graded.verdicts if not verdict.outcome)
-    if why:
-        reasons = safe(", ".join(f"{reason} ({count:,})" for reason, count in why.most_common(3)))
-        say(f"{why.total():,} of {len(graded.verdicts):,} verdicts are missing: {reasons}.")
-    used = graded.usage
-    tokened = f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens not known"
-    before = broken = ""
-    if graded.earlier:
-        before = f", {graded.earlier:,} of these paid for by an earlier judging that was broken off"
-        broken = f" ({dollars(graded.cost_paid_earlier)} of it by the earlier judging)"
-    say(
-        f"{graded.calls:,} calls: {graded.calls - graded.reused:,} made now, {graded.reused:,} from the journal"
-        f"{before}; {tokened}; paid {dollars(graded.cost_paid)}{broken}, {dollars(graded.cost_uncached)} uncached."
-    )
-    if graded.same_model:
-        who = safe(", ".join(graded.same_model)) if panel and isinstance(graded.same_model, tuple) else "The judge"
-        say(f"Note: {who} is also the model that wrote these answers; it may favour itself.")
 
 
 @judge.command("sheet")
@@ -216,50 +176,10 @@ def agreement_command(
     Example: ragrounds judge agreement direct_cot --human labels.csv
     """
     from ragrounds.api.score import judge_agreement
+    from ragrounds.ui.judge_tables import print_agreement
 
     found = judge_agreement(run, human, kind=kind, epoch=epoch, item=item, raters=rater or ())
     if as_json:
         print_json(found.agreement)
     else:
-        _print_agreement(found.agreement, found.raters)
-
-
-def _print_agreement(found: LabelAgreement, raters: int) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from ragrounds.ui.tables import results_console
-    from ragrounds.ui.text import percent
-
-    judge = found.judge
-    accuracy = judge.accuracy
-    typer.echo(f"items with both labels: {judge.n:,}")
-    typer.echo(f"accuracy: {percent(accuracy.value)} % (95 %: {percent(accuracy.low)} to {percent(accuracy.high)})")
-    interval = (
-        f" (95 %: {_number(judge.kappa_low)} to {_number(judge.kappa_high)})" if judge.kappa_low is not None else ""
-    )
-    typer.echo(f"Cohen's kappa: {_number(judge.kappa)}{interval}")
-    if raters > 1:
-        typer.echo(
-            f"{raters} people among themselves: Fleiss' kappa {_number(found.human_kappa)}, "
-            f"Krippendorff's alpha {_number(found.human_alpha)}"
-        )
-    left = {
-        "the judge gave no verdict": judge.missing,
-        "not judged": found.unmatched,
-        "people without a majority": found.undecided,
-    }
-    for why, count in left.items():
-        if count:
-            typer.echo(f"left out, {why}: {count:,}")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("people \\ judge")
-    for name in judge.confusion:
-        table.add_column(Text(name), justify="right")
-    for name, row in judge.confusion.items():
-        table.add_row(Text(name), *(f"{row[other]:,}" for other in judge.confusion))
-    results_console().print(table)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+        print_agreement(found.agreement, found.raters)

@@ -16,7 +16,6 @@ from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
     from ragrounds.api.workspace import JournalMode
-    from ragrounds.evals.engine.budget import Budget
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h|d)")
@@ -125,12 +124,6 @@ class BudgetOptions(Options, frozen=True, kw_only=True):
         float | None,
         typer.Option("--max-time", parser=duration, metavar="DURATION", help="How long it may take: 90s, 2h, 1h30m."),
     ] = None
-
-    def budget(self) -> Budget:
-        """As the engine knows it."""
-        from ragrounds.evals.engine.budget import Budget
-
-        return Budget(cost=self.max_cost, tokens=self.max_total_tokens, seconds=self.max_time)
 
 
 def journal_mode(text: str) -> JournalMode:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,11 +15,7 @@ from ragrounds.cli.output import print_json, say
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from ragrounds.api.run import RunResult
-    from ragrounds.contracts import FinishedAttempt
-    from ragrounds.evals.engine.progress import ReplayProgress
 
 app = typer.Typer()
 
@@ -167,56 +161,20 @@ def run_command(
 
 
 class RunDisplay(TerminalListener):
-    """What a run tells, on standard error; it may also open the trace viewer, and asks before dear runs."""
+    """What a run tells, on standard error; it may open the trace viewer, and asks before dear runs."""
 
     def __init__(self, display: str | None, corpus: str = "", viewer: bool = False) -> None:
         known = ("full", "plain", "json", "none", *(["viewer"] if viewer else []))
-        self._viewer = (display and one_of("--display", display, known)) == "viewer"
-        shown: Any = "plain" if self._viewer else display
+        shown: Any = display and one_of("--display", display, known)
+        if shown == "viewer" and not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
+            raise UserError("--display viewer needs a terminal. Use --display plain, json or none.")
         super().__init__(shown, corpus)
-
-    @contextmanager
-    def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
-        """The display that was asked for, or the trace viewer, which a pilot does not open."""
-        if not self._viewer or pilot:
-            with super().progress(progress) as shown:
-                yield shown
-        else:
-            with _viewer(progress) as opened:
-                yield opened.observe
 
     def confirm(self, expected: str) -> bool:
         """Ask, where there is somebody to ask; a no ends the command."""
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return False
         return typer.confirm(f"The rest is projected to take {expected}. Go on?", abort=True, err=True)
-
-
-def _viewer(progress: ReplayProgress) -> Any:
-    """Lines as in `--display plain`, behind `ragrounds trace` on the runs. The viewer is a process of its own and has
-    the terminal until the user closes it; still open at the run's end, the results wait for it."""
-    from ragrounds.ui.progress import LineProgress
-
-    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
-        raise UserError("--display viewer needs a terminal. Use --display plain, json or none.")
-
-    class ViewerProgress(LineProgress):
-        def __enter__(self) -> ViewerProgress:
-            command = [sys.executable, "-m", "ragrounds", "trace", *progress.runs]
-            self._viewer = subprocess.Popen(command)  # noqa: S603 - our own program, and ids of our own making
-            return self
-
-        def observe(self, finished: FinishedAttempt) -> None:
-            if self._viewer.poll() is None:
-                progress.observe(finished)  # the terminal is the viewer's: nothing is written
-            else:
-                super().observe(finished)
-
-        def __exit__(self, *_: object) -> None:
-            self._viewer.wait()
-            super().__exit__()
-
-    return ViewerProgress(progress, sys.stderr, as_json=False)
 
 
 def _say_claim(result: RunResult) -> None:

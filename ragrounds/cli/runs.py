@@ -6,16 +6,13 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import counting, print_json, say
-
-if TYPE_CHECKING:
-    from ragrounds.evals.store.garbage import Garbage, RowVolume
 
 app = typer.Typer()
 runs = typer.Typer(name="runs", cls=ListGroup, help="What the store holds: list, show, resume, remove.")
@@ -107,10 +104,12 @@ def garbage_command(
     """
     from ragrounds.api.runs import collect_garbage, find_garbage
     from ragrounds.errors import UserError
+    from ragrounds.ui.run_tables import garbage_lines
 
     with counting() as progress:
         found = find_garbage(seconds=older_than, outside=outside, progress=progress)
-    _say_garbage(found)
+    for line in garbage_lines(found):
+        say(line)
     if (found.calls.count or found.texts.count or found.questions.count) and not dry_run:
         if not yes:
             if not sys.stdin.isatty():
@@ -122,20 +121,6 @@ def garbage_command(
         say(f"Removed, but the space is not given back: {why}." if why else "Removed.")
     if as_json:
         print_json(found)
-
-
-def _say_garbage(found: Garbage) -> None:
-    volumes = ((found.calls, "recorded calls"), (found.texts, "texts"), (found.questions, "questions"))
-    some = [_volume(volume, what) for volume, what in volumes if volume.count]
-    say(f"Nothing refers to {', '.join(some)}." if some else "Nothing to remove.")
-    if found.recent.count:
-        say(f"Left, as too young: {_volume(found.recent, 'recorded calls')} (--older-than DURATION).")
-    if found.outside.count:
-        say(f"Left, as no run made them: {_volume(found.outside, 'recorded calls')} (--outside removes them too).")
-
-
-def _volume(volume: RowVolume, what: str) -> str:
-    return f"{volume.count:,} {what} ({volume.bytes:,} bytes)"
 
 
 @app.command("show")

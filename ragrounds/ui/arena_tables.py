@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from rich.console import Console
@@ -256,6 +258,15 @@ class LiveArena:
             self._live.__exit__(None, None, None)
         if not self._quiet:
             print(self.counting.line(), file=self._stream)
+
+    @classmethod
+    @contextmanager
+    def opened(cls, arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
+        """Say what is played, and give the listener."""
+        judges = ", ".join(arena.judges)
+        sys.stderr.write(f"{arena.id}: {', '.join(arena.names)}; {arena.count:,} questions; judged by {judges}\n")
+        with cls(arena) as live:
+            yield live.observe
 
     def observe(self, finished: FinishedMatch) -> None:
         """A match ended."""

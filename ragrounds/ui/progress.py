@@ -4,6 +4,7 @@ that may end it early, as text."""
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ragrounds.contracts import FinishedAttempt
 
 
-Display = Literal["full", "plain", "json", "none"]
+Display = Literal["full", "plain", "json", "none", "viewer"]
 _PLAIN_EVERY = 10.0
 """Seconds between two plain or JSON lines."""
 
@@ -51,6 +52,8 @@ def open_progress(display: Display | None, tally: ReplayProgress, stream: TextIO
         return FullProgress(tally, Console(file=stream))
     if kind == "none":
         return SilentProgress(tally)
+    if kind == "viewer":
+        return ViewerProgress(tally, stream, as_json=False)
     return LineProgress(tally, stream, as_json=kind == "json")
 
 
@@ -114,6 +117,27 @@ class LineProgress:
         counts = {"rate": round(tally.rate, 3), "seconds_left": tally.seconds_left, "runs": runs, "servers": servers}
         claim = tally.live_claim()
         return json.dumps({**counts, "until": claim} if claim else counts)
+
+
+class ViewerProgress(LineProgress):
+    """Lines, behind `ragrounds trace` on the runs. The viewer is a process of its own and has the terminal until the
+    user closes it; still open at the end, the results wait for it."""
+
+    def __enter__(self) -> ViewerProgress:
+        command = [sys.executable, "-m", "ragrounds", "trace", *self._tally.runs]
+        self._viewer = subprocess.Popen(command)  # noqa: S603 - our own program, and ids of our own making
+        return self
+
+    def observe(self, finished: FinishedAttempt) -> None:
+        """Count an attempt that ended; while the viewer has the terminal nothing is written."""
+        if self._viewer.poll() is None:
+            self._tally.observe(finished)
+        else:
+            super().observe(finished)
+
+    def __exit__(self, *_: object) -> None:
+        self._viewer.wait()
+        super().__exit__()
 
 
 class FullProgress:

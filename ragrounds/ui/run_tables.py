@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
+from ragrounds.evals.store.garbage import Garbage, RowVolume
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.evals.store.transfer import TransferResult
 from ragrounds.records import Run
@@ -152,3 +153,18 @@ def transfer_lines(moved: TransferResult) -> Iterator[str]:
             f"{moved.differing:,} calls are recorded there with another reply, which was left: "
             "the moved runs' traces show that one, and their scores are as they were."
         )
+
+
+def garbage_lines(found: Garbage) -> Iterator[str]:
+    """What nothing refers to, and what was left."""
+    volumes = ((found.calls, "recorded calls"), (found.texts, "texts"), (found.questions, "questions"))
+    some = [_volume(volume, what) for volume, what in volumes if volume.count]
+    yield f"Nothing refers to {', '.join(some)}." if some else "Nothing to remove."
+    if found.recent.count:
+        yield f"Left, as too young: {_volume(found.recent, 'recorded calls')} (--older-than DURATION)."
+    if found.outside.count:
+        yield f"Left, as no run made them: {_volume(found.outside, 'recorded calls')} (--outside removes them too)."
+
+
+def _volume(volume: RowVolume, what: str) -> str:
+    return f"{volume.count:,} {what} ({volume.bytes:,} bytes)"

@@ -3,9 +3,11 @@ import io
 import pytest
 from rich.console import Console
 
+from ragrounds.api.arena import Voting, voting
 from ragrounds.cli.arena import vote
 from ragrounds.errors import UserError
 from ragrounds.evals.arena.verdicts import ballots, combine_judgements, matches_of_votes, read_votes
+from ragrounds.settings import Settings
 from tests.arena.staging import Stage, add_run, by_strength, stage
 from tests.judges.doubles import Scripted
 
@@ -16,6 +18,11 @@ async def staged(tmp_path):
         ready = Stage(store, [Scripted(by_strength)])
         await ready.play()
         yield ready
+
+
+def votes_of(ready, voter, *axes):
+    names = axes or tuple(axis.name for axis in ready.arena.axes)
+    return Voting(kept=ready.keeper, arena=ready.arena, lineup=ready.field, voter=voter, axes=names)
 
 
 def csv_of(tmp_path, text):
@@ -92,7 +99,7 @@ async def test_votes_are_cast_with_keys_and_kept_one_by_one(staged):
     keys = iter(["1", "x", "t", "2", "s", "q"])
     out = io.StringIO()
     console = Console(file=out, width=120)
-    count = vote(staged.keeper, staged.arena, staged.field, "ann", key=lambda: next(keys), console=console)
+    count = vote(votes_of(staged, "ann"), key=lambda: next(keys), console=console)
     votes = staged.keeper.votes(staged.keeper.add(staged.arena))
     assert count == len(votes) == 4
     assert sorted(v.outcome for v in votes if v.axis == "knowledge") == ["skip", "tie"]
@@ -101,10 +108,8 @@ async def test_votes_are_cast_with_keys_and_kept_one_by_one(staged):
 
 async def test_voting_goes_on_where_it_stopped_and_keeps_to_a_limit(staged):
     def cast(limit):
-        return vote(
-            staged.keeper, staged.arena, staged.field, "ann", ["usefulness"], limit,
-            key=lambda: "1", console=Console(file=io.StringIO()),
-        )  # fmt: skip
+        opened = votes_of(staged, "ann", "usefulness")
+        return vote(opened, limit, key=lambda: "1", console=Console(file=io.StringIO()))
 
     assert cast(5) == 5
     assert cast(None) == 13
@@ -117,11 +122,13 @@ async def test_hostile_answers_are_shown_as_text(tmp_path):
         ready = Stage(store, [Scripted(by_strength)], runs=("weak", "evil"))
         await ready.play()
         out = io.StringIO()
-        vote(ready.keeper, ready.arena, ready.field, "a", key=lambda: "q", console=Console(file=out, width=100))
+        vote(votes_of(ready, "a"), key=lambda: "q", console=Console(file=out, width=100))
     assert "[bold red]" in out.getvalue()
     assert "\x1b[2J" not in out.getvalue()
 
 
-async def test_an_unknown_axis_is_told(staged):
-    with pytest.raises(UserError, match="usefulness"):
-        vote(staged.keeper, staged.arena, staged.field, "ann", ["usefullness"], key=lambda: "q")
+async def test_an_unknown_axis_is_told(staged, tmp_path):
+    staged.keeper.add(staged.arena)
+    opened = voting("", "ann", ["usefullness"], Settings(home=tmp_path))
+    with pytest.raises(UserError, match="usefulness"), opened:
+        pass

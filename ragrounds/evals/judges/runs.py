@@ -43,6 +43,11 @@ class JudgedRuns(Struct, frozen=True, kw_only=True):
     mute: tuple[str, ...]
     """Judges that were asked and gave no verdict at all: because of them no score was written."""
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user ended it; the same call resumes."""
+        return self.ended == INTERRUPTED
+
 
 async def judge_runs(
     store: Store,

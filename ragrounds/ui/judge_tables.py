@@ -1,0 +1,86 @@
+"""What judges gave and took, and how they agree with people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rich.table import Table
+from rich.text import Text
+
+from ragrounds.evals.judges.bill import JudgedRun
+from ragrounds.evals.judges.labels import LabelAgreement
+from ragrounds.evals.judges.panel import PanelJudgedRun
+from ragrounds.ui.tables import results_console
+from ragrounds.ui.text import dollars, percent, safe, tokens
+
+
+def bill_lines(graded: JudgedRun | PanelJudgedRun) -> Iterator[str]:
+    """What was judged, by whom, and what it took."""
+    panel = isinstance(graded, PanelJudgedRun)
+    judges = graded.judges if isinstance(graded, PanelJudgedRun) else (graded.judge,)
+    yield (
+        f"{graded.run}: {graded.attempts:,} answers judged by {safe(', '.join(judges))}; "
+        f"{graded.missing:,} scores missing" + (f"; {graded.left:,} answers not judged." if graded.left else ".")
+    )
+    if isinstance(graded, PanelJudgedRun):
+        kappa, alpha = (f"{value:.3f}" if value is not None else "-" for value in (graded.kappa, graded.alpha))
+        yield (
+            f"{graded.judged:,} things judged, {graded.undecided:,} without a majority; Fleiss' kappa {kappa}, "
+            f"Krippendorff's alpha {alpha}."
+        )
+    why = Counter(verdict.reason.partition(":")[0] for verdict in graded.verdicts if not verdict.outcome)
+    if why:
+        reasons = safe(", ".join(f"{reason} ({count:,})" for reason, count in why.most_common(3)))
+        yield f"{why.total():,} of {len(graded.verdicts):,} verdicts are missing: {reasons}."
+    used = graded.usage
+    tokened = f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens not known"
+    before = broken = ""
+    if graded.earlier:
+        before = f", {graded.earlier:,} of these paid for by an earlier judging that was broken off"
+        broken = f" ({dollars(graded.cost_paid_earlier)} of it by the earlier judging)"
+    yield (
+        f"{graded.calls:,} calls: {graded.calls - graded.reused:,} made now, {graded.reused:,} from the journal"
+        f"{before}; {tokened}; paid {dollars(graded.cost_paid)}{broken}, {dollars(graded.cost_uncached)} uncached."
+    )
+    if graded.same_model:
+        who = safe(", ".join(graded.same_model)) if panel and isinstance(graded.same_model, tuple) else "The judge"
+        yield f"Note: {who} is also the model that wrote these answers; it may favour itself."
+
+
+def print_agreement(found: LabelAgreement, raters: int) -> None:
+    """Print kappa, accuracy with its interval, what was left out, and the confusion."""
+    console, confusion = results_console(), found.judge.confusion
+    for line in _agreement_lines(found, raters):
+        console.print(Text(line), soft_wrap=True)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("people \\ judge")
+    for name in confusion:
+        table.add_column(Text(name), justify="right")
+    for name, row in confusion.items():
+        table.add_row(Text(name), *(f"{row[other]:,}" for other in confusion))
+    console.print(table)
+
+
+def _agreement_lines(found: LabelAgreement, raters: int) -> Iterator[str]:
+    judge, accuracy = found.judge, found.judge.accuracy
+    yield f"items with both labels: {judge.n:,}"
+    yield f"accuracy: {percent(accuracy.value)} % (95 %: {percent(accuracy.low)} to {percent(accuracy.high)})"
+    known = judge.kappa_low is not None
+    interval = f" (95 %: {_number(judge.kappa_low)} to {_number(judge.kappa_high)})" if known else ""
+    yield f"Cohen's kappa: {_number(judge.kappa)}{interval}"
+    if raters > 1:
+        yield (
+            f"{raters} people among themselves: Fleiss' kappa {_number(found.human_kappa)}, "
+            f"Krippendorff's alpha {_number(found.human_alpha)}"
+        )
+    left = {
+        "the judge gave no verdict": judge.missing,
+        "not judged": found.unmatched,
+        "people without a majority": found.undecided,
+    }
+    yield from (f"left out, {why}: {count:,}" for why, count in left.items() if count)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
