@@ -31,12 +31,20 @@ class IndexDetails(Struct, frozen=True, kw_only=True):
     bytes: int
     """All that it takes on the disk."""
 
+    @property
+    def current(self) -> bool | None:
+        """Whether the code of now would read and cut the documents as they were; ``None``: that is not known."""
+        from ragrounds.tools.collection_builder import building_code
+
+        made = self.manifest
+        return made.code == building_code(made.chunker) if made is not None and made.code else None
+
     def fields(self) -> dict[str, Any]:
         """As one flat object for ``--json``; `passages` is ``None`` where it is half-built."""
         told = {"name": self.name, "passages": None}
         if self.manifest is not None:
             told |= msgspec.to_builtins(self.manifest) | {"name": self.name}
-        return told | {"engines": msgspec.to_builtins(self.engines), "bytes": self.bytes}
+        return told | {"current": self.current, "engines": msgspec.to_builtins(self.engines), "bytes": self.bytes}
 
 
 class EngineSize(Struct, frozen=True):

@@ -72,6 +72,9 @@ def ls(as_json: options.AsJson = False) -> None:
         version, chunker = (one.manifest.version, one.manifest.chunker) if one.manifest else ("", "")
         rows.append([one.name, passages, version, chunker, str(len(one.engines)), f"{one.bytes / 1e6:,.1f}"])
     _table(["index", "passages", "version", "chunker", "engines", "MB"], rows)
+    for one in found:
+        if one.current is False:
+            say(f"{one.name} was read and cut by other code than that of now: `ragrounds index build` makes it anew.")
 
 
 @index.command("show")

@@ -173,6 +173,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Bytes of the passages."""
     built: float = 0.0
     """Seconds since the epoch."""
+    code: str = ""
+    """Digest of the code that read and cut the documents; empty: not known, before version 0.2.0."""
 
 
 class Collection:

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.digests import code_digest, code_unless_first
+from ragrounds.digests import code_digest, code_unless_first, text_digest
 from ragrounds.errors import StopRun, UserError
 from ragrounds.tools.chunkers import Chunker
 from ragrounds.tools.collection import (
@@ -41,11 +41,22 @@ from ragrounds.tools.corpora import BadLine, CorpusSource, UnreadableLine, corpu
 
 STRIDE = 20_000
 _READERS = "ragrounds.tools.documents"
+_CHUNKERS = "ragrounds.tools.chunkers"
 
 Count = Callable[[int], None]
 """Called now and then with how many passages are done."""
 Progress = Callable[[str, int], None]
 """Called now and then with what is being done and how many passages are done."""
+
+
+def reading_code() -> str:
+    """The digest of the code that reads the files of a corpus."""
+    return code_digest("ragrounds.tools.corpora", within=(_READERS,))
+
+
+def building_code(chunker: str) -> str:
+    """The digest of the code that reads documents and, unless `chunker` is ``none``, cuts them."""
+    return text_digest(reading_code(), *([] if chunker == "none" else [code_digest(_CHUNKERS)]))
 
 
 def open_collection(corpus: str, home: Path, *, progress: Progress | None = None) -> Collection:
@@ -57,7 +68,7 @@ def open_collection(corpus: str, home: Path, *, progress: Progress | None = None
         return open_named(corpus, home)
     origin = corpus_source(corpus)
     # What reads the files decides the passages, too.
-    reading = code_unless_first("corpora", "read", code_digest("ragrounds.tools.corpora", within=(_READERS,)))
+    reading = code_unless_first("corpora", "read", reading_code())
     stamp = hashlib.blake2b((origin.stamp() + reading).encode(), digest_size=8).hexdigest()
     known = indexes(home) / ".stamps" / stamp
     folder = indexes(home) / known.read_text() if known.is_file() else None
@@ -184,6 +195,7 @@ def _collect(
         skipped=skipped + (len(bad) - before if bad is not None else 0),
         size=writer.size,
         built=time.time(),
+        code=building_code(chunker),
     )
     write_whole(folder / "manifest.json", msgspec.json.format(msgspec.json.encode(manifest), indent=2))
     (folder / "progress.json").unlink(missing_ok=True)

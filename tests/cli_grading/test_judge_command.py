@@ -99,9 +99,7 @@ def test_a_judge_of_its_own_answers_is_flagged(judge, home):
 
 def test_an_unparsable_verdict_is_asked_for_again_and_then_missing(judge, home):
     stage(home, "direct", ANSWERS)
-    late = json.loads(
-        judge("direct", "--kind", "equivalence", "--judge", "openai:grader-late[temperature=0.5]", "--json").stdout
-    )
+    late = json.loads(judge("direct", "--kind", "equivalence", "--judge", "openai:grader-late-alone", "--json").stdout)
     assert (late["graded"]["calls"], late["graded"]["missing"], late["graded"]["cost_paid"]) == (10, 0, None)
 
 
@@ -326,3 +324,23 @@ def test_verdicts_that_an_older_store_cannot_vouch_for_are_read_again_for_nothin
         values = {score.question_id: score.value for score in store.scores(store.run("direct"), "equivalent")}
     assert values == {"og/0": 1.0, "og/1": 1.0, "og/2": 0.0, "og/3": 0.0, "og/4": 1.0, "og/5": 0.0}
     assert grader.stats()["asked"] == asked
+
+
+def test_a_store_that_cannot_be_written_is_read_all_the_same(judge, command, grader, home, monkeypatch):
+    import sqlalchemy as sa
+
+    from ragrounds.errors import StopRun
+    from ragrounds.evals.store import schema
+
+    stage(home, "direct", ANSWERS)
+    judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
+    with Store(home) as store, store.engine.begin() as connection:
+        connection.execute(sa.update(schema.scores).values(code="other"))
+
+    def full(*arguments):
+        raise StopRun("the disk is full")
+
+    monkeypatch.setattr(Store, "add_scores", full)
+    done = command("compare", "direct", "--scorer", "equivalent")
+    assert done.returncode == 0, done.stderr
+    assert "were made by another version of its code or prompt" in " ".join(done.stdout.split())

@@ -43,7 +43,7 @@ class Grader:
         if model == "grader-down" and self.down is not None and self.down.exists():
             error = {"code": "context_length_exceeded", "message": "maximum context length is 8 tokens"}
             return web.json_response({"error": error}, status=400)
-        never = model == "grader-never" or (model == "grader-late" and self.asked[digest] == 1)
+        never = model == "grader-never" or (model.startswith("grader-late") and self.asked[digest] == 1)
         text = "Well." if never else f"Read.\n{json.dumps(grade(prompt, model))}"
         self.answered += 1
         return web.Response(body=completion([text], model, prompt), content_type="application/json")

@@ -46,6 +46,16 @@ def test_a_corpus_is_read_again_by_other_code(tmp_path, edit):
     assert len(list(tmp_path.glob("indexes/.stamps/*"))) == stamps + 1
 
 
+def test_an_index_says_whether_other_code_made_it(tmp_path, edit, command):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("# Fever\n\nParacetamol lowers it.\n")
+    assert command("index", "build", "notes", "--from", "files:notes", "--chunker", "headings").returncode == 0
+    assert command("index", "ls").stderr == ""
+    edit("chunkers.py")
+    assert "notes was read and cut by other code than that of now" in command("index", "ls").stderr
+    assert '"current": false' in command("index", "show", "notes", "--json").stdout
+
+
 def test_a_fusion_goes_by_the_code_of_its_members_too(tmp_path, edit):
     fused = "rrf[a=bm25,b=bm25[k1=2.0]]"
     assert list(searcher_codes(open_searcher(fused, "sample", tmp_path))) == ["rrf", "bm25"]

@@ -170,9 +170,7 @@ def compare(
         for row in rows
         if row.statuses.get("not_run")
     ]
-    notes += [
-        one.note for run in runs for one in stale_scores(store, run) if one.command and one.scorer in basis.scorers
-    ]
+    notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     tables = _Tables(runs, basis, stopped, seed, cost, group_by, frontiers, notes)
     return Comparison(
         benchmark=runs[0].benchmark,

@@ -7,6 +7,7 @@ judges again is named.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence, Set
 
 from msgspec import Struct
@@ -26,6 +27,9 @@ from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Run, Score
 
+_LOG = logging.getLogger(__name__)
+_LONG = 2_000
+"""Attempts from which on scoring them again is said."""
 _BATCH = 500
 """Attempts whose scores are written together."""
 
@@ -38,7 +42,9 @@ class StaleScores(Struct, frozen=True):
     known: bool
     """Whether the store says which code made them: it does since version 0.2.0."""
     command: str
-    """Makes them anew; empty: they are made again without asking a model."""
+    """Makes them anew."""
+    free: bool
+    """Whether that asks no model, so that opening the run is enough."""
 
     @property
     def note(self) -> str:
@@ -57,8 +63,7 @@ def stale_scores(store: Store, run: Run) -> list[StaleScores]:
             continue
         if codes <= _codes_now(scorer):
             continue
-        command = scorer.command([run.id]) if scorer.needs else ""
-        found.append(StaleScores(run, name, "" not in codes, command))
+        found.append(StaleScores(run, name, "" not in codes, scorer.command([run.id]), not scorer.needs))
     return found
 
 
@@ -69,19 +74,19 @@ def refresh_scores(store: Store, run: Run, progress: Callable[[int], None] = lam
         store: of the run.
         run: whose scores.
         progress: is told how many attempts are scored again.
-
-    Raises:
-        StopRun: the store cannot be written.
     """
     stale = stale_scores(store, run)
-    if computed := [one.scorer for one in stale if not one.command]:
-        _score_again(store, run, computed, progress)
-    left = []
-    for one in stale:
-        scorer = described(one.scorer)
-        if one.command and not (isinstance(scorer, JudgedScorer) and _judge_again(store, run, scorer)):
-            left.append(one)
-    return left
+    if not stale:
+        return []
+    try:
+        if computed := [one.scorer for one in stale if one.free]:
+            _score_again(store, run, computed, progress)
+        for one in stale:
+            if isinstance(scorer := described(one.scorer), JudgedScorer):
+                _judge_again(store, run, scorer)
+    except StopRun as problem:  # what cannot be written can be read all the same
+        _LOG.warning("The scores of %s were made by other code, and cannot be made again: %s", run.id, problem)
+    return stale_scores(store, run)
 
 
 def _codes_now(scorer: AnyScorer) -> set[str]:
@@ -93,6 +98,9 @@ def _codes_now(scorer: AnyScorer) -> set[str]:
 
 def _score_again(store: Store, run: Run, names: Sequence[str], progress: Callable[[int], None]) -> None:
     stored = {(one.scorer, one.question_id, one.epoch) for name in names for one in store.scores(run, name)}
+    if run.count * run.epochs > _LONG:
+        said = ", ".join(names)
+        _LOG.warning("%s: %s attempts are scored again: %s changed.", run.id, f"{run.count * run.epochs:,}", said)
     questions, golds = store.questions(run)
     by_id = {question.id: question for question in questions}
     scorers = [known_scorer(name) for name in names]
@@ -109,18 +117,16 @@ def _score_again(store: Store, run: Run, names: Sequence[str], progress: Callabl
     store.add_scores(run, scores)
 
 
-def _judge_again(store: Store, run: Run, scorer: JudgedScorer) -> bool:
+def _judge_again(store: Store, run: Run, scorer: JudgedScorer) -> None:
     """Read the scores again from recorded replies, where those of exactly one judge are complete: who gave scores that
-    several could have given is not known. Whether that was possible."""
+    several could have given is not known."""
     method = find_method(scorer.judging)
     if not isinstance(method, LabelMethod):
-        return False
+        return
     stored = {(one.question_id, one.epoch) for one in store.scores(run, scorer.name)}
     read = [scores for name in store.judges(run) if (scores := _recorded(store, run, method, name, stored))]
-    if len(read) != 1:
-        return False
-    store.add_scores(run, read[0])
-    return True
+    if len(read) == 1:
+        store.add_scores(run, read[0])
 
 
 def _recorded(store: Store, run: Run, method: LabelMethod, judge: str, wanted: Set[tuple[str, int]]) -> list[Score]:
