@@ -107,6 +107,13 @@ class Letters:
         raise AssertionError("answers are no documents")
 
 
+class Short(Letters):
+    """Vectors much shorter than 1."""
+
+    def queries(self, texts):
+        return super().queries(texts) / 100
+
+
 class Tokens(Letters):
     """A vector a character, in windows."""
 
@@ -139,6 +146,8 @@ def test_vectors_of_words_have_length_one_and_are_kept():
     )
     assert vectors("b aab a").shape == (3, 2)
     assert embedder.asked == [["aab", "b", "x"], ["a"]]
+    small = TokenVectors(Short())
+    assert small("ab").tolist() == pytest.approx(np.array([[0.5**0.5, 0.5**0.5]]))
     assert vectors("?!").shape == (0, 1)
     assert vectors("b").dtype == vectors("").dtype == np.float32
 

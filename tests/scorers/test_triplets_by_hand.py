@@ -123,6 +123,7 @@ def test_strict_counts(found, wanted, symmetric, expected):
         ([("a", "r", "y")], [ONE], False, 2 / 3),
         ([("b", "r", "a")], [ONE], False, 1 / 3),
         ([("b", "r", "a")], [ONE], True, 1.0),
+        ([ONE], [("b", "r", "a")], True, 1.0),
         # One predicted triplet earns once: 2 · (2/3) / (1 + 2).
         ([("a", "r", "x")], [ONE, ("a", "r", "c")], False, 4 / 9),
         # The best match is made first: ONE with itself, and (a, r, c) with (a, x, y): 1 + 1/3 of 2.

@@ -97,7 +97,7 @@ async def test_a_call_is_kept_with_who_made_it_when_and_how_long_it_took(tmp_pat
         kept = row(store, 7)
         assert (kept.kind, kept.actor, bytes(kept.payer)) == ("model", "test:model", b"12345678")
         assert before - 1 <= kept.at <= time.time()
-        assert 0.05 <= kept.seconds < 5
+        assert 0.05 <= kept.seconds < 3
         assert kept.seconds == round(kept.seconds, 4)
         assert store.call(entry(7).key, Request, Reply) == (entry(7).request, Reply(text="said"))
         await journal.once(entry(8), slow, Reply)
@@ -108,6 +108,7 @@ async def test_a_call_is_kept_with_who_made_it_when_and_how_long_it_took(tmp_pat
 async def test_who_paid_gets_it_for_nothing_no_more_than_once(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         journal = StoreJournal(store)
+        assert journal.mode == "reuse"
         mine, others = entry(payer=b"11111111"), entry(payer=b"22222222")
         assert not (await journal.once(mine, says(), Reply))[1]
         assert not (await journal.once(mine, never, Reply))[1]  # the same payer: its own call, found again
@@ -127,14 +128,14 @@ async def test_fresh_calls_anew_and_leaves_what_was_recorded(tmp_path: Path) -> 
         first = StoreJournal(store)
         await first.once(entry(), says("first"), Reply)
         first.close()
-        dead = left_behind(store, 1)
+        dead = sorted([left_behind(store, 1), left_behind(store, 0)])  # of the second nothing is missing
         fresh = StoreJournal(store, "fresh")
         assert await fresh.once(entry(), says("second"), Reply) == (Reply(text="second"), False)
         assert (await fresh.once(entry(1), says("anew"), Reply))[0].text == "anew"
         assert (fresh.made, fresh.reused, fresh.mode) == (2, 0, "fresh")
         fresh.close()
         assert store.call(entry().key, Request, Reply)[1].text == "first"  # type: ignore[index]
-        assert files(tmp_path) == [dead]
+        assert files(tmp_path) == dead
 
 
 async def test_replay_never_calls_and_says_what_is_missing(tmp_path: Path) -> None:
@@ -217,7 +218,13 @@ async def test_what_many_dead_calls_have_left_is_looked_up_in_parts(tmp_path: Pa
         assert files(tmp_path) == ([] if recorded == 1_002 else [path])
 
 
-def test_a_note_is_read_back_as_it_was_written_and_is_for_nobody_elses_eyes(tmp_path: Path) -> None:
+def broken(*_: object, **__: object) -> None:
+    raise OSError("a disk that is gone")
+
+
+def test_a_note_is_read_back_as_it_was_written_and_is_for_nobody_elses_eyes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arrivals = Arrivals(tmp_path, "store")
     arrivals.note("ab", b"1234", 1.5, 0.25, Reply(text="one"))
     arrivals.note("cd", b"", 2.5, 0.5, Reply(text="two"))
@@ -233,8 +240,14 @@ def test_a_note_is_read_back_as_it_was_written_and_is_for_nobody_elses_eyes(tmp_
     path.write_bytes(data + b"\0\0\0\0")  # a record of no bytes is none, and none comes after it
     assert len(list(_read(path))) == 2
     assert list(_read(tmp_path / "nowhere")) == []
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "ftruncate", broken)
+        arrivals.committed()
+        arrivals.committed()
+    assert path.read_bytes() == data + b"\0\0\0\0"
+    arrivals.note("ef", b"", 2.5, 0.5, Reply(text="three"))
     arrivals.close()
-    assert files(tmp_path) == [path]  # nothing of it is committed
+    assert files(tmp_path) == [path]  # not all of it is committed
 
 
 def test_two_of_a_process_have_a_file_each_and_leave_each_other_alone(tmp_path: Path) -> None:
@@ -279,9 +292,6 @@ async def test_where_nothing_can_be_noted_the_commit_is_all_there_is(tmp_path: P
 async def test_a_file_that_cannot_be_emptied_or_removed_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise OSError("a disk that is gone")
-
     with Store(tmp_path) as store:
         path = left_behind(store, 0)
         journal = StoreJournal(store)
@@ -397,4 +407,16 @@ async def test_a_journal_that_was_closed_reads_again(tmp_path: Path) -> None:
         journal.close()
         journal.close()
         assert (await journal.once(entry(), never, Reply))[0].text == "said"
+        journal.close()
+
+
+async def test_long_texts_that_lie_apart_are_found_with_the_call(tmp_path: Path) -> None:
+    text = "Rest. " * 20_000
+    with Store(tmp_path) as store:
+        journal = StoreJournal(store)
+        await journal.once(entry(), says(text), Reply)
+        journal.close()
+    with Store(tmp_path) as store:
+        journal = StoreJournal(store, "replay")
+        assert (await journal.once(entry(), never, Reply))[0].text == text
         journal.close()
