@@ -132,7 +132,7 @@ def prepare(folder: Path, room: Room) -> None:
         "also_copy": ["conftest.py"],
         "pytest_add_cli_args": [*PYTEST, "-k", room.but],
         "pytest_add_cli_args_test_selection": [found for test in room.tests for found in selected(test)],
-        "timeout_multiplier": 5.0,
+        "timeout_multiplier": 3.0,
         "timeout_constant": 3.0,
         "on_dependency_change": "ignore",
     }

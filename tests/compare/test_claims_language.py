@@ -148,6 +148,7 @@ def test_every_measure_is_read():
 
 
 RUNS = [run("rag[k=1]", "rag-1"), run("rag[k=8]", "rag-8"), run("direct", "direct-5"), run("direct-5", "other-7")]
+RUNS += [run("cot[k=2,x=[1]]", "zz-9")]
 
 
 @pytest.mark.parametrize(
@@ -159,6 +160,7 @@ RUNS = [run("rag[k=1]", "rag-1"), run("rag[k=8]", "rag-8"), run("direct", "direc
         ("rag[ k = 8 ]", "rag-8"),
         ("direct", "direct-5"),  # an agent's text before the beginning of an id
         ("oth", "other-7"),
+        ("cot", "zz-9"),
     ],
 )
 def test_a_run_is_named_in_one_of_four_ways(reference, id):
