@@ -17,8 +17,9 @@ import logging
 import pkgutil
 import re
 import sys
+import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, distributions
@@ -193,7 +194,9 @@ class ExtensionPoint(Generic[T]):
             UserError: nothing of this kind is there, or it has the name of another one.
         """
         value = imported(path, self.kinds, self.expected, made=self.made)
-        if lacks := self.check(value):
+        with guarded(f"checking {path!r}"):
+            lacks = self.check(value)
+        if lacks:
             raise UserError(f"{path!r}: {lacks}")
         name = getattr(value, "name", None)
         if isinstance(name, str):
@@ -213,11 +216,28 @@ class ExtensionPoint(Generic[T]):
             return ""
         return next((found.addition.origin for found in _loaded(self, name)), "")
 
+    def used(self, name: str) -> AbstractContextManager[None]:
+        """While the object of this name is used: what one from outside raises becomes an error of one line. Nothing
+        that ships is guarded: its faults are ours."""
+        if name in self.shipped():
+            return nullcontext()
+        origin = self.origin(name)
+        return guarded(f"The {self.noun} {name!r}" + (f" of the package {origin}" if origin else ""))
+
     def _culprit(self, addition: InstalledAddition) -> str:
         return (
             f"The {self.noun} {addition.name!r} of the package {addition.origin} "
             f"(entry point {addition.value!r} of {addition.group})"
         )
+
+
+def fields_amiss(value: object, texts: Iterable[str] = (), functions: Iterable[str] = ()) -> str:
+    """What of an object from outside has the wrong kind, for :attr:`ExtensionPoint.check`; empty: nothing."""
+    for name, kind in (*((name, "a text") for name in texts), *((name, "a function") for name in functions)):
+        held = getattr(value, name)
+        if not (isinstance(held, str) if kind == "a text" else callable(held)):
+            return f"its {name!r} is {type(held).__name__}, expected {kind}."
+    return ""
 
 
 def _a(noun: str) -> str:
@@ -422,6 +442,32 @@ def _looked_in_first(folder: str) -> Iterator[None]:
         sys.path[:] = [*added, *before, *([] if folder in before else [folder])]
 
 
+def failure(problem: BaseException) -> str:
+    """What code from outside raised, in one line, with the place in its file."""
+    said = " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
+    frames = traceback.extract_tb(problem.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith((_HERE, "<"))]
+    return f"{said} ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else said
+
+
+_HERE = str(Path(__file__).parent)
+
+
+@contextmanager
+def guarded(what: str) -> Iterator[None]:
+    """While an object from outside is used: whatever it raises becomes an error of one line.
+
+    Raises:
+        UserError: it raised something.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as problem:
+        raise UserError(f"{what} failed: {failure(problem)}") from problem
+
+
 @contextmanager
 def _running(what: str) -> Iterator[None]:
     """While code from outside runs: whatever it raises becomes an error of one line, and what it prints goes to
@@ -439,8 +485,7 @@ def _running(what: str) -> Iterator[None]:
     except SystemExit:
         raise UserError(f"{what} tried to end the process while it was imported.") from None
     except BaseException as problem:
-        said = " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
-        raise UserError(f"importing {what} failed: {said}") from problem
+        raise UserError(f"importing {what} failed: {failure(problem)}") from problem
     finally:
         if text := " ".join(printed.getvalue().split()):
             say_once(f"{what} printed while it was imported: {text[:200]!r}")

@@ -310,12 +310,15 @@ def export_runs(
     Raises:
         UserError: an unknown run, no run at all, or a place that cannot be written.
     """
+    from ragrounds.evals.scorers.words import copy_words
     from ragrounds.evals.store.database import open_target
     from ragrounds.evals.store.transfer import choose_runs, copy_runs
     from ragrounds.records import FINAL
 
     with open_store(settings or user_settings()) as store, open_target(place) as engine:
-        return copy_runs(store.engine, engine, choose_runs(store.engine, references), FINAL, progress)
+        moved = copy_runs(store.engine, engine, choose_runs(store.engine, references), FINAL, progress)
+        copy_words(store.engine, engine)
+    return moved
 
 
 def import_runs(
@@ -326,12 +329,15 @@ def import_runs(
     Raises:
         UserError: an unknown run, no run at all, or a damaged file.
     """
+    from ragrounds.evals.scorers.words import copy_words
     from ragrounds.evals.store.database import open_source
     from ragrounds.evals.store.transfer import choose_runs, copy_runs
     from ragrounds.records import FINAL
 
     with open_store(settings or user_settings()) as store, open_source(place) as engine:
-        return copy_runs(engine, store.engine, choose_runs(engine, references), FINAL, progress)
+        moved = copy_runs(engine, store.engine, choose_runs(engine, references), FINAL, progress)
+        copy_words(engine, store.engine)
+    return moved
 
 
 def import_mirage_predictions(
@@ -387,13 +393,13 @@ def export(
     Raises:
         UserError: an unknown format, run or option; what is there already; an extra that is not installed.
     """
-    from ragrounds.evals.exchange.formats import Export, find_export
+    from ragrounds.evals.exchange.formats import EXPORTS, Export, find_export
 
     made = find_export(name)
     chosen = made.options(**options)
     if made.check is not None:
         made.check(chosen, out is not None)
-    with opened_runs(references, settings) as (store, runs):
+    with opened_runs(references, settings) as (store, runs), EXPORTS.used(made.name):
         wanted = Export(store, runs, chosen)
         if out is None and made.send is not None:
             yield made.send(wanted)

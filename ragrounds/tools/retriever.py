@@ -21,7 +21,7 @@ import msgspec
 from ragrounds.contracts import Library, Searcher
 from ragrounds.digests import code_digest, home_of, is_first_release, text_digest
 from ragrounds.errors import UserError, nearest, unknown
-from ragrounds.plugins import ExtensionPoint, is_import_path, shipped_in
+from ragrounds.plugins import ExtensionPoint, fields_amiss, is_import_path, shipped_in
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.cards import cards
@@ -131,6 +131,13 @@ class Retriever:
         return RETRIEVERS.origin(self.name)
 
 
+def _lacks(made: Retriever) -> str:
+    if not all(isinstance(one, RetrieverParameter) for one in made.parameters):
+        return "its parameters are not all of the class RetrieverParameter."
+    texts = ("summary", "example", "index", "cost", "extra", "library")
+    return fields_amiss(made, texts, functions=("open", "further_names"))
+
+
 RETRIEVERS: ExtensionPoint[Retriever] = ExtensionPoint(
     group="ragrounds.retrievers",
     noun="retriever",
@@ -138,6 +145,7 @@ RETRIEVERS: ExtensionPoint[Retriever] = ExtensionPoint(
     expected="a Retriever",
     listing="ragrounds retrievers ls",
     shipped=shipped_in("ragrounds.tools.retrievers", Retriever),
+    check=_lacks,
 )
 """What ships, what installed packages add, and what users name by import path."""
 
@@ -185,7 +193,8 @@ def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: P
     """
     spec = parse(retriever) if isinstance(retriever, str) else retriever
     found, corpora = find_retriever(spec.name), SearchedCorpora(corpus, home, progress)
-    searcher = corpora.searcher(spec)
+    with RETRIEVERS.used(found.name):
+        searcher = corpora.searcher(spec)
     called = parse(searcher.spec).name
     if called != spec.name and (RETRIEVERS.shipped().get(called, found) is not found):
         raise UserError(

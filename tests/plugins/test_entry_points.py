@@ -15,7 +15,7 @@ from ragrounds.plugins import imported, is_import_path
 
 ANALYSIS = """
 from ragrounds.evals.analyses.analysis import Analysis
-MADE = Analysis(name="{name}", summary="s", needs="n", measure=None, table=None, picture=None)
+MADE = Analysis(name="{name}", summary="s", needs="n", measure=len, table=len, picture=len)
 """
 Install = Callable[..., None]
 
@@ -54,7 +54,10 @@ def test_an_entry_point_adds_a_name(install: Install) -> None:
 @pytest.mark.parametrize(
     ("code", "fault"),
     [
-        ("1 / 0", "importing the package plug_bad 1.2 failed: ZeroDivisionError: division by zero"),
+        (
+            "1 / 0",
+            "failed: ZeroDivisionError: division by zero (plug_bad.py, line 1)",
+        ),
         ("import sys; sys.exit(5)", "tried to end the process"),
         ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
         ("class Rude(BaseException): pass\nraise Rude('\\x1b[2J two\\nlines')", "Rude: "),
@@ -62,6 +65,8 @@ def test_an_entry_point_adds_a_name(install: Install) -> None:
         ("MADE = int", "gives int: expected an Analysis"),
         ("OTHER = 5", "AttributeError"),
         ("def MADE(): raise KeyError('x')", "KeyError"),
+        (ANALYSIS.format(name="mine").replace("measure=len", "measure=5"), "its 'measure' is int, expected a function"),
+        (ANALYSIS.format(name="mine").replace('"n"', "7"), "its 'needs' is int, expected a text"),
         (ANALYSIS.format(name="another"), "the entry point's name is 'mine', the object's 'another'; call both alike"),
     ],
 )
@@ -158,3 +163,52 @@ def test_a_file_and_the_current_folder(tmp_path: Path, monkeypatch: pytest.Monke
         imported("./plug_ends.py:MADE", Analysis, "an Analysis")
     for name in ("plug_beside", "plug_helper"):
         sys.modules.pop(name, None)
+
+
+def test_what_fails_in_use_says_where(tmp_path: Path, home: Path) -> None:
+    from ragrounds.evals.analyses.analysis import AnalysisOptions
+    from ragrounds.evals.benchmarks import load
+    from ragrounds.tools.retriever import open_searcher
+
+    (tmp_path / "fails.py").write_text(
+        "from ragrounds.evals.analyses.analysis import Analysis\n"
+        "from ragrounds.evals.benchmarks.family import Family\n"
+        "from ragrounds.tools.retriever import Retriever\n"
+        "def fail(*given):\n"
+        "    raise KeyError('unheard of')\n"
+        "A = Analysis(name='a', summary='s', needs='n', measure=fail, table=fail, picture=fail, scored=False)\n"
+        "F = Family(name='f', items=fail, file='a file')\n"
+        "R = Retriever(name='r', summary='s', example='r', open=fail)\n"
+    )
+    said = r"failed: KeyError: 'unheard of' \(fails\.py, line 5\)"
+    with pytest.raises(UserError, match=f"The analysis 'a' {said}"):
+        find_analysis(f"{tmp_path}/fails.py:A")(None, [None], AnalysisOptions())  # type: ignore[arg-type, list-item]
+    with pytest.raises(UserError, match=f"The benchmark 'f' {said}"):
+        load(f"{tmp_path}/fails.py:F:{tmp_path}", home)
+    with pytest.raises(UserError, match=f"The retriever 'r' {said}"):
+        open_searcher(f"{tmp_path}/fails.py:R", "sample", home)
+
+
+def test_an_export_format_says_what_its_options_lack(tmp_path: Path) -> None:
+    from ragrounds.evals.exchange.formats import find_export
+
+    code = (
+        "from typing import Annotated\nfrom msgspec import Meta, Struct\n"
+        "from ragrounds.evals.exchange.formats import ExportFormat\n"
+        "class Bare(Struct):\n    level: int = 2\n"
+        "class Open(Struct):\n    level: Annotated[int, Meta(description='d')]\n"
+        "def made(options, name='e', **more):\n"
+        "    return ExportFormat(name=name, summary='s', writes='file', options=options, **more)\n"
+        "BARE = made(Bare, parts=len)\nOPEN = made(Open, parts=len)\nNONE = made(5, parts=len)\n"
+        "NOTHING = made(Struct)\nSTORE = made(Struct, name='store', parts=len)\n"
+    )
+    (tmp_path / "formats.py").write_text(code)
+    for name, lacks in {
+        "BARE": "its option 'level' has no description",
+        "OPEN": "its option 'level' has no default",
+        "NONE": "its options are no class of msgspec.Struct",
+        "NOTHING": "has neither `parts` nor `send`",
+        "STORE": "give the format another name",
+    }.items():
+        with pytest.raises(UserError, match=lacks):
+            find_export(f"{tmp_path}/formats.py:{name}")

@@ -11,7 +11,7 @@ from ragrounds.plugins import discover, imported
 
 _ANALYSIS = """
 from ragrounds.evals.analyses.analysis import Analysis
-{name} = Analysis(name="{value}", summary="s", needs="n", measure=None, table=None, picture=None)
+{name} = Analysis(name="{value}", summary="s", needs="n", measure=len, table=len, picture=len)
 """
 
 

@@ -19,7 +19,7 @@ from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.evals.analyses.run_data import headline_scorer
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
-from ragrounds.plugins import ExtensionPoint, shipped_in
+from ragrounds.plugins import ExtensionPoint, fields_amiss, shipped_in
 from ragrounds.records import Run
 
 AnalysisRecord = Struct | tuple[Struct, ...]
@@ -88,10 +88,14 @@ class Analysis(Generic[R]):
             raise UserError(f"The analysis {self.name!r} needs a run; see `ragrounds runs ls`.")
         if self.scored and not options.scorer:
             options = replace(options, scorer=headline_scorer(store, runs))
-        record = self.measure(store, runs, options)
-        return AnalysisResult(
-            name=self.name, table=self.table(record, options), record=record, picture=self.picture(record, options)
-        )
+        with ANALYSES.used(self.name):
+            record = self.measure(store, runs, options)
+            table, picture = self.table(record, options), self.picture(record, options)
+        return AnalysisResult(name=self.name, table=table, record=record, picture=picture)
+
+
+def _lacks(made: Analysis[AnalysisRecord]) -> str:
+    return fields_amiss(made, texts=("summary", "needs"), functions=("measure", "table", "picture"))
 
 
 ANALYSES: ExtensionPoint[Analysis[AnalysisRecord]] = ExtensionPoint(
@@ -101,6 +105,7 @@ ANALYSES: ExtensionPoint[Analysis[AnalysisRecord]] = ExtensionPoint(
     expected="an Analysis",
     listing="ragrounds analyses ls",
     shipped=shipped_in(__name__.rpartition(".")[0], Analysis),
+    check=_lacks,
 )
 """What ships, what installed packages add, and what users name by import path."""
 

@@ -23,7 +23,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, assemble
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card_beside, family_cards, find_card
-from ragrounds.evals.benchmarks.family import BenchmarkSource, Family, families, find_family, named_family
+from ragrounds.evals.benchmarks.family import FAMILIES, BenchmarkSource, Family, families, find_family, named_family
 from ragrounds.files import shown
 from ragrounds.plugins import NoSuchModule
 from ragrounds.specs import Value, parse
@@ -65,7 +65,8 @@ def load(reference: str, home: Path) -> Benchmark:
     wanted = typed_reference(reference)
     shipped = wanted.reader.shipped
     if shipped and wanted.path is None:
-        items = list(shipped())
+        with FAMILIES.used(wanted.family):
+            items = list(shipped())
         described = find_card(wanted.name) or _own_card(wanted.name, Path(wanted.name), items)
         return assemble(wanted.name, described, items)
     return read(wanted, located(wanted, home))
@@ -89,7 +90,8 @@ def read(wanted: BenchmarkReference, path: Path) -> Benchmark:
     Raises:
         UserError: no file, or a broken file.
     """
-    items = list(wanted.reader.items(BenchmarkSource(path, wanted.dataset, wanted.parameters)))
+    with FAMILIES.used(wanted.family):
+        items = list(wanted.reader.items(BenchmarkSource(path, wanted.dataset, wanted.parameters)))
     datasets = list(dict.fromkeys(item.question.benchmark for item in items))
     # A file that is one dataset is known by that dataset's name: beir:scifact/ is beir/scifact.
     name = datasets[0] if len(datasets) == 1 and wanted.reader.open else wanted.name

@@ -7,13 +7,14 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from msgspec import Struct, field
+from msgspec import Struct, ValidationError, convert, field
+from msgspec.structs import asdict
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.cards import Card, cards_from
 from ragrounds.files import broken
-from ragrounds.plugins import ExtensionPoint, shipped_in
+from ragrounds.plugins import ExtensionPoint, fields_amiss, shipped_in
 from ragrounds.specs import Value
 
 
@@ -79,6 +80,13 @@ class Family(Struct, frozen=True, kw_only=True):
 
 
 def _lacks(made: Family) -> str:
+    if amiss := fields_amiss(made, texts=("file",), functions=("items",)):
+        return amiss
+    for card in made.cards:
+        try:
+            convert(asdict(card), Card)
+        except (ValidationError, TypeError) as problem:
+            return f"a card of it: {problem}."
     strange = [card.name for card in made.cards if card.name.partition("/")[0] != made.name]
     return f"its card {strange[0]!r} is another family's; expected {made.name!r} or '{made.name}/…'." if strange else ""
 

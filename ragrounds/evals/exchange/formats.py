@@ -13,12 +13,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_type_hints
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+from msgspec.structs import fields
 
 from ragrounds.errors import UserError
-from ragrounds.plugins import ExtensionPoint, shipped_in
+from ragrounds.plugins import ExtensionPoint, fields_amiss, shipped_in
 
 if TYPE_CHECKING:
     from ragrounds.evals.store.store import Store
@@ -82,6 +83,15 @@ class ExportFormat(Struct, Generic[O], frozen=True, kw_only=True):
 def _lacks(made: ExportFormat[Any]) -> str:
     if made.name == "store":
         return "`ragrounds export store` writes stores; give the format another name."
+    if amiss := fields_amiss(made, texts=("summary", "extra")):
+        return amiss
+    if not (isinstance(made.options, type) and issubclass(made.options, Struct)):
+        return "its options are no class of msgspec.Struct."
+    for name, hint in get_type_hints(made.options, include_extras=True).items():
+        if not any(isinstance(one, Meta) for one in getattr(hint, "__metadata__", ())):
+            return f"its option {name!r} has no description: Annotated[TYPE, msgspec.Meta(description=…)]."
+    if bare := [field.name for field in fields(made.options) if field.required]:
+        return f"its option {bare[0]!r} has no default."
     return "" if made.parts or made.send else f"the export format {made.name!r} has neither `parts` nor `send`."
 
 

@@ -10,7 +10,7 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import cast
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from ragrounds.contracts import AnyScorer, Scorer
@@ -34,6 +34,10 @@ class UnknownScorer(ScorerRecord, frozen=True, kw_only=True):
 
 
 def _lacks(made: ScorerRecord) -> str:
+    try:
+        convert({name: getattr(made, name) for name in ScorerRecord.__struct_fields__}, ScorerRecord)
+    except ValidationError as problem:
+        return f"{problem}."
     if made.needs or callable(getattr(made, "score", None)):
         return ""
     return f"the scorer {made.name!r} has no method score(attempt, question, gold)."

@@ -8,7 +8,7 @@ import math
 from msgspec.structs import replace
 
 from ragrounds.contracts import AnyScorer, Scorer
-from ragrounds.plugins import say_once
+from ragrounds.plugins import failure, say_once
 from ragrounds.records import Attempt, Gold, Question, Score
 
 
@@ -23,7 +23,7 @@ def careful_score(scorer: Scorer, attempt: Attempt, question: Question, gold: Go
         if value is not None and not math.isfinite(value):
             raise ValueError(f"score() gave the value {made.value}")
     except Exception as problem:
-        reason = _words(problem)
+        reason = failure(problem)[:300]
         say_once(f"The scorer {scorer.name!r} failed on an answer, whose score is missing: {reason}")
         return Score(
             question_id=attempt.question_id,
@@ -41,9 +41,5 @@ def careful_default(scorer: AnyScorer, question: Question) -> bool:
     try:
         return bool(scorer.default(question))
     except Exception as problem:
-        say_once(f"The scorer {scorer.name!r} was left out: `default` failed: {_words(problem)}")
+        say_once(f"The scorer {scorer.name!r} was left out: `default` failed: {failure(problem)}")
         return False
-
-
-def _words(problem: Exception) -> str:
-    return " ".join(f"{type(problem).__name__}: {problem}".split())[:200]

@@ -17,12 +17,16 @@ from ragrounds.contracts import Aggregation, Direction
 from ragrounds.evals.scorers.base import MEAN, ScorerRecord
 from ragrounds.evals.scorers.catalogue import NO_UNIT, SCORERS, described, tell
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.database import upsert
+from ragrounds.evals.store.database import insert_new, upsert
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Kind, Question
+from ragrounds.text import safe
 
 _KEY = "scorer:"
 """How the keys in the table ``meta`` begin."""
+
+
+_TEXTS = ("summary", "method", "reads", "unit")
 
 
 class StoredScorer(ScorerRecord, frozen=True, kw_only=True):
@@ -56,25 +60,45 @@ def keep_words(store: Store, names: Iterable[str]) -> None:
         if each.name.partition("[")[0] not in shipped and each.unit != NO_UNIT:
             words = {name: getattr(each, name) for name in StoredScorer.__struct_fields__ if hasattr(each, name)}
             kept = replace(msgspec.convert(words, StoredScorer), usual=False, by_card=False, on_request=True)
-            rows.append({"key": f"{_KEY}{each.name}", "value": msgspec.json.encode(kept).decode()})
+            rows.append(_row(kept))
     if rows:
         with store.engine.begin() as connection:
             connection.execute(upsert(store.engine, schema.meta), rows)
 
 
 def recall_words(store: Store) -> None:
-    """Make the words that a store keeps known to :func:`ragrounds.evals.scorers.described`. Words that cannot be read
-    are as good as none."""
+    """Make the words that a store keeps known to :func:`ragrounds.evals.scorers.described`."""
+    for found in _kept(store.engine):
+        tell(found)
+
+
+def copy_words(source: sa.Engine, target: sa.Engine) -> None:
+    """Copy the words that a store of any origin keeps into another one, which keeps those that it has."""
+    rows = [_row(found) for found in _kept(source)]
+    if rows:
+        with target.begin() as connection:
+            connection.execute(insert_new(target, schema.meta), rows)
+
+
+def _row(scorer: StoredScorer) -> dict[str, str]:
+    return {"key": f"{_KEY}{scorer.name}", "value": msgspec.json.encode(scorer).decode()}
+
+
+def _kept(engine: sa.Engine) -> list[StoredScorer]:
+    """What a store keeps, safe to show. Words that cannot be read are as good as none."""
     wanted = sa.select(schema.meta.c.key, schema.meta.c.value).where(schema.meta.c.key.startswith(_KEY))
-    with store.engine.connect() as connection:
+    with engine.connect() as connection:
         rows = connection.execute(wanted).all()
+    found = []
     for key, value in rows:
         try:
-            found = msgspec.json.decode(value, type=StoredScorer)
-        except msgspec.MsgspecError:
+            read = msgspec.json.decode(str(value), type=StoredScorer)
+        except (msgspec.MsgspecError, UnicodeError):
             continue
-        if found.name == str(key).removeprefix(_KEY):
-            tell(found)
+        if read.name == str(key).removeprefix(_KEY):
+            texts = {name: safe(" ".join(getattr(read, name).split()), 200) for name in _TEXTS}
+            found.append(replace(read, **texts, needs=""))
+    return found
 
 
 def unknown_words(names: Iterable[str]) -> list[str]:
