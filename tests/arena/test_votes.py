@@ -7,7 +7,6 @@ from ragrounds.api.arena import Voting, voting
 from ragrounds.cli.arena import vote
 from ragrounds.errors import UserError
 from ragrounds.evals.arena.verdicts import ballots, combine_judgements, matches_of_votes, read_votes
-from ragrounds.settings import Settings
 from tests.arena.staging import Stage, add_run, by_strength, stage
 from tests.judges.doubles import Scripted
 
@@ -127,8 +126,9 @@ async def test_hostile_answers_are_shown_as_text(tmp_path):
     assert "\x1b[2J" not in out.getvalue()
 
 
-async def test_an_unknown_axis_is_told(staged, tmp_path):
-    staged.keeper.add(staged.arena)
-    opened = voting("", "ann", ["usefullness"], Settings(home=tmp_path))
-    with pytest.raises(UserError, match="usefulness"), opened:
+async def test_an_unknown_axis_is_told(staged, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGROUNDS_HOME", str(tmp_path))
+    with pytest.raises(UserError, match="usefulness"), voting("", "ann", ["usefullness"]):
         pass
+    with voting("", "ann") as opened:
+        assert opened.axes == ("usefulness", "knowledge")
