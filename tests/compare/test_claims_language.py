@@ -148,7 +148,7 @@ def test_every_measure_is_read():
 
 
 RUNS = [run("rag[k=1]", "rag-1"), run("rag[k=8]", "rag-8"), run("direct", "direct-5"), run("direct-5", "other-7")]
-RUNS += [run("cot[k=2,x=[1]]", "zz-9")]
+RUNS += [run("cot[queries=20,x=[1]]", "zz-9")]
 
 
 @pytest.mark.parametrize(
