@@ -100,7 +100,8 @@ def _score_again(store: Store, run: Run, names: Sequence[str], progress: Callabl
     stored = {(one.scorer, one.question_id, one.epoch) for name in names for one in store.scores(run, name)}
     if run.count * run.epochs > _LONG:
         said = ", ".join(names)
-        _LOG.warning("%s: %s attempts are scored again: %s changed.", run.id, f"{run.count * run.epochs:,}", said)
+        _LOG.warning("%s: %s attempts are scored again by %s, whose code is another now, or was not known.",
+                     run.id, f"{run.count * run.epochs:,}", said)  # fmt: skip
     questions, golds = store.questions(run)
     by_id = {question.id: question for question in questions}
     scorers = [known_scorer(name) for name in names]
