@@ -118,6 +118,13 @@ def test_an_export_file_is_imported(store, tmp_path):
     assert file.read_bytes() == before
 
 
+def test_its_arenas_are_the_same_arenas(store):
+    """What their fingerprints cover has grown since: a setting that they did not have leaves them as they were."""
+    with store.engine.connect() as connection:
+        stored = [row.fingerprint for row in connection.execute(sa.select(schema.arenas).order_by(schema.arenas.c.id))]
+    assert sorted(arena.fingerprint for arena in ArenaStore(store).arenas()) == sorted(stored)
+
+
 def test_by_command(cli, tmp_path):
     """Shown and compared as its user would."""
     old_store(tmp_path / "home", 5)

@@ -1,0 +1,71 @@
+"""What a judged score goes by beside the judge's replies: way of judging, prompts, parser."""
+
+import pytest
+
+from ragrounds import digests
+from ragrounds.evals.judges.codes import judge_code, pairs_code
+from ragrounds.evals.judges.methods import judge_methods
+from ragrounds.evals.scorers.equivalent import EQUIVALENCE
+from ragrounds.evals.scorers.judged import LabelMethod
+from ragrounds.prompts import loader
+
+
+@pytest.fixture
+def edit(monkeypatch):
+    """Let a file of the package do something else."""
+    real = digests._read
+
+    def change(name):
+        def edited(path, *more):
+            digest, imports = real(path, *more)
+            return digest + ("!" if path.name == name else ""), imports
+
+        monkeypatch.setattr(digests, "_read", edited)
+
+    return change
+
+
+@pytest.mark.parametrize("file", ["equivalent.py", "judged.py", "verdict.py"])
+def test_the_method_and_the_parser_count(edit, file):
+    before = judge_code(EQUIVALENCE)
+    edit(file)
+    assert judge_code(EQUIVALENCE) != before
+
+
+def test_another_room_and_another_method_do_not(edit):
+    before = judge_code(EQUIVALENCE)
+    edit("scheduler.py")
+    edit("statements.py")
+    assert judge_code(EQUIVALENCE) == before
+
+
+def test_a_panel_goes_by_how_it_votes_too(edit):
+    alone, panel = judge_code(EQUIVALENCE), judge_code(EQUIVALENCE, panel=True)
+    assert alone != panel
+    edit("panel.py")
+    assert judge_code(EQUIVALENCE) == alone
+    assert judge_code(EQUIVALENCE, panel=True) != panel
+
+
+def test_every_prompt_that_a_method_puts_to_judges_counts(monkeypatch):
+    real = loader._text
+    for method in judge_methods().values():
+        assert bool(method.prompts) == isinstance(method, LabelMethod), method.name
+        before = judge_code(method)
+        for name in method.prompts:
+            with monkeypatch.context() as patch:
+                wanted = name
+                patch.setattr(
+                    loader,
+                    "_text",
+                    lambda place, file, wanted=wanted: (
+                        (real(place, file) or "") + "More." if file.startswith(wanted) else real(place, file)
+                    ),
+                )
+                assert judge_code(method) != before, name
+
+
+def test_arenas_of_the_first_release_stay_the_same_until_the_code_changes(edit):
+    assert pairs_code() == ""
+    edit("pairs.py")
+    assert len(pairs_code()) == 16
