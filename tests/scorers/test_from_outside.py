@@ -27,7 +27,7 @@ from ragrounds.evals.scorers.catalogue import (
 from ragrounds.evals.scorers.facts import FACTS
 from ragrounds.evals.scorers.outside import careful_default, careful_score
 from ragrounds.evals.scorers.strict import STRICT
-from ragrounds.evals.scorers.words import StoredScorer, keep_words, recall_words, unknown_words
+from ragrounds.evals.scorers.words import StoredScorer, copy_words, keep_words, recall_words, unknown_words
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from tests.scorers.making import attempt, gold, question
@@ -90,7 +90,7 @@ def test_a_score_stands_under_the_scorers_name_and_the_attempts_question(gives, 
     ("gives", "reason"),
     [
         (ZeroDivisionError("by  nought\nat all"), "ZeroDivisionError: by nought at all"),
-        (ValueError("x" * 300), "ValueError: " + "x" * 188),
+        (ValueError("x" * 400), "ValueError: xxx"),
         ("1.0", "TypeError: score() gave str, expected a Score"),
         (math.inf, "ValueError: score() gave the value inf"),
         (math.nan, "ValueError: score() gave the value nan"),
@@ -101,10 +101,11 @@ def test_what_a_scorer_raises_is_a_missing_score_and_said_once(gives, reason, ca
     with caplog.at_level(logging.WARNING):
         for text, status in (("x", "answered"), (" ", "empty")):
             made = careful_score(Told(gives=gives), attempt(text), question(), gold())
-            assert brief(made) == ("x/1", 0, "told", None, status, f"the scorer failed: {reason}")
-    assert [record.getMessage() for record in caplog.records] == [
-        f"The scorer 'told' failed on an answer, whose score is missing: {reason}"
-    ]
+            assert brief(made)[:5] == ("x/1", 0, "told", None, status)
+            assert made.reason.startswith(f"the scorer failed: {reason}")  # and where in its code
+            assert len(made.reason) <= len("the scorer failed: ") + 300
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"The scorer 'told' failed on an answer, whose score is missing: {reason}")
 
 
 def test_a_scorer_that_cannot_say_what_it_scores_is_left_out(caplog, monkeypatch):
@@ -112,7 +113,7 @@ def test_a_scorer_that_cannot_say_what_it_scores_is_left_out(caplog, monkeypatch
     with caplog.at_level(logging.WARNING):
         assert careful_default(Shy(), question()) is False
     (record,) = caplog.records
-    assert record.getMessage() == "The scorer 'told' was left out: `default` failed: KeyError: 'field'"
+    assert record.getMessage().startswith("The scorer 'told' was left out: `default` failed: KeyError: 'field'")
     assert careful_default(TOLD, question()) is True
     assert careful_default(TOLD, question({}, kind="long")) is False
 
@@ -122,7 +123,8 @@ def test_a_score_carries_the_code_that_made_it_and_only_those_from_outside_are_a
     assert (made.scorer, made.value, made.code) == ("strict", 1.0, scorer_code(STRICT))
     assert scorer_code(STRICT) == scorer_code(STRICT) != scorer_code(FACTS)
     failed = score_by(Told(gives=OSError("gone")), attempt("B"), question(), gold("B"))
-    assert (failed.value, failed.reason) == (None, "the scorer failed: OSError: gone")
+    assert failed.value is None
+    assert failed.reason.startswith("the scorer failed: OSError: gone")
     assert failed.code == scorer_code(TOLD) != ""
 
 
@@ -199,3 +201,24 @@ def test_what_nobody_knows_is_remarked():
         "are, as if more were better. Install its package, or name it: --scorer package.module:NAME."
     )
     assert unknown_words([]) == []
+
+
+def test_words_travel_to_another_store_that_keeps_its_own(tmp_path):
+    with Store(tmp_path / "one") as one, Store(tmp_path / "two") as two:
+        for name in ("told", "other"):
+            tell(Told(name=name, summary=f"a\n{'x' * 300}", unit="points"))
+        keep_words(one, ["told", "other"])
+        tell(Told(name="told", unit="mine"))
+        keep_words(two, ["told"])
+        copy_words(one.engine, two.engine)
+        catalogue._TOLD.clear()
+        recall_words(two)
+        assert (described("told").unit, described("other").unit) == ("mine", "points")
+        assert described("other").summary.startswith(f"a {'x' * 190}")  # in one line
+        assert "more characters]" in described("other").summary
+        catalogue._TOLD.clear()
+        recall_words(one)
+        assert (described("told").unit, described("other").unit) == ("points", "points")
+    with Store(tmp_path / "three") as three, Store(tmp_path / "four") as four:
+        copy_words(three.engine, four.engine)
+        recall_words(four)
