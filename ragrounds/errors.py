@@ -17,8 +17,9 @@ from contextvars import ContextVar
 
 _options_named: ContextVar[bool] = ContextVar("options_named", default=False)
 _PLURAL = frozenset(
-    "agent analysis axis epoch judge measure rater retriever scorer size".split()  # repeated on a command line
+    "agent analysis axis epoch judge labeller mark measure outcome rater recipe retriever scorer size subject".split()
 )
+"""Options that are repeated on a command line."""
 _ARGUMENTS = {
     "yes": "confirmed=True", "force": "force=True", "common": "common=True", "new": "new=True",
     "reference": "reference=True", "assert": "claims", "run": "trec_runs", "analysis": "analyses", "axis": "axes",

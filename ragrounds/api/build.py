@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ragrounds.api.event_loop import finish
 from ragrounds.api.progress import RunListener
-from ragrounds.api.workspace import JournalMode, closing, open_store, user_prices, user_settings
+from ragrounds.api.workspace import JournalMode, chosen_settings, closing, open_store, user_prices
 
 if TYPE_CHECKING:
     from ragrounds.build.card import BuiltCard
@@ -101,6 +101,8 @@ def build(
     request: BuildRequest,
     execution: BuildExecution,
     listener: RunListener | None = None,
+    *,
+    home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> BuildResult:
     """Run a pipeline over its items, and write the benchmark with its card into a folder, which
@@ -110,6 +112,7 @@ def build(
         request: one of :mod:`ragrounds.api.pipelines`, such as ``CaseQuestions(reports="files:reports/")``.
         execution: the folder, the models, and what may be used.
         listener: hears what happens.
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
 
     Raises:
         UserError: items that cannot be read, no model, a folder that is not ours, or another process that is making
@@ -124,7 +127,7 @@ def build(
     from ragrounds.evals.store.leases import Lease
     from ragrounds.ui.text import safe
 
-    chosen, heard, out = settings or user_settings(), listener or RunListener(), execution.out
+    chosen, heard, out = chosen_settings(settings, home), listener or RunListener(), execution.out
     prepared = request.prepare(execution, chosen, heard)
     pipeline, items = prepared.pipeline, prepared.item_set
     check_folder(out, pipeline.name)

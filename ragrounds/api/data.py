@@ -1,4 +1,12 @@
-"""Benchmarks: their cards, and the copies of them that are here."""
+"""Benchmarks: their cards, and the copies of them that are here.
+
+    from ragrounds.api import data
+
+    data.add("mirage", "MIRAGE/benchmark.json")
+    data.audit("mirage").duplicates
+
+`home` is the folder of the copies, `settings` all settings; ``None``: the user's.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragrounds.api.workspace import user_settings
+from ragrounds.api.workspace import chosen_settings
 
 if TYPE_CHECKING:
     from ragrounds.evals.benchmarks import Benchmark, Card, VerifiedBenchmark
@@ -32,7 +40,7 @@ def benchmark_package(name: str) -> str:
     return FAMILIES.origin(name.partition("/")[0])
 
 
-def describe(name: str, settings: Settings | None = None) -> Card:
+def describe(name: str, *, home: str | Path | None = None, settings: Settings | None = None) -> Card:
     """The card of a family or a dataset: source, licence, size, scorers, and what cannot be had. A registered copy that
     brings its own card is described by that.
 
@@ -41,10 +49,10 @@ def describe(name: str, settings: Settings | None = None) -> Card:
     """
     from ragrounds.evals.benchmarks import known_card
 
-    return known_card(name, (settings or user_settings()).home)
+    return known_card(name, chosen_settings(settings, home).home)
 
 
-def add(name: str, path: Path, settings: Settings | None = None) -> Benchmark:
+def add(name: str, path: str | Path, *, home: str | Path | None = None, settings: Settings | None = None) -> Benchmark:
     """Register a local copy of the authors' file or folder, so that the benchmark is found by name. It is read first;
     nothing broken is copied.
 
@@ -56,11 +64,13 @@ def add(name: str, path: Path, settings: Settings | None = None) -> Benchmark:
     """
     from ragrounds.evals.benchmarks import register
 
-    return register(name, path, (settings or user_settings()).home)
+    return register(name, Path(path), chosen_settings(settings, home).home)
 
 
 def fetch(
     name: str,
+    *,
+    home: str | Path | None = None,
     settings: Settings | None = None,
     progress: FileProgress = lambda name, here, size: None,
     message: Callable[[str], None] = lambda text: None,
@@ -80,10 +90,10 @@ def fetch(
 
     wanted = card(name)
     message(f"{wanted.name}: {wanted.title}. Licence: {wanted.license}. From {wanted.source}.")
-    return download.fetch(name, (settings or user_settings()).home, progress)
+    return download.fetch(name, chosen_settings(settings, home).home, progress)
 
 
-def remove(name: str, settings: Settings | None = None) -> Path:
+def remove(name: str, *, home: str | Path | None = None, settings: Settings | None = None) -> Path:
     """Remove a registered copy from this machine; gives the folder that it was in. Runs that were made on it stay.
 
     Raises:
@@ -91,10 +101,10 @@ def remove(name: str, settings: Settings | None = None) -> Path:
     """
     from ragrounds.evals.benchmarks.registry import unregister
 
-    return unregister(name, (settings or user_settings()).home)
+    return unregister(name, chosen_settings(settings, home).home)
 
 
-def verify(reference: str, settings: Settings | None = None) -> VerifiedBenchmark:
+def verify(reference: str, *, home: str | Path | None = None, settings: Settings | None = None) -> VerifiedBenchmark:
     """Read a benchmark whole, and compare its size and its files' hashes with the card.
 
     Raises:
@@ -102,10 +112,12 @@ def verify(reference: str, settings: Settings | None = None) -> VerifiedBenchmar
     """
     from ragrounds.evals.benchmarks import verify as verify_files
 
-    return verify_files(reference, (settings or user_settings()).home)
+    return verify_files(reference, chosen_settings(settings, home).home)
 
 
-def audit(reference: str, corpus: str | None = None, settings: Settings | None = None) -> Audit:
+def audit(
+    reference: str, corpus: str | None = None, *, home: str | Path | None = None, settings: Settings | None = None
+) -> Audit:
     """Find duplicates and near duplicates, option bias, lengths, and what a corpus holds of the questions.
 
     Args:
@@ -119,7 +131,7 @@ def audit(reference: str, corpus: str | None = None, settings: Settings | None =
     from ragrounds.evals.benchmarks.audit import audit as audit_benchmark
     from ragrounds.tools.corpora import corpus_source, passages
 
-    found = load(reference, (settings or user_settings()).home)
+    found = load(reference, chosen_settings(settings, home).home)
     documents = None
     if corpus is not None:
         documents = ((passage.document, passage.text) for passage, _ in passages(corpus_source(corpus)))

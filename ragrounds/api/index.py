@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from ragrounds.api.workspace import Progress, unheard, user_settings
+from ragrounds.api.progress import counted
+from ragrounds.api.workspace import Progress, chosen_settings, texts
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -67,13 +68,14 @@ class BuiltIndex(Struct, frozen=True, kw_only=True):
 
 def build(
     name: str,
-    source: str,
+    source: str | Path,
     *,
     chunker: str = "none",
-    retrievers: Sequence[str] = (),
+    retrievers: str | Sequence[str] = (),
     skip_bad: bool = False,
+    home: str | Path | None = None,
     settings: Settings | None = None,
-    progress: Progress = unheard,
+    progress: Progress | bool | None = None,
 ) -> BuiltIndex:
     """Read a corpus, cut it into passages, and make it searchable. An interrupted build resumes where it stood when the
     same is asked again.
@@ -84,7 +86,8 @@ def build(
         chunker: how documents are cut: ``none``, ``recursive[…]``, ``tokens[…]`` or ``headings[…]``.
         retrievers: to build for now; none: bm25. Others are built when they are first used.
         skip_bad: pass over what cannot be read.
-        progress: is told how many passages were read, and how far each retriever is.
+        home, settings: the folder of the indexes, and all settings; ``None``: the user's.
+        progress: is told how many passages were read, and how far each retriever is; False: nothing is shown.
 
     Raises:
         UserError: a name, source, chunker or retriever that cannot be used; a line that cannot be read.
@@ -97,23 +100,24 @@ def build(
     from ragrounds.tools.corpora import BadLine, UnreadableLine, corpus_source, guess_family
     from ragrounds.tools.retriever import open_searcher
 
-    home = (settings or user_settings()).home
+    place = chosen_settings(settings, home).home
     chosen = complete(chunker)
-    folder = folder_of(name, home)
+    folder = folder_of(name, place)
     bad: list[BadLine] = []
-    try:
-        manifest = build_collection(
-            folder,
-            corpus_source(guess_family(source)),
-            name=name,
-            chunker=str(chosen),
-            chunk=make_chunker(chosen),
-            bad=bad if skip_bad else None,
-            progress=lambda count: progress("reading", count),
-        )
-    except UnreadableLine as error:
-        raise UserError(f"{error} Or pass over what cannot be read with --skip-bad.") from None
-    searchers = [open_searcher(spec, name, home, progress=progress) for spec in retrievers or ["bm25"]]
+    with counted(progress) as tell:
+        try:
+            manifest = build_collection(
+                folder,
+                corpus_source(guess_family(str(source))),
+                name=name,
+                chunker=str(chosen),
+                chunk=make_chunker(chosen),
+                bad=bad if skip_bad else None,
+                progress=lambda count: tell("reading", count),
+            )
+        except UnreadableLine as error:
+            raise UserError(f"{error} Or pass over what cannot be read with --skip-bad.") from None
+        searchers = [open_searcher(spec, name, place, progress=tell) for spec in texts(retrievers) or ["bm25"]]
     return BuiltIndex(
         index=_described(folder),
         manifest=manifest,
@@ -122,24 +126,24 @@ def build(
     )
 
 
-def list_indexes(settings: Settings | None = None) -> list[IndexDetails]:
+def list_indexes(*, home: str | Path | None = None, settings: Settings | None = None) -> list[IndexDetails]:
     """All indexes by name, half-built ones too."""
     from ragrounds.tools.collection import collection_names, indexes
 
-    home = (settings or user_settings()).home
-    return [_described(indexes(home) / name) for name in collection_names(home)]
+    place = chosen_settings(settings, home).home
+    return [_described(indexes(place) / name) for name in collection_names(place)]
 
 
-def describe(name: str, settings: Settings | None = None) -> IndexDetails:
+def describe(name: str, *, home: str | Path | None = None, settings: Settings | None = None) -> IndexDetails:
     """What an index was made from, and how.
 
     Raises:
         UserError: there is none of that name; names the nearest.
     """
-    return _described(_existing(name, settings))
+    return _described(_existing(name, chosen_settings(settings, home).home))
 
 
-def remove(name: str, settings: Settings | None = None) -> None:
+def remove(name: str, *, home: str | Path | None = None, settings: Settings | None = None) -> None:
     """Remove an index: its passages and its engines. What it was made from stays.
 
     Raises:
@@ -149,7 +153,7 @@ def remove(name: str, settings: Settings | None = None) -> None:
 
     from ragrounds.tools.collection_builder import exclusive_build
 
-    folder = _existing(name, settings)
+    folder = _existing(name, chosen_settings(settings, home).home)
     with exclusive_build(folder):
         shutil.rmtree(folder)
 
@@ -160,8 +164,9 @@ def open_server(
     *,
     host: str = "127.0.0.1",
     token: str = "",
+    home: str | Path | None = None,
     settings: Settings | None = None,
-    progress: Progress = unheard,
+    progress: Progress | bool | None = None,
 ) -> web.Application:
     """Open an index behind Search-R1's ``/retrieve`` over HTTP, for :func:`serve`.
 
@@ -170,7 +175,8 @@ def open_server(
         retriever: what is searched with.
         host: the address that it will listen on.
         token: what every request must carry as a Bearer token; needed but on loopback.
-        progress: is told how far an index is that has to be built first.
+        home, settings: the folder of the indexes, and all settings; ``None``: the user's.
+        progress: is told how far an index is that has to be built first; False: nothing is shown.
 
     Raises:
         UserError: an unknown corpus or retriever, or no token for an address that others can reach.
@@ -179,7 +185,8 @@ def open_server(
     from ragrounds.tools.server import application, check_address
 
     check_address(host, token)  # what is wrong with the address is said before anything is built
-    searcher = open_searcher(retriever, corpus, (settings or user_settings()).home, progress=progress)
+    with counted(progress) as tell:
+        searcher = open_searcher(retriever, corpus, chosen_settings(settings, home).home, progress=tell)
     return application(searcher, host=host, token=token)
 
 
@@ -198,7 +205,12 @@ def serve(
 
 
 def open_mcp_server(
-    corpus: str, retriever: str = "bm25", settings: Settings | None = None, progress: Progress = unheard
+    corpus: str,
+    retriever: str = "bm25",
+    *,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+    progress: Progress | bool | None = None,
 ) -> FastMCP:
     """Open an index behind an MCP server; its ``run("stdio")`` serves standard input and output until they end.
 
@@ -208,14 +220,14 @@ def open_mcp_server(
     from ragrounds.tools.retriever import open_searcher
     from ragrounds.tools.server import mcp_server
 
-    return mcp_server(open_searcher(retriever, corpus, (settings or user_settings()).home, progress=progress))
+    with counted(progress) as tell:
+        return mcp_server(open_searcher(retriever, corpus, chosen_settings(settings, home).home, progress=tell))
 
 
-def _existing(name: str, settings: Settings | None) -> Path:
+def _existing(name: str, home: Path) -> Path:
     from ragrounds.errors import unknown
     from ragrounds.tools.collection import collection_names, indexes
 
-    home = (settings or user_settings()).home
     if name not in collection_names(home):
         raise unknown("index", name, collection_names(home), "ragrounds index ls")
     return indexes(home) / name

@@ -1,4 +1,11 @@
-"""Attempts looked at: lists of them, where two runs differ, one with every step, and the viewer of the terminal."""
+"""Attempts looked at: lists of them, where two runs differ, one with every step, and the viewer of the terminal.
+
+    from ragrounds.api import trace
+
+    trace.list_attempts(trace.AttemptQuery(runs=["direct"], marks=["wrong"], sort="cost"))
+
+`home` is the folder of the store, `settings` all settings; ``None``: the user's.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +15,12 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
-from ragrounds.api.workspace import one_of, open_store, user_settings
+from ragrounds.api.workspace import chosen_settings, one_of, open_store
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ragrounds.evals.store.store import Store
     from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages, SortBy
     from ragrounds.evals.store.traces import Trace
@@ -50,7 +59,9 @@ class RunDifferences(Struct, frozen=True):
     questions: tuple[ScoreDifference, ...]
 
 
-def list_attempts(query: AttemptQuery | None = None, settings: Settings | None = None) -> list[AttemptSummary]:
+def list_attempts(
+    query: AttemptQuery | None = None, *, home: str | Path | None = None, settings: Settings | None = None
+) -> list[AttemptSummary]:
     """The attempts that are wanted, without text and steps; questions that no attempt was made at are among them.
 
     Raises:
@@ -59,12 +70,16 @@ def list_attempts(query: AttemptQuery | None = None, settings: Settings | None =
     from ragrounds.ui.trace.headless import listed
 
     asked = query or AttemptQuery()
-    with _opened(asked, None, settings) as pages:
+    with _opened(asked, None, chosen_settings(settings, home)) as pages:
         return listed(pages, _wanted(asked, pages), _sort(asked), not asked.ascending, asked.limit)
 
 
 def run_differences(
-    runs: Sequence[str] = (), scorers: Sequence[str] = (), settings: Settings | None = None
+    runs: Sequence[str] = (),
+    scorers: Sequence[str] = (),
+    *,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
 ) -> RunDifferences:
     """The questions on which two runs differ, by the first of the scorers that an attempt has.
 
@@ -77,13 +92,15 @@ def run_differences(
     """
     from ragrounds.ui.trace.attempt_list import differences
 
-    with _opened(AttemptQuery(runs=runs, scorers=scorers), None, settings) as pages:
+    with _opened(AttemptQuery(runs=runs, scorers=scorers), None, chosen_settings(settings, home)) as pages:
         if len(pages.runs) != 2:
             raise UserError(f"--differing compares two runs; {len(pages.runs)} were named. See `ragrounds runs ls`.")
         return RunDifferences(*pages.runs, tuple(differences(pages, 0, 1)))
 
 
-def find_attempt(place: str, epoch: int = 0, settings: Settings | None = None) -> Trace:
+def find_attempt(
+    place: str, epoch: int = 0, *, home: str | Path | None = None, settings: Settings | None = None
+) -> Trace:
     """Every step of one attempt, which ``RUN/QUESTION`` names: ``vanilla_rag/sample/c01``.
 
     Raises:
@@ -92,13 +109,15 @@ def find_attempt(place: str, epoch: int = 0, settings: Settings | None = None) -
     from ragrounds.evals.judges.stale import refresh_scores
     from ragrounds.evals.store.traces import trace
 
-    with open_store(settings or user_settings()) as store:
+    with open_store(chosen_settings(settings, home)) as store:
         run, question = _place(store, place)
         refresh_scores(store, run)
         return trace(store, run, question, epoch)
 
 
-def attempt_markdown(place: str, epoch: int = 0, settings: Settings | None = None) -> str:
+def attempt_markdown(
+    place: str, epoch: int = 0, *, home: str | Path | None = None, settings: Settings | None = None
+) -> str:
     """The same as Markdown, with the verdicts of judges and arenas. Nothing that was recorded is interpreted.
 
     Raises:
@@ -108,7 +127,7 @@ def attempt_markdown(place: str, epoch: int = 0, settings: Settings | None = Non
     from ragrounds.ui.trace import headless
     from ragrounds.ui.trace.tree import LoadedAttempt
 
-    with _opened(AttemptQuery(), place, settings) as pages:
+    with _opened(AttemptQuery(), place, chosen_settings(settings, home)) as pages:
         run, question = _place(pages.store, place)
         row = pages.row_of(pages.runs.index(run), trace(pages.store, run, question, epoch).question.id, epoch)
         assert row is not None, "the attempt was found above"
@@ -121,6 +140,7 @@ def view(
     attempt: str | None = None,
     epoch: int = 0,
     light: bool = False,
+    home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> None:
     """Open the viewer in the terminal until the user closes it. It follows runs that are still at work.
@@ -136,7 +156,7 @@ def view(
     """
     from ragrounds.evals.store.traces import trace
 
-    asked, chosen = query or AttemptQuery(), settings or user_settings()
+    asked, chosen = query or AttemptQuery(), chosen_settings(settings, home)
     with _opened(asked, attempt, chosen) as pages:
         wanted, sort, row = _wanted(asked, pages), _sort(asked), 0
         if attempt is not None:
@@ -150,13 +170,13 @@ def view(
 
 
 @contextmanager
-def _opened(query: AttemptQuery, attempt: str | None, settings: Settings | None) -> Iterator[Pages]:
+def _opened(query: AttemptQuery, attempt: str | None, settings: Settings) -> Iterator[Pages]:
     """The rows of the runs that are named, while the block lasts."""
     from ragrounds.evals.judges.stale import refresh_scores
     from ragrounds.evals.scorers import headline_of
     from ragrounds.evals.store.summaries import PREFERRED, Pages
 
-    with open_store(settings or user_settings()) as store:
+    with open_store(settings) as store:
         runs = _runs(store, query.runs, attempt)
         for run in runs:
             refresh_scores(store, run)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ragrounds.api.workspace import Progress, one_of, unheard, user_settings
+from ragrounds.api.workspace import Progress, chosen_settings, one_of, unheard
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def train(
     recipes: Sequence[str] = (),
     out: Path | None = None,
     changes: Sequence[str] = (),
+    home: str | Path | None = None,
     settings: Settings | None = None,
     progress: Progress = unheard,
     on_step: Callable[[TrainingStep], None] = lambda step: None,
@@ -57,6 +58,7 @@ def train(
         recipes: only these; none: all.
         out: the folder of the results; ``None``: under the home folder.
         changes: ``KEY=VALUE`` over the file.
+        home, settings: the folder of models, indexes and results, and all settings; ``None``: the user's.
         progress: is told what is prepared and encoded, and how many are done.
         on_step: is told every step of the training, with its loss.
 
@@ -66,7 +68,7 @@ def train(
     from ragrounds.train.card import write_pair
     from ragrounds.train.evaluation import pair_spec
 
-    run, names = _opened(file, recipes, out, changes, settings, progress, on_step)
+    run, names = _opened(file, recipes, out, changes, chosen_settings(settings, home).home, progress, on_step)
     made = []
     for name in names:
         state = run.recipe(name)
@@ -83,6 +85,7 @@ def evaluate(
     out: Path | None = None,
     changes: Sequence[str] = (),
     rounds: int = 5,
+    home: str | Path | None = None,
     settings: Settings | None = None,
     progress: Progress = unheard,
     on_step: Callable[[TrainingStep], None] = lambda step: None,
@@ -91,7 +94,7 @@ def evaluate(
     in one run of `rounds` rounds. What is not trained yet is trained first; the table is written beside the pairs.
 
     Args:
-        file, recipes, out, changes, progress, on_step: as for :func:`train`.
+        file, recipes, out, changes, home, settings, progress, on_step: as for :func:`train`.
         rounds: of the measurement of speed; 0: none.
 
     Raises:
@@ -103,7 +106,7 @@ def evaluate(
     from ragrounds.train.card import TABLE, write_pair
     from ragrounds.train.evaluation import evaluate as evaluate_pairs
 
-    run, names = _opened(file, recipes, out, changes, settings, progress, on_step)
+    run, names = _opened(file, recipes, out, changes, chosen_settings(settings, home).home, progress, on_step)
     states = {name: run.recipe(name) for name in names}
     table = evaluate_pairs(run, states, rounds=rounds, progress=progress)
     write_whole(run.out / TABLE, msgspec.json.format(msgspec.json.encode(table), indent=2))
@@ -128,7 +131,7 @@ def _opened(
     recipes: Sequence[str],
     out: Path | None,
     changes: Sequence[str],
-    settings: Settings | None,
+    home: Path,
     progress: Progress,
     on_step: Callable[[TrainingStep], None],
 ) -> tuple[TrainingRun, list[str]]:
@@ -144,6 +147,5 @@ def _opened(
     names = [one_of("--recipe", name, list(training.recipe)) for name in recipes or training.recipe]
     if not names:
         raise UserError(f'{str(file)!r} has no [recipe]: name stages in order, care = ["align", "joint"].')
-    home = (settings or user_settings()).home
     folder = (out or home / "training" / training.name).expanduser()
     return TrainingRun(training, folder, home, TrainingListeners(progress, on_step)), names
