@@ -26,11 +26,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     modules: list[str] = []
     monkeypatch.syspath_prepend(tmp_path)
 
-    def write(package: str, entries: str, code: str, version: str = "1.2") -> None:
+    def write(package: str, entries: str, code: str, version: str = "1.2", group: str = "analyses") -> None:
         described = tmp_path / f"{package}-{version}.dist-info"
         described.mkdir()
         (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
-        (described / "entry_points.txt").write_text(f"[ragrounds.analyses]\n{entries}\n")
+        (described / "entry_points.txt").write_text(f"[ragrounds.{group}]\n{entries}\n")
         (tmp_path / f"{package}.py").write_text(code)
         modules.append(package)
         plugins._entries.cache_clear()
@@ -212,3 +212,41 @@ def test_an_export_format_says_what_its_options_lack(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(UserError, match=lacks):
             find_export(f"{tmp_path}/formats.py:{name}")
+
+
+AGENTS_CODE = """
+from ragrounds.agents.agent import Card, Limits
+from ragrounds.graphs.direct import build as own
+from ragrounds.graphs.user_graph import agent
+
+@agent(summary="Mine.", parameters={"times": 1})
+def build():
+    return own()
+
+CARD = Card(graph="vanilla_rag", summary="Ours.", searches=True, parameters={"top_k": 3}, limits=Limits(calls=5))
+NUMBER = 5
+"""
+
+
+def test_agents_of_packages(install: Install, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    from ragrounds.agents.agent import installed_agents, open_agent, read_card
+
+    entries = (
+        "mine = plug_agents:build\nours = plug_agents:CARD\nnumber = plug_agents:NUMBER\ndirect = plug_agents:build"
+    )
+    install("plug_agents", entries, AGENTS_CODE, group="agents")
+    found = open_agent("mine[times=2]")
+    assert (found.spec, found.card.graph, found.parameters) == ("mine[times=2]", "plug_agents:build", {"times": 2})
+    assert open_agent(found.spec) == found
+    assert open_agent("ours[limits.calls=5,top_k=4]").spec == "ours[top_k=4]"
+    assert read_card("ours").limits.calls == 5
+    assert open_agent("plug_agents:CARD").card.graph == "vanilla_rag"
+    assert read_card("direct").graph == "direct"
+    assert set(installed_agents()) == {"mine", "ours"}
+    said = [record.getMessage() for record in caplog.records]
+    assert any("'number'" in line and "int, expected a function that gives a graph, or a Card" in line for line in said)
+    assert any("'direct'" in line and "the name is that of an agent that ships with ragrounds" in line for line in said)
+    with pytest.raises(UserError, match=r"The agent 'number' of the package plug_agents 1\.2 .*cannot be used"):
+        open_agent("number")
+    with pytest.raises(UserError, match=r"Unknown agent 'mein'.*Did you mean 'mine'"):
+        open_agent("mein")

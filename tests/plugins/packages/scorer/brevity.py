@@ -1,12 +1,13 @@
 """Scorer ``brevity``: how many words an answer takes."""
 
-from ragrounds.evals.scorers.answer_status import read_long
+from ragrounds.evals.scorers.answer_status import AnswerRead, no_text
 from ragrounds.evals.scorers.base import ScorerRecord
 
 
 class Brevity(ScorerRecord):
     def score(self, attempt, question, gold):
-        return self.scored(attempt, float(len(attempt.text.split())), read_long(attempt))
+        read = no_text(attempt) or AnswerRead("answered")
+        return self.scored(attempt, float(len(attempt.text.split())), read)
 
 
 BREVITY = Brevity(
