@@ -11,6 +11,7 @@ from typing import Any
 
 from ragrounds.contracts import Entry, Request
 from ragrounds.evals.engine.context import SearchRequest, SearchResult
+from ragrounds.evals.scorers.catalogue import all_scorers, scorer_code
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.records import (
@@ -182,6 +183,7 @@ def score(number: int, right: bool, answer_status: Any = "answered", scorer: str
         value=float(right),
         answer_status=answer_status,
         prediction="A" if right else "B",
+        code=scorer_code(all_scorers()[scorer]) if scorer in all_scorers() else "",  # not made again when read
     )
 
 
