@@ -50,13 +50,14 @@ def _imports(module: str, name: str) -> bool:
     return any(name in names for _, _, names in _read(path, True, _mark(path))[1])
 
 
-def code_digest(module: str, *, within: Sequence[str] = ()) -> str:
+def code_digest(module: str, *, within: Sequence[str] = (), without: Sequence[str] = ()) -> str:
     """Hash what a module does, with what it imports from its own package and from the packages `within`.
 
     Args:
         module: Dotted name. Of a module of this package only imports from `within` are followed; of any other, those
             from its top-level package too, or, where it lies in a folder of the user's, from that folder.
         within: Dotted names of packages.
+        without: Modules of these that are left out, with what they import.
 
     Returns:
         16 hexadecimal digits.
@@ -69,7 +70,7 @@ def code_digest(module: str, *, within: Sequence[str] = ()) -> str:
         raise ModuleNotFoundError(f"no module named {module!r}", name=module)
     if module.startswith(FILE_MODULE) and spec.origin:
         return file_digest(Path(spec.origin), within=within)
-    return _combined(_closure({module: spec}, tuple(within)))
+    return _combined(_closure({module: spec}, tuple(within), without=frozenset(without)))
 
 
 def file_digest(path: Path, *, within: Sequence[str] = ()) -> str:
@@ -133,7 +134,10 @@ def _combined(found: dict[tuple[str, Path], str]) -> str:
 
 
 def _closure(
-    modules: dict[str, ModuleSpec], within: tuple[str, ...], paths: tuple[Path, ...] = ()
+    modules: dict[str, ModuleSpec],
+    within: tuple[str, ...],
+    paths: tuple[Path, ...] = (),
+    without: frozenset[str] = frozenset(),
 ) -> dict[tuple[str, Path], str]:
     """Digests of modules and of all that they import, by name and file."""
     done: dict[tuple[str, Path], str] = {}
@@ -143,7 +147,7 @@ def _closure(
     roots = tuple(root for name in modules if (root := name.partition(".")[0]) != _OWN)
     while left:
         name, path = left.pop()
-        if (name, path) in done:
+        if (name, path) in done or name in without:
             continue
         digest, imports = _read(path, name.partition(".")[0] == _OWN, _mark(path))
         done[name, path] = digest

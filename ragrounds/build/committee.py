@@ -22,7 +22,8 @@ from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, parse
 from ragrounds.tools.collection_builder import Progress
-from ragrounds.tools.retriever import open_searcher, passages_of
+from ragrounds.tools.merged import passages_of
+from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers.fusion import reciprocal_rank_fusion
 
 

@@ -7,9 +7,8 @@ new file. Installed packages add theirs by entry points of the group ``ragrounds
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from collections.abc import Collection as Names
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,18 +17,19 @@ from pathlib import Path
 
 import msgspec
 
-from ragrounds.contracts import Library, Searcher
+from ragrounds.contracts import Searcher
 from ragrounds.digests import code_digest, home_of, is_first_release, text_digest
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.plugins import ExtensionPoint, fields_amiss, is_import_path, shipped_in
-from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.cards import cards
 from ragrounds.tools.collection import Collection
 from ragrounds.tools.collection_builder import Count, Progress, open_collection
 from ragrounds.tools.corpora import corpora_of
+from ragrounds.tools.merged import MergedSearcher
 
 _ROOM = "ragrounds.tools"
+_MERGING = "ragrounds.tools.merged"
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def searcher_code(searcher: Searcher) -> str:
 def _noted(searcher: Searcher) -> tuple[Searcher, dict[str, str], str]:
     if id(searcher) not in _codes:
         kind = type(searcher)
-        _note_codes(searcher, {kind.__qualname__: code_digest(kind.__module__, within=(_ROOM,))})
+        _note_codes(searcher, {kind.__qualname__: _digest(kind.__module__)})
     return _codes[id(searcher)]
 
 
@@ -233,16 +233,21 @@ def _note_codes(searcher: Searcher, codes: dict[str, str]) -> None:
     _codes[id(searcher)] = searcher, codes, whole
 
 
+def _digest(module: str) -> str:
+    # This file finds retrievers and opens them; what they find does not come from it.
+    return code_digest(module, within=(_ROOM,), without=(__name__,))
+
+
 def spec_code(spec: Spec) -> str:
     """The digest of a retriever's code, of the cards that its spec names, and of what its parameters import."""
     texts = [spec.name, *(str(value) for value in spec.parameters.values())]
     named = [msgspec.json.encode(cards()[text]).decode() for text in texts if text in cards()]
-    digests = [code_digest(home_of(find_retriever(spec.name)), within=(_ROOM,))]
+    digests = [_digest(home_of(find_retriever(spec.name))), code_digest(_MERGING)]
     for text in texts:
         module, colon, _ = text.partition(":")
         if colon and all(part.isidentifier() for part in module.split(".")):
             with suppress(ModuleNotFoundError):
-                digests.append(code_digest(module, within=(_ROOM,)))
+                digests.append(_digest(module))
     return text_digest(*digests, *named)
 
 
@@ -262,31 +267,3 @@ def value_of(searcher: Searcher) -> Value:
     """A searcher's spec as the value of a parameter of another spec."""
     spec = parse(searcher.spec)
     return spec if spec.parameters else spec.name
-
-
-def passages_of(document: str, searchers: Iterable[Searcher]) -> list[Passage]:
-    """A document's passages from the first searcher that has them; empty where none has."""
-    for searcher in searchers:
-        found = searcher.document(document) if isinstance(searcher, Library) else []
-        if found:
-            return found
-    return []
-
-
-class MergedSearcher:
-    """One retriever over several corpora, their hits put together by raw score."""
-
-    def __init__(self, members: Sequence[Searcher]) -> None:
-        self._members = list(members)
-        self.spec = members[0].spec
-        self.corpus = "+".join(member.corpus for member in members)
-
-    def document(self, id: str) -> list[Passage]:
-        """The passages of a document, from the first corpus that has it."""
-        return passages_of(id, self._members)
-
-    async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` best passages of all corpora; ties go to the corpus named first."""
-        found = await asyncio.gather(*(member.search(query, k) for member in self._members))
-        best = sorted((hit for hits in found for hit in hits), key=lambda hit: -hit.score)[:k]
-        return [msgspec.structs.replace(hit, rank=rank) for rank, hit in enumerate(best, 1)]

@@ -4,7 +4,8 @@ import pytest
 
 from ragrounds import digests
 from ragrounds.tools.collection_builder import open_collection
-from ragrounds.tools.retriever import MergedSearcher, open_searcher, searcher_code, searcher_codes
+from ragrounds.tools.merged import MergedSearcher
+from ragrounds.tools.retriever import open_searcher, searcher_code, searcher_codes
 from ragrounds.tools.retrievers import bm25
 
 
@@ -91,3 +92,10 @@ def test_digests_of_now_are_printed_beside_the_known_ones():
     tables = script["digests"]()
     assert set(tables) | {"graph_sources"} == set(digests._earlier())
     assert tables["indexes"]["bm25"] == bm25.builders_code()
+
+
+def test_how_retrievers_are_found_and_listed_does_not_count(tmp_path, edit):
+    edit("retriever.py")
+    assert searcher_code(open_searcher("rrf[a=bm25,b=bm25[k1=2.0]]", "sample", tmp_path)) == ""
+    edit("merged.py")
+    assert len(searcher_code(open_searcher("bm25", "sample", tmp_path))) == 16

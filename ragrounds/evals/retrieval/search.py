@@ -21,7 +21,7 @@ from ragrounds.errors import UserError
 from ragrounds.records import Passage, Query
 from ragrounds.tools.analysers import words
 from ragrounds.tools.jsonlines import read_rows
-from ragrounds.tools.retriever import passages_of
+from ragrounds.tools.merged import passages_of
 
 SHINGLE = 5
 """Words in a row that are compared."""

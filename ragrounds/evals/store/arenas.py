@@ -59,6 +59,9 @@ class Contestant(Struct, frozen=True, kw_only=True):
     """The answering model's canonical text, to see whether a judge favours its own."""
 
 
+_deterministic = msgspec.json.Encoder(order="deterministic")
+
+
 class Arena(Struct, frozen=True, kw_only=True):
     """The settings of an arena: all that decides which calls are made and how they are read."""
 
@@ -88,10 +91,10 @@ class Arena(Struct, frozen=True, kw_only=True):
     @property
     def fingerprint(self) -> str:
         """Hash of all settings (SHA-256, hexadecimal)."""
-        settings = msgspec.to_builtins(self)
-        if not self.code:
-            del settings["code"]
-        return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
+        # Field by field: arenas of releases that did not know `code` keep the hash that they were stored under.
+        names = [name for name in self.__struct_fields__ if name != "code" or self.code]
+        fields = [f'"{name}":'.encode() + _deterministic.encode(getattr(self, name)) for name in names]
+        return hashlib.sha256(b"{" + b",".join(fields) + b"}").hexdigest()
 
     @property
     def id(self) -> str:

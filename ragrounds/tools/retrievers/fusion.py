@@ -22,7 +22,8 @@ from ragrounds.contracts import Searcher
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
-from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, passages_of, value_of
+from ragrounds.tools.merged import passages_of
+from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, value_of
 
 CONSTANT = 60
 DEPTH = 100

@@ -15,12 +15,12 @@ from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
 from ragrounds.tools.chunkers import complete, splitter
+from ragrounds.tools.merged import passages_of
 from ragrounds.tools.retriever import (
     Retriever,
     RetrieverParameter,
     SearchedCorpora,
     member_spec,
-    passages_of,
     value_of,
 )
 

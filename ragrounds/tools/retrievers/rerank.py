@@ -19,12 +19,12 @@ from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
 from ragrounds.tools.cards import cards
 from ragrounds.tools.embedders import joined
+from ragrounds.tools.merged import passages_of
 from ragrounds.tools.retriever import (
     Retriever,
     RetrieverParameter,
     SearchedCorpora,
     member_spec,
-    passages_of,
     value_of,
 )
 
