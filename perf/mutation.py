@@ -8,7 +8,7 @@ number, text or argument at a time, in every function that no decorator other th
 wraps. For each change it runs the tests that reach the changed function, in one process, forked from one that has
 imported them all, the quickest first. Figures and survivors are written to `perf/mutation.md`, room by room. What
 breaks off goes on with the same command. After an edit of a function its mutants are made anew; after an edit of a
-test whatever was not killed is tried again; `--new` forgets all.
+test whatever was neither killed nor judged is tried again; `--new` forgets all.
 
 A survivor that no test can tell from the code is named in `perf/mutation_equivalent.toml` with the reason. Everything
 else that survives is listed as not judged, and counts against the room.
@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -143,10 +144,12 @@ def prepare(folder: Path, room: Room) -> None:
     (folder / "conftest.py").write_text(CONFTEST)
     if changed:
         (folder / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
+        judged = known_equivalent()
         for meta in folder.glob("mutants/**/*.meta"):
             found = json.loads(meta.read_text())
             codes = found["exit_code_by_key"]
-            found["exit_code_by_key"] = {name: code if code in KILLED else None for name, code in codes.items()}
+            settled = {name for name, code, one in mutants(meta) if code in KILLED or one.key in judged}
+            found["exit_code_by_key"] = {name: code if name in settled else None for name, code in codes.items()}
             meta.write_text(json.dumps(found))
 
 
@@ -175,40 +178,49 @@ NOT_COVERED = (5, 33)
 TIMED_OUT = (36, 24, -24, 152, 255)
 
 
+ENDS = ((KILLED, "killed"), ((0,), "survived"), (TIMED_OUT, "timed out"), (NOT_COVERED, "not covered"))
+
+
 @dataclass(frozen=True)
-class Survivor:
-    """A mutant that no test noticed: the lines it takes away, and those it puts there."""
+class Mutant:
+    """A change: the lines that it takes away, those that it puts there, and how its tests ended."""
 
     function: str
     was: str
     now: str
     how: str
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What it is known by where it was judged."""
+        return self.function, self.was, self.now
 
-def figures(folder: Path) -> tuple[Counter[str], list[Survivor]]:
+
+def mutants(meta: Path) -> Iterator[tuple[str, int | None, Mutant]]:
+    """The mutants of a file as mutmut keeps them: name, exit code of the tests (``None``: not tried), what it is."""
+    source = meta.with_suffix("")
+    spans = json.loads(source.with_name(source.name + ".spans").read_text())["spans"]
+    lines = source.read_text().split("\n")
+    for name, code in json.loads(meta.read_text())["exit_code_by_key"].items():
+        module, _, mutant = name.rpartition(".")
+        function = re.sub(r"__mutmut_\d+$", "", mutant)
+        before, after = (
+            [re.sub(r"[xǁ]\w*__mutmut_\w+", "", line).strip() for line in lines[first - 1 : last]]
+            for first, last in (spans[f"{function}__mutmut_orig"], spans[mutant])
+        )
+        diff = list(difflib.ndiff(before, after))
+        was, now = (" ".join(line[2:] for line in diff if line[:2] == mark) for mark in ("- ", "+ "))
+        path = function.removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
+        how = next((how for codes, how in ENDS if code in codes), "other")
+        yield name, code, Mutant(f"{module.removeprefix('ragrounds.evals.')}:{path}", was, now, how)
+
+
+def figures(folder: Path) -> tuple[Counter[str], list[Mutant]]:
     """How many mutants ended in which way, and those that live."""
-    counts: Counter[str] = Counter()
-    alive = []
-    for meta in sorted(folder.glob("mutants/**/*.meta")):
-        source = meta.with_suffix("")
-        spans = json.loads(source.with_name(source.name + ".spans").read_text())["spans"]
-        lines = source.read_text().split("\n")
-        for name, code in json.loads(meta.read_text())["exit_code_by_key"].items():
-            how = next((how for codes, how in ENDS if code in codes), "other")
-            counts[how] += 1
-            if how in ("survived", "not covered", "other"):
-                module, _, mutant = name.rpartition(".")
-                function = re.sub(r"__mutmut_\d+$", "", mutant)
-                before, after = ([re.sub(r"[xǁ]\w*__mutmut_\w+", "", line).strip() for line in lines[first - 1 : last]]
-                                 for first, last in (spans[f"{function}__mutmut_orig"], spans[mutant]))  # fmt: skip
-                diff = list(difflib.ndiff(before, after))
-                was, now = (" ".join(line[2:] for line in diff if line[:2] == mark) for mark in ("- ", "+ "))
-                path = function.removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
-                alive.append(Survivor(f"{module.removeprefix('ragrounds.evals.')}:{path}", was, now, how))
-    return counts, alive
+    tried = [one for meta in sorted(folder.glob("mutants/**/*.meta")) for _, _, one in mutants(meta)]
+    return Counter(one.how for one in tried), [one for one in tried if one.how not in ("killed", "timed out")]
 
 
-ENDS = ((KILLED, "killed"), ((0,), "survived"), (TIMED_OUT, "timed out"), (NOT_COVERED, "not covered"))
 TOP = """# Mutation testing
 
 `python perf/mutation.py [ROOM ...]`, from a clone with the extras `test` and `mutation`. mutmut makes one small change
@@ -224,10 +236,10 @@ Wording of errors is mutated like everything else, but for the words of f-string
 """
 
 
-def write(name: str, counts: Counter[str], alive: list[Survivor]) -> None:
+def write(name: str, counts: Counter[str], alive: list[Mutant]) -> None:
     """Put the room's figures and survivors into the report, and leave other rooms' as they are."""
     reasons = known_equivalent()
-    told = {one: reasons.get((one.function, one.was, one.now)) for one in alive}
+    told = {one: reasons.get(one.key) for one in alive}
     equivalent = sum(told[one] is not None for one in alive)
     killed, all_of_them = counts["killed"] + counts["timed out"], sum(counts.values())
     score = killed / max(1, all_of_them - equivalent)
@@ -245,10 +257,10 @@ def write(name: str, counts: Counter[str], alive: list[Survivor]) -> None:
     print(rows[name])
 
 
-def listed(told: dict[Survivor, str | None], alive: list[Survivor]) -> str:
+def listed(told: dict[Mutant, str | None], alive: list[Mutant]) -> str:
     """The survivors of a room: those judged equivalent, by reason, then the others."""
     parts = []
-    by_reason: dict[str, list[Survivor]] = {}
+    by_reason: dict[str, list[Mutant]] = {}
     for one in alive:
         if reason := told[one]:
             by_reason.setdefault(reason, []).append(one)
@@ -262,7 +274,7 @@ def listed(told: dict[Survivor, str | None], alive: list[Survivor]) -> str:
     return "\n\n".join(parts)
 
 
-def shown(one: Survivor) -> str:
+def shown(one: Mutant) -> str:
     """A survivor as a line of the report."""
     return f"- {one.function}: `` {one.was} `` → `` {one.now} ``"
 

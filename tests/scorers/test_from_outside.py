@@ -53,6 +53,13 @@ class Told(ScorerRecord, frozen=True, kw_only=True):
         return self.gives
 
 
+class Echo(Told, frozen=True, kw_only=True):
+    """Gives back what it was asked with."""
+
+    def score(self, attempt, question, gold):
+        return self.scored(attempt, 1.0, AnswerRead("answered"), f"{attempt.text} {question.id} {gold.answer}")
+
+
 class Lacking(ScorerRecord, frozen=True, kw_only=True):
     """No method score."""
 
@@ -84,6 +91,7 @@ def test_a_score_stands_under_the_scorers_name_and_the_attempts_question(gives, 
     assert brief(made) == ("x/1", 0, "told", value, "answered", "r")
     assert made.prediction == "B"
     assert isinstance(made.value, float | None)
+    assert careful_score(Echo(), attempt("x"), question(), gold("C")).prediction == "x x/1 C"
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ def test_2000_triplets_are_taken():
         ([("a  x", "r", "b")], [("a x", "r", "b")], False, (1, 0, 0)),
         ([("b", "r", "a")], [ONE], False, (0, 1, 1)),
         ([("b", "r", "a")], [ONE], True, (1, 0, 0)),
+        ([ONE], [("b", "r", "a")], True, (1, 0, 0)),
         ([ONE, ("b", "r", "a")], [ONE], True, (1, 0, 0)),
         ([("r", "a", "b")], [ONE], True, (0, 1, 1)),
         ([], [ONE, TWO], False, (0, 0, 2)),
