@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import html.parser
 import inspect
 import re
@@ -138,6 +139,22 @@ def test_public_functions_say_everything(function: object) -> None:
 def test_run_and_arun_take_the_same() -> None:
     one, other = inspect.signature(rr.run), inspect.signature(rr.arun)
     assert one.parameters == other.parameters
+
+
+def test_types_are_told_of_the_names_that_are_imported_lazily() -> None:
+    tree = ast.parse((ROOT / "ragrounds" / "__init__.py").read_text(encoding="utf-8"))
+    typed = {
+        alias.name: (node.module or "").removeprefix("ragrounds.")
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in ast.walk(block)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert typed == rr._PLACES
+    assert set(rr.__all__) == {*typed, "__version__"}
+    for name in typed:
+        assert getattr(rr, name).__module__ == f"ragrounds.{typed[name]}"
 
 
 LOADED = """

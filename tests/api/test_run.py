@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import ragrounds as rr
 from ragrounds.api.runs import remove_run, show_attempt
 from ragrounds.records import Run
+from tests.servers.process import openai_server
 
 AGENTS = ["direct", "vanilla_rag[top_k=2]"]
 
@@ -75,3 +77,17 @@ def test_what_cannot_be_carried_out_is_said(given: dict[str, Any], said: str) ->
         rr.run(**{"agents": AGENTS, "limit": 4, **given})
     assert "--" not in str(caught.value)
     assert not rr.runs()
+
+
+def test_nobody_is_asked_and_who_did_not_confirm_is_told_how(home: Path) -> None:
+    home.mkdir()
+    (home / "prices.toml").write_text('["openai:plain"]\ninput = 100000\noutput = 100000\n')
+    with openai_server() as server:
+        given: dict[str, Any] = {"agents": "direct", "model": "openai:plain", "base_url": server.url, "limit": 40}
+        with pytest.raises(rr.UserError, match=r"Give `confirmed=True` to go on, or bound it with `max_cost`; what is"):
+            rr.run(**given)
+        assert server.stats()["answered"] == 8
+        result = rr.run(**given, confirmed=True)
+        assert result.made == 32
+        assert server.stats()["answered_twice"] == []
+    assert result.to_pandas("attempts")["cost_paid"].sum() == pytest.approx(result.comparison.rows[0].cost_paid)
