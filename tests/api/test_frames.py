@@ -91,7 +91,7 @@ def stored(home: Path, attempts: list[Attempt], count: int, epochs: int = 1) -> 
     with Store(home) as store:
         store.add_run(run, questions, golds)
         scores = [
-            Score(question_id=one.question_id, epoch=one.epoch, scorer="strict", value=None, answer_status="empty")
+            Score(question_id=one.question_id, epoch=one.epoch, scorer="nobody", value=None, answer_status="empty")
             for one in attempts
         ]
         store.add_attempts(run, attempts, scores)
