@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.graphs import user_graph
-from ragrounds.plugins import ExtensionPoint, is_import_path, say_once
+from ragrounds.plugins import ExtensionPoint, say_once
 from ragrounds.specs import Spec, Value, parse
 
 ROLES = ("model", "reader", "judge", "embedder")
@@ -159,24 +159,10 @@ def _graph_card(graph: str) -> Card:
 
 def code_named(card: Card) -> list[str]:
     """The import paths that an agent's file names: its graph, and what its retriever is made of."""
+    from ragrounds.tools.retriever import code_in
+
     graph = [card.graph] if user_graph.is_user_graph(card.graph) else []
     return graph + code_in(parse(card.retriever))
-
-
-_MODELS = ("model", "document_model", "base_url", "provider")
-"""Parameters whose values have a colon without being an import path."""
-
-
-def code_in(spec: Spec) -> list[str]:
-    """The import paths that a spec names: what opening it would import."""
-    found = [spec.name] if is_import_path(spec.name) else []
-    for key, value in spec.parameters.items():
-        if isinstance(value, Spec):
-            found += code_in(value)
-        elif isinstance(value, str) and (value.startswith("import:") or key not in _MODELS):
-            path = value.removeprefix("import:")
-            found += [path] if is_import_path(path) else code_in(parse(value)) if "[" in value else []
-    return found
 
 
 def graph_name(name: str) -> str:

@@ -57,9 +57,9 @@ def kept_request(request: RunRequest, recipe: Recipe, concurrency: int | None) -
 
 def code_in_options(options: Sequence[str]) -> list[str]:
     """The agents' files and the import paths that options of `ragrounds run` name."""
-    from ragrounds.agents.agent import code_in
     from ragrounds.evals.benchmarks.catalogue import family_path
     from ragrounds.specs import parse
+    from ragrounds.tools.retriever import code_in
 
     found = []
     for name, value in zip(options[::2], options[1::2], strict=False):

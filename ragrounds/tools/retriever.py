@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from ragrounds.contracts import Searcher
-from ragrounds.digests import code_digest, home_of, is_first_release, text_digest
+from ragrounds.digests import code_digest, file_digest, home_of, is_first_release, text_digest
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.plugins import ExtensionPoint, fields_amiss, is_import_path, shipped_in
 from ragrounds.specs import Spec, Value, parse
@@ -238,16 +238,34 @@ def _digest(module: str) -> str:
     return code_digest(module, within=(_ROOM,), without=(__name__,))
 
 
+_MODELS = ("model", "document_model", "base_url", "provider")
+"""Parameters whose values have a colon without being an import path."""
+
+
+def code_in(spec: Spec) -> list[str]:
+    """The import paths that a spec names: what opening it imports."""
+    found = [spec.name] if is_import_path(spec.name) else []
+    for key, value in spec.parameters.items():
+        if isinstance(value, Spec):
+            found += code_in(value)
+        elif isinstance(value, str) and (value.startswith("import:") or key not in _MODELS):
+            path = value.removeprefix("import:")
+            found += [path] if is_import_path(path) else code_in(parse(value)) if "[" in value else []
+    return found
+
+
 def spec_code(spec: Spec) -> str:
     """The digest of a retriever's code, of the cards that its spec names, and of what its parameters import."""
     texts = [spec.name, *(str(value) for value in spec.parameters.values())]
     named = [msgspec.json.encode(cards()[text]).decode() for text in texts if text in cards()]
     digests = [_digest(home_of(find_retriever(spec.name))), code_digest(_MERGING)]
-    for text in texts:
-        module, colon, _ = text.partition(":")
-        if colon and all(part.isidentifier() for part in module.split(".")):
+    for path in code_in(Spec("", spec.parameters)):
+        place = path.rpartition(":")[0]
+        if place.endswith(".py"):
+            digests.append(file_digest(Path(place).expanduser(), within=(_ROOM,)))
+        else:
             with suppress(ModuleNotFoundError):
-                digests.append(_digest(module))
+                digests.append(_digest(place))
     return text_digest(*digests, *named)
 
 

@@ -99,3 +99,17 @@ def test_how_retrievers_are_found_and_listed_does_not_count(tmp_path, edit):
     assert searcher_code(open_searcher("rrf[a=bm25,b=bm25[k1=2.0]]", "sample", tmp_path)) == ""
     edit("merged.py")
     assert len(searcher_code(open_searcher("bm25", "sample", tmp_path))) == 16
+
+
+def test_a_models_server_is_no_code() -> None:
+    from ragrounds.specs import parse
+    from ragrounds.tools import retriever
+
+    plain = retriever.spec_code(parse("dense"))
+    assert retriever.spec_code(parse("dense[model=openai:text-embedding-3-small]")) == plain
+    assert retriever.spec_code(parse("dense[model=import:json:tool]")) != plain
+    assert retriever.spec_code(parse('langchain[from="json:tool"]')) != retriever.spec_code(parse("langchain"))
+    assert retriever.code_in(parse('rrf[a=mine:OBJ,b=dense[model=openai:x],of="maxp[of=./own.py:OBJ]"]')) == [
+        "mine:OBJ",
+        "./own.py:OBJ",
+    ]

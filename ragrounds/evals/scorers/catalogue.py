@@ -38,7 +38,9 @@ def _lacks(made: ScorerRecord) -> str:
         convert({name: getattr(made, name) for name in ScorerRecord.__struct_fields__}, ScorerRecord)
     except ValidationError as problem:
         return f"{problem}."
-    if made.needs or callable(getattr(made, "score", None)):
+    if made.needs:
+        return f"the scorer {made.name!r} needs {made.needs}; only scorers that need nothing can be added."
+    if callable(getattr(made, "score", None)):
         return ""
     return f"the scorer {made.name!r} has no method score(attempt, question, gold)."
 
