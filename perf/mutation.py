@@ -119,7 +119,8 @@ def prepare(folder: Path, room: Room) -> None:
         wanted, had = held(here), held(there)
         for known in [there / path for path in had - wanted]:
             known.unlink()
-            (folder / "mutants" / part / known.relative_to(there)).unlink(missing_ok=True)
+            for what in ("", ".meta", ".spans"):
+                (folder / "mutants" / part / f"{known.relative_to(there)}{what}").unlink(missing_ok=True)
             changed |= part == "tests"
         for path in wanted:
             data = (here / path).read_bytes()

@@ -61,6 +61,8 @@ def test_facts_are_for_long_questions_with_wordings():
         ("x(5)y", ("(5)",), True),
         ("a.b", ("a.b",), True),
         ("axb", ("a.b",), False),
+        ("part.i.d", ("t.i.d",), False),
+        ("t.i.date", ("t.i.d",), False),
         ("他应休息了", ("休息",), True),
         ("β\u2010blocker", ("β blocker",), True),
         ("β\u2212blocker", ("β-blocker",), True),

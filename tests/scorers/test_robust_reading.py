@@ -25,6 +25,8 @@ def read(text, options=None):
         ("<think>A</THINKING> B", AnswerRead("answered", "B")),
         ("<think>A</think>B</think>C", AnswerRead("answered", "C")),
         ("Connection error.", AnswerRead("empty", "", "an error was recorded in place of a reply")),
+        ("Error 503: option B", AnswerRead("empty", "", "an error was recorded in place of a reply")),
+        ('{"answer": "B cells"}', NONE_READ),
         ('Connection error. {"answer": "B"}', AnswerRead("answered", "B")),
         ('{"answer": "A or B"}', AnswerRead("unreadable", "", "names several options: A, B")),
         ('{"answer": "D, C and B"}', AnswerRead("unreadable", "", "names several options: B, C, D")),
@@ -69,6 +71,9 @@ def test_the_last_twenty_statements_are_read():
 def test_only_the_end_of_a_long_text_abstains_and_only_a_short_one_names_several():
     long = '{"answer": "A or B' + " and more" * 50 + '"}'
     assert read(long) == NONE_READ
+    for more, several in ((400, True), (401, False)):
+        stated = "A or B" + " " * (more - 7) + "x"
+        assert (read(f'{{"answer": "{stated}"}}') != NONE_READ) is several
     short = '{"answer": "A or B' + " and more" * 20 + '"}'
     assert read(short) == AnswerRead("unreadable", "", "names several options: A, B")
 
@@ -78,8 +83,8 @@ def test_only_the_end_of_a_long_text_abstains_and_only_a_short_one_names_several
     [
         ("B", "B"), ("b", "B"), ("(b).", "B"), ("The final answer is B", "B"), ("the correct option: C.", "C"),
         ("**B**", "B"), ("B. Scurvy", "B"), ("B. Rickets", "B"), ("B - Scurvy", "B"), ("B because of the gums", "B"),
-        ("B cells", ""), ("B, or A", ""), ("B, also Option B", "B"), ("B. scurvy and D.", ""),
-        ("B) Scurvy, not C.", "B"),
+        ("B cells", ""), ("B, or A", ""), ("B, also Option B", "B"), ("B, B.", "B"), ("B. scurvy and D.", ""),
+        ("B) Scurvy, not C.", "B"), ("I say option B, B.", "B"),
         ("I take option B", "B"), ("Options B and C", ""), ("option B, option B", "B"), ("option B or option C", ""),
         ("Option B is not right", ""), ("Option B is right", "B"), ("Choice C", "C"), ("anti-B is found", ""),
         ("A patient", ""), ("E", ""), ("", ""), ("BB", ""),
