@@ -56,17 +56,19 @@ _PLACES = {
 __all__ = ["__version__", *_PLACES]
 
 
-def __getattr__(name: str) -> object:
-    """Import a public name at its first use."""
-    import sys
-    from importlib import import_module
+if not TYPE_CHECKING:  # a name that is not there is an error for who checks types
 
-    if name not in _PLACES:
-        module = sys.modules[__name__]
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=module)
-    found = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> object:
+        """Import a public name at its first use."""
+        import sys
+        from importlib import import_module
+
+        if name not in _PLACES:
+            module = sys.modules[__name__]
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=module)
+        found = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

@@ -45,8 +45,8 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read the environment first, then the settings file."""
-        return env_settings, TomlConfigSettingsSource(settings_cls, settings_file())
+        """What a caller says comes first, then the environment, then the settings file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, settings_file())
 
 
 def settings_file() -> Path:

@@ -91,3 +91,21 @@ def test_nobody_is_asked_and_who_did_not_confirm_is_told_how(home: Path) -> None
         assert result.made == 32
         assert server.stats()["answered_twice"] == []
     assert result.to_pandas("attempts")["cost_paid"].sum() == pytest.approx(result.comparison.rows[0].cost_paid)
+
+
+def test_settings_and_folders_are_those_that_are_given(home: Path, tmp_path: Path) -> None:
+    other, third = tmp_path / "other", tmp_path / "third"
+    rr.run(agents="direct", limit=2, home=other)
+    assert (len(rr.runs()), len(rr.runs(home=str(other)))) == (0, 1)
+    settings = rr.Settings(home=third, concurrency=2)
+    rr.run(agents="direct", limit=2, settings=settings)
+    assert (len(rr.runs(settings=settings)), (third / "store.sqlite").exists()) == (1, True)
+    assert rr.compare("direct", home=other).to_pandas("attempts")["status"].tolist() == ["completed"] * 2
+    with pytest.raises(rr.UserError, match=r"A folder is named by home='other'"):
+        rr.runs(settings="other")  # type: ignore[arg-type]
+    with pytest.raises(rr.UserError, match="no listener"):
+        rr.run(listener=print)  # type: ignore[arg-type]
+    with pytest.raises(rr.UserError, match="`limit` '2' is no number"):
+        rr.run(limit="2")  # type: ignore[arg-type]
+    with pytest.raises(rr.UserError, match="0 runs were named, and one is loaded"):
+        rr.load(rr.runs())
