@@ -121,6 +121,12 @@ def analyses() -> list[Name]:
     return [*shipped, *_installed("ragrounds.analyses")]
 
 
+def formats() -> list[Name]:
+    """Formats that runs are exported to."""
+    shipped = [Name(one["name"], one["summary"]) for one in _declared("evals/exchange")]
+    return [*shipped, *_installed("ragrounds.exports")]
+
+
 def graphs() -> list[Name]:
     """State machines, by their own names, which agents share."""
     sources = sorted(Path(str(files("ragrounds") / "graphs")).glob("*.py"))
@@ -148,6 +154,18 @@ def runs() -> list[Name]:
     for run in found:
         by_agent.setdefault(run.agent, Name(run.agent, f"{run.id}, {run.benchmark}, {_day(run.created)}"))
     return [*by_agent.values(), *(Name(run.id, f"{run.agent}, {run.benchmark}, {_day(run.created)}") for run in found)]
+
+
+def attempts(beginning: str) -> list[Name]:
+    """Attempts as ``RUN/QUESTION``: the questions of the run that `beginning` names before a slash, else the runs."""
+    from ragrounds.evals.store.run_names import question_ids, run_names
+
+    place = store_place()
+    for run in run_names(*place):
+        for text in (run.agent, run.id):
+            if beginning.startswith(f"{text}/"):
+                return [Name(f"{text}/{id}") for id in question_ids(run, *place)]
+    return [Name(f"{text}/", about) for text, about in runs()]
 
 
 def arenas() -> list[Name]:

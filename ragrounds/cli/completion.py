@@ -95,10 +95,10 @@ def retrievers(incomplete: str) -> Iterable[Candidate]:
 
 @completer
 def attempts(incomplete: str) -> Iterable[Candidate]:
-    """The runs of the store, as the beginning of ``RUN/QUESTION``."""
+    """Runs of the store, then their questions: ``RUN/QUESTION``."""
     from ragrounds.api import names
 
-    return [(f"{text}/", about) for text, about in names.runs()]
+    return names.attempts(incomplete)
 
 
 @completer
@@ -258,8 +258,9 @@ def _subcommands(command: Any, context: Any, incomplete: str) -> list[Candidate]
     """The commands of a group, and what its default command takes."""
     found = []
     if not incomplete.startswith("-"):
-        known = ((name, command.get_command(context, name)) for name in command.list_commands(context))
-        found = [(name, one.get_short_help_str(80)) for name, one in known if one is not None and not one.hidden]
+        known = ((name, one) for name, one in command.commands.items() if not one.hidden)
+        found = [(name, one.get_short_help_str(80)) for name, one in known]
+        found += command.summaries() if hasattr(command, "summaries") else []
     if getattr(command, "any_word", False) or (incomplete.startswith("-") and getattr(command, "default", "")):
         default = command.get_command(context, command.default)
         found += _values(default, context, [], incomplete)

@@ -30,6 +30,12 @@ class ExportCommands(Group):
 
         return [*super().list_commands(ctx), *list_formats()]
 
+    def summaries(self) -> list[tuple[str, str]]:
+        """The names of the formats, each with its summary, for shells that complete: no format is imported."""
+        from ragrounds.api import names
+
+        return [*names.formats()]
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a format, or another command of the group."""
         from ragrounds.api.exchange import typed_format

@@ -47,6 +47,7 @@ def runs(command: Cli) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
+        ("ragrounds export tr", ["trec"]),
         ("ragrounds run --agent search", ["search_o1", "search_r1"]),
         ("ragrounds run --agent va", ["vanilla_rag", "vanilla_rag\\["]),
         ("ragrounds run --agent=va", ["vanilla_rag", "vanilla_rag\\["]),
@@ -93,6 +94,13 @@ def test_runs_are_offered_and_the_store_is_not_touched(runs: None, ask: Ask, hom
     assert {path: path.stat().st_mtime_ns for path in [home, *home.rglob("*")]} == before
 
 
+def test_an_attempt_is_a_run_and_a_question(runs: None, home: Path) -> None:
+    assert offered("trace", "--attempt", "dir")[0] == "direct/"
+    questions = offered("trace", "--attempt", "vanilla_rag[top_k=8]/")
+    assert len(questions) == 3
+    assert all(one.startswith("vanilla_rag[top_k=8]/sample/") for one in questions)
+
+
 def test_runs_are_offered_while_somebody_works_at_the_store(runs: None, home: Path) -> None:
     from ragrounds.evals.store.store import Store
 
@@ -131,6 +139,7 @@ def test_names_are_those_that_the_objects_have(home: Path) -> None:
     from ragrounds.evals.analyses.analysis import analyses
     from ragrounds.evals.benchmarks import all_cards
     from ragrounds.evals.benchmarks.family import families
+    from ragrounds.evals.exchange.formats import export_formats
     from ragrounds.evals.judges.methods import judge_methods
     from ragrounds.evals.scorers import all_scorers
     from ragrounds.graphs import catalogue
@@ -146,6 +155,7 @@ def test_names_are_those_that_the_objects_have(home: Path) -> None:
     assert said(names.analyses()) == set(analyses())
     assert said(names.scorers()) == set(all_scorers())
     assert said(names.retrievers()) == {*retrievers(), *cards()}
+    assert said(names.formats()) == set(export_formats())
     assert said(names.graphs()) == set(catalogue.names())
     assert said(names.judge_kinds()) == set(judge_methods())
     assert said(names.benchmarks()) == {card.name for card in all_cards()} | {"csv:", "jsonl:"}
@@ -171,6 +181,7 @@ def test_runs_of_postgresql(url: str, home: Path, command: Cli, monkeypatch: pyt
     monkeypatch.setenv("RAGROUNDS_STORE", url)
     assert command("run", "--limit", "2", "--agent", "direct", "--display", "none").returncode == 0
     assert offered("compare", "dire")[0] == "direct"
+    assert len(offered("trace", "--attempt", "direct/")) == 2
 
 
 def test_what_installed_packages_add_is_offered_without_running_it(tmp_path: Path, cli: Cli) -> None:

@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import Benchmark
-from ragrounds.evals.engine.plan import fingerprint
 from ragrounds.evals.scorers import score_by, scorers_for
 from ragrounds.evals.store.store import Store, new_run_id, now
 from ragrounds.records import Attempt, Call, Called, Entered, Left, Run, Score
@@ -88,6 +87,8 @@ def as_runs(predictions: Iterator[Prediction], benchmark: Benchmark, taken: list
 def _as_run(
     setting: str, model: str, found: dict[str, Prediction], benchmark: Benchmark, taken: list[str]
 ) -> ImportedRun:
+    from ragrounds.evals.engine.plan import fingerprint  # with it comes LangGraph, which no export needs
+
     agent = str(Spec("mirage_predictions", {"setting": setting, "model": model}))
     identity = {
         "imported": "mirage-predictions",

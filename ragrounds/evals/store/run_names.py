@@ -18,6 +18,7 @@ from msgspec import Struct
 _MOST = 500
 """Runs that are looked at, the newest first."""
 _RUNS = f"SELECT body FROM runs ORDER BY number DESC LIMIT {_MOST}"  # noqa: S608 - a number of our own
+_QUESTIONS = 'SELECT question_id FROM questions WHERE "set" = {mark} ORDER BY position LIMIT 5000'
 _ARENAS = "SELECT id, created FROM arenas ORDER BY number DESC"
 _SECONDS = 1
 
@@ -28,6 +29,8 @@ class RunName(Struct, frozen=True):
     id: str
     agent: str
     benchmark: str
+    questions: str
+    """The hash of its questions, as they are stored under."""
     created: float
 
 
@@ -42,11 +45,17 @@ def arena_names(home: Path, url: str | None = None) -> list[tuple[str, float]]:
     return [(str(id), float(created)) for id, created in _rows(home, url, _ARENAS)]
 
 
-def _rows(home: Path, url: str | None, statement: str) -> list[tuple[Any, ...]]:
-    return _postgresql(url, statement) if url else _sqlite(home / "store.sqlite", statement)
+def question_ids(run: RunName, home: Path, url: str | None = None) -> list[str]:
+    """The questions of a run, in its order."""
+    statement = _QUESTIONS.format(mark="%s" if url else "?")
+    return [str(id) for (id,) in _rows(home, url, statement, run.questions)]
 
 
-def _sqlite(path: Path, statement: str) -> list[tuple[Any, ...]]:
+def _rows(home: Path, url: str | None, statement: str, *values: str) -> list[tuple[Any, ...]]:
+    return _postgresql(url, statement, values) if url else _sqlite(home / "store.sqlite", statement, values)
+
+
+def _sqlite(path: Path, statement: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
     if not path.is_file():
         return []
     # A store that nobody has open is read as it lies: SQLite would make files beside it to lock it. Where these are
@@ -54,13 +63,13 @@ def _sqlite(path: Path, statement: str) -> list[tuple[Any, ...]]:
     busy = path.with_name(f"{path.name}-wal").exists()
     where = f"file:{quote(str(path.absolute()))}?{'mode=ro' if busy else 'immutable=1'}"
     with closing(sqlite3.connect(where, uri=True, timeout=_SECONDS)) as connection:
-        return connection.execute(statement).fetchall()
+        return connection.execute(statement, values).fetchall()
 
 
-def _postgresql(url: str, statement: str) -> list[tuple[Any, ...]]:
+def _postgresql(url: str, statement: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
     import psycopg
 
     plain = url.replace("postgresql+psycopg:", "postgresql:", 1)
     settings = f"-c default_transaction_read_only=on -c statement_timeout={_SECONDS}s"
     with psycopg.connect(plain, connect_timeout=_SECONDS, options=settings) as connection:
-        return connection.execute(statement.encode()).fetchall()
+        return connection.execute(statement.encode(), values).fetchall()
