@@ -69,11 +69,11 @@ def code_digest(module: str, *, within: Sequence[str] = (), without: Sequence[st
     if spec is None:
         raise ModuleNotFoundError(f"no module named {module!r}", name=module)
     if module.startswith(FILE_MODULE) and spec.origin:
-        return file_digest(Path(spec.origin), within=within)
+        return file_digest(Path(spec.origin), within=within, without=without)
     return _combined(_closure({module: spec}, tuple(within), without=frozenset(without)))
 
 
-def file_digest(path: Path, *, within: Sequence[str] = ()) -> str:
+def file_digest(path: Path, *, within: Sequence[str] = (), without: Sequence[str] = ()) -> str:
     """Hash what a file does, as :func:`code_digest`, with what it imports from its own folder.
 
     Returns:
@@ -83,8 +83,7 @@ def file_digest(path: Path, *, within: Sequence[str] = ()) -> str:
         SyntaxError: the file is not Python.
     """
     path = path.resolve()
-    found = _closure({}, tuple(within), (path,))
-    return _combined(found)
+    return _combined(_closure({}, tuple(within), (path,), frozenset(without)))
 
 
 def files_behind(path: Path) -> tuple[Path, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import logging
 import pkgutil
 import re
@@ -355,7 +356,8 @@ def imported(path: str, kinds: type[T] | tuple[type[T], ...], expected: str, *, 
     for part in name.split("."):
         if not hasattr(found, part):
             beside = Path(f"{place}.py")
-            file = f" Is it in the file beside you? Say ./{beside}:{name}." if beside.is_file() else ""
+            other = beside.is_file() and not _stands_in(module, beside)
+            file = f" Is it in the file beside you? Say ./{beside}:{name}." if other else ""
             raise UserError(f"{place!r} has no {name!r}.{nearest(part, dir(found))}{file}")
         found = getattr(found, part)
     with _running(path):
@@ -365,13 +367,27 @@ def imported(path: str, kinds: type[T] | tuple[type[T], ...], expected: str, *, 
 
 
 def _instance(found: object, kinds: type[T] | tuple[type[T], ...], expected: str, path: str, *, made: bool = True) -> T:
-    if not isinstance(found, kinds) and made and callable(found):
+    if not isinstance(found, kinds) and made and callable(found) and _takes_nothing(found):
         found = found()
     if not isinstance(found, kinds):
         what = f"the class {found.__name__}" if isinstance(found, type) else f"{type(found).__name__}"
-        function = ", or a function that makes one" if made else ""
+        function = ", or a function that makes one without arguments" if made else ""
         raise UserError(f"{path!r} gives {what}: expected {expected}{function}.")
     return found
+
+
+def _takes_nothing(made: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(made).bind()
+    except TypeError:
+        return False
+    except ValueError:  # one written in C does not say
+        return True
+    return True
+
+
+def _stands_in(module: ModuleType, file: Path) -> bool:
+    return bool(module.__file__) and Path(str(module.__file__)).resolve() == file.resolve()
 
 
 def imported_module(place: str) -> ModuleType:

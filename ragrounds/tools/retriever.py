@@ -262,7 +262,7 @@ def spec_code(spec: Spec) -> str:
     for path in code_in(Spec("", spec.parameters)):
         place = path.rpartition(":")[0]
         if place.endswith(".py"):
-            digests.append(file_digest(Path(place).expanduser(), within=(_ROOM,)))
+            digests.append(file_digest(Path(place).expanduser(), within=(_ROOM,), without=(__name__,)))
         else:
             with suppress(ModuleNotFoundError):
                 digests.append(_digest(place))

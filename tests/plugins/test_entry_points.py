@@ -154,6 +154,12 @@ def test_a_file_and_the_current_folder(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(UserError, match=r"'json' has no 'MADE'.*Say \./json\.py:MADE"):
         imported("json:MADE", Analysis, "an Analysis")
     assert imported("./json.py:MADE", Analysis, "an Analysis").name == "json"
+    with pytest.raises(UserError) as missed:
+        imported("./plug_beside.py:MAD", Analysis, "an Analysis")
+    assert str(missed.value) == "'./plug_beside.py' has no 'MAD'. Did you mean 'MADE'?"
+    (tmp_path / "plug_takes.py").write_text("def takes(much): return much\n")
+    with pytest.raises(UserError, match="gives function: expected an Analysis, or a function that makes one without"):
+        imported("plug_takes:takes", Analysis, "an Analysis")
     with pytest.raises(UserError, match=r"There is no file 'nothing\.py'"):
         imported("nothing.py:MADE", Analysis, "an Analysis")
     with pytest.raises(UserError, match="There is no module 'plug_nothing'"):
@@ -161,7 +167,7 @@ def test_a_file_and_the_current_folder(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "plug_ends.py").write_text("raise SystemExit(3)\n")
     with pytest.raises(UserError, match="tried to end the process"):
         imported("./plug_ends.py:MADE", Analysis, "an Analysis")
-    for name in ("plug_beside", "plug_helper"):
+    for name in ("plug_beside", "plug_helper", "plug_takes"):
         sys.modules.pop(name, None)
 
 

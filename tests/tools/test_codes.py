@@ -113,3 +113,19 @@ def test_a_models_server_is_no_code() -> None:
         "mine:OBJ",
         "./own.py:OBJ",
     ]
+
+
+def test_a_retriever_in_a_file_goes_by_that_file(tmp_path, edit):
+    from ragrounds.specs import parse
+    from ragrounds.tools import retriever
+
+    code = "from ragrounds.tools.retriever import Retriever\nMADE = Retriever('own', 's', 'own', open=len)\n"
+    (tmp_path / "own.py").write_text(code)
+    spec = parse(f"{tmp_path}/own.py:MADE")
+    before = retriever.spec_code(spec)
+    edit("retriever.py")
+    assert retriever.spec_code(spec) == before
+    (tmp_path / "own.py").write_text(f"# a comment\n{code}")
+    assert retriever.spec_code(spec) == before
+    (tmp_path / "own.py").write_text(code.replace("len", "list"))
+    assert retriever.spec_code(spec) != before
