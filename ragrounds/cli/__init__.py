@@ -149,7 +149,7 @@ def _completed() -> bool:
     told = answer(os.environ, command_tree)
     if told:
         sys.stdout.write(f"{told}\n")
-    return told is not None
+    return told is not None or os.environ["_RAGROUNDS_COMPLETE"].startswith("complete_")
 
 
 def _say(message: str) -> None:

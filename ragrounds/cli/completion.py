@@ -208,6 +208,11 @@ def answer(environment: Mapping[str, str], tree: Tree) -> str | None:
         words, word = bash_words(environment["COMP_LINE"], environment.get("COMP_WORDBREAKS", "\"'><=;|&(:"))
         found = candidates(words[1:], word.text, tree)
         return "\n".join(_quoted(text[word.kept :], word.quote) for text, _ in found)
+    if shell == "bash" and "COMP_WORDS" in environment:  # Click's and Typer's scripts: words that Bash has split
+        words, word = bash_words(environment["COMP_WORDS"], "")
+        given, at = [*words, word.text], int(environment.get("COMP_CWORD", "1"))
+        found = candidates(given[1:at], given[at] if at < len(given) else "", tree)
+        return "\n".join(text for text, _ in found)
     if shell in ("zsh", "fish") and "_RAGROUNDS_WORDS" in environment:
         words = environment["_RAGROUNDS_WORDS"].split(SEPARATOR)
         _, word = bash_words(environment.get("_RAGROUNDS_CURRENT", ""), "")

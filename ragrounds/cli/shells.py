@@ -57,10 +57,11 @@ fi
 """
 FISH = r"""
 function __ragrounds_complete
-    set -l before (string join \x1f -- (commandline -opc))
+    set -l words (commandline -opc)
+    set -l before (string join \x1f -- $words)
     set -l current (commandline -ct)
     set -l found (env _RAGROUNDS_COMPLETE=complete_fish "_RAGROUNDS_WORDS=$before" "_RAGROUNDS_CURRENT=$current" \
-        ragrounds 2>/dev/null)
+        $words[1] 2>/dev/null)
     if test (count $found) -gt 0
         printf '%s\n' $found
     else

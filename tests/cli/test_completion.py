@@ -74,6 +74,15 @@ def test_a_line_goes_on(ask: Ask, line: str, expected: list[str], home: Path) ->
     assert not home.exists()
 
 
+def test_scripts_of_earlier_versions_are_answered(cli: Cli) -> None:
+    """Typer's, which `--install-completion` wrote before: Bash's works on, the others offer nothing."""
+    words = {"COMP_WORDS": "ragrounds run --agent search", "COMP_CWORD": "3"}
+    done = cli(_RAGROUNDS_COMPLETE="complete_bash", **words)
+    assert done.stdout.split() == ["search_o1", "search_r1"]
+    done = cli(_RAGROUNDS_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="ragrounds run --agent search")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_paths_follow_a_family(tmp_path: Path, ask: Ask) -> None:
     (tmp_path / "data" / "mine").mkdir(parents=True)
     (tmp_path / "data" / "my file.json").write_text("")
