@@ -134,8 +134,8 @@ def prepare(folder: Path, room: Room) -> None:
         "also_copy": ["conftest.py"],
         "pytest_add_cli_args": [*PYTEST, "-k", room.but],
         "pytest_add_cli_args_test_selection": [found for test in room.tests for found in selected(test)],
-        "timeout_multiplier": 3.0,
-        "timeout_constant": 3.0,
+        "timeout_multiplier": 1.5,
+        "timeout_constant": 5.0,
         "on_dependency_change": "ignore",
     }
     (folder / "mutants").mkdir(exist_ok=True)  # on the path of imports before it is filled

@@ -21,6 +21,7 @@ from ragrounds.evals.scorers.catalogue import (
     scorer_code,
     scorer_name,
     scorers_for,
+    scores_by_default,
     tell,
     typed_scorer,
 )
@@ -122,6 +123,10 @@ def test_a_scorer_that_cannot_say_what_it_scores_is_left_out(caplog, monkeypatch
         assert careful_default(Shy(), question()) is False
     (record,) = caplog.records
     assert record.getMessage().startswith("The scorer 'told' was left out: `default` failed: KeyError: 'field'")
+    assert scores_by_default(Shy(), question()) is False
+    assert scores_by_default(TOLD, question()) is True
+    assert scores_by_default(STRICT, question()) is True
+    assert scores_by_default(STRICT, question({}, kind="long")) is False
     assert careful_default(TOLD, question()) is True
     assert careful_default(TOLD, question({}, kind="long")) is False
 
@@ -185,6 +190,12 @@ def test_a_headline_from_outside_is_none_where_only_its_words_are_here(tmp_path)
         recall_words(store)
         assert described("usual").unit == "again"
         keep_words(store, [])
+        tell(Told(name="needy", needs="a judge", summary="y" * 201))
+        keep_words(store, ["needy"])
+        catalogue._TOLD.clear()
+        recall_words(store)
+        assert described("needy").needs == ""  # what it would need is of no use without its code
+        assert described("needy").summary.startswith("y" * 200 + "…")
 
 
 def test_words_that_cannot_be_read_are_as_good_as_none(tmp_path):

@@ -61,6 +61,7 @@ def test_facts_are_for_long_questions_with_wordings():
         ("x(5)y", ("(5)",), True),
         ("a.b", ("a.b",), True),
         ("axb", ("a.b",), False),
+        ("x鿿y", ("鿿",), True),  # the last of its block
         ("part.i.d", ("t.i.d",), False),
         ("t.i.date", ("t.i.d",), False),
         ("他应休息了", ("休息",), True),
@@ -78,7 +79,7 @@ def test_rouge_by_hand():
     # a c of "a b c" and "a c d e": F1 = 2 · 2 / (3 + 4).
     assert rouge_l("a b c", "a c d e") == pytest.approx(4 / 7)
     assert rouge_l("b a", "a b") == 0.5
-    assert rouge_l("x", "y") == 0.0
+    assert rouge_l("x", "y") == rouge_l("?", "!") == 0.0
     assert rouge_l("A, a!", "a") == pytest.approx(2 / 3)
     assert words("Vitamin_C's ひらがな漢字") == ["vitamin_c", "s", "ひ", "ら", "が", "な", "漢", "字"]
     assert len(words("x " * 4_001)) == 4_000
