@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ragrounds.api.workspace import open_store, user_settings
+from ragrounds.api.workspace import chosen_settings, open_store
 from ragrounds.errors import nearest
 
 if TYPE_CHECKING:
@@ -72,7 +73,13 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     """``None``: no model was named."""
 
 
-def doctor(model: str | None = None, base_url: str | None = None, settings: Settings | None = None) -> Diagnosis:
+def doctor(
+    model: str | None = None,
+    base_url: str | None = None,
+    *,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+) -> Diagnosis:
     """Say where things live, which extras are here, what was added from outside, and what a model's server can do.
 
     Every installed package that adds something is imported. With a model, its server is asked a few questions of some
@@ -81,7 +88,7 @@ def doctor(model: str | None = None, base_url: str | None = None, settings: Sett
     Args:
         model: ``provider:model``.
         base_url: of its server, where it is OpenAI-compatible; by default the settings'.
-        settings: by default the user's.
+        home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
 
     Raises:
         UserError: the model's text is wrong, or the store cannot be opened.
@@ -95,7 +102,7 @@ def doctor(model: str | None = None, base_url: str | None = None, settings: Sett
     from ragrounds.settings import settings_file
     from ragrounds.version import __version__
 
-    chosen = settings or user_settings()
+    chosen = chosen_settings(settings, home)
     with open_store(chosen) as store:
         place, runs = store.place, len(store.runs())
     probed = None
