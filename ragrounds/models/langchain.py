@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -165,6 +166,7 @@ def open_langchain_model(options: ModelOptions, price: Price | None = None) -> L
     """
     from langchain.chat_models import init_chat_model
 
+    _forget_clients()
     parameters = dict(msgspec.to_builtins(options.sampling))
     if options.serving.base_url:
         parameters["base_url"] = options.serving.base_url
@@ -176,6 +178,16 @@ def open_langchain_model(options: ModelOptions, price: Price | None = None) -> L
         # Each provider's class has its own errors for a missing key or a parameter it does not take.
         raise UserError(f"Cannot open {options.identity}: {redacted(str(error))}") from error
     return LangChainModel(chat, options, price)
+
+
+def _forget_clients() -> None:
+    """Have the next model made with a client of its own. LangChain's packages keep theirs for the whole process, but a
+    client's connections belong to the event loop that it was first used on, and that may be another one now."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("langchain_") and name.endswith("_client_utils"):
+            for kept in vars(module).values():
+                if "async" in getattr(kept, "__name__", "") and hasattr(kept, "cache_clear"):
+                    kept.cache_clear()
 
 
 def _meaning(error: Exception, model: str) -> Exception:

@@ -15,6 +15,9 @@ import pytest
 import ragrounds as rr
 from ragrounds.api.event_loop import finish
 from ragrounds.evals.store.store import Store
+from ragrounds.models.langchain import LangChainModel, open_langchain_model
+from ragrounds.models.options import ModelOptions
+from ragrounds.models.prices import Price
 from tests.at_work import until_asked
 from tests.conftest import ROOT
 from tests.servers.process import Running, openai_server
@@ -182,3 +185,43 @@ async def test_work_that_hears_no_request_is_cut_off() -> None:
     finally:
         presser.join()
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_loops_stay_open_so_that_what_a_graph_keeps_serves_the_next_call(server: Running) -> None:
+    """A client's connections belong to the loop of their first use; a graph of one's own keeps its client."""
+    from langchain_openai import ChatOpenAI
+
+    chat = ChatOpenAI(model="plain", base_url=server.url, api_key="k", max_retries=0)
+    other = ChatOpenAI(model="plain", base_url=f"{server.url}/", api_key="k", max_retries=0)
+
+    async def asks(client: ChatOpenAI) -> str:
+        return str((await client.ainvoke("hello")).content)
+
+    async def inside() -> list[str]:
+        return [finish(asks(other)) for _ in range(3)]
+
+    said = [*(finish(asks(chat)) for _ in range(3)), *asyncio.run(inside()), *asyncio.run(inside())]
+    assert len(said) == 9
+    assert len(set(said)) == 1
+
+
+def test_models_of_langchain_serve_one_loop_after_the_other(
+    server: Running, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setattr("ragrounds.models.openai_compatible.OpenAICompatible", of_langchain)
+
+    def run(seed: int) -> rr.RunResult:
+        return rr.run(agents="direct", model="openai:plain", base_url=server.url, limit=2, seed=seed, home=home)
+
+    async def inside() -> list[rr.RunResult]:
+        given = {"agents": "direct", "model": "openai:plain", "base_url": server.url, "limit": 2, "home": home}
+        return [run(3), run(4), await rr.arun(**given, seed=5)]
+
+    results = [run(1), run(2), *asyncio.run(inside()), *asyncio.run(inside())]
+    assert [result.failures for result in results] == [()] * len(results)
+
+
+def of_langchain(options: ModelOptions, price: Price | None) -> LangChainModel:
+    """A model by LangChain's own client, which keeps connections for the whole process."""
+    return open_langchain_model(options, price)

@@ -254,17 +254,24 @@ class AttemptPlace:
             self._semaphore.release()
 
 
+_collecting_rarely: list[tuple[int, int, int]] = []
+"""The thresholds of before, once for each pool at work."""
+
+
 @contextlib.contextmanager
 def _rare_garbage_collection() -> Iterator[None]:
-    """Look for garbage in cycles less often: what was imported and opened stays, and attempts leave little."""
-    before = gc.get_threshold()
+    """Look for garbage in cycles less often: what was imported and opened stays, and attempts leave little. The last
+    pool that ends restores what was before the first."""
+    _collecting_rarely.append(_collecting_rarely[0] if _collecting_rarely else gc.get_threshold())
     gc.freeze()
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *_collecting_rarely[0][1:])
     try:
         yield
     finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
+        before = _collecting_rarely.pop()
+        if not _collecting_rarely:
+            gc.set_threshold(*before)
+            gc.unfreeze()
 
 
 def disable_uploads() -> None:
