@@ -139,6 +139,14 @@ def test_by_command(cli, tmp_path):
         assert done.returncode == 0, done.stderr
 
 
+def test_workers_too_resume_a_run_of_that_release(cli, tmp_path):
+    old_store(tmp_path / "home", 5)
+    done = cli("runs", "resume", "direct_cot", "--workers", "2", "--concurrency", "4", "--display", "none", "--json")
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)["rows"]
+    assert row["statuses"] == {"completed": 6}
+
+
 def test_a_run_that_its_own_release_did_not_finish_is_resumed(cli, tmp_path):
     """Its graph does now what it did then (`ragrounds/earlier_code.toml`). An edit of what `direct` does turns this red
     rightly: the run is then another."""

@@ -171,10 +171,13 @@ def _planned_runs(setup: WorkerSetup) -> list[PlannedRun]:
     """
     planned_runs = []
     for run, opened in zip(setup.runs, open_agents(setup.recipe, Path(setup.home)), strict=True):
-        here = agent_identity(opened)
-        planned = {key: run.identity.get(key) for key in here}
-        if all(_plain(same) != _plain(planned) for same in same_identities(here, opened.agent)):
-            differing = [key for key, value in here.items() if _plain(value) != _plain(planned[key])]
+        here, planned = agent_identity(opened), run.identity
+        # Of the run's identity the agent's part: a run of an earlier version has other keys in it.
+        if not any(
+            all(_plain(planned.get(key)) == _plain(value) for key, value in same.items())
+            for same in same_identities(here, opened.agent)
+        ):
+            differing = [key for key, value in here.items() if _plain(value) != _plain(planned.get(key))]
             raise StopRun(
                 f"The agent {opened.agent.spec!r} differs on {os.uname().nodename} from what the run {run.id} was "
                 f"planned with, in: {', '.join(differing)}. Every machine needs the same version, prompts, graphs "
