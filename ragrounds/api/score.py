@@ -66,6 +66,11 @@ class JudgeResult(RunsResult, frozen=True, kw_only=True):
         """The ids of the runs that were judged."""
         return tuple(one.run for one in self.judged.runs)
 
+    @property
+    def ended(self) -> str:
+        """Why not all questions were judged: a limit, or Ctrl-C; empty: all were."""
+        return self.judged.ended
+
     def draw(self, console: Console) -> None:
         """Print the comparison by the judges' scores."""
         from ragrounds.ui.comparison_tables import print_comparison
