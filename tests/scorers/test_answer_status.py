@@ -71,6 +71,7 @@ def test_an_error_is_short():
         ("The answer is (I cannot help with that)", "(I cannot help with that)", DECLINED),
         ("N/A", "N/A", ABSTAINED),
         ("scurvy", "scurvy", UNREADABLE),
+        ('{"answer": "X"}', "X", UNREADABLE),
     ],
 )
 def test_what_a_text_without_an_answer_is(text, candidate, read):

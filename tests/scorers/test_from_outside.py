@@ -26,6 +26,7 @@ from ragrounds.evals.scorers.catalogue import (
     typed_scorer,
 )
 from ragrounds.evals.scorers.facts import FACTS
+from ragrounds.evals.scorers.greedy_match import GREEDY_MATCH
 from ragrounds.evals.scorers.outside import careful_default, careful_score
 from ragrounds.evals.scorers.strict import STRICT
 from ragrounds.evals.scorers.words import StoredScorer, copy_words, keep_words, recall_words, unknown_words
@@ -135,6 +136,11 @@ def test_a_score_carries_the_code_that_made_it_and_only_those_from_outside_are_a
     made = score_by(STRICT, attempt("B"), question(), gold("B"))
     assert (made.scorer, made.value, made.code) == ("strict", 1.0, scorer_code(STRICT))
     assert scorer_code(STRICT) == scorer_code(STRICT) != scorer_code(FACTS)
+    with pytest.raises(ValueError, match="before it is opened"):
+        score_by(GREEDY_MATCH, attempt("x"), question({}, kind="long"), gold("x"))
+    opened = replace(GREEDY_MATCH, name="greedy-match[embedder=dense[model=x]]")
+    with pytest.raises(ValueError, match="before it is opened"):
+        score_by(opened, attempt("x"), question({}, kind="long"), gold("x"))
     failed = score_by(Told(gives=OSError("gone")), attempt("B"), question(), gold("B"))
     assert failed.value is None
     assert failed.reason.startswith("the scorer failed: OSError: gone")

@@ -167,6 +167,7 @@ def test_published_templates_are_tried_in_their_order():
     assert first_letter("A, not option B", (r"^\s*(X),", r"[Oo]ption (X)")) == "A"
     assert first_letter("E", (r"^(X)$",)) == ""
     assert first_letter("E", (r"^(X)$",), ("A", "E")) == "E"
+    assert first_letter("X", (r"^(X)$",), ("E", "F")) == ""
     assert first_letter("12", (r"^(X)$",), ("1", "12")) == ""  # letters alone
     assert first_letter("1", (r"^(X)$",), ("1",)) == ""
     assert first_letter("D", (r"^(X)$",), ("A", "B")) == "D"

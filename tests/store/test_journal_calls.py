@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import platform
 import stat
 import time
 from collections.abc import Awaitable, Callable
@@ -248,6 +249,16 @@ def test_a_note_is_read_back_as_it_was_written_and_is_for_nobody_elses_eyes(
     arrivals.note("ef", b"", 2.5, 0.5, Reply(text="three"))
     arrivals.close()
     assert files(tmp_path) == [path]  # not all of it is committed
+
+
+def test_files_lie_where_other_versions_look_for_them(tmp_path: Path) -> None:
+    arrivals = Arrivals(tmp_path, "store")
+    arrivals.note("ab", b"", 1.0, 0.5, Reply(text="one"))
+    (path,) = files(tmp_path)
+    assert path.parent == tmp_path / "arrivals" / hashlib.sha256(b"store").hexdigest()[:16]
+    assert path.name.partition("@")[2] == hashlib.sha256(platform.node().encode()).hexdigest()[:12]
+    assert path.name.startswith(f"{os.getpid()}-")
+    arrivals.close()
 
 
 def test_two_of_a_process_have_a_file_each_and_leave_each_other_alone(tmp_path: Path) -> None:
