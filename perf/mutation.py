@@ -134,7 +134,7 @@ def prepare(folder: Path, room: Room) -> None:
         "also_copy": ["conftest.py"],
         "pytest_add_cli_args": [*PYTEST, "-k", room.but],
         "pytest_add_cli_args_test_selection": [found for test in room.tests for found in selected(test)],
-        "timeout_multiplier": 1.5,
+        "timeout_multiplier": 3.0,
         "timeout_constant": 5.0,
         "on_dependency_change": "ignore",
     }
@@ -230,7 +230,9 @@ at a time, and the room's tests are run on it: *killed* means that a test fails.
 (killed + timed out) / (mutants - equivalent).
 
 Not mutated: functions under a decorator (properties, caches, context managers), numbers and texts outside of functions.
-Wording of errors is mutated like everything else, but for the words of f-strings, which mutmut leaves alone.
+Wording of errors is mutated like everything else, but for the words of f-strings, which mutmut leaves alone. Not run:
+tests that need PostgreSQL, real data or more than ten seconds. What is killed once is not tried again when a test is
+edited, unless `--new` is given.
 
 | room | on | mutants | killed | timed out | survived | not covered | equivalent | score |
 |---|---|---|---|---|---|---|---|---|

@@ -431,3 +431,15 @@ async def test_long_texts_that_lie_apart_are_found_with_the_call(tmp_path: Path)
         journal = StoreJournal(store, "replay")
         assert (await journal.once(entry(), never, Reply))[0].text == text
         journal.close()
+
+
+async def test_the_file_of_a_process_that_lives_hides_none_behind_it(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        living = Arrivals(store.home, store.place)
+        living.note(f"{8:064x}", b"", 1.0, 0.5, Reply(text="not yet committed"))
+        (own,) = files(tmp_path)
+        assert own < left_behind(store, 9)  # files are read in the order of their names
+        journal = StoreJournal(store)
+        assert (await journal.once(entry(9), never, Reply))[0].text == "reply 9"
+        journal.close()
+        living.close()
