@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import os
 import platform
 import stat
@@ -52,6 +53,9 @@ def files(home: Path) -> list[Path]:
     return sorted((home / "arrivals").rglob("*@*"))
 
 
+LEFT = itertools.count()
+
+
 def left_behind(store: Store, *numbers: int, payer: bytes = b"12345678") -> Path:
     """Responses in the file of a process that is gone: of this process's number, and started at another time."""
     arrivals = Arrivals(store.home, store.place)
@@ -59,8 +63,8 @@ def left_behind(store: Store, *numbers: int, payer: bytes = b"12345678") -> Path
     for number in numbers:
         arrivals.note(f"{number:064x}", payer, 1.5, 0.25, Reply(text=f"reply {number}"))
     (path,) = set(files(store.home)) - before
-    pid, _, own = path.name.split("-", 2)
-    return path.rename(path.with_name(f"{pid}-{b'another time'.hex()}-{own}"))
+    host = path.name.partition("@")[2]  # the place of an object in memory is used again: a number is not
+    return path.rename(path.with_name(f"{os.getpid()}-{b'another time'.hex()}-{next(LEFT):x}@{host}"))
 
 
 def row(store: Store, number: int) -> sa.Row:
