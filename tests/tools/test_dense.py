@@ -96,7 +96,7 @@ def test_flat_search_is_exact_and_breaks_ties_by_position():
         ("dense[model=x,store=qdrant]", "chroma, faiss"),
         ('dense[model="import:embedding_doubles:NOTHING"]', "LangChain Embeddings"),
         ('dense[model="import:embedding_doubles:Hashin"]', "Hashing"),
-        ('dense[model="import:nowhere.at.all:x"]', "Cannot import"),
+        ('dense[model="import:nowhere.at.all:x"]', "There is no module"),
         ('dense[model="import:embedding_doubles:Broken",store=faiss]', "not finite"),
         (f"dense[{_HASHING},join=pair]", "local weights"),
         ("medcpt[model=/one/path]", "document_model"),
