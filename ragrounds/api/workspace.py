@@ -154,6 +154,8 @@ def open_judges(names: Sequence[str], base_url: str | None, settings: Settings) 
 @asynccontextmanager
 async def closing(models: Sequence[Model], journal: StoreJournal) -> AsyncIterator[None]:
     """Close the models, each once, and the journal when the block ends, however it ends."""
+    from ragrounds.models.traffic import forget_idle
+
     try:
         yield
     finally:
@@ -163,6 +165,7 @@ async def closing(models: Sequence[Model], journal: StoreJournal) -> AsyncIterat
                 closed.add(id(model))
                 await model.close()
         journal.close()
+        forget_idle()
 
 
 @contextmanager

@@ -197,6 +197,14 @@ def traffic_of(place: str) -> Traffic:
     return here[place]
 
 
+def forget_idle() -> None:
+    """Forget the servers that the running event loop has asked and asks nothing now: what comes next on the same loop,
+    another run in a notebook, is not shown with them, and learns anew what they bear."""
+    here = _traffic.get(asyncio.get_running_loop(), {})
+    for place in [place for place, traffic in here.items() if not traffic.flow.flying]:
+        del here[place]
+
+
 def flows() -> list[ServerTraffic]:
     """The traffic of every server that this process, or one that works for it, has asked: one record a server."""
     together: dict[str, ServerTraffic] = {}

@@ -56,6 +56,7 @@ def attempts(home: Path) -> int:
         return len(store.done(store.runs()[0]))
 
 
+@pytest.mark.slow
 def test_the_script_of_the_docs_runs(tmp_path: Path) -> None:
     environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     path = ROOT / "docs" / "examples" / "first_steps.py"

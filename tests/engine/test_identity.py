@@ -138,6 +138,7 @@ def differing_passages(home: Path, first: str, second: str) -> int:
     return sum(found[0][id] != found[1][id] for id in found[0])
 
 
+@pytest.mark.slow
 def test_a_retriever_that_does_something_else_is_searched_again(cli, additions, server, home):
     options = ("--agent", "vanilla_rag[retriever=own,top_k=2]", "--model", "openai:plain", "--base-url", server.url)
     command = ("run", *options, "--limit", "12", "--display", "none", "--json")
@@ -190,6 +191,7 @@ def stored_codes(home: Path, run: str) -> set[str]:
         return store.score_codes(store.run(run))["brief"]
 
 
+@pytest.mark.slow
 def test_a_helper_of_an_own_graph_that_does_something_else_makes_another_run(cli, tmp_path, server):
     (tmp_path / "mine.py").write_text(GRAPH)
     helper = tmp_path / "helper.py"

@@ -12,7 +12,7 @@ from ragrounds.contracts import Request
 from ragrounds.errors import UserError
 from ragrounds.models.faults import Transient
 from ragrounds.models.providers import open_model
-from ragrounds.models.traffic import START, Rates, Traffic, flows, set_share, traffic_of
+from ragrounds.models.traffic import START, Rates, Traffic, flows, forget_idle, set_share, traffic_of
 from ragrounds.records import Message
 from tests.servers.process import Running
 
@@ -154,9 +154,21 @@ async def test_models_of_one_server_share_its_traffic(server: Running) -> None:
     for model in models:
         await model.complete(Request(messages=(Message("user", "q"),)), [])
         await model.close()
-    assert [flow.place for flow in flows()] == [server.url]
+    assert server.url in [flow.place for flow in flows()]
     assert traffic_of(server.url).flow.flying == 0
     assert "rpm" not in models[0].spec
+
+
+async def test_servers_that_nothing_is_asked_of_are_forgotten() -> None:
+    async with traffic_of("http://127.0.0.1:9/busy").call():
+        async with traffic_of("http://127.0.0.1:9/idle").call():
+            pass
+        forget_idle()
+        places = [flow.place for flow in flows()]
+        assert "http://127.0.0.1:9/busy" in places
+        assert "http://127.0.0.1:9/idle" not in places
+    forget_idle()
+    assert "http://127.0.0.1:9/busy" not in [flow.place for flow in flows()]
 
 
 def test_a_loop_that_is_closed_has_no_flow() -> None:

@@ -139,6 +139,7 @@ def test_by_command(cli, tmp_path):
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_workers_too_resume_a_run_of_that_release(cli, tmp_path):
     old_store(tmp_path / "home", 5)
     done = cli("runs", "resume", "direct_cot", "--workers", "2", "--concurrency", "4", "--display", "none", "--json")
@@ -181,6 +182,7 @@ def test_the_same_command_repeats_no_model_call_of_the_release_before(cli, tmp_p
     assert [row["statuses"] for row in rows] == [row["statuses"] for row in json.loads(done.stdout)["rows"]]
 
 
+@pytest.mark.slow
 def test_scores_whose_code_the_release_did_not_keep_are_made_again_for_nothing(cli, tmp_path):
     old_store(tmp_path / "home", 5)
     with Store(tmp_path / "home") as store:
