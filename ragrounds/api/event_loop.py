@@ -41,7 +41,7 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
             return asyncio.run(work)
         if not _main:
             _main.append(asyncio.Runner(loop_factory=asyncio.new_event_loop))
-            atexit.register(_main[0].close)
+            atexit.register(_close, _main[0])
         return _main[0].run(_alone(work))
     try:
         thread = _idle.pop()
@@ -53,6 +53,13 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
         return job.result()
     finally:
         _idle.append(thread)
+
+
+def _close(runner: asyncio.Runner) -> None:
+    """Close a loop at the end of the process, when Python 3.12 begins no thread any more: asyncio would wait in one for
+    those of its executor. The loop is closed all the same."""
+    with contextlib.suppress(RuntimeError):
+        runner.close()
 
 
 async def _alone(work: Coroutine[Any, Any, T]) -> T:
@@ -81,9 +88,10 @@ class _LoopThread:
         self._thread.join(1)
 
     def _work(self) -> None:
-        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-            while (job := self.jobs.get()) is not None:
-                job.carry_out(runner)
+        runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        while (job := self.jobs.get()) is not None:
+            job.carry_out(runner)
+        _close(runner)
 
 
 _idle: list[_LoopThread] = []
