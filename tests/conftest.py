@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -88,6 +89,23 @@ def command(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: 
         return subprocess.CompletedProcess(arguments, int(str(code)), told.out, told.err)
 
     return run
+
+
+@pytest.fixture
+def edit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Let a file of the package do something else, as its digest has it."""
+    from ragrounds import digests
+
+    real = digests._read
+
+    def change(name: str) -> None:
+        def edited(path: Path, own: bool, mark: tuple[int, int]) -> tuple[str, Any]:
+            digest, imports = real(path, own, mark)
+            return digest + ("!" if path.name == name else ""), imports
+
+        monkeypatch.setattr(digests, "_read", edited)
+
+    return change
 
 
 @pytest.fixture(scope="session")

@@ -68,17 +68,9 @@ def test_studio_opens_every_graph():
         assert graph.get_input_jsonschema()
 
 
-def test_the_digest_covers_what_a_graph_imports(monkeypatch):
-    from ragrounds import digests
-
+def test_the_digest_covers_what_a_graph_imports(edit):
     before = {name: catalogue.digest(name) for name in ("search_o1", "direct")}
-    real = digests._read
-
-    def edited(path, *more):
-        digest, imports = real(path, *more)
-        return digest + ("!" if path.name == "continuation.py" else ""), imports
-
-    monkeypatch.setattr(digests, "_read", edited)
+    edit("continuation.py")
     assert catalogue.digest("search_o1") != before["search_o1"]
     assert catalogue.digest("direct") == before["direct"]
 

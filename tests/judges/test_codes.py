@@ -2,27 +2,11 @@
 
 import pytest
 
-from ragrounds import digests
 from ragrounds.evals.judges.codes import judge_code, pairs_code
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.prompts import loader
-
-
-@pytest.fixture
-def edit(monkeypatch):
-    """Let a file of the package do something else."""
-    real = digests._read
-
-    def change(name):
-        def edited(path, *more):
-            digest, imports = real(path, *more)
-            return digest + ("!" if path.name == name else ""), imports
-
-        monkeypatch.setattr(digests, "_read", edited)
-
-    return change
 
 
 @pytest.mark.parametrize("file", ["equivalent.py", "judged.py", "verdict.py"])

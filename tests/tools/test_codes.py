@@ -1,27 +1,10 @@
 """Which code a search, an index and the baseline go by; what has not changed since 0.1.0 keeps its keys."""
 
-import pytest
-
 from ragrounds import digests
 from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.merged import MergedSearcher
 from ragrounds.tools.retriever import open_searcher, searcher_code, searcher_codes
 from ragrounds.tools.retrievers import bm25
-
-
-@pytest.fixture
-def edit(monkeypatch):
-    """Let a file of the package do something else."""
-    real = digests._read
-
-    def change(name):
-        def edited(path, *more):
-            digest, imports = real(path, *more)
-            return digest + ("!" if path.name == name else ""), imports
-
-        monkeypatch.setattr(digests, "_read", edited)
-
-    return change
 
 
 def test_code_that_did_the_same_in_the_first_release_keeps_its_keys(tmp_path):
