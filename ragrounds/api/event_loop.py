@@ -34,9 +34,8 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
     Raises:
         KeyboardInterrupt: the work was interrupted, and is of a kind that does not finish what is in flight.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    # Not inside `except`: what the work raises would name the missing loop as its cause.
+    if not _loop_runs():
         if threading.current_thread() is not threading.main_thread():
             return asyncio.run(work)
         if not _main:
@@ -60,6 +59,14 @@ def _close(runner: asyncio.Runner) -> None:
     those of its executor. The loop is closed all the same."""
     with contextlib.suppress(RuntimeError):
         runner.close()
+
+
+def _loop_runs() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 async def _alone(work: Coroutine[Any, Any, T]) -> T:
