@@ -218,6 +218,10 @@ def _to_7(connection: sa.Connection) -> None:
     add_column(connection, "scores", sa.Column("code", sa.Text))
 
 
+def _to_8(connection: sa.Connection) -> None:
+    """What version 8 keeps beside version 7."""
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(2, _to_2),
     Migration(3, _to_3),
@@ -225,4 +229,5 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(5, _to_5),
     Migration(6, _to_6),
     Migration(7, _to_7),
+    Migration(8, _to_8),
 )

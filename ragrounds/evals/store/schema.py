@@ -12,7 +12,7 @@ import sqlalchemy as sa
 Row = tuple[sa.Table, Mapping[str, object]]
 """A row to be written, and its table."""
 
-VERSION = 7
+VERSION = 8
 """Raised by one with every change of a table; an older store is migrated when it is opened, a newer one refused."""
 
 metadata = sa.MetaData()
