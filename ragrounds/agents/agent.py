@@ -33,6 +33,20 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     """Dollars, at uncached prices."""
     seconds: float | None = None
 
+    def words(self) -> str:
+        """The caps in words: ``300 calls, 2,000,000 tokens and 2 h``."""
+        said = [] if self.calls is None else [f"{self.calls:,} calls"]
+        said += [] if self.tokens is None else [f"{self.tokens:,} tokens"]
+        said += [] if self.cost is None else [f"${self.cost:g}"]
+        if self.seconds is not None:
+            said.append(f"{self.seconds / 3600:g} h" if self.seconds % 3600 == 0 else f"{self.seconds:g} s")
+        return " and ".join(filter(None, [", ".join(said[:-1]), said[-1] if said else ""]))
+
+
+DEFAULT_CAPS = Limits(calls=300, tokens=2_000_000, seconds=7200.0)
+"""What an attempt may use where its agent does not say. No strategy that ships makes 40 calls for a question by its
+defaults: these are for loops that a model keeps up."""
+
 
 class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An agent's TOML file."""
@@ -67,6 +81,13 @@ class Agent(Struct, frozen=True, kw_only=True):
     """Canonical text, without what equals the card."""
     card: Card
     parameters: dict[str, Value]
+
+    @property
+    def caps(self) -> Limits:
+        """What an attempt is held to: the card's limits, and `DEFAULT_CAPS` where it has none."""
+        own = self.card.limits
+        given = {cap: getattr(own, cap) for cap in Limits.__struct_fields__ if getattr(own, cap) is not None}
+        return msgspec.structs.replace(DEFAULT_CAPS, **given)
 
     @property
     def name(self) -> str:

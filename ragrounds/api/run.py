@@ -50,6 +50,8 @@ class RunResult(ComparisonResult, frozen=True, kw_only=True):
     """Calls that were answered from the journal."""
     failures: tuple[tuple[str, int], ...]
     """Why attempts failed, most frequent first: three reasons, then how many others there are."""
+    capped: tuple[tuple[str, int], ...] = ()
+    """Which caps attempts have reached, as `failures`."""
 
 
 def run(
@@ -75,6 +77,7 @@ def run(
     max_cost: float | None = None,
     max_total_tokens: int | None = None,
     max_time: float | None = None,
+    fail_after: str | int = "50%",
     until: str | None = None,
     max_questions: int | None = None,
     order: str | None = None,
@@ -109,6 +112,8 @@ def run(
         concurrency: attempts in flight; ``None``: the settings'.
         workers, engine: processes that share the work, and where they are: ``local`` or ``ray``.
         max_cost, max_total_tokens, max_time: dollars, tokens and seconds that this call may use.
+        fail_after: what ends the runs when so many attempts of one of them failed: a share of its last 100 that ended
+            (20 at least), such as ``20%``, a number of attempts, or ``never``. The same call resumes.
         until, max_questions: a claim that ends the runs when it is decided, and questions to ask at most.
         order: ``given`` or ``shared`` (questions that share a source follow each other); ``None``: by the models.
         journal: recorded calls are answered from (``reuse``), demanded (``replay``), or made anew (``fresh``).
@@ -155,6 +160,7 @@ async def arun(
     max_cost: float | None = None,
     max_total_tokens: int | None = None,
     max_time: float | None = None,
+    fail_after: str | int = "50%",
     until: str | None = None,
     max_questions: int | None = None,
     order: str | None = None,
@@ -233,7 +239,7 @@ class _Replay:
         stopping = until.finish(store, ended) if until is not None else None
         comparison = compare(store, runs, common=bool(ended or until), frontiers=len(runs) > 1)
         keep_words(store, [table.scorer for table in comparison.tables])
-        failed = any(row.statuses.get("failed") for row in comparison.rows)
+        failed, capped = (any(row.statuses.get(status) for row in comparison.rows) for status in ("failed", "capped"))
         return RunResult(
             settings=self._settings,
             benchmark=self._loaded,
@@ -243,7 +249,8 @@ class _Replay:
             ended="" if decided else ended,
             made=self._journal.made,
             reused=self._journal.reused,
-            failures=_failures(store, runs) if failed else (),
+            failures=_reasons(store, runs, "failed") if failed else (),
+            capped=_reasons(store, runs, "capped") if capped else (),
         )
 
     def plan(self, held: ExitStack) -> None:
@@ -275,6 +282,7 @@ class _Replay:
         for planned in self.planned_runs:
             listener.planned(planned.run, sorted({model.spec for model in planned.models.values()}))
             self._tell_of_code(planned)
+        self._tell_of_caps()
         lease = held.enter_context(Lease(store.engine, [run.id for run in runs], listener.message))
         for run in runs:
             refresh_scores(store, run)
@@ -307,11 +315,26 @@ class _Replay:
                 f"{costs}."
             )
 
+    def _tell_of_caps(self) -> None:
+        """Say what caps the attempts of agents that ask a model have, where not all of them are the agent's own."""
+        from ragrounds.agents.agent import Limits
+        from ragrounds.models.providers import BASELINE
+
+        capped: dict[Limits, list[str]] = {}
+        for planned in self.planned_runs:
+            asks = not planned.models or any(model.spec != BASELINE for model in planned.models.values())
+            if asks and planned.agent.caps != planned.agent.card.limits:
+                capped.setdefault(planned.agent.caps, []).append(planned.run.agent)
+        for caps, agents in capped.items():
+            whose = "An attempt" if len(capped) == 1 else f"An attempt of {', '.join(agents)}"
+            self._listener.message(f"{whose} ends as capped at {caps.words()}; AGENT[limits.calls=…] sets another cap.")
+
     async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the
         last question; empty: it did not."""
         from ragrounds.api.pilot import Pilot
         from ragrounds.evals.engine.budget import Budget, BudgetStop
+        from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
         from ragrounds.evals.store.journal import StoreJournal
 
         journal = self._journal = StoreJournal(self._store, self._execution.journal)
@@ -327,7 +350,8 @@ class _Replay:
         )
         execution = self._execution
         budget = Budget(cost=execution.max_cost, tokens=execution.max_total_tokens, seconds=execution.max_time)
-        stops = [BudgetStop(budget), *self._stops]
+        breaker = CircuitBreaker(failure_limit(execution.fail_after))
+        stops = [BudgetStop(budget), breaker, *self._stops]
 
         async def ask(questions: Sequence[Question], first: bool) -> str:
             from ragrounds.evals.scorers import scorers_for
@@ -438,6 +462,7 @@ _AT_LEAST = {
 
 
 def _check(request: RunRequest, execution: Execution) -> None:
+    from ragrounds.evals.engine.circuit_breaker import failure_limit
     from ragrounds.evals.engine.question_order import ORDERS
 
     for name, least in _AT_LEAST.items():
@@ -448,6 +473,7 @@ def _check(request: RunRequest, execution: Execution) -> None:
             raise UserError(f"--{name.replace('_', '-')} {value:g} is too small; expected {least:g} or more.")
     one_of("--engine", execution.engine, ENGINES)
     one_of("--journal", execution.journal, get_args(JournalMode))
+    failure_limit(execution.fail_after)
     if execution.order is not None:
         if execution.until is not None:
             raise UserError("--order cannot be set with --until, which asks in an order drawn by --seed.")
@@ -487,7 +513,7 @@ def _watched(
     return until
 
 
-def _failures(store: Store, runs: Sequence[Run]) -> tuple[tuple[str, int], ...]:
-    reasons = Counter(one.reason for run in runs for one in store.summaries(run) if one.status == "failed")
+def _reasons(store: Store, runs: Sequence[Run], status: str) -> tuple[tuple[str, int], ...]:
+    reasons = Counter(one.reason for run in runs for one in store.summaries(run) if one.status == status)
     rest = sum(reasons.values()) - sum(count for _, count in reasons.most_common(3))
     return (*reasons.most_common(3), *([("for other reasons", rest)] if rest else []))

@@ -60,6 +60,8 @@ class Execution(Struct, frozen=True, kw_only=True):
     """Tokens that this call may use, in and out."""
     max_time: float | None = None
     """Seconds that this call may take."""
+    fail_after: str | int = "50%"
+    """What ends the runs when so many attempts of one of them failed: a share, a number, or ``never``."""
     until: str | None = None
     """A claim that ends the runs when it is decided: ``separated(A, B) @ 95%``."""
     max_questions: int | None = None

@@ -80,6 +80,14 @@ class HowOptions(Options, frozen=True, kw_only=True):
         ),
     ] = None
     engine: Annotated[str, typer.Option(help="Where workers are: local (this machine), ray (a cluster).")] = "local"
+    fail_after: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARE|N|never",
+            help="End, to be resumed, when so many attempts of an agent failed: a share of its last 100 (20 at least), "
+            "or a number.",
+        ),
+    ] = "50%"
     until: Annotated[
         str | None,
         typer.Option(
@@ -156,6 +164,8 @@ def run_command(
         _say_next(result)
     for reason, count in result.failures:
         say(f"{count:,} failed: {one_line(reason, 200)}")
+    for reason, count in result.capped:
+        say(f"{count:,} capped: {one_line(reason, 200)}")
     if result.failures:
         raise typer.Exit(3)
 

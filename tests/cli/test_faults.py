@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import resource
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -69,6 +71,23 @@ def test_a_wrong_key_or_model_stops_the_run_at_once(command: Cli, home: Path, fa
         assert [said in line for line in lines(done)] == [True]
         assert server.stats()["asked"] <= 3  # what was in flight, and nothing after it
     assert kept(home) == []
+
+
+@pytest.mark.parametrize("inside_a_loop", [False, True])
+def test_a_closed_port_is_named_in_one_line(command: Cli, home: Path, inside_a_loop: bool) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    options = ["run", "--agent", "direct", "--model", MODEL, "--base-url", address, "--display", "none"]
+
+    async def carry_out() -> subprocess.CompletedProcess[str]:
+        return command(*options)
+
+    done = asyncio.run(carry_out()) if inside_a_loop else command(*options)
+    assert done.returncode == 2
+    [line] = lines(done)
+    assert line.startswith(f"ragrounds: cannot connect to {address}: ")
+    assert "no running event loop" not in done.stderr
 
 
 def test_a_server_that_answers_for_a_while_and_then_hangs(command: Cli, home: Path) -> None:

@@ -77,7 +77,7 @@ class AttemptRunner:
             prices=planned.prices,
             prompts=PromptFolder(card.prompts),
             journal=self._journal,
-            limits=card.limits,
+            limits=planned.agent.caps,
             question_only=card.question_only,
             payer=attempt_payer(run, item.question.id, item.epoch),
             gold=item.gold.documents if card.oracle else None,

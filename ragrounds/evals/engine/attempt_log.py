@@ -87,11 +87,11 @@ class AttemptLog:
         tokens = 0 if self.usage is None else self.usage.input + self.usage.output
         reached = ""
         if caps.calls is not None and self.calls >= caps.calls:
-            reached = f"{caps.calls} calls"
+            reached = f"{caps.calls:,} calls"
         elif caps.seconds is not None and seconds >= caps.seconds:
             reached = f"{caps.seconds:g} seconds"
         elif caps.tokens is not None and self.usage is not None and tokens >= caps.tokens:
-            reached = f"{caps.tokens} tokens"
+            reached = f"{caps.tokens:,} tokens"
         elif caps.cost is not None and self.cost_uncached is not None and self.cost_uncached >= caps.cost:
             reached = f"${caps.cost:g}"
         if reached:

@@ -260,7 +260,7 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         "retriever": searcher.spec if searcher else None,
         "retriever_code": searcher_codes(searcher) if searcher else {},
         "corpus": searcher.corpus if searcher else None,
-        "limits": msgspec.to_builtins(card.limits),
+        "limits": msgspec.to_builtins(agent.caps),
         "question_only": card.question_only,
         "oracle": card.oracle,
         "tier": catalogue.tier(card.graph),
@@ -305,12 +305,15 @@ def _model_codes(models: Mapping[str, Model]) -> dict[str, str]:
 
 def same_identities(identity: Mapping[str, object], agent: Agent) -> Iterator[dict[str, object]]:
     """Give the identities that mean the same run: this one first, then those that it has by other code that is known to
-    do the same (:mod:`ragrounds.digests`), then those that version 0.1.0 gave it, which knew graphs by the hash of
-    their text and retrievers by their names."""
+    do the same (:mod:`ragrounds.digests`), those that it had before attempts were capped by default, then those that
+    version 0.1.0 gave it, which knew graphs by the hash of their text and retrievers by their names."""
     inside, inner = subagent(agent), identity["inner"]
     graph, inner_graph = agent.card.graph, inside.card.graph if inside else ""
     codes = [("graph_code", code) for code in catalogue.same_digests(graph)]
     inner_codes = [("graph_code", code) for code in catalogue.same_digests(inner_graph)] if inside else [("", "")]
+    yield from (_coded(identity, inner, *pair) for pair in product(codes, inner_codes))
+    # Before attempts had caps by default. What such a run has stays; what it still lacks is held to them.
+    identity = {**identity, "limits": msgspec.to_builtins(agent.card.limits)}
     yield from (_coded(identity, inner, *pair) for pair in product(codes, inner_codes))
     retrievers = dict(identity["retriever_code"]) if isinstance(identity["retriever_code"], dict) else {}
     known = (is_first_release("retrievers", name, code) for name, code in retrievers.items())

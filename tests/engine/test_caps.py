@@ -1,0 +1,119 @@
+"""Caps that hold where an agent says none: a model that never ends its loop uses so much, and no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from ragrounds.agents import agent as agents
+from ragrounds.agents.agent import DEFAULT_CAPS, Limits, open_agent
+from ragrounds.contracts import Request
+from ragrounds.evals.engine.plan import OpenedAgent, agent_identity, fingerprint, same_identities
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Called, Reply, Usage
+from tests.conftest import Cli
+from tests.engine.conftest import attempts, planned, replayed
+from tests.engine.doubles import ScriptedModel, questions
+from tests.servers.process import Running
+
+LOOPING = """
+from typing import TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from ragrounds.contracts import Context
+from ragrounds.records import Message
+
+
+class State(TypedDict, total=False):
+    answer: str
+
+
+async def loop(state: State, runtime: Runtime[Context]) -> State:
+    said = ""
+    while "done" not in said:
+        said = (await runtime.context.ask([Message("user", runtime.context.stem.text + said)])).text
+    return {"answer": said}
+
+
+def build():
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("loop", loop)
+    graph.add_edge(START, "loop")
+    graph.add_edge("loop", END)
+    return graph
+"""
+
+
+@pytest.fixture
+def looping(tmp_path: Path) -> str:
+    """A graph that asks until the model says that it is done."""
+    path = tmp_path / "looping.py"
+    path.write_text(LOOPING)
+    return f"{path}:build"
+
+
+def test_what_an_agent_says_counts_before_the_defaults() -> None:
+    assert open_agent("direct").caps == DEFAULT_CAPS
+    assert open_agent("direct").card.limits == Limits()
+    own = open_agent("direct[limits.calls=9000,limits.cost=0.5]")
+    assert own.caps == replace(DEFAULT_CAPS, calls=9000, cost=0.5)
+    assert own.caps.words() == "9,000 calls, 2,000,000 tokens, $0.5 and 2 h"
+    assert Limits(seconds=90).words() == "90 s"
+
+
+async def test_a_loop_ends_at_the_default_cap_of_calls(store: Store, looping: str) -> None:
+    asked, golds = questions(1)
+    one = planned(store, looping, asked, golds, ScriptedModel(say=lambda request: Reply(text="on", usage=Usage(1, 1))))
+    await replayed(store, [one], asked, golds)
+    [attempt] = attempts(store, one.run).values()
+    assert (attempt.status, attempt.reason) == ("capped", "the attempt's cap of 300 calls is reached")
+    assert attempt.text == "on"
+    assert attempt.calls == sum(isinstance(event, Called) for event in attempt.events) == DEFAULT_CAPS.calls == 300
+
+
+async def test_a_loop_of_long_texts_ends_at_the_default_cap_of_tokens(store: Store, looping: str) -> None:
+    asked, golds = questions(1)
+
+    def say(request: Request) -> Reply:
+        return Reply(text="on", usage=Usage(200_000, 1_000))
+
+    one = planned(store, looping, asked, golds, ScriptedModel(say=say))
+    await replayed(store, [one], asked, golds)
+    [attempt] = attempts(store, one.run).values()
+    assert (attempt.status, attempt.calls) == ("capped", 10)
+    assert attempt.reason == "the attempt's cap of 2,000,000 tokens is reached"
+
+
+async def test_an_attempt_that_waits_for_ever_ends_at_the_default_cap_of_seconds(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "DEFAULT_CAPS", replace(DEFAULT_CAPS, seconds=0.2))
+    asked, golds = questions(1)
+    one = planned(store, "direct", asked, golds, ScriptedModel(delay=60))
+    await replayed(store, [one], asked, golds)
+    [attempt] = attempts(store, one.run).values()
+    assert (attempt.status, attempt.reason) == ("capped", "the attempt's cap of 0.2 seconds is reached")
+
+
+def test_the_caps_are_in_the_identity_and_runs_without_them_mean_the_same_run() -> None:
+    opened = OpenedAgent(open_agent("direct[limits.calls=5]"), {"model": ScriptedModel()}, None)
+    identity = agent_identity(opened)
+    assert identity["limits"] == {"calls": 5, "tokens": 2_000_000, "seconds": 7200.0}
+    same = [*same_identities(identity, opened.agent)]
+    assert same[0] == identity
+    before = {**identity, "limits": {"calls": 5}}
+    assert fingerprint(before) in map(fingerprint, same)
+    assert fingerprint({**identity, "limits": {}}) not in map(fingerprint, same)
+
+
+def test_a_run_says_its_caps_and_which_were_reached(command: Cli, looping: str, server: Running) -> None:
+    agent = f"{looping}[limits.calls=3]"
+    words = ["run", "--agent", agent, "--limit", "2", "--model", "openai:plain", "--base-url", server.url]
+    done = command(*words, "--display", "none")
+    assert "ends as capped at 3 calls, 2,000,000 tokens and 2 h; AGENT[limits.calls=…] sets another cap" in done.stderr
+    assert "2 capped: the attempt's cap of 3 calls is reached" in done.stderr
+    assert done.returncode == 0, done.stderr
