@@ -7,19 +7,29 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec import Struct
 
 from ragrounds.api.frame_rows import Part, Row
 from ragrounds.api.frames import MEASURES, QUERIES, Frame
 from ragrounds.api.results import Result
-from ragrounds.api.workspace import Progress, chosen_settings, closing, open_store, texts, user_prices
+from ragrounds.api.workspace import (
+    JournalMode,
+    Progress,
+    chosen_settings,
+    closing,
+    one_of,
+    open_store,
+    texts,
+    user_prices,
+)
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ragrounds.contracts import Used
     from ragrounds.evals.retrieval.comparison import RetrievalComparison
     from ragrounds.evals.retrieval.query_generation import GeneratedQueries
     from ragrounds.evals.retrieval.query_sets import QuerySet
@@ -61,6 +71,8 @@ class RetrievalRequest(Struct, frozen=True, kw_only=True):
     """It writes; ``None``: the settings'."""
     base_url: str | None = None
     """Its server, where it is OpenAI-compatible."""
+    journal: JournalMode = "reuse"
+    """What becomes of recorded calls that write queries."""
     per_query: bool = False
     """Keep every query's values in the entries."""
     resamples: int = 10_000
@@ -128,6 +140,7 @@ def retrieve(
     query_generation: str | Sequence[str] = (),
     model: str | None = None,
     base_url: str | None = None,
+    journal: JournalMode = "reuse",
     per_query: bool = False,
     resamples: int = 10_000,
     seed: int = 0,
@@ -156,6 +169,8 @@ def retrieve(
         guard_near: leave out passages that hold this share of the query's own wording, 0 to 1.
         query_generation: ways in which a model writes what is searched for; each is shown beside the query itself.
         model, base_url: it writes, and its server; ``None``: the settings'.
+        journal: recorded calls of that model are answered from (``reuse``), demanded (``replay``), or made anew
+            (``fresh``).
         per_query: keep every query's values.
         resamples, seed: of the bootstrap and of the randomisation test.
         progress: is told what is done and how many are done; False: nothing is shown.
@@ -167,6 +182,7 @@ def retrieve(
     """
     from ragrounds.api.progress import counted
 
+    one_of("--journal", journal, get_args(JournalMode))
     chosen = chosen_settings(settings, home)
     request = RetrievalRequest(
         benchmark=benchmark,
@@ -183,6 +199,7 @@ def retrieve(
         query_generation=texts(query_generation),
         model=model,
         base_url=base_url,
+        journal=journal,
         per_query=per_query,
         resamples=resamples,
         seed=seed,
@@ -349,8 +366,24 @@ def _search_all(
                 "generation_cost_paid": generated.cost_paid,
                 "generation_cost_uncached": generated.cost_uncached,
             }
+        if found.used:
+            entry |= _search_bill(found.used, settings)
         if request.write_runs:
             _write_run(request.write_runs, found, entry)
+
+
+def _search_bill(used: Sequence[Used], settings: Settings) -> dict[str, Any]:
+    """What embedders on servers were sent for the searches, which are not journaled: all of it was paid."""
+    from ragrounds.models.prices import embedding_price
+
+    prices = user_prices(settings)
+    costs = [embedding_price(one.model, one.tokens, prices, hosted=one.hosted) for one in used]
+    tokens = [one.tokens for one in used]
+    return {
+        "search_calls": len(used),
+        "search_tokens": None if None in tokens else sum(one for one in tokens if one is not None),
+        "search_cost_paid": None if None in costs else sum(one for one in costs if one is not None),
+    }
 
 
 def _query_set(request: RetrievalRequest, settings: Settings) -> QuerySet:
@@ -419,15 +452,17 @@ def _generated(
     from ragrounds.models.options import with_defaults
     from ragrounds.models.providers import open_model
     from ragrounds.tools.retriever import open_searcher
+    from ragrounds.ui.text import dollars
 
     named = request.model or settings.model
     if named is None:
         raise UserError("--query-generation needs a model. Name one with --model, such as openai:gpt-4o-mini.")
     text = with_defaults(named, {"base_url": request.base_url or settings.base_url})
     with open_store(settings) as store:
-        model, journal = open_model(text, user_prices(settings)), StoreJournal(store)
+        prices = user_prices(settings)
+        model, journal = open_model(text, prices), StoreJournal(store, request.journal)
         searcher = open_searcher(retriever, queries.corpus, settings.home, progress=progress)
-        generator = QueryGenerator(way, {"model": model}, searcher, journal)
+        generator = QueryGenerator(way, {"model": model}, searcher, journal, prices=prices)
 
         async def carry_out() -> GeneratedQueries:
             async with closing([model], journal):
@@ -440,7 +475,8 @@ def _generated(
 
         made = finish(carry_out())
     message(
-        f"{way}: {journal.made:,} calls made, {journal.reused:,} from the journal, {len(made.failed):,} queries failed."
+        f"{way}: {journal.made:,} calls made, {journal.reused:,} from the journal, "
+        f"{len(made.failed):,} queries failed; {dollars(made.cost_paid)} paid, {dollars(made.cost_uncached)} uncached."
     )
     return made
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ragrounds.cli import options
-from ragrounds.cli.options import Options, grouped
+from ragrounds.cli.options import Options, grouped, journal_mode
 from ragrounds.cli.output import print_json, say
 
 app = typer.Typer()
@@ -68,6 +68,7 @@ def retrieve(
     search: SearchOptions,
     model: options.Model = None,
     base_url: options.BaseUrl = None,
+    journal: options.Journal = "reuse",
     per_query: Annotated[bool, typer.Option("--per-query", help="Also give every query's values.")] = False,
     resamples: options.Resamples = 10_000,
     seed: options.Seed = 0,
@@ -99,6 +100,7 @@ def retrieve(
         query_generation=search.query_generation or (),
         model=model,
         base_url=base_url,
+        journal=journal_mode(journal),
         per_query=per_query,
         resamples=resamples,
         seed=seed,

@@ -25,6 +25,7 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.servers.account import counted
 from tests.servers.openai_server import completion
 
 STAGES = {
@@ -190,7 +191,7 @@ def main() -> None:
     parser.add_argument("--truth", type=Path)
     parser.add_argument("--latency", type=float, default=0.0)
     server = Server(parser.parse_args())
-    app = web.Application(client_max_size=64 * 2**20)
+    app = counted(web.Application(client_max_size=64 * 2**20))
     app.router.add_post("/v1/chat/completions", server.complete)
     app.router.add_get("/stats", server.stats)
 

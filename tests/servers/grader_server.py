@@ -20,9 +20,11 @@ from pathlib import Path
 
 from aiohttp import web
 
+from tests.servers.account import counted
 from tests.servers.openai_server import completion
 from tests.servers.process import Running, running
 
+_PAIR = re.compile(r"### Answer ([AB])\n<<<\n(.*?)\n>>>", re.DOTALL)
 _PARTS = re.compile(r"<<<\n(.*?)\n>>>", re.DOTALL)
 
 
@@ -53,7 +55,10 @@ class Grader:
 
 
 def grade(prompt: str, model: str) -> dict[str, str]:
-    """A verdict by words."""
+    """A verdict by words: of a pair, the longer answer is better."""
+    if pair := dict(_PAIR.findall(prompt)):
+        better = "tie" if len({len(text) for text in pair.values()}) == 1 else max(pair, key=lambda one: len(pair[one]))
+        return dict.fromkeys(("usefulness", "readability", "knowledge", "reasoning"), better)
     _, *rest = _PARTS.findall(prompt)
     if "### Statements" not in prompt:
         reference, answer = rest
@@ -79,7 +84,7 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.0)
     given = parser.parse_args()
     grader = Grader(given.down, given.latency)
-    app = web.Application(client_max_size=64 * 2**20)
+    app = counted(web.Application(client_max_size=64 * 2**20))
     app.router.add_post("/v1/chat/completions", grader.complete)
     app.router.add_get("/stats", grader.stats)
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.servers.account import counted
 from tests.servers.faults import misbehave
 from tests.servers.prefixes import PrefixCache
 from tests.servers.recorded import Recorded
@@ -181,7 +182,7 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
 
 def serve(server: Server) -> None:
     """Answer on loopback until interrupted. The port is printed when it is open."""
-    app = web.Application(client_max_size=64 * 2**20)
+    app = counted(web.Application(client_max_size=64 * 2**20))
     app.router.add_post("/v1/chat/completions", server.complete)
     app.router.add_get("/v1/models", server.models)
     app.router.add_get("/health", server.health)

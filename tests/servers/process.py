@@ -9,9 +9,24 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+class Account(NamedTuple):
+    """What a server was paid for: replies, and the tokens that they named."""
+
+    calls: int
+    input: int
+    output: int
+
+    def __sub__(self, before: Account) -> Account:
+        return Account(*(now - then for now, then in zip(self, before, strict=True)))
+
+    def dollars(self, given: float = 1000.0, written: float = 2000.0) -> float:
+        """At prices per million tokens."""
+        return (self.input * given + self.output * written) / 1e6
 
 
 class Running:
@@ -29,6 +44,11 @@ class Running:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/stats", timeout=10) as answer:
             stats: dict[str, Any] = json.load(answer)
             return stats
+
+    def account(self) -> Account:
+        """What it was paid for until now."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/account", timeout=10) as answer:
+            return Account(**json.load(answer))
 
 
 def openai_server(*arguments: str) -> contextlib.AbstractContextManager[Running]:

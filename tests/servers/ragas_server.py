@@ -22,6 +22,7 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.servers.account import counted
 from tests.servers.openai_server import completion
 from tests.servers.process import Running, running
 
@@ -117,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--down", type=Path)
     server = Server(parser.parse_args().down)
-    app = web.Application(client_max_size=64 * 2**20)
+    app = counted(web.Application(client_max_size=64 * 2**20))
     app.router.add_post("/v1/chat/completions", server.complete)
     app.router.add_post("/v1/embeddings", server.embed)
     app.router.add_get("/stats", server.stats)

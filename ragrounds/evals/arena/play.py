@@ -26,7 +26,7 @@ from ragrounds.evals.judges.pairs import show_pair
 from ragrounds.evals.judges.verdict import FAILED, ask
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, JudgementDetail
 from ragrounds.evals.store.journal import arena_payer
-from ragrounds.records import Question, Reply, Usage
+from ragrounds.records import Call, Question, Reply, Usage
 
 _ANSWER = 1024
 """Tokens of a judge's window that are left for its reply."""
@@ -85,7 +85,6 @@ class ArenaPlayer:
             _check_prices(judges)
         self._arena, self._lineup, self._judges = arena, lineup, tuple(judges)
         self._arenas, self._prompts = arenas, prompts
-        self._journal = PayingJournal(journal, arena_payer(arena.fingerprint))
         self._listener = listener
         self._max_cost = max_cost
         self._spending = BudgetStop(Budget(tokens=max_tokens, seconds=max_seconds))
@@ -95,6 +94,15 @@ class ArenaPlayer:
         self._number = arenas.add(arena)
         before = arenas.judgements(self._number)
         self._known = {one.key: one for one in before if "!" not in one.outcomes}
+        settled = arenas.call_keys(self._number) if before else set()
+        self._journal = PayingJournal(journal, arena_payer(arena.fingerprint), settled)
+        self._paid_before: dict[tuple[int, str, int, int, int], tuple[Call, ...]] = {}
+        """Of judgements that are made again: the calls that were paid for."""
+        if len(self._known) < len(before):
+            for one, detail in arenas.details(self._number, missing=True):
+                if one.key not in self._known:
+                    paid = tuple(call for call in detail.calls if not call.cached and not call.error)
+                    self._paid_before[one.key] = paid
         self.cost_paid = sum(one.cost_paid or 0.0 for one in before)
         """Dollars paid for this arena so far; calls without a known price are not in it."""
         size, axes = len(arena.systems), len(arena.axes)
@@ -247,6 +255,10 @@ class ArenaPlayer:
         )
         self.cost_paid += found.cost_paid or 0.0
         self._spending.count(*paid_now(found.calls, self._journal.earlier))
+        if before := self._paid_before.get(blank.key, ()):
+            again = {call.key for call in before}
+            left = (call for call in found.calls if not call.cached or call.key not in again)
+            found = msgspec.structs.replace(found, calls=(*before, *left))
         judged = msgspec.structs.replace(
             blank,
             outcomes=outcomes,

@@ -80,7 +80,8 @@ class PayingJournal:
         self.earlier: set[str] = set()
 
     async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
-        """The recorded response, or that of `make`; the flag is true where a bill holds the call already."""
+        """The recorded response, or that of `make`; the flag is true where nobody pays now: a bill holds the call
+        already, and it was not made again."""
         called = False
 
         async def making() -> T:
@@ -90,7 +91,8 @@ class PayingJournal:
             return await make()
 
         response, cached = await self._journal.once(replace(entry, payer=self._payer), making, kind)
-        cached = cached or entry.key in self._settled
+        # A call that this process made was paid for now, whatever stands in a bill: `fresh` makes recorded calls anew.
+        cached = not called and (cached or entry.key in self._settled)
         self._settled.add(entry.key)
         if not cached and not called:
             self.earlier.add(entry.key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
+from ragrounds.models.prices import Price
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Noted, Query, Question, Usage
 from ragrounds.specs import Spec, parse
@@ -27,6 +29,8 @@ class GeneratedQuery(Struct, frozen=True, kw_only=True):
     cost_paid: float | None
     cost_uncached: float | None
     notes: tuple[Noted, ...]
+    failed: str = ""
+    """Why nothing could be generated: the query is the text itself. What was paid until then is in the costs."""
 
 
 class QueryGenerator:
@@ -44,6 +48,7 @@ class QueryGenerator:
         *,
         language: str = "en",
         prompts: str | None = None,
+        prices: Mapping[str, Price] = MappingProxyType({}),
     ) -> None:
         """Open a way of generation, such as ``hyde`` or ``answer[agent=search_o1]``.
 
@@ -54,6 +59,7 @@ class QueryGenerator:
             journal: Where calls are recorded.
             language: Of the texts.
             prompts: A folder of the user's own prompts.
+            prices: The user's own, for what the searcher uses.
 
         Raises:
             UserError: there is no such way, or no such agent.
@@ -62,14 +68,13 @@ class QueryGenerator:
         self.agent: Agent = open_agent(Spec("query_generation", {"query_generation": str(spec)}))
         self._graph: Any = catalogue.build("query_generation").compile()
         self._models, self._searcher, self._journal = models, searcher, journal
-        self._language, self._prompts = language, PromptFolder(prompts)
+        self._language, self._prompts, self._prices = language, PromptFolder(prompts), prices
 
     async def query(self, text: str) -> GeneratedQuery:
-        """The query for a text.
+        """The query for a text: the text itself where a call failed or the provider refused.
 
         Raises:
-            ragrounds.models.faults.CallFailed: no reply after all retries.
-            ragrounds.evals.engine.attempt_log.AttemptEnded: the provider refused.
+            StopRun: the model cannot be asked at all (wrong key, unknown model, server gone).
         """
         session = AttemptContext(
             item=Question(id="query", benchmark="retrieval", text=text, kind="long", language=self._language),
@@ -79,15 +84,22 @@ class QueryGenerator:
             searcher=self._searcher,
             prompts=self._prompts,
             journal=self._journal,
+            prices=self._prices,
             limits=Limits(),
         )
-        state = await self._graph.ainvoke({}, context=session)
+        query, failed = Query(text), ""
+        try:
+            state = await self._graph.ainvoke({}, context=session)
+            query = Query(state["query"], tuple(state["dense"]))
+        except (CallFailed, AttemptEnded) as error:
+            failed = str(error)
         return GeneratedQuery(
-            query=Query(state["query"], tuple(state["dense"])),
+            query=query,
             usage=session.usage,
             cost_paid=session.cost_paid,
             cost_uncached=session.cost_uncached,
             notes=tuple(event for event in session.events if isinstance(event, Noted)),
+            failed=failed,
         )
 
 
@@ -127,15 +139,13 @@ async def generate(
 
     async def _work() -> None:
         for id, text in remaining:
-            try:
-                written = await rewriter.query(text)
-            except (CallFailed, AttemptEnded) as error:
-                made[id], failed[id] = Query(text), str(error)
-            else:
-                made[id] = written.query
-                usages.append(written.usage)
-                cost_paid.append(written.cost_paid)
-                cost_uncached.append(written.cost_uncached)
+            written = await rewriter.query(text)
+            made[id] = written.query
+            if written.failed:
+                failed[id] = written.failed
+            usages.append(written.usage)
+            cost_paid.append(written.cost_paid)
+            cost_uncached.append(written.cost_uncached)
             progress(len(made))
 
     async with asyncio.TaskGroup() as group:

@@ -16,10 +16,11 @@ from types import MappingProxyType
 
 import msgspec
 
-from ragrounds.contracts import MeanSearcher, Searcher
+from ragrounds.contracts import MeanSearcher, Searcher, Used
 from ragrounds.errors import UserError
 from ragrounds.records import Passage, Query
 from ragrounds.tools.analysers import words
+from ragrounds.tools.embedders import USED
 from ragrounds.tools.jsonlines import read_rows
 from ragrounds.tools.merged import passages_of
 
@@ -101,6 +102,8 @@ class Retrieved:
     """Results that the filter left out."""
     unknown: int = 0
     """Relevant documents that the corpus does not hold."""
+    used: tuple[Used, ...] = ()
+    """What embedders on servers were sent for these searches."""
     size: int | None = None
     """Bytes of the index on disk, where the retriever keeps one."""
 
@@ -140,15 +143,17 @@ async def retrieve(
     run: dict[str, list[tuple[str, float]]] = {}
     seconds: dict[str, float] = {}
     left_out = 0
-    for number, (query, text) in enumerate(queries.items(), 1):
-        wanted = written.get(query) or Query(text)
-        began = time.perf_counter()
-        run[query], dropped = await _documents(searcher, query, wanted, k, keep)
-        seconds[query] = time.perf_counter() - began
-        left_out += dropped
-        if progress:
-            progress(number)
-    return Retrieved(searcher.spec, searcher.corpus, run, seconds, left_out, size=getattr(searcher, "size", None))
+    with USED.collecting() as used:
+        for number, (query, text) in enumerate(queries.items(), 1):
+            wanted = written.get(query) or Query(text)
+            began = time.perf_counter()
+            run[query], dropped = await _documents(searcher, query, wanted, k, keep)
+            seconds[query] = time.perf_counter() - began
+            left_out += dropped
+            if progress:
+                progress(number)
+    size = getattr(searcher, "size", None)
+    return Retrieved(searcher.spec, searcher.corpus, run, seconds, left_out, used=tuple(used), size=size)
 
 
 async def _documents(

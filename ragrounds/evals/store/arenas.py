@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import blob_rows, compress, decompress, pack, unpack
-from ragrounds.evals.store.database import insert_new, upsert, writing_failed
+from ragrounds.evals.store.codec import blob_rows, compress, decode_without_texts, decompress, pack, unpack
+from ragrounds.evals.store.database import insert_new, stream, upsert, writing_failed
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
 from ragrounds.records import Call, Usage
@@ -255,6 +255,16 @@ class ArenaStore:
             rows = connection.execute(statement).all()
         for *row, body in rows:
             yield _judgement(row), unpack(body, JudgementDetail, self._store.texts)
+
+    def call_keys(self, number: int) -> set[str]:
+        """Keys of the calls that an arena's judgements rest on, without those that failed."""
+        with self._store.engine.connect() as connection:
+            statement = sa.select(schema.judgements.c.body).where(schema.judgements.c.arena == number)
+            found: set[str] = set()
+            for row in stream(connection, statement, 500):
+                calls = decode_without_texts(row.body)[0]["calls"]
+                found |= {call["key"] for call in calls if call["key"] and not call.get("error")}
+        return found
 
     def add_votes(self, number: int, votes: Sequence[Vote]) -> None:
         """Write votes; a later vote of the same person on the same pair and axis replaces the earlier one."""

@@ -10,7 +10,7 @@ import functools
 import hashlib
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -312,16 +312,29 @@ def score_rows(scores: Iterable[Score], number: int) -> list[Row]:
     return [(schema.scores, _score_row(score, number)) for score in scores]
 
 
-def grading_rows(calls: Iterable[Call], number: int) -> list[Row]:
-    """The rows of judges' calls for the run `number`: of each call that has a reply, once."""
-    known: dict[str, Call] = {}
+def grading_rows(calls: Iterable[Call], number: int, graded: Collection[str] = ()) -> list[Row]:
+    """The rows of judges' calls for the run `number`: each call that has a reply once, and once more for each time that
+    it was made again, by these or after it was `graded` (keys of the run's calls in the store)."""
+    first: dict[str, Call] = {}
+    again: dict[tuple[str, float], Call] = {}
     for call in calls:
-        # Where a call was made and then reused, it was paid.
-        if call.key and not call.error and (call.key not in known or known[call.key].cached):
-            known[call.key] = msgspec.structs.replace(call, faults=())
+        if not call.key or call.error:
+            continue
+        made = msgspec.structs.replace(call, faults=())
+        if call.key not in graded and (call.key not in first or first[call.key].cached):
+            first[call.key] = made  # where a call was made and then reused, it was paid
+        elif not call.cached:
+            at = call.at
+            while (call.key, at) in again:
+                at = round(at + 0.001, 3)
+            again[call.key, at] = msgspec.structs.replace(made, at=at)
+
+    def row(call: Call) -> dict[str, object]:
+        return {"run": number, "key": bytes.fromhex(call.key), "body": compress(msgspec.msgpack.encode(call))}
+
     return [
-        (schema.gradings, {"run": number, "key": bytes.fromhex(key), "body": compress(msgspec.msgpack.encode(call))})
-        for key, call in known.items()
+        *((schema.gradings, row(call)) for call in first.values()),
+        *((schema.regradings, row(call) | {"at": at}) for (_, at), call in again.items()),
     ]
 
 

@@ -178,6 +178,9 @@ def _calls(store: Store, run: Run) -> Iterator[tuple[str, _Call]]:
         bodies = sa.select(judged.c.body).where(judged.c.run == number, judged.c.body.is_not(None))
         for row in stream(connection, bodies, 500):
             yield run.id, _gradings.decode(decompress(row.body))
+        again = sa.select(schema.regradings.c.body).where(schema.regradings.c.run == number)
+        for row in stream(connection, again, 500):
+            yield run.id, _gradings.decode(decompress(row.body))
         # Graded before prices were kept: the journal still knows the tokens.
         older = sa.select(calls.c.actor, calls.c.response).join(judged, judged.c.key == calls.c.key)
         older = older.where(judged.c.run == number, judged.c.body.is_(None))
@@ -187,17 +190,27 @@ def _calls(store: Store, run: Run) -> Iterator[tuple[str, _Call]]:
 
 
 def _arenas(store: Store) -> Iterator[tuple[str, _Call]]:
-    """The calls of all arenas' judges, a judgement's together."""
+    """The calls of all arenas' judges; of an imported judgement, without its calls, what they come to together."""
     kept = ArenaStore(store)
     for arena in kept.arenas():
-        for judged in kept.judgements(kept.add(arena)):
-            if judged.calls:
+        for judged, detail in kept.details(kept.add(arena)):
+            named = {"role": JUDGING, "node": "arena", "actor": arena.judges[judged.judge]}
+            for call in detail.calls:
                 yield (
                     arena.id,
                     _Call(
-                        role=JUDGING,
-                        node="arena",
-                        actor=arena.judges[judged.judge],
+                        **named,
+                        cached=call.cached,
+                        usage=call.usage,
+                        cost_uncached=call.cost_uncached,
+                        error=call.error,
+                    ),
+                )
+            if judged.calls and not detail.calls:
+                yield (
+                    arena.id,
+                    _Call(
+                        **named,
                         cached=judged.cost_paid == 0 and judged.cost_uncached != 0,
                         usage=judged.usage,
                         cost_uncached=judged.cost_uncached,

@@ -220,6 +220,22 @@ def _to_7(connection: sa.Connection) -> None:
 
 def _to_8(connection: sa.Connection) -> None:
     """What version 8 keeps beside version 7."""
+    _judges_calls_made_again(connection)
+
+
+def _judges_calls_made_again(connection: sa.Connection) -> None:
+    frozen = sa.MetaData()
+    sa.Table("runs", frozen, sa.Column("number", sa.Integer, primary_key=True))
+    made = sa.Table(
+        "regradings",
+        frozen,
+        sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
+        sa.Column("key", sa.LargeBinary, primary_key=True),
+        sa.Column("at", sa.Float, primary_key=True),
+        sa.Column("body", sa.LargeBinary, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    frozen.create_all(connection, [made])
 
 
 MIGRATIONS: tuple[Migration, ...] = (

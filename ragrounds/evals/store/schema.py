@@ -117,6 +117,17 @@ gradings = sa.Table(
     sqlite_with_rowid=False,
 )
 
+regradings = sa.Table(
+    "regradings",
+    metadata,
+    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
+    sa.Column("key", sa.LargeBinary, primary_key=True),
+    sa.Column("at", sa.Float, primary_key=True),
+    sa.Column("body", sa.LargeBinary, nullable=False, comment="the call, with its price"),
+    comment="Calls of `gradings` that judges made, and somebody paid for, once more: --journal fresh.",
+    sqlite_with_rowid=False,
+)
+
 stoppings = sa.Table(
     "stoppings",
     metadata,

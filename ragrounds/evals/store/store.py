@@ -211,7 +211,9 @@ class Store:
         along.
         """
         number = self.number(run)
-        self._write([*score_rows(scores, number), *grading_rows(calls, number)])
+        made = list(calls)
+        judged = grading_rows(made, number, self.graded(run)) if made else []
+        self._write([*score_rows(scores, number), *judged])
 
     def scores(self, run: Run, scorer: str | None = None) -> list[Score]:
         """The scores of a run, of one scorer or of all."""
@@ -315,7 +317,7 @@ class Store:
         try:
             with self.engine.begin() as connection:
                 for table, keyed in by_table.values():
-                    build = insert_new if table in (schema.blobs, schema.gradings) else upsert
+                    build = insert_new if table in (schema.blobs, schema.gradings, schema.regradings) else upsert
                     connection.execute(build(self.engine, table), list(keyed.values()))
         except sa.exc.SQLAlchemyError as error:
             raise writing_failed(self.engine, error) from error

@@ -185,6 +185,8 @@ class SourceVerifier:
             self._marks.mark(self._marks.calls, [row.key])
             if row.body is not None:
                 decompress_untrusted(row.body)
+        for row in self._rows(schema.regradings, own(schema.regradings, "run", number)):
+            decompress_untrusted(row.body)
         self._at = f"claims of {run.id}"
         for row in self._rows(schema.stoppings, own(schema.stoppings, "run", number)):
             decompress_untrusted(row.body)
@@ -288,7 +290,13 @@ def _check_types(table: sa.Table, row: Any) -> None:
             raise ValueError(f"{table.name}.{column.name} holds {type(value).__name__} of the wrong kind")
 
 
-RUN_TABLES: tuple[sa.Table, ...] = (schema.attempts, schema.scores, schema.gradings, schema.stoppings)
+RUN_TABLES: tuple[sa.Table, ...] = (
+    schema.attempts,
+    schema.scores,
+    schema.gradings,
+    schema.regradings,
+    schema.stoppings,
+)
 """Tables whose rows belong to a run and are copied with it."""
 _BYTES = 8 << 20
 """Bytes of rows written at a time."""
