@@ -194,12 +194,14 @@ def _arenas(store: Store) -> Iterator[tuple[str, _Call]]:
     kept = ArenaStore(store)
     for arena in kept.arenas():
         for judged, detail in kept.details(kept.add(arena)):
-            named = {"role": JUDGING, "node": "arena", "actor": arena.judges[judged.judge]}
+            actor = arena.judges[judged.judge]
             for call in detail.calls:
                 yield (
                     arena.id,
                     _Call(
-                        **named,
+                        role=JUDGING,
+                        node="arena",
+                        actor=actor,
                         cached=call.cached,
                         usage=call.usage,
                         cost_uncached=call.cost_uncached,
@@ -210,7 +212,9 @@ def _arenas(store: Store) -> Iterator[tuple[str, _Call]]:
                 yield (
                     arena.id,
                     _Call(
-                        **named,
+                        role=JUDGING,
+                        node="arena",
+                        actor=actor,
                         cached=judged.cost_paid == 0 and judged.cost_uncached != 0,
                         usage=judged.usage,
                         cost_uncached=judged.cost_uncached,
