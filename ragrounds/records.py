@@ -8,6 +8,7 @@ never 0.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -314,19 +315,47 @@ class Run(Struct, frozen=True, kw_only=True):
         return self.version or str(self.identity.get("ragrounds", ""))
 
 
-OUTCOMES = ("answered", "abstained", "refused", "unreadable", "blocked", "failed", "capped", "paused", "not_run")
-"""How an attempt can count, in the order that tables show: its answer status where the attempt was completed, its
-status where it was not."""
+OUTCOMES = {
+    "answered": "an answer was read",
+    "abstained": "the text says that it cannot be answered, or that no option is right",
+    "refused": "the model declined",
+    "unreadable": "a text from which no answer can be read",
+    "empty": "the system ended, and its text is empty",
+    "blocked": "a provider's filter took the request or the reply",
+    "failed": "an error ended it: no reply came, or one without choices",
+    "capped": "a cap of its agent ended it",
+    "paused": "the system asked a person",
+    "not_run": "not made yet",
+}
+"""How an attempt can count, in the order that tables show, with what each means: the answer status of an attempt that
+was completed, and the status of every other. This is the one legend."""
 
 
-def outcome(status: str, answer_status: str) -> str:
-    """One word for an attempt: its status, or its answer status where it was completed. ``empty`` in a completed
-    attempt is an error that was recorded in place of a reply."""
-    if status != "completed":
-        return status
-    return "failed" if answer_status == "empty" else answer_status
+def outcome(status: str, answer_status: str | None) -> str:
+    """One word of `OUTCOMES` for an attempt: its answer status where it was completed, else its status. One that was
+    completed and that nobody has read (``None``) was answered: what it is worth is not known, that it was made is."""
+    return status if status != "completed" else answer_status or "answered"
 
 
+def blank(text: str) -> bool:
+    """Whether a text is empty: it holds nothing that a reader could see (white space, control characters, marks of no
+    width). This alone decides where an answer is ``empty``."""
+    return not any(letter.isprintable() and not letter.isspace() for letter in text)
+
+
+def legend(names: Iterable[str]) -> str:
+    """What these outcomes mean, in one line."""
+    return "; ".join(f"{name.replace('_', ' ')}: {OUTCOMES[name]}" for name in names if name in OUTCOMES)
+
+
+NO_CHOICES = "no_choices"
+"""The kind of fault of an attempt whose provider gave a response without choices: no reply, so it failed."""
+OPEN: frozenset[str] = frozenset({"failed", "capped", "paused", "not_run"})
+"""Statuses of attempts whose result is open: tables show what they could still make of a figure."""
+WITHOUT_ANSWER: frozenset[str] = frozenset({"blocked", "failed", "paused", "not_run"})
+"""Statuses of attempts that ended without an answer of the system's own: exports mark these as errors. A capped attempt
+counts by what it had."""
 FINAL: frozenset[str] = frozenset({"completed", "blocked", "capped"})
-"""Attempts with another status are tried again when their run is resumed. What a provider answered for good (a response
-without choices) is in the journal, so trying again costs nothing."""
+"""Attempts with another status are tried again when their run is resumed. What a provider answered, also a response
+without choices or with an empty text, is in the journal, so that alone asks nobody again: `ragrounds runs retry` does,
+and keeps what was answered before."""

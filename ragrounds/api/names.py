@@ -99,7 +99,7 @@ def outcomes() -> list[Name]:
     """How an attempt can count."""
     from ragrounds.records import OUTCOMES
 
-    return [Name(outcome) for outcome in OUTCOMES]
+    return [Name(outcome, meaning) for outcome, meaning in OUTCOMES.items()]
 
 
 def retrievers() -> list[Name]:

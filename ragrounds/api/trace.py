@@ -216,7 +216,7 @@ def _wanted(query: AttemptQuery, pages: Pages) -> Filter:
     from ragrounds.records import OUTCOMES
 
     for name in query.outcomes:
-        one_of("--outcome", name, OUTCOMES)
+        one_of("--outcome", name, list(OUTCOMES))
     for name in query.marks:
         one_of("--mark", name, MARKS)
     known = tuple(pages.subjects()) if query.subjects else ()

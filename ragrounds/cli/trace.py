@@ -23,7 +23,7 @@ class WhichOptions(Options, frozen=True, kw_only=True):
 
     find: Annotated[str, typer.Option(help="Only questions with this text.")] = ""
     outcome: Annotated[
-        list[str] | None, typer.Option(help="Only this outcome: answered, abstained, failed, … (repeatable).")
+        list[str] | None, typer.Option(help="Only this outcome: answered, empty, failed, … (repeatable).")
     ] = None
     mark: Annotated[list[str] | None, typer.Option(help="Only right, wrong or unscored ones (repeatable).")] = None
     subject: Annotated[list[str] | None, typer.Option(help="Only this subject (repeatable).")] = None

@@ -14,7 +14,7 @@ from rich.text import Text
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
 from ragrounds.evals.scorers import described
-from ragrounds.records import OUTCOMES
+from ragrounds.records import OPEN, OUTCOMES, legend
 from ragrounds.ui.frontier import frontier_tables, left_out
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import UNKNOWN, dollars, duration, p_value, percent, points, safe, tokens
@@ -116,10 +116,11 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
     names = [*(name.replace("_", " ") for name in used), "calls", "in", "out", "paid", "uncached", "s"]
     numbers, agents = numbered(comparison), agent_names(comparison)
+    told = legend(name for name in used if name in OPEN | {"blocked", "empty"})
     return TextTable(
         key="outcomes",
         title="outcomes and cost (in, out: tokens; paid: really paid; uncached: with an empty journal; "
-        "s: seconds a question)",
+        "s: seconds a question)" + (f"; {told}" if told else ""),
         columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
         rows=tuple(
             (

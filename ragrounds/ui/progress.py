@@ -172,9 +172,11 @@ def progress_line(tally: ReplayProgress) -> str:
     all_done = sum(run.before + run.done for run in tally.runs.values())
     total = sum(run.total for run in tally.runs.values())
     bad = sum(run.outcomes["failed"] for run in tally.runs.values())
+    empty = sum(run.outcomes["empty"] for run in tally.runs.values())
     claim = tally.live_claim()
     return (
         f"{all_done:,} of {total:,} attempts, {tally.rate:.1f}/s, {bad:,} failed, "
+        f"{f'{empty:,} empty, ' if empty else ''}"
         f"{dollars(_cost_paid(tally))} paid, {duration(tally.seconds_left)} left"
     ) + "".join(f"; {said}" for said in (*_flows(), claim) if said)
 

@@ -14,7 +14,7 @@ from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.store.garbage import Garbage, RowVolume
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.evals.store.transfer import TransferResult
-from ragrounds.records import Run
+from ragrounds.records import OUTCOMES, Run
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import dollars, duration, safe, tokens
 
@@ -57,7 +57,8 @@ def print_run(
     if comparison is not None:
         rows += _figures(comparison.rows[0])
         for one in comparison.tables:
-            outcomes = ", ".join(f"{count:,} {name}" for name, count in one.lines[0].outcomes.items())
+            counts = one.lines[0].outcomes
+            outcomes = ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if counts.get(name))
             rows.append((f"outcomes ({one.scorer})", outcomes))
     rows += [(f"identity: {name}", _plain(value)) for name, value in run.identity.items()]
     for name, value in rows:

@@ -150,20 +150,24 @@ def test_the_authors_folder_of_per_question_files_is_read(command: Cli, tmp_path
     questions = {
         "mmlu": {
             f"anatomy-00{i}": {"question": f"Q{i}?", "options": {"A": "x", "B": "y"}, "answer": "AB"[i % 2]}
-            for i in range(4)
+            for i in range(6)
         }
     }
     (tmp_path / "benchmark.json").write_text(json.dumps(questions))
     folder = tmp_path / "prediction" / "mmlu" / "cot" / "OpenAI" / "gpt-x"
     folder.mkdir(parents=True)
-    for i, replies in enumerate([['{"answer_choice": "A"}'], ['{"answer_choice": "C or D"}'], []]):
+    filtered = "The response was filtered due to the prompt triggering the content management policy."
+    recorded = [['{"answer_choice": "A"}'], ['{"answer_choice": "C or D"}'], [], ["Connection error."], [filtered]]
+    for i, replies in enumerate(recorded):
         (folder / f"test_anatomy-00{i}.json").write_text(json.dumps(replies))
     arguments = ["import", "mirage-predictions", str(tmp_path), "--benchmark", f"mirage:{tmp_path / 'benchmark.json'}"]
     done = command(*arguments, "--json")
     assert done.returncode == 0, done.stderr
     assert "1 questions without a prediction" in done.stderr
     row = json.loads(done.stdout)["rows"][0]
-    assert row["statuses"] == {"completed": 2, "failed": 1, "not_run": 1}
+    assert row["statuses"] == {"completed": 2, "failed": 2, "blocked": 1, "not_run": 1}
+    (mirage,) = (table for table in json.loads(done.stdout)["tables"] if table["scorer"] == "mirage")
+    assert mirage["lines"][0]["outcomes"] == {"answered": 2, "failed": 2, "blocked": 1, "not_run": 1}
     assert row["agent"] == "mirage_predictions[model=OpenAI/gpt-x,setting=cot]"
     (folder / "test_anatomy-000.json").write_text("{")
     broken = command(*arguments)
@@ -186,4 +190,4 @@ def test_the_real_questions_through_the_wire(data: Path) -> None:
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     for agent in ("direct_cot", "vanilla_rag"):
-        assert set(report[agent]["failed"]) <= {"the provider gave a response without choices"}
+        assert set(report[agent]["failed"]) <= {"no_choices: the provider gave a response without choices"}

@@ -103,6 +103,30 @@ def slow():
     graph.add_edge(START, "wait")
     graph.add_edge("wait", END)
     return graph
+
+def asking():
+    from langgraph.types import interrupt
+    def ask(state):
+        return {"result": interrupt("Which patient is meant?")}
+    graph = StateGraph(State)
+    graph.add_node("ask", ask)
+    graph.add_edge(START, "ask")
+    graph.add_edge("ask", END)
+    return graph
+
+def asking_with_threads():
+    from langgraph.checkpoint.memory import MemorySaver
+    return asking().compile(checkpointer=MemorySaver())
+
+def shown():
+    from langgraph.checkpoint.memory import MemorySaver
+    graph = StateGraph(State)
+    graph.add_node("draft", lambda state: {"result": "B"})
+    graph.add_node("send", lambda state: {"result": "C"})
+    graph.add_edge(START, "draft")
+    graph.add_edge("draft", "send")
+    graph.add_edge("send", END)
+    return graph.compile(checkpointer=MemorySaver(), interrupt_before=["send"])
 """
 CARD = """
 graph = "mine.py:{function}"
@@ -146,6 +170,20 @@ async def test_the_third_tier_is_timed_and_its_cost_unknown():
     assert played.attempt.text.startswith("The answer is (A)")
     assert (played.attempt.usage, played.attempt.cost_paid, played.attempt.cost_uncached) == (None, None, None)
     assert played.attempt.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        ("asking", "the system asked a person: Which patient is meant?"),
+        ("asking_with_threads", "the system asked a person: Which patient is meant?"),
+        ("shown", "the system asked a person: it stops there to be looked at"),
+    ],
+)
+async def test_a_graph_that_asks_a_person_is_paused(mine, function, reason):
+    played = await play(mine(function), [])
+    assert (played.attempt.status, played.attempt.reason) == ("paused", reason)
+    assert played.attempt.text == ""
 
 
 async def test_a_graph_that_never_ends_is_capped(mine):

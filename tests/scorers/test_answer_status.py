@@ -6,7 +6,7 @@ from ragrounds.evals.scorers.answer_status import AnswerRead, abstains, failure,
 from tests.scorers.making import attempt
 
 FILTERED = AnswerRead("refused", "", "the provider's content filter")
-BROKEN = AnswerRead("empty", "", "an error was recorded in place of a reply")
+BROKEN = AnswerRead("unreadable", "", "an error was recorded in place of a reply")
 DECLINED = AnswerRead("refused", "", "the model declined")
 ABSTAINED = AnswerRead("abstained", "", "no option was chosen")
 UNREADABLE = AnswerRead("unreadable", "", "no option can be read from the answer")
@@ -19,9 +19,10 @@ UNREADABLE = AnswerRead("unreadable", "", "no option can be read from the answer
         ("not_run", "B", "the budget", AnswerRead("empty", "", "the budget")),
         ("completed", "", "", AnswerRead("empty", "", "empty reply")),
         ("completed", " \n", "cut", AnswerRead("empty", "", "cut")),
+        ("completed", "\u200b\ufeff\u00a0", "", AnswerRead("empty", "", "empty reply")),
         ("failed", "", "server", AnswerRead("empty", "", "server")),
-        ("blocked", "", "", AnswerRead("refused", "", "empty reply")),
-        ("blocked", "", "filter", AnswerRead("refused", "", "filter")),
+        ("blocked", "", "", AnswerRead("empty", "", "empty reply")),
+        ("blocked", "", "filter", AnswerRead("empty", "", "filter")),
         ("blocked", "B", "", None),
         ("completed", "B", "", None),
         ("failed", "B", "", None),
@@ -34,7 +35,7 @@ def test_attempts_without_a_text(status, text, reason, read):
 @pytest.mark.parametrize(
     ("text", "status", "read"),
     [
-        ("", "blocked", AnswerRead("refused", "", "empty reply")),
+        ("", "blocked", AnswerRead("empty", "", "empty reply")),
         ("Give thiamine.", "completed", AnswerRead("answered")),
         ("Give thiamine.", "capped", AnswerRead("answered")),
         ("I'm sorry, but I can't help with that.", "completed", DECLINED),

@@ -69,9 +69,9 @@ def test_pmc_llama_has_patterns_of_its_own(text, letter):
         (FILTERED, "refused"),
         ("I'm sorry, but I can't help with that.", "refused"),
         ("抱歉，我无法提供医疗建议。", "refused"),
-        ("Connection error.", "empty"),
-        ("Error code: 429 - rate limit reached", "empty"),
-        ("'content'", "empty"),
+        ("Connection error.", "unreadable"),
+        ("Error code: 429 - rate limit reached", "unreadable"),
+        ("'content'", "unreadable"),
         (said("Epineurium"), "unreadable"),
         (said("E"), "unreadable"),
     ],
@@ -89,7 +89,7 @@ def test_readings_are_told_apart_and_only_mirage_credits_them(scorer, text, read
 def test_no_text_is_wrong_whatever_the_gold(scorer, status):
     score = find_scorer(scorer).score(attempt("", status, reason="no choices"), question(), gold("A"))
     assert (score.value, score.prediction) == (0.0, "")
-    assert score.answer_status == ("refused" if status == "blocked" else "empty")
+    assert score.answer_status == "empty"
     assert score.reason == "no choices"
 
 

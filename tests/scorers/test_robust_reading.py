@@ -24,8 +24,8 @@ def read(text, options=None):
         ("<think>B</think>", AnswerRead("unreadable", "", "reasoning without an answer")),
         ("<think>A</THINKING> B", AnswerRead("answered", "B")),
         ("<think>A</think>B</think>C", AnswerRead("answered", "C")),
-        ("Connection error.", AnswerRead("empty", "", "an error was recorded in place of a reply")),
-        ("Error 503: option B", AnswerRead("empty", "", "an error was recorded in place of a reply")),
+        ("Connection error.", AnswerRead("unreadable", "", "an error was recorded in place of a reply")),
+        ("Error 503: option B", AnswerRead("unreadable", "", "an error was recorded in place of a reply")),
         ('{"answer": "B cells"}', NONE_READ),
         ('Connection error. {"answer": "B"}', AnswerRead("answered", "B")),
         ('{"answer": "A or B"}', AnswerRead("unreadable", "", "names several options: A, B")),
@@ -159,7 +159,7 @@ def test_the_published_reader_reads_after_the_last_mark():
     assert read_published('{"answer_choice": "Scurvy"}', ASKED) == spelled
     assert read_published('{"answer_choice": "not Scurvy"}', ASKED) == NONE_READ
     assert read_published('{"answer_choice": "unclear', ASKED).status == "abstained"
-    assert read_published("Connection error.", ASKED).status == "empty"
+    assert read_published("Connection error.", ASKED).status == "unreadable"
 
 
 def test_published_templates_are_tried_in_their_order():

@@ -19,7 +19,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError, unknown
 from ragrounds.evals.store.arenas import AnswerPart, Axis, Contestant
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Gold, Question, Run, Score
+from ragrounds.records import Attempt, Gold, Question, Run, Score, blank
 
 REFERENCE = "reference"
 """The name of the benchmark's own answers as a system."""
@@ -92,7 +92,7 @@ class Lineup(Struct, frozen=True, kw_only=True):
     @property
     def empty(self) -> tuple[int, ...]:
         """For each system the number of questions without an answer."""
-        return tuple(sum(not text.strip() for text in answers.values()) for answers in self.answers)
+        return tuple(sum(blank(text) for text in answers.values()) for answers in self.answers)
 
 
 def gather_lineup(

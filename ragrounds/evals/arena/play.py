@@ -26,7 +26,7 @@ from ragrounds.evals.judges.pairs import show_pair
 from ragrounds.evals.judges.verdict import FAILED, ask
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, JudgementDetail
 from ragrounds.evals.store.journal import arena_payer
-from ragrounds.records import Call, Question, Reply, Usage
+from ragrounds.records import Call, Question, Reply, Usage, blank
 
 _ANSWER = 1024
 """Tokens of a judge's window that are left for its reply."""
@@ -208,7 +208,7 @@ class ArenaPlayer:
             return known
         texts = tuple(self._lineup.answers[system][question.id].strip() for system in way)
         axes = self._arena.parts[part]
-        blank = ArenaJudgement(
+        unjudged = ArenaJudgement(
             judge=judge,
             question_id=question.id,
             first=way[0],
@@ -221,10 +221,10 @@ class ArenaPlayer:
         plain = _without_judge(texts[0], texts[1])
         if plain is not None:
             how, letter = plain
-            judged = msgspec.structs.replace(blank, outcomes=letter * len(axes), how=how)
+            judged = msgspec.structs.replace(unjudged, outcomes=letter * len(axes), how=how)
             detail = JudgementDetail({}, ())
         else:
-            judged, detail = await self._ask(blank, question, (texts[0], texts[1]))
+            judged, detail = await self._ask(unjudged, question, (texts[0], texts[1]))
         await self._arenas.write(self._number, judged, detail)
         return judged
 
@@ -273,8 +273,8 @@ class ArenaPlayer:
 
 def _without_judge(first: str, second: str) -> tuple[str, str] | None:
     """How the match is decided and its letter, where no judge is needed: an empty answer loses, equal texts tie."""
-    if not first or not second:
-        return "empty", "=" if first == second else "1" if first else "2"
+    if blank(first) or blank(second):
+        return "empty", "=" if blank(first) and blank(second) else "2" if blank(first) else "1"
     return ("identical", "=") if first == second else None
 
 

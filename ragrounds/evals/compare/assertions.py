@@ -160,8 +160,8 @@ class _Assertions:
         read = {(score.question_id, score.epoch): score.answer_status for score in scores}
         shares = dict.fromkeys((question.id for question in asked), 0.0)
         for attempt in attempts:
-            answer_status = read.get((attempt.question_id, attempt.epoch), "answered")
-            if attempt.question_id in shares and outcome(attempt.status, answer_status) == term.measure:
+            ended = outcome(attempt.status, read.get((attempt.question_id, attempt.epoch)))
+            if attempt.question_id in shares and ended == term.measure:
                 shares[attempt.question_id] += 1 / epochs
         return shares
 

@@ -42,12 +42,15 @@ MEASURES = (
     "seconds",
     "failed",
     "blocked",
+    "capped",
+    "paused",
     "refused",
     "abstained",
     "unreadable",
+    "empty",
 )
 """What a term may be: the mean score; what a question costs (`cost`: dollars uncached); shares of outcomes."""
-BOUNDED_MEASURES = ("accuracy", "failed", "blocked", "refused", "abstained", "unreadable")
+BOUNDED_MEASURES = ("accuracy", *MEASURES[MEASURES.index("failed") :])
 """Measures between 0 and 1. The others have no upper bound, so no confidence sequence by betting."""
 _OLD_MEASURES = {"spent": "cost_paid", "unparsable": "unreadable"}
 """Words of versions before, which stored claims have: read as the new ones."""

@@ -32,7 +32,7 @@ from ragrounds.evals.judges.stale import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
 from ragrounds.evals.scorers.words import recall_words, unknown_words
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Question, Run, Usage, outcome
+from ragrounds.records import OPEN, Question, Run, Usage, outcome
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):
@@ -217,7 +217,7 @@ class _RunScores(Struct, frozen=True):
 
     values: Values
     unsettled: dict[str, float]
-    """Question id → share of its attempts whose result is open: failed, capped or not run."""
+    """Question id → share of its attempts whose result is open: failed, capped, paused or not run."""
     outcomes_by_part: dict[str, Counter[str]]
 
 
@@ -281,10 +281,9 @@ class _Tables:
         unsettled: dict[str, float] = {}
         for question in asked:
             made = [(question.id, epoch) for epoch in range(basis.epochs)]
-            # An answer that nobody has scored is an answer; that its score is missing stands beside the accuracy.
             part = by_part.setdefault(f"{question.kind} {question.benchmark}", Counter())
-            part.update(outcome(status.get(key, "not_run"), read.get(key, "answered")) for key in made)
-            open_ = sum(status.get(key, "not_run") in ("failed", "capped", "not_run") for key in made)
+            part.update(outcome(status.get(key, "not_run"), read.get(key)) for key in made)
+            open_ = sum(status.get(key, "not_run") in OPEN for key in made)
             unsettled[question.id] = open_ / basis.epochs
         return _RunScores(values, unsettled, by_part)
 

@@ -246,7 +246,7 @@ def measured_value(measure: str, status: str, score: Score | None) -> float | No
     whether it ended so."""
     if measure == "accuracy":
         return 0.0 if score is None else score.value
-    return float(outcome(status, score.answer_status if score else "answered") == measure)
+    return float(outcome(status, score.answer_status if score else None) == measure)
 
 
 def _used_up(rounds: Sequence[QuestionRound], asked: Iterable[Question]) -> str:

@@ -39,6 +39,7 @@ from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, embedding_price
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import (
+    NO_CHOICES,
     Fault,
     Message,
     Passage,
@@ -164,7 +165,7 @@ class AttemptContext(AttemptLog):
         if reply.finish == "content_filter":
             raise AttemptEnded("blocked", "the provider's content filter refused the request")
         if reply.finish == "none":
-            raise AttemptEnded("failed", "the provider gave a response without choices")
+            raise AttemptEnded("failed", f"{NO_CHOICES}: the provider gave a response without choices")
         self.last_reply = reply.text
         return reply
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
@@ -97,25 +97,31 @@ async def run_user_graph(graph: UserGraph, context: AttemptContext, max_steps: i
     Where no call of a graph with models of its own was seen, the attempt's tokens and cost become unknown.
 
     Raises:
-        AttemptEnded: a cap is reached.
+        AttemptEnded: a cap is reached, or the graph asked a person (LangGraph's interrupts): nobody is there.
     """
     seconds = context.limits.seconds
     recorder = CallbackRecorder(context)
     state: Any = {}
+    modes = ["tasks", *([] if graph.settled else ["values"]), *(["updates"] if _stops_for_a_person(graph) else [])]
+    questions: list[str] = []
+    """What the graph asked a person."""
     try:
         async with asyncio.timeout(seconds) as clock:
             stream = graph.graph.astream(
                 graph.feed(context.question if graph.shows_options else context.item),
-                {"recursion_limit": max_steps, "callbacks": [recorder]},
+                {"recursion_limit": max_steps, "callbacks": [recorder], **_thread(graph)},
                 context=context if graph.tier == "journaled" else None,
-                stream_mode=["tasks"] if graph.settled else ["tasks", "values"],
+                stream_mode=modes,
                 subgraphs=graph.nests,
             )
             async for streamed in stream:
                 space, mode, event = streamed if graph.nests else ((), *streamed)
-                if mode == "values":
+                if mode == "updates":  # asked for only where the graph may stop at a node
+                    questions += ["it stops there to be looked at"] if "__interrupt__" in event else []
+                elif mode == "values":
                     state = event if not space else state
                 elif "result" in event:
+                    questions += [str(asked.get("value", "")) for asked in event.get("interrupts") or ()]
                     context.left(event["id"], event["name"], event["result"], str(event["error"] or ""))
                     if graph.settled and not space and isinstance(event["result"], dict):
                         state |= event["result"]
@@ -130,4 +136,17 @@ async def run_user_graph(graph: UserGraph, context: AttemptContext, max_steps: i
             context.note("tier", "observed through callbacks" if recorder.seen else "timed only: no call was seen")
             if not recorder.seen:
                 context.usage = context.cost_paid = context.cost_uncached = None
+    if questions:
+        raise AttemptEnded("paused", f"the system asked a person: {' '.join(questions[0].split())[:300]}")
     return graph.read(state)
+
+
+def _thread(graph: UserGraph) -> dict[str, Any]:
+    """A thread of its own for each attempt, where the graph was compiled with a place to keep threads: LangGraph
+    demands one there."""
+    return {"configurable": {"thread_id": uuid4().hex}} if getattr(graph.graph, "checkpointer", None) else {}
+
+
+def _stops_for_a_person(graph: UserGraph) -> bool:
+    """Whether the graph was compiled to stop before or after a node, so that somebody may look."""
+    return any(getattr(graph.graph, name, ()) for name in ("interrupt_before_nodes", "interrupt_after_nodes"))

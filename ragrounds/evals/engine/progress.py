@@ -68,7 +68,7 @@ class ReplayProgress:
         )
         counts.tokens += (attempt.usage.input + attempt.usage.output) if attempt.usage else 0
         first = finished.scores[0] if finished.scores else None  # the headline's
-        counts.outcomes[outcome(attempt.status, first.answer_status if first else "empty")] += 1
+        counts.outcomes[outcome(attempt.status, first.answer_status if first else None)] += 1
         if first is not None:
             counts.scorer = counts.scorer or first.scorer
             if first.scorer == counts.scorer and first.value is not None:

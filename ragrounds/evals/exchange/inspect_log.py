@@ -23,7 +23,7 @@ from ragrounds.evals.exchange.formats import (
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.store.traces import steps as steps_of
-from ragrounds.records import Run, Usage
+from ragrounds.records import WITHOUT_ANSWER, Run, Usage
 from ragrounds.version import __version__
 
 _STOPS = {"length": "max_tokens", "content_filter": "content_filter", "tool_calls": "tool_calls", "stop": "stop"}
@@ -99,7 +99,7 @@ class InspectWriter:
         last = next(
             (call for step in reversed(trace.steps) for call in reversed(step.calls) if call.asked is not None), None
         )
-        failed = attempt.status in ("failed", "blocked", "not_run")
+        failed = attempt.status in WITHOUT_ANSWER
         reason = hide(attempt.reason or attempt.status)
         start = attempt.at or trace.run.created
         output = self._model.ModelOutput.from_content(hide(last.call.actor if last else "unknown"), hide(attempt.text))

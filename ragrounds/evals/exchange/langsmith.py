@@ -16,7 +16,7 @@ from ragrounds.evals.exchange.formats import Export, ExportFormat, Redactor, opt
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.store.traces import steps as steps_of
-from ragrounds.records import Run
+from ragrounds.records import WITHOUT_ANSWER, Run
 
 _AT_ONCE = 200
 """Runs (in LangSmith's sense: nodes of a trace) in one request."""
@@ -72,7 +72,7 @@ def _nodes(trace: Trace) -> Iterator[dict[str, object]]:
     yield root | {
         "inputs": {"question": trace.question.text, "options": trace.question.options},
         "outputs": {"answer": attempt.text},
-        "error": (attempt.reason or attempt.status) if attempt.status in ("failed", "blocked") else None,
+        "error": (attempt.reason or attempt.status) if attempt.status in WITHOUT_ANSWER else None,
         "extra": {
             "metadata": {
                 "run": run.id,

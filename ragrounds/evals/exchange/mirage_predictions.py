@@ -16,8 +16,10 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.scorers import score_by, scorers_for
+from ragrounds.evals.scorers.answer_status import FILTER, failure
+from ragrounds.evals.scorers.robust import read_robustly
 from ragrounds.evals.store.store import Store, new_run_id, now
-from ragrounds.records import Attempt, Call, Called, Entered, Left, Run, Score
+from ragrounds.records import Attempt, Call, Called, Entered, Left, Question, Run, Score, Status
 from ragrounds.specs import Spec
 
 _SPLITS = ("test", "dev", "train", "validation")
@@ -112,15 +114,15 @@ def _as_run(
         created=now(),
         origin="imported",
     )
-    attempts = tuple(_attempt(run, question.id, found.get(question.id)) for question in benchmark.questions)
+    attempts = tuple(_attempt(run, question, found.get(question.id)) for question in benchmark.questions)
     return ImportedRun(run, attempts, len(benchmark) - len(found))
 
 
-def _attempt(run: Run, question_id: str, prediction: Prediction | None) -> Attempt:
+def _attempt(run: Run, question: Question, prediction: Prediction | None) -> Attempt:
     if prediction is None:
         return Attempt(
             run=run.id,
-            question_id=question_id,
+            question_id=question.id,
             epoch=0,
             status="not_run",
             text="",
@@ -130,14 +132,15 @@ def _attempt(run: Run, question_id: str, prediction: Prediction | None) -> Attem
             cost_uncached=None,
         )
     text = prediction.raw[0] if prediction.raw else ""
+    status, reason = _ended(text, question) if prediction.raw else ("failed", "the list of replies is empty")
     call = Call(key="", kind="model", role="answering", node="imported", actor=prediction.model, at=0.0, seconds=0.0)
     return Attempt(
         run=run.id,
-        question_id=question_id,
+        question_id=question.id,
         epoch=0,
-        status="completed" if prediction.raw else "failed",
+        status=status,
         text=text,
-        reason="" if prediction.raw else "the list of replies is empty",
+        reason=reason,
         usage=None,
         cost_paid=None,
         cost_uncached=None,
@@ -148,6 +151,15 @@ def _attempt(run: Run, question_id: str, prediction: Prediction | None) -> Attem
             Left(step=0, seconds=0.0, changes={"answer": text} if prediction.raw else {}),
         ),
     )
+
+
+def _ended(text: str, question: Question) -> tuple[Status, str]:
+    """How the call of a recorded text ended, and why: some texts are errors, or a filter's notice, that were recorded
+    in place of a reply. Nothing but the text says so, and a text that states an answer is none of them."""
+    recorded = failure(text)
+    if recorded is None or read_robustly(text, question) != recorded:
+        return "completed", ""
+    return ("blocked" if recorded.reason == FILTER else "failed"), f"{recorded.reason}: {' '.join(text.split())[:200]}"
 
 
 def _lines(path: Path) -> Iterator[Prediction]:

@@ -20,7 +20,7 @@ from ragrounds.evals.exchange.formats import Export, ExportFormat, ExportPart, R
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.store.traces import steps as steps_of
-from ragrounds.records import Run, Usage
+from ragrounds.records import WITHOUT_ANSWER, Run, Usage
 
 _KINDS = {"model": "LLM", "search": "RETRIEVER", "tool": "TOOL"}
 Attributes = dict[str, object]
@@ -73,7 +73,7 @@ class SpanBuilder:
                 names.METADATA: msgspec.json.encode(metadata).decode(),
                 **self._usage(attempt.usage, attempt.cost_uncached),
             },
-            (attempt.reason or attempt.status) if attempt.status not in ("completed", "capped") else "",
+            (attempt.reason or attempt.status) if attempt.status in WITHOUT_ANSWER else "",
             run.id,
         )  # fmt: skip
         for place, (step, traced) in enumerate(zip(steps_of(attempt.events), trace.steps, strict=True)):

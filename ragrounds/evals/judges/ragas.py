@@ -34,7 +34,7 @@ from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.scorers.ragas import ALL_METRICS, RAGAS, RagasScorer
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, embedding_price
-from ragrounds.records import Attempt, Call, Gold, Message, Passage, Question, Reply, Score, Usage, Verdict
+from ragrounds.records import Attempt, Call, Gold, Message, Passage, Question, Reply, Score, Usage, Verdict, blank
 from ragrounds.tools.cards import NamedEmbedder
 from ragrounds.tools.embedders import MeteredEmbedder, joined
 
@@ -300,7 +300,7 @@ class RagasJudge(Struct, frozen=True, kw_only=True):
             return None, "the question has no reference answer"
         if "retrieved_contexts" in metric.takes and not contexts:
             return None, "the attempt retrieved no passages, or the journal does not hold them"
-        if "response" in metric.takes and not attempt.text.strip():
+        if "response" in metric.takes and blank(attempt.text):
             return metric.silent, read.reason or "there is no answer"
         if metric.embedder and self.embedder is None:
             return None, "no embedder was named"

@@ -1,7 +1,9 @@
 """The status of an answer: answered, or why there is no answer that can be read.
 
-A text without a readable answer is an abstention, a refusal, an error that was recorded as if it were a reply, or
-unreadable. Every scorer goes by these patterns, so that an answer has the same status under all that read it alike.
+A text without a readable answer is an abstention, a refusal, or unreadable; an error that was recorded as if it were a
+reply is unreadable too. ``empty`` is the empty text alone (:func:`ragrounds.records.blank`). Every scorer goes by these
+patterns, so that an answer has the same status under all that read it alike. How an attempt *ended* is its status, not
+its answer's: see :func:`ragrounds.records.outcome`.
 
 The wordings are patterns in English and Chinese; they are looked for in the stated answer, not in the reasoning before
 it, where "cannot be determined" is often said of one option on the way.
@@ -12,8 +14,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ragrounds.records import AnswerStatus, Attempt
+from ragrounds.records import AnswerStatus, Attempt, blank
 
+FILTER = "the provider's content filter"
+ERROR = "an error was recorded in place of a reply"
 _LONGEST_ERROR = 1_000
 """Characters; a longer text is prose that mentions an error, not an error."""
 _LONGEST_ANSWER = 300
@@ -73,22 +77,20 @@ _ABSTAINED = re.compile(
 
 
 def no_text(attempt: Attempt) -> AnswerRead | None:
-    """The status of an attempt that has no text at all; ``None`` where it has one."""
+    """``empty`` for an attempt whose text is empty, or that was not run; ``None`` where there is a text to read."""
     if attempt.status == "not_run":
         return AnswerRead("empty", reason=attempt.reason or "not run")
-    if attempt.text.strip():
-        return None
-    return AnswerRead("refused" if attempt.status == "blocked" else "empty", reason=attempt.reason or "empty reply")
+    return AnswerRead("empty", reason=attempt.reason or "empty reply") if blank(attempt.text) else None
 
 
 def read_long(attempt: Attempt) -> AnswerRead:
-    """The status of a long answer: empty, refused, abstained, an error in place of a reply; every other text is an
-    answer."""
+    """The status of a long answer: empty, refused, abstained, an error in place of a reply (unreadable); every other
+    text is an answer."""
     read = no_text(attempt)
     if read is not None:
         return read
     read = without_answer(attempt.text, attempt.text)
-    return AnswerRead("answered") if read.status == "unreadable" else read
+    return AnswerRead("answered") if read.status == "unreadable" and read.reason != ERROR else read
 
 
 def failure(text: str) -> AnswerRead | None:
@@ -96,16 +98,16 @@ def failure(text: str) -> AnswerRead | None:
     if len(text) > _LONGEST_ERROR:
         return None
     if _FILTERED.search(text):
-        return AnswerRead("refused", reason="the provider's content filter")
+        return AnswerRead("refused", reason=FILTER)
     if _KEY_ERROR.match(text.strip()) or _ERROR.search(text):
-        return AnswerRead("empty", reason="an error was recorded in place of a reply")
+        return AnswerRead("unreadable", reason=ERROR)
     return None
 
 
 def without_answer(text: str, candidate: str) -> AnswerRead:
     """What a text is from which no answer was read; `candidate` is the part that states the answer, which is the
     whole text where none does."""
-    if not text.strip():
+    if blank(text):
         return AnswerRead("empty", reason="empty reply")
     failed = failure(text) if candidate.strip() == text.strip() else None
     if failed:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ragrounds.evals.scorers.answer_status import AnswerRead, no_text
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.records import Attempt, Gold, Kind, Question, Score
+from ragrounds.records import Attempt, Gold, Kind, Question, Score, blank
 
 
 class ChoiceScorer(ScorerRecord, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class ChoiceScorer(ScorerRecord, frozen=True, kw_only=True):
         """Score by the attempt's final text alone; its status matters only where there is no text."""
         read = no_text(attempt) or self.read(attempt.text, question)
         prediction = read.prediction
-        if not prediction and (attempt.text.strip() or attempt.status == "completed"):
+        if not prediction and (not blank(attempt.text) or attempt.status == "completed"):
             prediction = self.otherwise
         right = prediction == gold.answer and prediction != ""
         return self.scored(attempt, None if attempt.status == "not_run" else float(right), read, prediction)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.scorers.judged import JudgedScorer, JudgeQuestion, LabelMethod, Said, VerdictForm, fenced
-from ragrounds.records import Attempt, Gold, Question, Score
+from ragrounds.records import Attempt, Gold, Question, Score, blank
 
 _AXIS = "grade"
 _FORM = VerdictForm((_AXIS,), ("equivalent", "mismatch"))
@@ -33,7 +33,7 @@ class Equivalence(LabelMethod, frozen=True, kw_only=True):
         if attempt.status == "not_run" or not gold.answer.strip():
             reason = read.reason or "the question has no reference answer"
             return (EQUIVALENT.scored(attempt, None, read, reason=reason),)
-        return () if attempt.text.strip() else (EQUIVALENT.scored(attempt, 0.0, read),)
+        return () if not blank(attempt.text) else (EQUIVALENT.scored(attempt, 0.0, read),)
 
     def questions(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[JudgeQuestion, ...]:
         """The answer beside the reference."""

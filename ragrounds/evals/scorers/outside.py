@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import AnyScorer, Scorer
 from ragrounds.plugins import failure, say_once
-from ragrounds.records import Attempt, Gold, Question, Score
+from ragrounds.records import Attempt, Gold, Question, Score, blank
 
 
 def careful_score(scorer: Scorer, attempt: Attempt, question: Question, gold: Gold) -> Score:
@@ -30,7 +30,7 @@ def careful_score(scorer: Scorer, attempt: Attempt, question: Question, gold: Go
             epoch=attempt.epoch,
             scorer=scorer.name,
             value=None,
-            answer_status="answered" if attempt.text.strip() else "empty",
+            answer_status="answered" if not blank(attempt.text) else "empty",
             reason=f"the scorer failed: {reason}",
         )
     return replace(made, question_id=attempt.question_id, epoch=attempt.epoch, scorer=scorer.name, value=value)

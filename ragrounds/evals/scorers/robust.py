@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from ragrounds.evals.scorers.answer_status import AnswerRead, abstains, failure, without_answer
 from ragrounds.evals.scorers.choice import ChoiceScorer
-from ragrounds.records import Question
+from ragrounds.records import Question, blank
 
 # Every repetition is bounded or cannot backtrack: a reply may be hostile, or a model's endless loop.
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
@@ -45,7 +45,9 @@ def read_robustly(text: str, question: Question) -> AnswerRead:
     """Read the label of one option, or tell why none can be read."""
     plain = unicodedata.normalize("NFKC", _THOUGHT_ENDS.split(text)[-1]).strip()
     if not plain:
-        return AnswerRead("unreadable", reason="reasoning without an answer") if text.strip() else AnswerRead("empty")
+        return (
+            AnswerRead("unreadable", reason="reasoning without an answer") if not blank(text) else AnswerRead("empty")
+        )
     explicit = _explicit(plain)
     failed = None if explicit else failure(plain)
     if failed:

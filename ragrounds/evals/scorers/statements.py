@@ -14,7 +14,7 @@ from ragrounds.evals.benchmarks.families.kqa import must_have, nice_to_have
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.scorers.facts import for_a_judge
 from ragrounds.evals.scorers.judged import JudgedScorer, JudgeQuestion, LabelMethod, Said, VerdictForm, fenced
-from ragrounds.records import Attempt, Gold, Question, Score
+from ragrounds.records import Attempt, Gold, Question, Score, blank
 
 ENTAILED, NEUTRAL, CONTRADICTED = "entailment", "neutral", "contradiction"
 _MISSING = "?"
@@ -55,7 +55,7 @@ class Statements(LabelMethod, frozen=True, kw_only=True):
         if attempt.status == "not_run" or not must_have(gold):
             reason = read.reason or "the question has no statements"
             return tuple(scorer.scored(attempt, None, read, reason=reason) for scorer in self.scorers)
-        return () if attempt.text.strip() else tuple(scorer.scored(attempt, 0.0, read) for scorer in self.scorers)
+        return () if not blank(attempt.text) else tuple(scorer.scored(attempt, 0.0, read) for scorer in self.scorers)
 
     def questions(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[JudgeQuestion, ...]:
         """The statements, `at_once` in each, the must-have ones first."""

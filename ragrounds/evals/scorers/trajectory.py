@@ -30,7 +30,7 @@ from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.store.traces import calls, node_path
 from ragrounds.files import broken, convert, read_jsonl, shown
-from ragrounds.records import Attempt, Call, Gold, Kind, Question, Score
+from ragrounds.records import Attempt, Call, Gold, Kind, Question, Score, blank
 from ragrounds.specs import parse
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Trajectory(ScorerRecord, frozen=True, kw_only=True):
         elif expected is not None:
             reason = self._difference(attempt, expected)
             value = float(not reason)
-        read = AnswerRead("answered" if attempt.text.strip() else "empty")
+        read = AnswerRead("answered" if not blank(attempt.text) else "empty")
         return self.scored(attempt, value, read, " → ".join(node_path(attempt.events)), reason)
 
     def _difference(self, attempt: Attempt, expected: Expected) -> str:

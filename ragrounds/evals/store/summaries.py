@@ -61,8 +61,8 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
 
     @property
     def troubled(self) -> bool:
-        """Whether the attempt failed, was capped or blocked, or paused."""
-        return self.outcome in ("failed", "capped", "blocked", "paused")
+        """Whether the attempt failed, was capped or blocked, or paused, or its text is empty."""
+        return self.outcome in ("failed", "capped", "blocked", "paused", "empty")
 
 
 class Filter(Struct, frozen=True):
@@ -266,13 +266,11 @@ class Pages:
             cases = [(score.c.scorer.is_not(None), score.c[name]) for score in scores]
             return sa.case(*cases, else_=sa.null()) if cases else sa.null()
 
-        answer_status = _chosen("answer_status")
+        # As `ragrounds.records.outcome` decides it; a test compares both.
         outcome = sa.case(
             (_A.c.status.is_(None), "not_run"),
             (_A.c.status != "completed", _A.c.status),
-            (answer_status == "empty", "failed"),
-            # Completed and never scored: what it is worth is not known, that it was answered is.
-            else_=sa.func.coalesce(answer_status, "answered"),
+            else_=sa.func.coalesce(_chosen("answer_status"), "answered"),
         )
         columns = [_A.c.cost_uncached, _A.c.cost_paid, _A.c.calls, _A.c.seconds, _A.c.at]
         return (

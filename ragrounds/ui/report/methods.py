@@ -75,7 +75,7 @@ def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
     pairs = max(len(table.pairs) for table in tables)
     several = len(tables[0].lines[0].datasets) > 1
     text = f"Answers were scored by {_count(len(tables), 'scorer')}, each reported by itself ({scored}). "
-    text += "Attempts that failed, were capped or were not made count as not correct. "
+    text += "Attempts that failed, were capped, asked a person or were not made count as not correct. "
     if any(line.overall.missing for table in tables for line in table.lines):
         text += "Scores that are missing (a judge that failed, or nothing to judge) are in no mean. "
     if several:

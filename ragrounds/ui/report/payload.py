@@ -88,7 +88,7 @@ class Payload:
         self._rows.sort(key=lambda row: row[0])
         rows = [row[1:] for row in self._rows]
         columns = [list(column) for column in zip(*rows, strict=True)] if rows else []
-        return packed({"questions": self._shown, "outcomes": OUTCOMES, "columns": columns}, self._hide)
+        return packed({"questions": self._shown, "outcomes": list(OUTCOMES), "columns": columns}, self._hide)
 
     def _note(self, trace: Trace, chunk: int, place: int) -> None:
         question, attempt = trace.question, trace.attempt
@@ -107,7 +107,7 @@ class Payload:
                 self._questions[question.id],
                 run,
                 attempt.epoch,
-                OUTCOMES.index(outcome(attempt.status, score.answer_status if score else "answered")),
+                list(OUTCOMES).index(outcome(attempt.status, score.answer_status if score else None)),
                 score.value if score else None,
                 score.prediction[:40].encode("utf-8", "replace").decode("utf-8") if score else "",
                 attempt.cost_uncached,

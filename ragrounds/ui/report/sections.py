@@ -158,8 +158,8 @@ def outcome_section(comparison: Comparison, scorers: Sequence[str]) -> str:
                 )
             x += width
     legend = "".join(
-        f'<span class="key"><svg class="swatch" viewBox="0 0 10 10"><rect class="o-{name}" width="10" height="10"/>'
-        f"</svg>{name.replace('_', ' ')}</span>"
+        f'<span class="key"><svg class="swatch" viewBox="0 0 10 10"><rect class="o-{name}" width="10" height="10">'
+        f"<title>{text(OUTCOMES[name])}</title></rect></svg>{name.replace('_', ' ')}</span>"
         for name in used
     )
     tall = max(1, len(comparison.rows)) * height

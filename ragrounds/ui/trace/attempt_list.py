@@ -38,6 +38,7 @@ _TROUBLE = {
     "refused": "x ",
     "abstained": "~ ",
     "unreadable": "? ",
+    "empty": "0 ",
 }
 
 
@@ -181,8 +182,8 @@ class ComparedRuns:
 
 def mark(summary: AttemptSummary) -> tuple[str, str]:
     """An attempt's outcome in one sign, with its style: ✓ right, ✗ wrong, ½ partly, ! failed, x refused or blocked,
-    ^ capped, = paused, ~ abstained, ? unreadable, - not scored, · not run. A sign that says why stands before one that
-    says wrong."""
+    ^ capped, = paused, ~ abstained, ? unreadable, 0 empty, - not scored, · not run. A sign that says why stands before
+    one that says wrong."""
     if summary.outcome == "not_run":
         return "· ", "dim"
     if summary.value is not None and summary.value >= 1:

@@ -23,7 +23,7 @@ from ragrounds.ui.trace.widgets import Pager, Rows
 
 LEGEND = (
     "✓ right   ✗ wrong   ½ partly right   ! failed   ^ capped   = paused",
-    "x blocked or refused   ~ abstained   ? unreadable",
+    "x blocked or refused   ~ abstained   ? unreadable   0 empty",
     "- not scored   · not run yet",
 )
 """The signs of :func:`ragrounds.ui.trace.attempt_list.mark`."""

@@ -157,8 +157,8 @@ async def test_sorting(viewer: Open) -> None:
 
 async def test_the_filter_dialog(viewer: Open) -> None:
     async with viewer(80, 40) as pilot:
-        # The fifth and the ninth line: abstained, failed; the last: neurology.
-        await press(pilot, "f", *["down"] * 4, "space", *["down"] * 4, "space", "end", "space")
+        # The fifth and the tenth line: abstained, failed; the last: neurology.
+        await press(pilot, "f", *["down"] * 4, "space", *["down"] * 5, "space", "end", "space")
         matches(pilot.app, "filter")
         await press(pilot, "enter")
         current = browse(pilot).attempt_list.current
