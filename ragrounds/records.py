@@ -145,6 +145,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     busy: float | None = None
     """Seconds of a self-served model's busy time that this call is charged with: while n calls are in flight, each
     bears one n-th, so that all charges add up to the time in which the server had anything to do."""
+    notes: tuple[str, ...] = ()
+    """What was odd about it (a count of tokens that cannot be true): each becomes a note of the attempt."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):

@@ -41,8 +41,8 @@ _FORMER = {"--answer-tokens": "--max-answer-tokens"}
 def kept_request(request: RunRequest, recipe: Recipe, concurrency: int | None) -> Asked:
     """What is kept of a request, apart from its agents, as options of `ragrounds run`. Nothing that looks like a key
     is."""
-    from ragrounds.models.faults import redacted
     from ragrounds.records import Asked
+    from ragrounds.redaction import redacted
 
     url = recipe.defaults["base_url"]
     values = {name: getattr(request, name) for name in _KEPT}

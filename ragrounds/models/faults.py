@@ -43,19 +43,6 @@ class CallFailed(Exception):
         self.faults = tuple(faults)
 
 
-_KEY_LIKE = re.compile(
-    r"\b(sk|pk|rk|gsk|hf|tvly|AIza|ghp|xai|lsv2)[-_]?[A-Za-z0-9*_\-]{8,}|(?i:bearer)\s+[A-Za-z0-9._~+/=\-]{8,}"
-)
-
-
-def redacted(text: str, *secrets: str) -> str:
-    """The text with ``[key]`` for everything that is, or looks like, a key: servers repeat the key that they refuse."""
-    for secret in secrets:
-        if len(secret) >= 4:
-            text = text.replace(secret, "[key]")
-    return _KEY_LIKE.sub("[key]", text)
-
-
 _CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"})
 _ABOUT = re.compile(
     r"maximum context length|context length|context size|context window|maximum model length|"

@@ -13,12 +13,14 @@ import msgspec
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun, UserError
 from ragrounds.models.base import ProviderModel
-from ragrounds.models.faults import CallFailed, Transient, redacted, too_long, with_retries
+from ragrounds.models.faults import CallFailed, Transient, too_long, with_retries
 from ragrounds.models.openai_protocol import retry_after, tool_of
 from ragrounds.models.options import ModelOptions
 from ragrounds.models.prices import Price
+from ragrounds.models.reply_parts import counted_usage, noted, without_keys
 from ragrounds.models.traffic import traffic_of
 from ragrounds.records import Fault, Message, Reply, ToolCall, Usage
+from ragrounds.redaction import Redactor, redacted
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -61,26 +63,29 @@ def read_message(message: AIMessage) -> Reply:
     meta = message.response_metadata
     finish = str(meta.get("finish_reason") or meta.get("stop_reason") or "stop").lower()
     reasoning = [str(block.get("reasoning", "")) for block in message.content_blocks if block["type"] == "reasoning"]
-    return Reply(
+    usage, note = read_usage(message)
+    reply = Reply(
         text=str(message.text),
         finish={"end_turn": "stop", "max_tokens": "length", "safety": "content_filter"}.get(finish, finish),
-        usage=read_usage(message),
+        usage=usage,
         model=str(meta.get("model_name") or ""),
         reasoning="\n".join(filter(None, reasoning)),
         calls=read_calls(message),
     )
+    return noted(reply, [note])
 
 
-def read_usage(message: AIMessage) -> Usage | None:
-    """Tokens as the provider counted them; ``None``: it gave no count."""
-    given = message.usage_metadata
+def read_usage(message: AIMessage) -> tuple[Usage | None, str]:
+    """Tokens as the provider counted them, and a note; ``None``: it gave no count, or one that cannot be true."""
+    given: Mapping[str, object] | None = message.usage_metadata
     if given is None:
-        return None
-    return Usage(
-        input=given["input_tokens"],
-        output=given["output_tokens"],
-        cached=given.get("input_token_details", {}).get("cache_read", 0) or 0,
-        reasoning=given.get("output_token_details", {}).get("reasoning", 0) or 0,
+        return None, ""
+    before, after = given.get("input_token_details"), given.get("output_token_details")
+    return counted_usage(
+        given.get("input_tokens"),
+        given.get("output_tokens"),
+        before.get("cache_read") if isinstance(before, dict) else None,
+        after.get("reasoning") if isinstance(after, dict) else None,
     )
 
 
@@ -105,6 +110,7 @@ class LangChainModel(ProviderModel):
     def __init__(self, chat: BaseChatModel, options: ModelOptions, price: Price | None = None) -> None:
         super().__init__(options, price, listed=options.provider)
         self._chat = chat
+        self._redact = Redactor()
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
         """Ask the provider, with retries.
@@ -136,7 +142,7 @@ class LangChainModel(ProviderModel):
                 raise Transient("timeout", f"no complete answer within {timeout:g} s") from error
             except Exception as error:
                 raise _meaning(error, self._options.model) from error
-        return read_message(message)
+        return without_keys(read_message(message), self._redact)
 
     def _asked(self, request: Request) -> Runnable[Any, AIMessage]:
         tools: list[dict[str, object]] = [tool_of(tool) for tool in request.tools]

@@ -11,9 +11,10 @@ from ragrounds.errors import UserError
 from ragrounds.models.base import ProviderModel
 from ragrounds.models.busy_time import BusyCharge, BusyMeter, meter_here, meter_of
 from ragrounds.models.faults import with_retries
-from ragrounds.models.openai_protocol import body_of, read_error, read_reply
+from ragrounds.models.openai_protocol import CompletionStream, body_of, read_error, read_reply
 from ragrounds.models.options import VLLM, ModelOptions
 from ragrounds.models.prices import Price
+from ragrounds.models.reply_parts import without_keys
 from ragrounds.models.traffic import traffic_of
 from ragrounds.models.transport import BalancedServer, ServerPool, Transport
 from ragrounds.records import Fault, Reply
@@ -66,11 +67,14 @@ class OpenAICompatible(ProviderModel):
         path, body = body_of(self._options, request)
         with self._servers.least_busy() as server:
             async with traffic_of(server.place).call(self._rates, self._size(request)):
+                stream, redact = CompletionStream(), server.transport.redact
                 with server.metered(charge):
-                    answered = await server.transport.post(path, body)
+                    answered = await server.transport.post(path, body, stream)
                 if answered.status >= 400:
-                    return read_error(answered, self._options.model, server.place if self._own else None, self._key)
-                return read_reply(answered.body, answered.headers.get("content-type", ""))
+                    return read_error(answered, self._options.model, server.place if self._own else None, redact)
+                if stream.begun:
+                    return without_keys(stream.reply(), redact)
+                return without_keys(read_reply(answered.body, answered.headers.get("content-type", "")), redact)
 
 
 def _key(options: ModelOptions) -> str:

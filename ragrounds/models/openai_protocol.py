@@ -7,21 +7,33 @@ transient fault, a failed call, or a reason to stop the run.
 from __future__ import annotations
 
 import email.utils
+import io
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.contracts import Request, Tool
 from ragrounds.errors import StopRun
-from ragrounds.models.faults import CallFailed, TooLong, Transient, redacted, too_long
+from ragrounds.http import REPLY, HttpAnswer, text_of, too_large
+from ragrounds.models.faults import CallFailed, TooLong, Transient, too_long
 from ragrounds.models.options import ModelOptions, cards
-from ragrounds.models.transport import HttpAnswer
-from ragrounds.records import Message, Reply, ToolCall, Usage
-from ragrounds.text import wellformed, wellformed_all
+from ragrounds.models.reply_parts import (
+    MOST_CALLS,
+    Content,
+    noted,
+    read_arguments,
+    read_calls,
+    read_content,
+    read_usage,
+    words,
+)
+from ragrounds.records import Message, Reply, ToolCall
+from ragrounds.redaction import Redactor, redacted
+from ragrounds.text import safe, wellformed
 
 CHAT, COMPLETIONS = "/chat/completions", "/completions"
 
@@ -87,163 +99,210 @@ def tool_of(tool: Tool) -> dict[str, object]:
     return {"type": "function", "function": function}
 
 
-class WireFunction(Struct):
-    name: str | None = None
-    arguments: str | None = None
-
-
-class WireToolCall(Struct):
-    index: int | None = None
-    """Which call of the message, where it comes in pieces."""
-    id: str | None = None
-    function: WireFunction | None = None
-
-
-class WireMessage(Struct):
-    content: str | None = None
-    tool_calls: list[WireToolCall] | None = None
-    refusal: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-
-
-class WireChoice(Struct):
-    index: int = 0
-    message: WireMessage | None = None
-    delta: WireMessage | None = None
-    """In place of `message`, the next part of a streamed answer."""
-    text: str | None = None
-    """In place of `message`, from the completions API."""
-    finish_reason: str | None = None
-    stop_reason: str | int | None = None
-
-
-class PromptDetails(Struct):
-    cached_tokens: int | None = None
-
-
-class OutputDetails(Struct):
-    reasoning_tokens: int | None = None
-
-
-class WireUsage(Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int | None = 0
-    prompt_tokens_details: PromptDetails | None = None
-    completion_tokens_details: OutputDetails | None = None
-
-
 class Completion(Struct):
-    choices: list[WireChoice] | None = None
-    usage: WireUsage | None = None
-    model: str | None = None
-    error: Any = None
+    """A completion, or a chunk of one: nothing in it is believed yet."""
+
+    choices: object = None
+    usage: object = None
+    model: object = None
+    error: object = None
 
 
 _decoder = msgspec.json.Decoder(Completion)
 
 
-def decoded(body: bytes | str, *, whole: bool = True) -> Completion:
-    """Decode a completion, or a chunk of one, which is not `whole`: its texts may hold half a character.
+def decoded(body: bytes | str) -> Completion:
+    """Decode a completion, or a chunk of one, whose texts may hold half a character.
 
     Raises:
         ValueError: it is neither (:class:`msgspec.DecodeError` is one).
     """
     try:
         return _decoder.decode(body)
-    except msgspec.DecodeError:
-        # Models write lone surrogates as JSON escapes, which only the standard library reads.
-        if (b"\\ud" if isinstance(body, bytes) else "\\ud") not in body.lower():  # type: ignore[operator]
+    except RecursionError:
+        raise ValueError("lists within lists, too deep to read") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        # What only the standard library reads: lone surrogates as escapes, NaN, control characters, damaged UTF-8.
+        try:
+            plain = json.loads(body if isinstance(body, str) else text_of(body, ""), strict=False, parse_int=_integer)
+        except RecursionError:
+            raise ValueError("lists within lists, too deep to read") from None
+        except ValueError:
+            raise error from None
+        if not isinstance(plain, dict):
             raise
-        plain = json.loads(body)
-        return msgspec.convert(wellformed_all(plain) if whole else plain, Completion)
+        return Completion(*(plain.get(name) for name in ("choices", "usage", "model", "error")))
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) < 40 else float("inf")
 
 
 _END = "[DONE]"
+_FINISHED, _CLOSED = 10.0, 0.5
+"""Seconds that a stream may stay open after a choice was finished, for the usage; and after its end."""
 
 
-def join_stream(body: bytes) -> Completion:
-    """Join a whole stream of server-sent events to the completion it holds; of several choices the first.
+class CompletionStream:
+    """A stream of server-sent events, joined to the completion that it holds as it arrives; of several choices the
+    first. No part of it is kept but the text (contract: :class:`ragrounds.http.Sink`)."""
 
-    Raises:
-        Transient: the stream ended before its end, or holds an error or something else than chunks of a completion.
-    """
-    model, usage, parts, over = "", None, list[WireChoice](), False
-    for data in _events(body):
-        if data == _END:
-            over = True
-            continue
+    def __init__(self) -> None:
+        self._tail: list[bytes] = []
+        self._data: list[bytes] = []
+        self._held = 0
+        self._model: object = None
+        self._usage: object = None
+        self._finish = self._stop = ""
+        self._choices = self._messages = 0
+        self._written = False
+        self._texts = {name: io.StringIO() for name in ("text", "content", "refusal", "reasoning")}
+        self._calls: dict[int, tuple[list[str], io.StringIO, io.StringIO]] = {}
+        self._left_out: dict[str, None] = {}
+        self._whole = False
+        self.begun = False
+        """Whether anything has arrived."""
+        self.ends_in: float | None = None
+        """Seconds in which it should close, once it has said all."""
+
+    def feed(self, part: bytes) -> None:
+        """Take the next part.
+
+        Raises:
+            Transient: it is no chunk of a completion, or an error.
+            BadReply: the answer is too large.
+        """
+        if self.ends_in == _CLOSED:
+            return
+        if not self.begun and part.strip():
+            self.begun, part = True, part.removeprefix(b"\xef\xbb\xbf")
+            self._whole = part.lstrip()[:1] == b"{"  # an answer that came at once, in spite of its content type
+        self._tail.append(part)
+        self._hold(len(part))
+        if self._whole or (b"\n" not in part and b"\r" not in part):
+            return
+        text = b"".join(self._tail)
+        # A carriage return at the end may be half a line's end.
+        end = 1 + max(text.rfind(b"\n"), text.rfind(b"\r", 0, -1))
+        self._tail = [text[end:]]
+        self._hold(-end)
+        self._lines(text[:end])
+
+    def reply(self) -> Reply:
+        """The reply that it held.
+
+        Raises:
+            Transient: it ended before its end, or held something else.
+        """
+        rest, self._tail = b"".join(self._tail), []
+        if self._whole:
+            return _whole_reply(rest)
+        self._lines(rest + b"\n\n")
+        if self.ends_in is None:
+            raise Transient("malformed", "the stream of an answer ended before its end", 200)
+        usage, note = read_usage(self._usage)
+        reply = Reply(text="", finish="none", usage=usage, model=words(self._model, 200), notes=(note,) if note else ())
+        if not self._choices:
+            return reply
+        said = {name: wellformed(text.getvalue()) for name, text in self._texts.items()}
+        calls = tuple(
+            ToolCall("".join(id), wellformed(name.getvalue()), wellformed(arguments.getvalue()))
+            for id, name, arguments in (self._calls[index] for index in sorted(self._calls))
+        )
+        content = Content(said["content"], said["reasoning"], said["refusal"], tuple(self._left_out))
+        if not self._messages:
+            if not self._written:
+                raise Transient("malformed", "not a chat completion (a choice without a message)", 200)
+            content = Content(said["text"])
+        return _filled(reply, content, calls, 0, self._finish, self._stop)
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        if self._held > REPLY.size:
+            raise too_large(REPLY.size, "of text, or in one event")
+
+    def _lines(self, text: bytes) -> None:
+        for line in text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"):
+            # WHATWG HTML, Section 9.2
+            if line.startswith(b"data:"):
+                self._data.append(line[5:].removeprefix(b" "))
+                self._hold(len(line))
+            elif not line and self._data:
+                event = b"\n".join(self._data)
+                self._hold(-sum(len(line) for line in self._data) - 5 * len(self._data))
+                self._data = []
+                self._event(event.decode("utf-8", "replace"))
+
+    def _event(self, data: str) -> None:
+        if data.strip() == _END:
+            self.ends_in = _CLOSED
+            return
         chunk = _chunk(data)
         if chunk.error is not None:
             raise Transient("server", redacted(str(chunk.error))[:300], 200)
-        model, usage = chunk.model or model, chunk.usage or usage
-        parts += [part for part in chunk.choices or () if not part.index]
-    over = over or any(part.finish_reason for part in parts)
-    if not over:
-        raise Transient("malformed", "the stream of an answer ended before its end", 200)
-    return Completion(choices=[_joined(parts)] if parts else [], usage=usage, model=model)
+        self._model, self._usage = chunk.model or self._model, chunk.usage or self._usage
+        choices = chunk.choices or []
+        if not isinstance(choices, list):
+            raise _no_chunk("choices that are no list", data)
+        for choice in choices:
+            if isinstance(choice, dict) and not choice.get("index"):
+                self._choice(choice)
 
+    def _choice(self, choice: dict[str, object]) -> None:
+        self._choices += 1
+        if finish := words(choice.get("finish_reason"), 60):
+            self._finish = finish
+            self.ends_in = self.ends_in or _FINISHED
+        if isinstance(stop := choice.get("stop_reason"), str):
+            self._stop = stop
+        delta = choice.get("delta") or choice.get("message")
+        if not isinstance(delta, dict):
+            self._written |= choice.get("text") is not None
+            self._say("text", read_content(choice.get("text")))
+            return
+        self._messages += 1
+        self._say("content", read_content(delta.get("content")))
+        self._say("refusal", read_content(delta.get("refusal")))
+        self._say("reasoning", read_content(delta.get("reasoning_content") or delta.get("reasoning")))
+        calls = delta.get("tool_calls")
+        for call in calls if isinstance(calls, list) else [calls]:
+            if isinstance(call, dict):
+                self._call(call)
 
-def _joined(parts: list[WireChoice]) -> WireChoice:
-    said = [part.delta or part.message for part in parts]
-    deltas = [delta for delta in said if delta is not None]
-    finish = [part.finish_reason for part in parts if part.finish_reason]
-    stops = [part.stop_reason for part in parts if part.stop_reason is not None]
-    whole = WireChoice(finish_reason=finish[-1] if finish else None, stop_reason=stops[-1] if stops else None)
-    if not deltas:
-        whole.text = _text(part.text for part in parts)
-        return whole
-    whole.message = WireMessage(
-        content=_text(delta.content for delta in deltas),
-        refusal=_text(delta.refusal for delta in deltas),
-        reasoning_content=_text(delta.reasoning_content for delta in deltas),
-        reasoning=_text(delta.reasoning for delta in deltas),
-        tool_calls=_calls(call for delta in deltas for call in delta.tool_calls or ()),
-    )
-    return whole
+    def _say(self, name: str, said: Content | None) -> None:
+        if said is None:
+            return
+        for where, text in ((name, said.text), ("reasoning", said.reasoning), ("refusal", said.refusal)):
+            self._texts[where].write(text)
+            self._hold(len(text))
+        self._left_out |= dict.fromkeys(said.left_out)
 
-
-def _calls(pieces: Iterable[WireToolCall]) -> list[WireToolCall] | None:
-    calls: dict[int, WireToolCall] = {}
-    for piece in pieces:
-        # A server that does not number them gives each call whole.
-        call = calls.setdefault(
-            len(calls) if piece.index is None else piece.index, WireToolCall(function=WireFunction())
-        )
-        call.id = call.id or piece.id
-        if piece.function is not None and call.function is not None:
-            call.function.name = (call.function.name or "") + (piece.function.name or "")
-            call.function.arguments = (call.function.arguments or "") + (piece.function.arguments or "")
-    for call in calls.values():
-        if call.function is not None:
-            call.function.arguments = wellformed(call.function.arguments or "")
-    return [calls[index] for index in sorted(calls)] or None
-
-
-def _text(pieces: Iterable[str | None]) -> str | None:
-    """All parts as one text; ``None``: there is none. The halves of a character may be in two of them."""
-    said = [piece for piece in pieces if piece is not None]
-    return wellformed("".join(said)) if said else None
+    def _call(self, piece: dict[str, object]) -> None:
+        index, function = piece.get("index"), piece.get("function")
+        if not isinstance(index, int):
+            index = len(self._calls)  # a server that does not number them gives each call whole
+        if index not in self._calls and len(self._calls) >= MOST_CALLS:
+            return
+        id, name, arguments = self._calls.setdefault(index, ([], io.StringIO(), io.StringIO()))
+        if not id and (given := words(piece.get("id"), 200)):
+            id.append(given)
+        if isinstance(function, dict):
+            for where, text in ((name, function.get("name")), (arguments, read_arguments(function.get("arguments")))):
+                if isinstance(text, str):
+                    where.write(text)
+                    self._hold(len(text))
 
 
 def _chunk(data: str) -> Completion:
     try:
-        return decoded(data, whole=False)
+        return decoded(data)
     except ValueError as error:
-        start = redacted(data[:120])
-        raise Transient("malformed", f"not a chunk of a chat completion ({error}): {start!r}", 200) from error
+        raise _no_chunk(error, data) from error
 
 
-def _events(body: bytes) -> Iterator[str]:
-    """The data of each event (WHATWG HTML, Section 9.2)."""
-    lines: list[str] = []
-    text = body.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
-    for line in [*text.split("\n"), ""]:
-        if not line and lines:
-            yield "\n".join(lines)
-            lines = []
-        elif line.startswith("data:"):
-            lines.append(line[5:].removeprefix(" "))
+def _no_chunk(why: object, data: str) -> Transient:
+    start = redacted(data[:4096])[:120]
+    return Transient("malformed", f"not a chunk of a chat completion ({why}): {start!r}", 200)
 
 
 def read_reply(body: bytes, content_type: str) -> Reply:
@@ -255,48 +314,79 @@ def read_reply(body: bytes, content_type: str) -> Reply:
     Raises:
         Transient: the body is not a chat completion (a proxy's page, cut or malformed JSON).
     """
-    if "event-stream" in content_type:
-        return _reply(join_stream(body), body)
+    start = body[:64].lstrip()
+    if "event-stream" in content_type or start.startswith(b"data:"):
+        stream = CompletionStream()
+        stream.feed(body)
+        return stream.reply()
+    if "charset" in content_type.lower() or start[:2] in (b"\xef\xbb", b"\xff\xfe", b"\xfe\xff"):
+        body = text_of(body, content_type).encode("utf-8", "surrogatepass")
     if "json" not in content_type and not body.lstrip().startswith(b"{"):
-        raise Transient("malformed", f"expected JSON, got {content_type or 'no content type'}: {_start(body)}", 200)
+        raise Transient("malformed", f"expected JSON, got {_kind(content_type)}: {_start(body)}", 200)
+    return _whole_reply(body)
+
+
+def _kind(content_type: str) -> str:
+    return redacted(safe(content_type, 80)) or "no content type"
+
+
+def _whole_reply(body: bytes) -> Reply:
     try:
         completion = decoded(body)
     except ValueError as error:
         raise Transient("malformed", f"not a chat completion ({error}): {_start(body)}", 200) from error
-    return _reply(completion, body)
-
-
-def _reply(completion: Completion, body: bytes) -> Reply:
-    if completion.choices is None:
+    choices = completion.choices
+    if choices is None:
         what = completion.error if completion.error is not None else "no 'choices'"
         raise Transient("malformed", f"not a chat completion: {redacted(str(what))[:300]}", 200)
-    usage, model = _usage(completion.usage), completion.model or ""
-    if not completion.choices:
-        return Reply(text="", finish="none", usage=usage, model=model)
-    choice = completion.choices[0]
-    message = WireMessage(content=choice.text) if choice.message is None else choice.message
-    if choice.message is None and choice.text is None:
+    usage, note = read_usage(completion.usage)
+    reply = Reply(
+        text="", finish="none", usage=usage, model=words(completion.model, 200), notes=(note,) if note else ()
+    )
+    if isinstance(choices, list) and not choices:
+        return reply
+    choice = choices[0] if isinstance(choices, list) else choices
+    if not isinstance(choice, dict) or (choice.get("message") is None and choice.get("text") is None):
         raise Transient("malformed", f"not a chat completion (a choice without a message): {_start(body)}", 200)
-    finish = choice.finish_reason or "stop"
-    if message.refusal and not message.content:
-        return Reply(text=message.refusal, finish="content_filter", usage=usage, model=model)
-    return Reply(
-        text=message.content or "",
-        finish=finish,
-        usage=usage,
-        model=model,
-        reasoning=message.reasoning_content or message.reasoning or "",
-        # vLLM names the stop string that it cut off.
-        stopped_at=choice.stop_reason if isinstance(choice.stop_reason, str) else "",
-        calls=tuple(
-            ToolCall(call.id or "", call.function.name or "", call.function.arguments or "")
-            for call in message.tool_calls or ()
-            if call.function is not None
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        message = {"content": choice.get("text") if message is None else message}
+    said, refusal = read_content(message.get("content")) or Content(""), read_content(message.get("refusal"))
+    thought = read_content(message.get("reasoning_content")) or read_content(message.get("reasoning")) or Content("")
+    content = said._replace(
+        text=wellformed(said.text),
+        reasoning=wellformed(said.reasoning + thought.text + thought.reasoning),
+        refusal=wellformed(said.refusal + ((refusal.text or refusal.refusal) if refusal else "")),
+    )
+    calls, left = read_calls(message.get("tool_calls"))
+    stop = choice.get("stop_reason")
+    finish = words(choice.get("finish_reason"), 60)
+    return _filled(reply, content, calls, left, finish, stop if isinstance(stop, str) else "")
+
+
+def _filled(reply: Reply, said: Content, calls: tuple[ToolCall, ...], left: int, finish: str, stop: str) -> Reply:
+    """A reply with what its first choice holds."""
+    reply = noted(
+        reply,
+        (
+            f"the content has parts that are no text: {', '.join(said.left_out)}" if said.left_out else "",
+            f"the reply has {left:,} tool calls more than are read" if left else "",
         ),
+    )
+    if said.refusal and not said.text:
+        return replace(reply, text=said.refusal, finish="content_filter")
+    return replace(
+        reply,
+        text=said.text,
+        finish=finish or "stop",
+        reasoning=said.reasoning,
+        # vLLM names the stop string that it cut off.
+        stopped_at=wellformed(stop),
+        calls=calls,
     )
 
 
-def read_error(answered: HttpAnswer, model: str, base_url: str | None, key: str) -> Reply:
+def read_error(answered: HttpAnswer, model: str, base_url: str | None, redact: Redactor) -> Reply:
     """Raise what an HTTP error means; return a reply only for a provider's content filter.
 
     Raises:
@@ -306,7 +396,7 @@ def read_error(answered: HttpAnswer, model: str, base_url: str | None, key: str)
     """
     status = answered.status
     server = base_url or "the OpenAI API"
-    code, said, fields = _said(answered, key)
+    code, said, fields = _said(answered, redact)
     if status in (401, 403):
         raise StopRun(f"{server} refused the key ({status}): {said}. Check OPENAI_API_KEY.")
     if status == 404:
@@ -341,32 +431,20 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _said(answered: HttpAnswer, key: str) -> tuple[str, str, dict[str, object]]:
+def _said(answered: HttpAnswer, redact: Redactor) -> tuple[str, str, dict[str, object]]:
     """Code, message and all fields of an error."""
     try:
         body = msgspec.json.decode(answered.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        body = answered.body.decode("utf-8", "replace")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        body = text_of(answered.body[:65_536], answered.headers.get("content-type", ""))
     inner = body.get("error", body) if isinstance(body, dict) else body
     if isinstance(inner, dict):
         code, message = str(inner.get("code") or inner.get("type") or ""), str(inner.get("message") or inner)
     else:
         code, message = "", str(inner or "no reason was given")
     fields = inner if isinstance(inner, dict) else {}
-    return code, redacted(" ".join(message.split()), key)[:500], fields
-
-
-def _usage(usage: WireUsage | None) -> Usage | None:
-    if usage is None:
-        return None
-    prompt, output = usage.prompt_tokens_details, usage.completion_tokens_details
-    return Usage(
-        input=usage.prompt_tokens,
-        output=usage.completion_tokens or 0,
-        cached=(prompt.cached_tokens or 0) if prompt else 0,
-        reasoning=(output.reasoning_tokens or 0) if output else 0,
-    )
+    return code, redact(" ".join(message.split()))[:500], fields
 
 
 def _start(body: bytes) -> str:
-    return repr(redacted(body[:120].decode("utf-8", "replace")))
+    return repr(redacted(text_of(body[:4096], ""))[:120])

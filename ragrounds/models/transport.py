@@ -1,8 +1,8 @@
 """Connections to servers that speak OpenAI's protocol, and the choice among several servers of one model.
 
-A request is one POST, JSON out and bytes back, over one shared aiohttp session. It is not openai's own client, which
-took a third of a replayed question's processor time: per 1,000 calls of 24 kB it needs 1.1 s over its aiohttp
-transport, aiohttp alone 0.2 s (``perf/engine.md``).
+A request is one POST, JSON out and bytes back, over one shared aiohttp session (:mod:`ragrounds.http`). It is not
+openai's own client, which took a third of a replayed question's processor time: per 1,000 calls of 24 kB it needs 1.1 s
+over its aiohttp transport, aiohttp alone 0.2 s (``perf/engine.md``).
 
 Each call goes to the server with the fewest calls in flight. A server whose connections fail is left out, for a second
 at first and for twice as long after each further failure; then one call is sent there, and when that is answered, the
@@ -11,29 +11,18 @@ server is used again.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import aiohttp
 import msgspec
-from msgspec import Struct
 
 from ragrounds.errors import StopRun
+from ragrounds.http import BadReply, HttpAnswer, HttpClient, Sink, root_cause
 from ragrounds.models.busy_time import BusyCharge, BusyMeter
-from ragrounds.models.faults import Transient, redacted
-from ragrounds.version import __version__
-
-
-class HttpAnswer(Struct, frozen=True):
-    """A whole HTTP answer. The names in `headers` are in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
+from ragrounds.models.faults import CallFailed, Transient
+from ragrounds.redaction import Redactor
 
 
 class Unreachable(StopRun):
@@ -41,65 +30,54 @@ class Unreachable(StopRun):
 
 
 class Transport:
-    """Posts to one server. `place` is its base address, `timeout` the seconds that a whole answer may take."""
+    """Requests to one server. `place` is its base address, `timeout` the seconds that a whole answer may take."""
 
     def __init__(self, place: str, key: str, timeout: float) -> None:
         self.place = place.rstrip("/")
-        self._key = key
+        self.redact = Redactor(key)
+        """Takes this server's key, and others, out of what it says."""
         self._timeout = timeout
-        self._session: aiohttp.ClientSession | None = None
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        self._client = HttpClient(place, headers, timeout, self.redact)
         self._answered = False
 
-    async def post(self, path: str, body: Mapping[str, object]) -> HttpAnswer:
-        """Send `body` as JSON and read the whole answer, whatever its status.
+    async def post(self, path: str, body: Mapping[str, object], stream: Sink | None = None) -> HttpAnswer:
+        """Send `body` as JSON and read the whole answer, whatever its status; events of a stream go to `stream`.
 
         Raises:
             Transient: no complete answer in time, or the connection was cut.
+            CallFailed: the answer is too large.
             Unreachable: nothing has ever answered at this address.
+            StopRun: the server redirects.
         """
-        sent = msgspec.json.encode(body)
+        return await self._send("POST", path, msgspec.json.encode(body), stream)
+
+    async def get(self, path: str) -> HttpAnswer:
+        """Read what stands at a path of the server, as :meth:`post` does."""
+        return await self._send("GET", path, None, None)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _send(self, method: str, path: str, body: bytes | None, stream: Sink | None) -> HttpAnswer:
         try:
-            # aiohttp's own limits are a silence between bytes; this one bounds the whole answer.
-            async with (
-                asyncio.timeout(self._timeout),
-                self._opened().post(self.place + path, data=sent) as answer,
-            ):
-                content = await answer.read()
-                self._answered = True
-                return HttpAnswer(
-                    answer.status, {name.lower(): value for name, value in answer.headers.items()}, content
-                )
+            answer = await self._client.send(method, path, body, sink=stream)
         except TimeoutError as error:
             raise Transient("timeout", f"no complete answer within {self._timeout:g} s") from error
+        except BadReply as error:
+            if error.kind == "too_large":  # it would be again
+                raise CallFailed(error.kind, error.message) from error
+            raise Transient(error.kind, error.message) from error
         except aiohttp.InvalidURL as error:
             raise StopRun(f"{self.place!r} is no address of a server. Is --base-url right?") from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._unreachable(error) from error
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                # How many calls are in flight is decided above, not here.
-                connector=aiohttp.TCPConnector(limit=0),
-                timeout=aiohttp.ClientTimeout(total=None, connect=self._timeout),
-                headers={
-                    "Authorization": f"Bearer {self._key}",
-                    "Content-Type": "application/json",
-                    "User-Agent": f"ragrounds/{__version__}",
-                },
-                # aiohttp would look into the environment and into .netrc at every call.
-                proxy=_proxy(self.place),
-            )
-        return self._session
+        self._answered = True
+        return answer
 
     def _unreachable(self, error: Exception) -> Exception:
-        said = redacted(_root(error), self._key)
+        said = self.redact(root_cause(error))[:300]
         if isinstance(error, aiohttp.ClientConnectorError | ConnectionRefusedError):
             message = f"cannot connect to {self.place}"
             if not self._answered:
@@ -107,25 +85,6 @@ class Transport:
                 return Unreachable(f"{message}: {said}. Is the server running, and is --base-url right?")
             return Transient("connection", message)
         return Transient("connection", f"the connection was cut: {said}")
-
-
-def _proxy(place: str) -> str | None:
-    """The proxy that the environment names for this server (``HTTPS_PROXY``, ``NO_PROXY`` …)."""
-    parts = urllib.parse.urlsplit(place)
-    if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
-        return None
-    return urllib.request.getproxies().get(parts.scheme)
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _root(error: BaseException) -> str:
-    causes = list(_causes(error))
-    return next((str(cause) for cause in reversed(causes) if str(cause)), type(causes[-1]).__name__)
 
 
 FIRST, LONGEST = 1.0, 60.0

@@ -28,8 +28,8 @@ from msgspec import Struct
 from ragrounds.errors import StopRun, UserError
 from ragrounds.models import supervisor
 from ragrounds.models.busy_time import forget
-from ragrounds.models.faults import redacted
 from ragrounds.processes import Process, process
+from ragrounds.redaction import redacted
 
 
 class ServerRecord(Struct, frozen=True):

@@ -162,6 +162,8 @@ class AttemptContext(AttemptLog):
             price=model.price(reply),
             faults=tuple(faults),
         )
+        for note in reply.notes:
+            self.note("reply", note)
         if reply.finish == "content_filter":
             raise AttemptEnded("blocked", "the provider's content filter refused the request")
         if reply.finish == "none":

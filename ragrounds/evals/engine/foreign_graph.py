@@ -70,9 +70,9 @@ class CallbackRecorder(AsyncCallbackHandler):
         provider, model, call = begun
         generation = response.generations[0][0] if response.generations and response.generations[0] else None
         message = generation.message if isinstance(generation, ChatGeneration) else None
-        usage, cached = None, False
+        usage, cached, note = None, False, ""
         if isinstance(message, AIMessage):
-            usage = read_usage(message)
+            usage, note = read_usage(message)
             cached = dict(message.usage_metadata or {}).get("total_cost") == 0
         price = None if usage is None else listed_price(provider, model, usage)
         self.seen += 1
@@ -80,6 +80,8 @@ class CallbackRecorder(AsyncCallbackHandler):
             self._context.last_reply = str(generation.text)
         actor = f"{provider}:{model}" if provider else model
         self._context.end_call(call, actor, cached=cached, usage=usage, price=price)
+        if note:
+            self._context.note("reply", note)
 
     async def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Record a call that failed: what it cost is not known."""

@@ -8,8 +8,6 @@ from it, so a new file is a new command. Installed packages add theirs by entry 
 from __future__ import annotations
 
 import importlib
-import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +18,7 @@ from msgspec.structs import fields
 
 from ragrounds.errors import UserError
 from ragrounds.plugins import ExtensionPoint, fields_amiss, shipped_in
+from ragrounds.redaction import Redactor as Redactor  # formats of other packages import it from here
 
 if TYPE_CHECKING:
     from ragrounds.evals.store.store import Store
@@ -156,30 +155,3 @@ def optional_module(module: str, what: str, extra: str = "export") -> ModuleType
         raise UserError(
             f"Exporting {what} needs {module.partition('.')[0]}: pip install 'ragrounds[{extra}]' ({error})."
         ) from error
-
-
-_SHAPES = re.compile(
-    r"\b(?:sk|pk|rk|gsk|hf|tvly|ghp|gho|xai|lsv2|AIza)[-_][A-Za-z0-9_\-]{16,}"
-    r"|\bAIza[A-Za-z0-9_\-]{30,}|(?i:\bbearer)\s+[A-Za-z0-9._~+/=\-]{16,}"
-)
-_IN_URL = re.compile(r"(?<=://)[^/\s:@\"'\\]+:[^/\s@\"'\\]+(?=@)")
-_NAMES = re.compile(r"(?:_|^)(?:API_?KEY|TOKEN|SECRET|PASSWORD)$")
-_SHORTEST = 12
-"""Characters below which a variable's value is too common a text to look for."""
-HIDDEN = "[key]"
-
-
-class Redactor:
-    """Replaces what looks like a key, a password inside a URL, and the values of this process's variables that are
-    named like keys."""
-
-    def __init__(self) -> None:
-        values = {value for name, value in os.environ.items() if _NAMES.search(name.upper())}
-        known = sorted((value for value in values if len(value) >= _SHORTEST), key=len, reverse=True)
-        self._known = re.compile("|".join(re.escape(value) for value in known)) if known else None
-
-    def __call__(self, text: str) -> str:
-        """The text with ``[key]`` in place of every key."""
-        if self._known is not None:
-            text = self._known.sub(HIDDEN, text)
-        return _IN_URL.sub(HIDDEN, _SHAPES.sub(HIDDEN, text))

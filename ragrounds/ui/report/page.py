@@ -12,11 +12,11 @@ import msgspec
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison
-from ragrounds.evals.exchange.formats import Redactor
 from ragrounds.evals.judges.labels import HumanLabels
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traces_by_question
 from ragrounds.records import Run
+from ragrounds.redaction import Redactor
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_tables import agent_names, numbered
 from ragrounds.ui.report import sections

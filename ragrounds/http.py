@@ -1,0 +1,412 @@
+"""HTTP with servers that are not trusted: every reply of a model, an embedder or a provider is read here.
+
+What comes is bounded before it is kept: bytes received, bytes after decompression (which is done here, in small
+steps), values and lists in its JSON, and the seconds of the whole call. No redirect is followed: it would send
+prompts and the key to an address that nobody named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import threading
+import urllib.parse
+import urllib.request
+import zlib
+from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
+
+import aiohttp
+from msgspec import Struct
+
+from ragrounds.errors import StopRun, UserError
+from ragrounds.redaction import Redactor
+from ragrounds.text import safe
+from ragrounds.version import __version__
+
+T = TypeVar("T")
+_STEP = 1 << 18
+"""Bytes that are unpacked before the limit is looked at."""
+_TURN = 1 << 20
+"""Bytes after which other tasks have their turn."""
+
+
+class ReplyLimits(Struct, frozen=True, kw_only=True):
+    """How large a reply may be."""
+
+    size: int = 8 << 20
+    """Bytes, as received and after decompression: some two million tokens of text."""
+    values: int = 500_000
+    """Values of its JSON."""
+    lists: int = 100_000
+    """Lists and objects of its JSON."""
+
+
+REPLY = ReplyLimits()
+STREAM = ReplyLimits(size=128 << 20)
+"""A stream is read event by event, and what is kept of it has the limit of a reply."""
+
+
+class BadReply(Exception):
+    """A reply that is not read: `kind` is ``too_large``, or ``malformed`` where it is packed in a way nobody asked for
+    or its packing is damaged."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+class HttpAnswer(Struct, frozen=True):
+    """A whole HTTP answer. The names in `headers` are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Sink(Protocol):
+    """Takes a stream of events as it arrives, in place of its body."""
+
+    ends_in: float | None
+    """Seconds in which the stream should close, once it has said all; ``None``: it goes on."""
+
+    def feed(self, part: bytes) -> None:
+        """Take the next part."""
+
+
+class Unpacker:
+    """Unpacks a body part by part, never more than `size` bytes in all."""
+
+    def __init__(self, encoding: str, size: int) -> None:
+        self._names = [name for name in (part.strip().lower() for part in encoding.split(",")) if name != "identity"]
+        self._names = [name for name in self._names if name]
+        self._size = size
+        self._received = self._unpacked = 0
+        self._inflate: Any = None
+        if len(self._names) > 1 or not set(self._names) <= _WINDOWS.keys():
+            raise BadReply("malformed", f"packed as {safe(encoding, 60)!r}, which was not asked for")
+
+    def feed(self, part: bytes) -> Iterator[bytes]:
+        """The next part, unpacked, in pieces.
+
+        Raises:
+            BadReply: it is too large, or damaged.
+        """
+        self._received += len(part)
+        if self._received > self._size:
+            raise too_large(self._size, "received")
+        if not self._names:
+            yield part
+            return
+        while part:
+            if self._inflate is None:
+                self._inflate = zlib.decompressobj(self._window(part))
+            try:
+                piece = self._inflate.decompress(part, _STEP)
+            except zlib.error as error:
+                raise BadReply("malformed", f"its packing is damaged ({error})") from None
+            self._unpacked += len(piece)
+            if self._unpacked > self._size:
+                raise too_large(self._size, "unpacked")
+            yield piece
+            part = self._inflate.unconsumed_tail
+            if self._inflate.eof:
+                # Several packed parts may follow each other; what else stands behind one is padding.
+                part = self._inflate.unused_data if self._inflate.unused_data[:2] == b"\x1f\x8b" else b""
+                self._inflate = None if part else _Done()
+
+    def finish(self) -> None:
+        """Say that there is no more.
+
+        Raises:
+            BadReply: something is missing.
+        """
+        if self._inflate is not None and not self._inflate.eof:
+            raise BadReply("malformed", "its packing ends too soon")
+
+    def _window(self, part: bytes) -> int:
+        # Half of all servers send "deflate" without the header that it should have.
+        return _WINDOWS[self._names[0]] if self._names[0] != "deflate" or part[0] & 15 == 8 else -15
+
+
+class _Done:
+    """Stands for a packed part that is over."""
+
+    eof, unused_data, unconsumed_tail = True, b"", b""
+
+    def decompress(self, part: bytes, size: int) -> bytes:
+        """Nothing: it is over."""
+        return b""
+
+
+_WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+ENCODINGS = "gzip, deflate"
+"""What is asked for: what can be unpacked in bounded steps."""
+
+
+def too_large(size: int, how: str) -> BadReply:
+    """The fault of a reply that has more than `size` bytes."""
+    return BadReply("too_large", f"the reply has more than {size:,} bytes {how}; the rest was not read")
+
+
+async def read_parts(parts: AsyncIterable[bytes], encoding: str, size: int) -> bytes:
+    """A body from its parts as they were received.
+
+    Args:
+        parts: The parts, still packed.
+        encoding: The header ``Content-Encoding``.
+        size: Bytes it may have, packed and unpacked.
+
+    Raises:
+        BadReply: it has more, or cannot be unpacked.
+    """
+    pieces: list[bytes] = []
+    async for piece in _pieces(parts, encoding, size):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def _pieces(parts: AsyncIterable[bytes], encoding: str, size: int) -> AsyncIterator[bytes]:
+    unpacker, since = Unpacker(encoding, size), 0
+    async for part in parts:
+        for piece in unpacker.feed(part):
+            yield piece
+            since += len(piece)
+            if since > _TURN:
+                since = 0
+                await asyncio.sleep(0)
+    unpacker.finish()
+
+
+def check_json(body: bytes, limits: ReplyLimits = REPLY) -> None:
+    """Count what a JSON text can hold at most, before anything is made of it: a few bytes can be a large object.
+
+    Raises:
+        BadReply: more than the limits allow.
+    """
+    if len(body) < limits.lists:
+        return
+    lists = body.count(b"[") + body.count(b"{")
+    if lists > limits.lists:
+        raise BadReply(
+            "too_large", f"the reply has some {lists:,} lists and objects: expected {limits.lists:,} at most"
+        )
+    values = body.count(b",")
+    if values > limits.values:
+        raise BadReply("too_large", f"the reply has {values:,} values: expected at most {limits.values:,}")
+
+
+_CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.IGNORECASE)
+_CHARSETS = frozenset(
+    "ascii us-ascii latin-1 latin1 iso-8859-1 iso-8859-15 windows-1252 cp1252 windows-1251 koi8-r utf-16 utf-16le "
+    "utf-16be utf-16-le utf-16-be utf-32 gbk gb2312 gb18030 big5 shift_jis shift-jis euc-jp euc-kr".split()
+)
+"""Charsets that are believed. Python knows others that take long to read, or are none."""
+
+
+def text_of(body: bytes, content_type: str) -> str:
+    """A body as text: in the charset that it says, by its byte order mark, or else UTF-8; never an error."""
+    for mark, name in ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+        if body.startswith(mark):
+            return body[len(mark) :].decode(name, "replace")
+    found = _CHARSET.search(content_type)
+    name = found[1].lower() if found else ""
+    return body.decode(name if name in _CHARSETS else "utf-8", "replace")
+
+
+# Addresses
+
+_KEY_NAME = re.compile(
+    r"(?:^|[-_.])(?:key|token|secret|password|passwd|pwd|sig|signature|auth|authorization|credentials?|code)s?$|apikey",
+    re.IGNORECASE,
+)
+
+
+def check_address(url: str, instead: str) -> str:
+    """The address, if no login and no key stands in it: it becomes a part of identities, tables and errors.
+
+    Args:
+        url: The address.
+        instead: Where its key belongs.
+
+    Raises:
+        UserError: something in it is, or looks like, a key.
+    """
+    parts = urllib.parse.urlsplit(url)
+    if parts.username is not None:
+        # It would stand in the run's identity, in tables and in the store.
+        raise UserError(
+            f"The server's address {url.rpartition('@')[2].partition('?')[0]!r} was given with a login. Leave the "
+            f"login out and {instead}."
+        )
+    named = urllib.parse.parse_qsl(f"{parts.query}&{parts.fragment}", keep_blank_values=True)
+    bad = [name for name, _ in named if _KEY_NAME.search(name)]
+    redact = Redactor()
+    if bad or redact(url) != url or redact(urllib.parse.unquote(url)) != urllib.parse.unquote(url):
+        where = f"as {redact(safe(bad[0], 40))!r}" if bad else "in it"
+        plain = redact(f"{parts.scheme}://{parts.netloc}")
+        raise UserError(
+            f"The server's address {plain!r} was given with a key {where}. Leave the key out and {instead}."
+        )
+    return url
+
+
+def redirected(place: str, status: int, location: str, redact: Redactor) -> StopRun:
+    """The error of a server that answers with a redirect: one line, without keys and control characters."""
+    try:
+        parts = urllib.parse.urlsplit(urllib.parse.urljoin(place, location))
+        port = f":{parts.port}" if parts.port else ""
+        target = safe(redact(f"{parts.scheme}://{parts.hostname or ''}{port}"), 200).replace("\n", " ")
+    except ValueError:
+        target = "an address that cannot be read"
+    if not location:
+        target = "an address that it does not name"
+    return StopRun(
+        f"{redact(place)} redirects to {target} ({status}). Redirects are not followed: they would send what is asked, "
+        "and the key, to another address. If that is the right server, give its address."
+    )
+
+
+# The client
+
+
+class HttpClient:
+    """Connections to one server. `timeout` is the seconds that a whole answer may take."""
+
+    def __init__(self, place: str, headers: Mapping[str, str], timeout: float, redact: Redactor) -> None:
+        self.place = place.rstrip("/")
+        self._headers = dict(headers)
+        self._timeout = timeout
+        self._redact = redact
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        limits: ReplyLimits = REPLY,
+        sink: Sink | None = None,
+    ) -> HttpAnswer:
+        """Send a request and read the whole answer, whatever its status.
+
+        Args:
+            method: ``GET`` or ``POST``.
+            path: What follows the place.
+            body: What is sent.
+            limits: How large the answer may be.
+            sink: Takes a stream of events in place of the answer's body.
+
+        Raises:
+            StopRun: the server redirects.
+            BadReply: the answer is too large or cannot be unpacked.
+            TimeoutError: no complete answer in time.
+            aiohttp.ClientError, OSError: the connection failed.
+        """
+        # aiohttp's own limits are a silence between bytes; this one bounds the whole answer.
+        async with (
+            asyncio.timeout(self._timeout),
+            self._opened().request(method, self.place + path, data=body, allow_redirects=False) as answer,
+        ):
+            headers = {name.lower(): value for name, value in answer.headers.items()}
+            if 300 <= answer.status < 400:
+                raise redirected(self.place, answer.status, headers.get("location", ""), self._redact)
+            parts, encoding = answer.content.iter_any(), headers.get("content-encoding", "")
+            if sink is not None and answer.status < 300 and "event-stream" in headers.get("content-type", "").lower():
+                await _pour(_pieces(parts, encoding, STREAM.size), sink)
+                return HttpAnswer(answer.status, headers, b"")
+            content = await read_parts(parts, encoding, limits.size)
+            check_json(content, limits)
+            return HttpAnswer(answer.status, headers, content)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        if self._session is None or self._loop is not loop:
+            self._loop = loop
+            self._session = aiohttp.ClientSession(
+                # How many calls are in flight is decided above, not here.
+                connector=aiohttp.TCPConnector(limit=0),
+                timeout=aiohttp.ClientTimeout(total=None, connect=self._timeout),
+                headers={"User-Agent": f"ragrounds/{__version__}", **self._headers, "Accept-Encoding": ENCODINGS},
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                # aiohttp would look into the environment and into .netrc at every call.
+                proxy=_proxy(self.place),
+            )
+        return self._session
+
+
+async def _pour(pieces: AsyncIterator[bytes], sink: Sink) -> None:
+    """Give a stream to its sink until it ends. One that has said all, and does not close, has a moment for it, so that
+    its connection can be used again."""
+    ends = float("inf")
+    try:
+        async with asyncio.timeout(None) as moment:
+            async for piece in pieces:
+                sink.feed(piece)
+                if sink.ends_in is not None:
+                    ends = min(ends, asyncio.get_running_loop().time() + sink.ends_in)
+                    moment.reschedule(ends)
+    except (TimeoutError, BadReply, aiohttp.ClientError, OSError):
+        if sink.ends_in is None:
+            raise
+
+
+def _proxy(place: str) -> str | None:
+    """The proxy that the environment names for this server (``HTTPS_PROXY``, ``NO_PROXY`` …)."""
+    parts = urllib.parse.urlsplit(place)
+    if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and what led to it."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def root_cause(error: BaseException) -> str:
+    """What the first of an error's causes says."""
+    found = list(causes(error))
+    return next((str(cause) for cause in reversed(found) if str(cause)), type(found[-1]).__name__)
+
+
+# For code that is no coroutine
+
+
+class _Background:
+    """A thread with an event loop, for plain functions that send requests."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, name="ragrounds-http", daemon=True).start()
+
+
+_background: list[_Background] = []
+_starting = threading.Lock()
+
+
+def in_background(work: Coroutine[Any, Any, T]) -> T:
+    """Carry a coroutine out on a loop of its own, in another thread, and wait for its result."""
+    with _starting:
+        if not _background or _background[0].process != os.getpid():  # a forked process has no threads
+            _background[:] = [_Background()]
+    waiting = asyncio.run_coroutine_threadsafe(work, _background[0].loop)
+    try:
+        return waiting.result()
+    except BaseException:
+        waiting.cancel()
+        raise

@@ -1,0 +1,169 @@
+"""The parts of a server's reply, read with goodwill: an answer was paid for, whatever form it came in.
+
+Text may come as a text, as a list of parts or as an object; a call's arguments as text or as an object. A count of
+tokens that cannot be true is unknown, with a note that says what was given. Keys are taken out before anything is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from ragrounds.records import Reply, ToolCall, Usage
+from ragrounds.redaction import Redactor
+from ragrounds.text import safe, wellformed, wellformed_all
+
+MOST_TOKENS = 10**9
+"""Tokens of one reply beyond which a count is not believed."""
+MOST_CALLS = 256
+"""Tool calls of one reply that are read."""
+
+
+def counted_usage(
+    input: object, output: object, cached: object = None, reasoning: object = None
+) -> tuple[Usage | None, str]:
+    """Tokens as a provider counted them, and a note; ``None`` where they cannot be true. What is cached or reasoning
+    may be missing (``None``), the sums may not."""
+    given = {"input": input, "output": output, "cached": cached, "reasoning": reasoning}
+    counts: dict[str, int] = {}
+    for name, value in given.items():
+        if value is None and name in ("cached", "reasoning"):
+            counts[name] = 0
+        elif isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS:
+            counts[name] = value
+        else:
+            what = "no" if value is None else safe(_short(value), 40).replace("\n", " ")
+            return None, f"the server counted {what} {name} tokens: its usage is not believed, the cost is unknown"
+    for part, whole in (("cached", "input"), ("reasoning", "output")):
+        if counts[part] > counts[whole]:
+            said = f"{counts[part]:,} {part} of {counts[whole]:,} {whole} tokens"
+            return None, f"the server counted {said}: its usage is not believed, the cost is unknown"
+    return Usage(**counts), ""
+
+
+def read_usage(value: object) -> tuple[Usage | None, str]:
+    """The usage of OpenAI's chat completions and embeddings; ``None`` without a note: none was given."""
+    if value is None:
+        return None, ""
+    if not isinstance(value, dict):
+        return None, f"the server gave {safe(_short(value), 40)} as its usage: the cost is unknown"
+    prompt, output = value.get("prompt_tokens_details"), value.get("completion_tokens_details")
+    return counted_usage(
+        value.get("prompt_tokens"),
+        value.get("completion_tokens"),
+        prompt.get("cached_tokens") if isinstance(prompt, dict) else None,
+        output.get("reasoning_tokens") if isinstance(output, dict) else None,
+    )
+
+
+def _short(value: object) -> str:
+    if isinstance(value, str):
+        return repr(value[:40])
+    if isinstance(value, int) and abs(value) > 10**15:
+        return f"some {'-' if value < 0 else ''}10^{len(str(abs(value))) - 1}"
+    return str(value)[:40] if isinstance(value, int | float) else f"a {type(value).__name__}"
+
+
+class Content(NamedTuple):
+    """What stands in a message's content."""
+
+    text: str
+    reasoning: str = ""
+    refusal: str = ""
+    left_out: tuple[str, ...] = ()
+    """Kinds of parts that are no text."""
+
+
+def read_content(value: object) -> Content | None:
+    """A message's content: a text, a list of parts, one part, or any other value as its JSON; ``None``: there is
+    none. Half characters are left as they are, since a stream may bring the other half."""
+    if value is None or isinstance(value, str):
+        return None if value is None else Content(value)
+    if not isinstance(value, list):
+        return _part(value)
+    parts = [_part(part) for part in value]
+    left_out = tuple(dict.fromkeys(kind for part in parts for kind in part.left_out))
+    text, reasoning, refusal = ("".join(part[place] for part in parts) for place in range(3))
+    return Content(text, reasoning, refusal, left_out)
+
+
+_THOUGHT = frozenset({"thinking", "reasoning"})
+
+
+def _part(value: object) -> Content:
+    if isinstance(value, str) or value is None:
+        return Content(value or "")
+    if not isinstance(value, dict):
+        return Content(as_json(value))
+    kind = str(value.get("type") or "")
+    for name in ("text", "output_text", "content", "refusal", *_THOUGHT):
+        held = value.get(name)
+        if isinstance(held, dict) and isinstance(held.get("value"), str):
+            held = held["value"]
+        if isinstance(held, list):
+            inner = [one.get("text") for one in held if isinstance(one, dict)]
+            held = "".join(one for one in inner if isinstance(one, str)) or None
+        if isinstance(held, str):
+            if kind in _THOUGHT or name in _THOUGHT:
+                return Content("", reasoning=held)
+            return Content("", refusal=held) if name == "refusal" else Content(held)
+    # A part of another kind (an image, a sound) is no text; an object without a kind may be the answer itself.
+    return Content("", left_out=(safe(kind, 40),)) if kind else Content(as_json(value))
+
+
+def as_json(value: object) -> str:
+    """A value as JSON text."""
+    return msgspec.json.encode(wellformed_all(value)).decode()
+
+
+def words(value: object, longest: int) -> str:
+    """A short field that should be text: a model's name, a call's id."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**15:
+        return str(value)
+    return wellformed(value)[:longest] if isinstance(value, str) else ""
+
+
+def read_arguments(value: object) -> str:
+    """A call's arguments, which should be the text of a JSON object, and may be the object itself."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else as_json(value)
+
+
+def read_calls(value: object) -> tuple[tuple[ToolCall, ...], int]:
+    """The tool calls of a message, and how many there are beyond the ones that are read."""
+    listed = value if isinstance(value, list) else [value] if isinstance(value, dict) else []
+    calls = []
+    for call in listed[:MOST_CALLS]:
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            arguments = wellformed(read_arguments(function.get("arguments")))
+            calls.append(ToolCall(words(call.get("id"), 200), words(function.get("name"), 200), arguments))
+    return tuple(calls), max(0, len(listed) - MOST_CALLS)
+
+
+def without_keys(reply: Reply, redact: Redactor) -> Reply:
+    """The reply with every key taken out, and a note where there was one: so it is recorded, and so the agent sees it
+    now and at every replay."""
+    clean = replace(
+        reply,
+        text=redact(reply.text),
+        finish=redact(reply.finish),
+        model=redact(reply.model),
+        reasoning=redact(reply.reasoning),
+        stopped_at=redact(reply.stopped_at),
+        calls=tuple(
+            ToolCall(redact(call.id), redact(call.name), redact.in_json(call.arguments)) for call in reply.calls
+        ),
+        notes=tuple(map(redact, reply.notes)),
+    )
+    return reply if clean == reply else noted(clean, ["a key stood in the reply: it was replaced by [key]"])
+
+
+def noted(reply: Reply, notes: Iterable[str]) -> Reply:
+    """The reply with further notes; empty ones are left out."""
+    more = tuple(filter(None, notes))
+    return replace(reply, notes=(*reply.notes, *more)) if more else reply

@@ -1,0 +1,91 @@
+"""Keys taken out of text: the ones that this process holds, and what has the form of a provider's key.
+
+What a server, a provider or a library says goes through a :class:`Redactor` before it is recorded, shown or exported:
+servers repeat the key that they refuse, and a model repeats what stands in its prompt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+HIDDEN = "[key]"
+_FORMS = re.compile(
+    r"\b(?:sk|pk|rk|gsk|hf|tvly|ghp|gho|xai|lsv2|AIza)[-_](?P<body>[A-Za-z0-9_\-]{16,})"
+    r"|\bAIza[A-Za-z0-9_\-]{30,}"
+    r"|(?i:\bbearer)\s+(?P<bearer>[A-Za-z0-9._~+/=\-]{16,})"
+)
+_IN_URL = re.compile(r"(?<=://)[^/\s:@\"'\\]+:[^/\s@\"'\\]+(?=@)")
+_NAMES = re.compile(r"(?:_|^)(?:API_?KEY|TOKEN|SECRET|PASSWORD)$")
+_SHORTEST = 8
+"""Characters below which a secret is too common a text to look for."""
+_WORDLIKE = 20
+"""Letters of one case, fewer of which in a row may be a word."""
+_RUN = re.compile(r"[A-Za-z0-9]{12,}")
+
+
+def is_secret(value: str) -> bool:
+    """Whether a value is long and odd enough to be looked for in every text: ``none`` or ``EMPTY``, which stand for a
+    key where none is needed, are words."""
+    return len(value) >= _SHORTEST and not (value.isalpha() and len(value) < _WORDLIKE)
+
+
+def _random(text: str) -> bool:
+    """Whether some part of a text is no word: letters with digits, or longer than words are."""
+    if sum(letter.isdigit() for letter in text) >= 6:
+        return True
+    return any(
+        len(run) >= _WORDLIKE or (any(map(str.isdigit, run)) and any(map(str.isalpha, run)))
+        for run in _RUN.findall(text)
+    )
+
+
+def _form(found: re.Match[str]) -> str:
+    if (body := found["body"]) is not None:
+        return HIDDEN if _random(body) else found[0]
+    if (token := found["bearer"]) is not None:
+        return found[0] if token.isalpha() and (token.islower() or token.istitle()) else HIDDEN
+    return HIDDEN
+
+
+class Redactor:
+    """Replaces keys by ``[key]``: `secrets`, the values of this process's variables that are named like keys, what has
+    the form of a provider's key, and a login inside a URL. Other text stays as it is."""
+
+    def __init__(self, *secrets: str) -> None:
+        values = {value.strip() for name, value in os.environ.items() if _NAMES.search(name.upper())}
+        known = sorted(filter(is_secret, values | set(secrets)), key=len, reverse=True)
+        self._known = re.compile("|".join(re.escape(value) for value in known)) if known else None
+
+    def __call__(self, text: str) -> str:
+        """The text with ``[key]`` in place of every key."""
+        if self._known is not None:
+            text = self._known.sub(HIDDEN, text)
+        return _IN_URL.sub(HIDDEN, _FORMS.sub(_form, text))
+
+    def in_json(self, text: str) -> str:
+        """The same for a text that should be JSON, where a key may be written with escapes."""
+        clean = self(text)
+        if "\\" in clean:
+            try:
+                plain = json.dumps(json.loads(clean, strict=False), ensure_ascii=False)
+            except (ValueError, RecursionError):
+                return clean
+            if (cleaner := self(plain)) != plain:
+                return cleaner
+        return clean
+
+    def everywhere(self, value: Any) -> Any:
+        """The same for every text inside lists and dictionaries."""
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, dict):
+            return {self.everywhere(key): self.everywhere(item) for key, item in value.items()}
+        return [self.everywhere(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def redacted(text: str, *secrets: str) -> str:
+    """A text without keys: those of this process, `secrets`, and what has the form of one."""
+    return Redactor(*secrets)(text)
