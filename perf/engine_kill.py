@@ -171,8 +171,8 @@ def child(received: Path, words: list[str]) -> None:
     file = os.open(received, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     post = transport.Transport.post
 
-    async def noting(self: Any, path: str, body: Any) -> Any:
-        answered = await post(self, path, body)
+    async def noting(self: Any, path: str, body: Any, *more: Any) -> Any:
+        answered = await post(self, path, body, *more)
         if answered.status == 200:
             with contextlib.suppress(ValueError):
                 if "choices" in json.loads(answered.body):

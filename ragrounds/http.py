@@ -15,7 +15,7 @@ import urllib.parse
 import urllib.request
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import aiohttp
 from msgspec import Struct
@@ -84,7 +84,7 @@ class Unpacker:
         self._names = [name for name in self._names if name]
         self._size = size
         self._received = self._unpacked = 0
-        self._inflate: Any = None
+        self._inflate: zlib._Decompress | _Done | None = None
         if len(self._names) > 1 or not set(self._names) <= _WINDOWS.keys():
             raise BadReply("malformed", f"packed as {safe(encoding, 60)!r}, which was not asked for")
 
@@ -190,9 +190,7 @@ def check_json(body: bytes, limits: ReplyLimits = REPLY) -> None:
         return
     lists = body.count(b"[") + body.count(b"{")
     if lists > limits.lists:
-        raise BadReply(
-            "too_large", f"the reply has some {lists:,} lists and objects: expected {limits.lists:,} at most"
-        )
+        raise BadReply("too_large", f"the reply has {lists:,} lists and objects: expected at most {limits.lists:,}")
     values = body.count(b",")
     if values > limits.values:
         raise BadReply("too_large", f"the reply has {values:,} values: expected at most {limits.values:,}")
@@ -378,9 +376,11 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def root_cause(error: BaseException) -> str:
-    """What the first of an error's causes says."""
+    """What the first of an error's causes says, on one line."""
     found = list(causes(error))
-    return next((str(cause) for cause in reversed(found) if str(cause)), type(found[-1]).__name__)
+    said = next((str(cause) for cause in reversed(found) if str(cause)), type(found[-1]).__name__)
+    # So aiohttp's parser calls whatever is no HTTP.
+    return safe(" ".join(said.split()).removeprefix("400, message: "))
 
 
 # For code that is no coroutine
@@ -399,7 +399,7 @@ _background: list[_Background] = []
 _starting = threading.Lock()
 
 
-def in_background(work: Coroutine[Any, Any, T]) -> T:
+def in_background(work: Coroutine[object, object, T]) -> T:
     """Carry a coroutine out on a loop of its own, in another thread, and wait for its result."""
     with _starting:
         if not _background or _background[0].process != os.getpid():  # a forked process has no threads

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any
 
 HIDDEN = "[key]"
+_PREFIXES = ("sk", "pk", "rk", "hf", "tvly", "ghp", "gho", "xai", "lsv2", "AIza")
+_STARTS = (*(f"{prefix}{joint}" for prefix in _PREFIXES for joint in "-_"), "AIza", "earer", "EARER")
+"""What every form of a key holds: most texts hold none of it, and are not searched any further."""
 _FORMS = re.compile(
-    r"\b(?:sk|pk|rk|gsk|hf|tvly|ghp|gho|xai|lsv2|AIza)[-_](?P<body>[A-Za-z0-9_\-]{16,})"
+    rf"\b(?:gsk|{'|'.join(_PREFIXES)})[-_](?P<body>[A-Za-z0-9_\-]{{16,}})"
     r"|\bAIza[A-Za-z0-9_\-]{30,}"
     r"|(?i:\bbearer)\s+(?P<bearer>[A-Za-z0-9._~+/=\-]{16,})"
 )
@@ -63,7 +65,9 @@ class Redactor:
         """The text with ``[key]`` in place of every key."""
         if self._known is not None:
             text = self._known.sub(HIDDEN, text)
-        return _IN_URL.sub(HIDDEN, _FORMS.sub(_form, text))
+        if any(start in text for start in _STARTS):
+            text = _FORMS.sub(_form, text)
+        return _IN_URL.sub(HIDDEN, text) if "://" in text else text
 
     def in_json(self, text: str) -> str:
         """The same for a text that should be JSON, where a key may be written with escapes."""
@@ -76,14 +80,6 @@ class Redactor:
             if (cleaner := self(plain)) != plain:
                 return cleaner
         return clean
-
-    def everywhere(self, value: Any) -> Any:
-        """The same for every text inside lists and dictionaries."""
-        if isinstance(value, str):
-            return self(value)
-        if isinstance(value, dict):
-            return {self.everywhere(key): self.everywhere(item) for key, item in value.items()}
-        return [self.everywhere(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def redacted(text: str, *secrets: str) -> str:

@@ -6,6 +6,7 @@ transient fault, a failed call, or a reason to stop the run.
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
 import io
 import json
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Request, Tool
 from ragrounds.errors import StopRun
-from ragrounds.http import REPLY, HttpAnswer, text_of, too_large
+from ragrounds.http import REPLY, BadReply, HttpAnswer, check_json, text_of, too_large
 from ragrounds.models.faults import CallFailed, TooLong, Transient, too_long
 from ragrounds.models.options import ModelOptions, cards
 from ragrounds.models.reply_parts import (
@@ -197,7 +198,8 @@ class CompletionStream:
         rest, self._tail = b"".join(self._tail), []
         if self._whole:
             return _whole_reply(rest)
-        self._lines(rest + b"\n\n")
+        with contextlib.suppress(*((Transient, BadReply) if self.ends_in is not None else ())):
+            self._lines(rest + b"\n\n")  # what is cut off behind a finished answer is not missed
         if self.ends_in is None:
             raise Transient("malformed", "the stream of an answer ended before its end", 200)
         usage, note = read_usage(self._usage)
@@ -231,6 +233,7 @@ class CompletionStream:
                 event = b"\n".join(self._data)
                 self._hold(-sum(len(line) for line in self._data) - 5 * len(self._data))
                 self._data = []
+                check_json(event)
                 self._event(event.decode("utf-8", "replace"))
 
     def _event(self, data: str) -> None:
@@ -245,7 +248,9 @@ class CompletionStream:
         if not isinstance(choices, list):
             raise _no_chunk("choices that are no list", data)
         for choice in choices:
-            if isinstance(choice, dict) and not choice.get("index"):
+            if not isinstance(choice, dict):
+                raise _no_chunk("a choice that is no object", data)
+            if not choice.get("index"):
                 self._choice(choice)
 
     def _choice(self, choice: dict[str, object]) -> None:
@@ -315,7 +320,7 @@ def read_reply(body: bytes, content_type: str) -> Reply:
         Transient: the body is not a chat completion (a proxy's page, cut or malformed JSON).
     """
     start = body[:64].lstrip()
-    if "event-stream" in content_type or start.startswith(b"data:"):
+    if "event-stream" in content_type or start.startswith((b"data:", b"event:", b":")):
         stream = CompletionStream()
         stream.feed(body)
         return stream.reply()
