@@ -86,8 +86,12 @@ def read_content(value: object) -> Content | None:
         return _part(value)
     parts = [_part(part) for part in value]
     left_out = tuple(dict.fromkeys(kind for part in parts for kind in part.left_out))
-    text, reasoning, refusal = ("".join(part[place] for part in parts) for place in range(3))
-    return Content(text, reasoning, refusal, left_out)
+    return Content(
+        "".join(part.text for part in parts),
+        "".join(part.reasoning for part in parts),
+        "".join(part.refusal for part in parts),
+        left_out,
+    )
 
 
 _THOUGHT = frozenset({"thinking", "reasoning"})
