@@ -34,10 +34,33 @@ def process(pid: int) -> Process | None:
     return None if started is None else Process(pid, started)
 
 
+class Activity(Struct, frozen=True):
+    """What a process does."""
+
+    seconds: float
+    """Processor time that it has used, in all its threads."""
+    stopped: bool
+    """A signal has stopped it (Ctrl-Z, SIGSTOP); another may let it go on."""
+
+
+def activity_of(pid: int) -> Activity | None:
+    """What a process does; ``None``: it is gone, or the system does not say (it has no ``/proc``)."""
+    try:
+        fields = _stat(pid)
+    except OSError:
+        return None
+    ticks = int(fields[11]) + int(fields[12])
+    return Activity(ticks / os.sysconf("SC_CLK_TCK"), fields[0] in "Tt")
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of a process's state from its third on: the second, its name, may hold spaces and parentheses."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+
+
 def _started(pid: int) -> str | None:
     try:
-        # The name, in parentheses, may hold spaces and parentheses of its own.
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        fields = _stat(pid)
     except OSError:
         return None if Path("/proc/self/stat").exists() else _started_by_ps(pid)
     # A zombie runs no more: only its parent has not asked for it yet.

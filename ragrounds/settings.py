@@ -31,6 +31,8 @@ class Settings(BaseSettings):
     """The server used where a command names none; ``OPENAI_BASE_URL`` where the settings name none either."""
     concurrency: int = Field(default=16, ge=1, le=4096)
     """Attempts in flight."""
+    worker_silence: float = Field(default=20.0, ge=1)
+    """Seconds after which a worker that neither answers nor computes is ended, and others take up its questions."""
     project_above_dollars: float | None = Field(default=5.0, ge=0)
     """Dollars that the rest of a run may be projected to cost before the user is asked."""
     project_above_minutes: float | None = Field(default=None, ge=0)

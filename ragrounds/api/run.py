@@ -410,7 +410,14 @@ def replayer(
             f"--workers {workers} with --concurrency {in_flight}: a worker has at least one attempt in flight. "
             "Raise --concurrency, which is for all workers together, or take fewer workers."
         )
-    distributed = partial(replay_distributed, recipe=recipe, home=settings.home, url=settings.store, say=message)
+    distributed = partial(
+        replay_distributed,
+        recipe=recipe,
+        home=settings.home,
+        url=settings.store,
+        say=message,
+        silence=settings.worker_silence,
+    )
     if engine == "local":
         from ragrounds.evals.engine.distributed.worker import open_pipes
 

@@ -77,6 +77,17 @@ class LoopLine:
             await self._outbox.get()
             await asyncio.sleep(0.05)
 
+    place = ""
+
+    async def beat(self) -> float:
+        return 0.0
+
+    async def processor_seconds(self) -> None:
+        return None
+
+    async def kill(self) -> None:
+        self._work.cancel()
+
     async def end(self) -> str:
         self._inbox.put_nowait(None)
         await self._work

@@ -196,10 +196,14 @@ class StoreJournal:
         self._reading: sa.Connection | None = None
         self._lookup = ("", False)
         self._arrivals = Arrivals(store.home, store.place)
-        if mode != "fresh":
-            self._arrivals.collect(self._recorded)
+        self.collect()
         self.made = 0
         self.reused = 0
+
+    def collect(self) -> None:
+        """Find what processes of this machine that are dead had received and did not commit."""
+        if self.mode != "fresh":
+            self._arrivals.collect(self._recorded)
 
     async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
         """The response to a call, recorded or made with `make`, and whether `entry.payer` gets it for nothing.

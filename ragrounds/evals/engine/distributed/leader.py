@@ -16,6 +16,7 @@ from ragrounds.contracts import FinishedAttempt, Stop
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.attempt import Scorers, WorkItem, stored_attempt
 from ragrounds.evals.engine.budget import Budget, BudgetStop
+from ragrounds.evals.engine.distributed.heartbeat import SILENCE, until_hung
 from ragrounds.evals.engine.distributed.protocol import (
     Assignment,
     AttemptReport,
@@ -67,13 +68,15 @@ async def replay_distributed(
     listener: Listener = lambda finished: None,
     say: Say = lambda text: None,
     serve: StartServers | None = None,
+    silence: float = SILENCE,
 ) -> str:
     """Do as :func:`ragrounds.evals.engine.scheduler.replay` does, by several workers.
 
     The workers open the agents of `recipe` themselves, and write to the store at `url` (``None``: under `home`).
     `concurrency` is for all of them together. Where a worker is lost, the others do what it had begun and not written,
-    and `say` is called with that. Calls that workers made are counted in `journal`. `serve` starts the servers of the
-    recipe's models, if anything is left to ask; where one ends by itself, the run stops.
+    and `say` is called with that. One that neither answers for `silence` seconds nor computes is ended, and so lost.
+    Calls that workers made are counted in `journal`. `serve` starts the servers of the recipe's models, if anything is
+    left to ask; where one ends by itself, the run stops.
 
     Returns:
         Why the run ended before its last question; empty: it did not.
@@ -82,7 +85,7 @@ async def replay_distributed(
         StopRun: the run cannot go on, was interrupted, or all workers are lost.
     """
     source = WorkQueue(store, planned_runs, questions, golds, [BudgetStop(budget or Budget()), *stops], listener)
-    leader = _Leader(store, planned_runs, scorers, source, concurrency, say)
+    leader = _Leader(store, planned_runs, scorers, source, concurrency, say, silence)
     setup = _setup(recipe, planned_runs, home, url, journal.mode)
     try:
         await leader.lead(open_links, setup, None if journal.mode == "replay" else serve)
@@ -125,6 +128,8 @@ class _Worker:
     alive: bool = True
     done: bool = False
     """It has said that it ends."""
+    hung: str = ""
+    """How it was found to work no more; empty: it was not."""
 
     def post(self, message: ToWorker) -> None:
         """Send a message, if the worker is alive."""
@@ -141,12 +146,13 @@ class _Leader:
         source: WorkQueue,
         concurrency: int,
         say: Say,
+        silence: float,
     ) -> None:
         self.workers: list[_Worker] = []
         self._store, self._planned_runs, self._scorers, self._source = store, planned_runs, scorers, source
         self._places = {planned.run.id: place for place, planned in enumerate(planned_runs)}
         self._concurrency = concurrency
-        self._say = say
+        self._say, self._silence = say, silence
         self._ends: list[BaseException] = []
         self._leading = False
         self._asking: deque[_Worker] = deque()
@@ -200,7 +206,13 @@ class _Leader:
 
         return stop_soon
 
+    async def _supervise(self, worker: _Worker) -> None:
+        """End a worker that hangs; reading its messages then finds that it is lost."""
+        worker.hung = await until_hung(worker.link, self._silence, self._say)
+        await worker.link.kill()
+
     async def _read_messages(self, worker: _Worker) -> None:
+        supervision = asyncio.create_task(self._supervise(worker))
         try:
             while (frame := await worker.link.receive()) is not None:
                 try:
@@ -210,10 +222,11 @@ class _Leader:
                     self._end_work()
         finally:
             worker.alive = False
+            supervision.cancel()
             traffic.report_flows(worker.link.name, ())
             how = await worker.link.end()
         if not worker.done:
-            self._lost(worker, how)
+            self._lost(worker, worker.hung or how)
 
     def _act_on(self, worker: _Worker, message: FromWorker) -> None:
         match message:

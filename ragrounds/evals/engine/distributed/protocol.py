@@ -123,6 +123,19 @@ class WorkerLink(Protocol):
     async def receive(self) -> bytes | None:
         """Give the worker's next frame; ``None``: it has ended, or is lost."""
 
+    @property
+    def place(self) -> str:
+        """Which process it is and how it stands, in parentheses after a space; empty: not known."""
+
+    async def beat(self) -> float:
+        """Wait until the worker answers; give the seconds for which its event loop has heard nothing."""
+
+    async def processor_seconds(self) -> float | None:
+        """Give the processor time that the worker has used; ``None``: not known."""
+
+    async def kill(self) -> None:
+        """End the worker at once, whatever it does: :meth:`receive` gives ``None`` then."""
+
     async def end(self) -> str:
         """Make sure that the worker is gone, soon where it still works. Give how it ended; empty: properly."""
 

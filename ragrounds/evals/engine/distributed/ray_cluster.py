@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import signal
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,11 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from ragrounds.errors import StopRun, UserError
+from ragrounds.evals.engine.distributed.heartbeat import Pulse
 from ragrounds.evals.engine.distributed.worker import Inbox, serve
+from ragrounds.processes import Activity, Process, activity_of, process
 
 _START_SECONDS = 120.0
 """Seconds in which a worker must have started."""
 _CONNECT_SECONDS = 10.0
+_NODE_SECONDS = 15.0
+"""Seconds in which a node must have carried out a task that needs no processor of its own."""
+_BEATS = "beats"
+"""The actor's group of calls that has a thread and an event loop of its own."""
 
 
 class RayWorker:
@@ -35,11 +42,18 @@ class RayWorker:
         self._out: list[bytes] = []
         self._ready = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
+        self._pulse: Pulse | None = None
 
-    async def begin(self) -> None:
-        """Start to work."""
+    async def begin(self) -> Process | None:
+        """Start to work; give the process in which that is done."""
+        self._pulse = Pulse(asyncio.get_running_loop())
         self._work = asyncio.create_task(serve(self._inbox, self._post))
         self._work.add_done_callback(lambda done: self._ready.set())
+        return process(os.getpid())
+
+    async def beat(self) -> float:
+        """Answer, beside the event loop that works; give the seconds for which that one has heard nothing."""
+        return self._pulse.busy() if self._pulse else 0.0
 
     async def take(self, number: int, frame: bytes) -> None:
         """Take frame `number` from the leader in: calls may overtake each other, frames must not."""
@@ -68,9 +82,12 @@ class RayWorker:
 class RayLink:
     """The leader's end (contract: :class:`WorkerLink`)."""
 
-    def __init__(self, worker: Any, name: str) -> None:
+    def __init__(self, worker: Any, name: str, node: Any) -> None:
         self._worker = worker
         self._name = name
+        self._node = node
+        """Where the worker is, as Ray's strategy for scheduling."""
+        self._process: Process | None = None
         self._numbers = itertools.count()
         self._frames: deque[bytes] = deque()
         self._how = ""
@@ -85,7 +102,7 @@ class RayLink:
         from ray.exceptions import RayError
 
         try:
-            await asyncio.wait_for(self._worker.begin.remote(), _START_SECONDS)
+            self._process = await asyncio.wait_for(self._worker.begin.remote(), _START_SECONDS)
         except TimeoutError:
             self._how = f"did not start within {_START_SECONDS:g} s: its node is busy"
         except RayError as error:
@@ -110,6 +127,47 @@ class RayLink:
                 return None
             self._frames.extend(frames)
         return self._frames.popleft()
+
+    @property
+    def place(self) -> str:
+        """`` (process 1234)``, of its node."""
+        return f" (process {self._process.pid})" if self._process else ""
+
+    async def beat(self) -> float:
+        """Ask the actor in its group for that, and wait for its answer."""
+        from ray.exceptions import RayError
+
+        try:
+            busy: float = await self._worker.beat.options(concurrency_group=_BEATS).remote()
+        except RayError:
+            return 0.0  # it is lost: whoever waits for its frames is told
+        return busy
+
+    async def processor_seconds(self) -> float | None:
+        """What the worker's node says of its process; ``None``: the node does not answer in time."""
+        activity: Activity | None = await self._on_node(activity_of)
+        return activity.seconds if activity else None
+
+    async def kill(self) -> None:
+        """Have its node kill the process, which may be stopped and hear nothing of Ray; then give the actor up."""
+        import ray
+
+        if self._process is not None:
+            await self._on_node(_kill, self._process)
+        ray.kill(self._worker)
+
+    async def _on_node(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Carry out a function on the worker's node, in a process of its own there; ``None``: not in time."""
+        import ray
+        from ray.exceptions import RayError
+
+        if self._process is None:
+            return None
+        task = ray.remote(function).options(num_cpus=0, max_retries=0, scheduling_strategy=self._node)
+        try:
+            return await asyncio.wait_for(task.remote(*(given or (self._process.pid,))), _NODE_SECONDS)
+        except (TimeoutError, RayError):
+            return None
 
     async def end(self) -> str:
         """Kill the actor; give how the worker was lost, empty: it was not."""
@@ -152,8 +210,9 @@ async def open_cluster(
     links = []
     for number, node in enumerate(chosen, 1):
         strategy = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        actor = ray.remote(RayWorker).options(num_cpus=1, max_restarts=0, scheduling_strategy=strategy).remote()
-        links.append(RayLink(actor, f"worker {number} on node {node['NodeManagerAddress']}"))
+        kind = ray.remote(concurrency_groups={_BEATS: 1})(RayWorker)
+        actor = kind.options(num_cpus=1, max_restarts=0, scheduling_strategy=strategy).remote()
+        links.append(RayLink(actor, f"worker {number} on node {node['NodeManagerAddress']}", strategy))
     started = await asyncio.gather(*(link.begin() for link in links))
     for link, runs in zip(links, started, strict=True):
         if not runs:
@@ -194,6 +253,13 @@ def _reach(address: str) -> None:
             socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
         except OSError as error:
             raise OSError(f"nothing answers at RAY_ADDRESS {address} ({error.strerror or error})") from error
+
+
+def _kill(worker: Process) -> None:
+    """On the worker's node: kill its process, if it is still that one."""
+    if worker.alive:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(worker.pid, signal.SIGKILL)
 
 
 def _cause(error: Exception) -> str:

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import Interrupted, StopRun, UserError, options_named
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, WorkItem
+from ragrounds.evals.engine.distributed.heartbeat import PING, Pulse, pong, read_pong
 from ragrounds.evals.engine.distributed.protocol import (
     Assignment,
     AttemptReport,
@@ -42,6 +43,7 @@ from ragrounds.evals.store.codec import storable
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.traffic import flows, set_share
+from ragrounds.processes import activity_of
 
 Inbox = asyncio.Queue[bytes | None]
 """Frames from the leader; ``None``: the line is cut, nobody waits for this worker any more."""
@@ -133,6 +135,7 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
                     case Assignment() as assignment:
                         source.put(assignment)
                     case CapacityShare() as changed:
+                        journal.collect()  # who is gone may have left responses
                         semaphore.resize(changed.concurrency)
                         set_share(changed.share)
                     case EndOfWork(now=now):
@@ -203,6 +206,7 @@ class PipeLink:
     def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
         self._process = process
         self._name = name
+        self._beat: asyncio.Future[float] | None = None
 
     @property
     def name(self) -> str:
@@ -221,13 +225,40 @@ class PipeLink:
             stdin.write(len(frame).to_bytes(_HEADER_BYTES, "big") + frame)
 
     async def receive(self) -> bytes | None:
-        """Read the next frame; ``None``: the pipe is closed."""
+        """Read the next frame that is no answer to :meth:`beat`; ``None``: the pipe is closed."""
         stdout = self._process.stdout
         assert stdout is not None
-        try:
-            return await stdout.readexactly(int.from_bytes(await stdout.readexactly(_HEADER_BYTES), "big"))
-        except asyncio.IncompleteReadError:
-            return None
+        while True:
+            try:
+                frame = await stdout.readexactly(int.from_bytes(await stdout.readexactly(_HEADER_BYTES), "big"))
+            except asyncio.IncompleteReadError:
+                return None
+            if (busy := read_pong(frame)) is None:
+                return frame
+            if self._beat is not None and not self._beat.done():
+                self._beat.set_result(busy)
+
+    @property
+    def place(self) -> str:
+        """`` (process 1234, which is stopped)``."""
+        activity = activity_of(self.pid)
+        return f" (process {self.pid}{', which is stopped' if activity and activity.stopped else ''})"
+
+    async def beat(self) -> float:
+        """Ask the thread of the worker that reads the pipe, and wait for its answer."""
+        self._beat = asyncio.get_running_loop().create_future()
+        self.post(PING)
+        return await self._beat
+
+    async def processor_seconds(self) -> float | None:
+        """What the system says of the process."""
+        activity = activity_of(self.pid)
+        return activity.seconds if activity else None
+
+    async def kill(self) -> None:
+        """Kill the process."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
 
     async def end(self) -> str:
         """Close the pipe and wait for the process, which is killed where it does not end in time; give how it ended."""
@@ -273,24 +304,30 @@ def main() -> None:
 
 async def _main(incoming: int, outgoing: int) -> None:
     inbox: Inbox = asyncio.Queue()
-    reader = threading.Thread(target=_read, args=(incoming, inbox, asyncio.get_running_loop()), daemon=True)
-    reader.start()
+    writing = threading.Lock()
 
     def post(frame: bytes) -> None:
-        """Write a frame to standard output."""
+        """Write a frame to standard output, from any thread."""
         rest = len(frame).to_bytes(_HEADER_BYTES, "big") + frame
-        with contextlib.suppress(BrokenPipeError):  # the reader will say so
+        with writing, contextlib.suppress(BrokenPipeError):  # the reader will say so
             while rest:
                 rest = rest[os.write(outgoing, rest) :]
 
+    reader = threading.Thread(target=_read, args=(incoming, inbox, asyncio.get_running_loop(), post), daemon=True)
+    reader.start()
     await serve(inbox, post)
 
 
-def _read(incoming: int, inbox: Inbox, loop: asyncio.AbstractEventLoop) -> None:
-    """A thread of its own: it notices the leader's end also while a graph keeps the event loop busy."""
+def _read(incoming: int, inbox: Inbox, loop: asyncio.AbstractEventLoop, post: SendFrame) -> None:
+    """A thread of its own: it notices the leader's end, and answers its heartbeats, also while a graph keeps the event
+    loop busy."""
+    pulse = Pulse(loop)
     with os.fdopen(incoming, "rb") as stream, contextlib.suppress(RuntimeError):  # the loop has ended
         while len(head := stream.read(_HEADER_BYTES)) == _HEADER_BYTES:
             frame = stream.read(int.from_bytes(head, "big"))
+            if frame == PING:
+                post(pong(pulse.busy()))
+                continue
             loop.call_soon_threadsafe(inbox.put_nowait, frame)
         loop.call_soon_threadsafe(inbox.put_nowait, None)
     time.sleep(_PATIENCE)
