@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from ragrounds.evals.compare.assertions import ClaimVerdict
     from ragrounds.evals.compare.claims import Decision
     from ragrounds.evals.compare.frontier import CostMeasure
+    from ragrounds.evals.compare.pairs import PairChoice
     from ragrounds.evals.store.ledger import Ledger, LedgerKey, LedgerLine, Unfinished
+    from ragrounds.records import Run
     from ragrounds.settings import Settings
 
 _COSTS = {"uncached": "cost_uncached", "paid": "cost_paid"}
@@ -160,6 +162,8 @@ def compare(
     group_by: str | Sequence[str] = (),
     cost: str = "auto",
     claims: str | Sequence[str] = (),
+    baseline: str | None = None,
+    top: int | None = None,
     seed: int = 0,
     home: str | Path | None = None,
     settings: Settings | None = None,
@@ -175,19 +179,23 @@ def compare(
         group_by: also tables by these (a dataset, a field of the metadata).
         cost: what the frontier counts: uncached, paid, tokens, calls, seconds or auto.
         claims: to be checked, by the first scorer.
+        baseline: a run that each other run is set against; it is compared too where `runs` do not name it.
+        top: set only the so many best runs under a scorer against each other. With neither, all pairs are tested, up
+            to 300 (25 runs).
         seed: of the bootstrap.
         home, settings: the folder of the store, and all settings; ``None``: the user's.
 
     Raises:
-        UserError: an unknown run, scorer, cost or claim; runs that cannot be compared.
+        UserError: an unknown run, scorer, cost or claim; runs that cannot be compared; more pairs than are tested.
     """
     from ragrounds.evals.compare.assertions import check_claims
     from ragrounds.evals.compare.comparison import compare as compare_runs
 
     measure, wanted, chosen = _measure(cost), texts(scorers), chosen_settings(settings, home)
-    with opened_runs(_some(runs), chosen) as (store, found):
+    with opened_runs(_some(runs, baseline), chosen) as (store, found):
+        found, pairs = _paired(found, baseline, top)
         comparison = compare_runs(
-            store, found, scorers=wanted, common=common, seed=seed, cost=measure, group_by=texts(group_by)
+            store, found, scorers=wanted, common=common, seed=seed, cost=measure, group_by=texts(group_by), pairs=pairs
         )
         asked = texts(claims)
         first = wanted[0] if wanted else None
@@ -195,8 +203,8 @@ def compare(
     return CompareResult(settings=chosen, comparison=comparison, claims=tuple(checked), scorers=wanted)
 
 
-def _some(runs: RunsGiven) -> list[str]:
-    """The names of runs.
+def _some(runs: RunsGiven, baseline: str | None) -> list[str]:
+    """The names of runs, the baseline's last.
 
     Raises:
         UserError: there is none.
@@ -204,7 +212,18 @@ def _some(runs: RunsGiven) -> list[str]:
     names = run_names(runs)
     if not names:
         raise UserError("No run was named; see `ragrounds runs ls`, or rr.runs().")
-    return names
+    return [*names, baseline] if baseline else names
+
+
+def _paired(runs: Sequence[Run], baseline: str | None, top: int | None) -> tuple[list[Run], PairChoice]:
+    """The runs, with the baseline (the last of these) once, and which of them are set against which."""
+    from ragrounds.evals.compare.pairs import PairChoice
+
+    if not baseline:
+        return list(runs), PairChoice(top=top, ask=True)
+    *others, base = runs
+    named = others if any(run.id == base.id for run in others) else [base, *others]
+    return named, PairChoice(baseline=base.id, top=top, ask=True)
 
 
 def _measure(name: str) -> CostMeasure | None:
@@ -240,7 +259,7 @@ def ledger(
     keys = [cast("LedgerKey", one_of("--by", name, LEDGER_KEYS)) for name in texts(by)] or LEDGER_KEYS[1:]
     names = run_names(runs)
     with open_store(chosen_settings(settings, home)) as store:
-        found = [store.run(name) for name in names] if names else store.runs()
+        found = store.named(names) if names else store.runs()
         found = list({run.id: run for run in found}.values())
         made = ledger_of(store, found, keys, arenas=not names)
         return LedgerView(ledger=made, unfinished=unfinished(store, found), place=store.place)
@@ -295,6 +314,8 @@ def report(
     cost: str = "auto",
     analyses: str | Sequence[str] = (),
     labels: str | Path | None = None,
+    baseline: str | None = None,
+    top: int | None = None,
     attempts: bool = True,
     seed: int = 0,
     force: bool = False,
@@ -310,7 +331,7 @@ def report(
         runs: ids, beginnings of ids, agents' texts, results or loaded runs.
         out: the file.
         title: of the page.
-        scorers, common, group_by, cost, seed: as for :func:`compare`.
+        scorers, common, group_by, cost, baseline, top, seed: as for :func:`compare`.
         analyses: names of analyses that stand in it.
         labels: people's labels of judged answers, as a CSV file.
         attempts: put every attempt with its steps into the file.
@@ -329,9 +350,11 @@ def report(
     measure, wanted, path = _measure(cost), texts(scorers), Path(out)
     human = read_labels(Path(labels)) if labels else None
     chosen = chosen_settings(settings, home)
-    with opened_runs(_some(runs), chosen) as (store, found), replaced(path, force) as file, counted(progress) as tell:
+    named = _some(runs, baseline)
+    with opened_runs(named, chosen) as (store, given), replaced(path, force) as file, counted(progress) as tell:
+        found, pairs = _paired(given, baseline, top)
         comparison = compare_runs(
-            store, found, scorers=wanted, common=common, seed=seed, cost=measure, group_by=texts(group_by)
+            store, found, scorers=wanted, common=common, seed=seed, cost=measure, group_by=texts(group_by), pairs=pairs
         )
         for part in report_page(
             store,

@@ -119,7 +119,7 @@ def opened_runs(references: RunsGiven, settings: Settings | None = None) -> Iter
 
     names = run_names(references)
     with open_store(settings or user_settings()) as store:
-        found = [store.run(name) for name in names]
+        found = store.named(names)
         for run in found:
             refresh_scores(store, run)
         yield store, found

@@ -125,6 +125,8 @@ def report_command(
     scorer: options.Scorers = None,
     common: options.Common = False,
     group_by: options.GroupBy = None,
+    baseline: options.Baseline = None,
+    top: options.Top = None,
     cost: options.CostMeasure = "auto",
     seed: options.Seed = 0,
     attempts: Annotated[
@@ -155,6 +157,8 @@ def report_command(
         cost=cost,
         analyses=analysis or (),
         labels=human,
+        baseline=baseline,
+        top=top,
         attempts=attempts,
         seed=seed,
         force=force,

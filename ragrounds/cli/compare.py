@@ -25,6 +25,8 @@ def compare_command(
     scorer: options.Scorers = None,
     common: options.Common = False,
     group_by: options.GroupBy = None,
+    baseline: options.Baseline = None,
+    top: options.Top = None,
     cost: options.CostMeasure = "auto",
     seed: options.Seed = 0,
     claims: Annotated[
@@ -43,10 +45,13 @@ def compare_command(
     the cost-accuracy frontier.
 
     Runs whose questions, epochs or scorers differ are refused, or compared on what they share with --common.
+    All pairs are tested, up to 25 runs; of more, --baseline RUN or --top K says which.
 
     Examples:
 
       ragrounds compare direct_cot 'vanilla_rag[top_k=8]' --group-by subject
+
+      ragrounds compare 'direct[seed=1]' 'direct[seed=2]' vanilla_rag --baseline direct
 
       ragrounds compare search_o1 vanilla_rag --assert 'accuracy(search_o1) - accuracy(vanilla_rag) > 0.02 @ 95%'
     """
@@ -58,7 +63,15 @@ def compare_command(
         raise UserError(f"{' and '.join(chosen)} were given; choose one format for standard output.")
     scorers = scorer or []
     found = compare(
-        runs, scorers=scorers, common=common, group_by=group_by or (), cost=cost, claims=claims or (), seed=seed
+        runs,
+        scorers=scorers,
+        common=common,
+        group_by=group_by or (),
+        cost=cost,
+        claims=claims or (),
+        baseline=baseline,
+        top=top,
+        seed=seed,
     )
     if svg:
         _draw_frontier(found, scorers, svg)

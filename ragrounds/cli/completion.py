@@ -140,6 +140,7 @@ OPTIONS: Mapping[str, Completer] = {
     "--agent": agents,
     "--analysis": named("analyses"),
     "--attempt": attempts,
+    "--baseline": RUNS,
     "--benchmark": benchmarks,
     "--corpus": corpora,
     "--cost": one_of("auto", "uncached", "paid", "tokens", "calls", "seconds"),

@@ -68,6 +68,17 @@ Scorers = Annotated[
     typer.Option("--scorer", help="A scorer (repeatable). [default: the headline and others]"),
 ]
 Common = Annotated[bool, typer.Option("--common", help="Compare on what all runs have, where they differ.")]
+Baseline = Annotated[
+    str | None,
+    typer.Option("--baseline", help="Set each other run against this one, in place of all pairs.", show_default=False),
+]
+Top = Annotated[
+    int | None,
+    typer.Option(
+        "--top", help="Set only the so many best runs of each table against each other. [default: all, up to 25]",
+        show_default=False,
+    ),
+]  # fmt: skip
 GroupBy = Annotated[
     list[str] | None,
     typer.Option(

@@ -75,9 +75,9 @@ def comparison_basis(
     """
     if not runs:
         raise UserError("No run was named. See `ragrounds runs ls`.")
-    for run in runs:
-        if [other.id for other in runs].count(run.id) > 1:
-            raise UserError(f"The run {run.id} is named twice; name each run once.")
+    twice = [id for id, count in Counter(run.id for run in runs).items() if count > 1]
+    if twice:
+        raise UserError(f"The run {twice[0]} is named twice; name each run once.")
     questions, notes = common_questions(store, runs, common)
     epochs = _epochs(runs, common, notes)
     summaries = {run.id: store.summaries(run) for run in runs}

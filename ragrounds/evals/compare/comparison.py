@@ -6,7 +6,6 @@ be compared on is decided in `ragrounds.evals.compare.comparability`.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from ragrounds.evals.compare.figures import (
     paired,
 )
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, frontier
+from ragrounds.evals.compare.pairs import EVERY_PAIR, Pair, PairChoice
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, early_stops
 from ragrounds.evals.judges.stale import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
@@ -140,6 +140,7 @@ def compare(
     cost: CostMeasure | None = None,
     group_by: Sequence[str] = (),
     frontiers: bool = True,
+    pairs: PairChoice = EVERY_PAIR,
 ) -> Comparison:
     """Compare runs, under the scorers named (by default all that they were scored by).
 
@@ -152,18 +153,20 @@ def compare(
         cost: what the frontier counts; by default dollars uncached where they are known, else tokens.
         group_by: properties of questions to make tables by.
         frontiers: also place the runs by cost and accuracy.
+        pairs: which runs are set against which.
 
     Raises:
-        UserError: runs on different questions, epochs or scorers and `common` is not set; a scorer that nothing
-            was scored by; an unknown property.
+        UserError: too many pairs, where the choice says so; runs on different questions, epochs or scorers and `common`
+            is not set; a scorer that nothing was scored by; an unknown property.
     """
     # What a run that ended by its own results was not asked is not wrong: it was not to be asked.
+    chosen = pairs.check([run.id for run in runs])
     early = early_stops(store, runs)
     recall_words(store)
     basis = comparison_basis(store, runs, [scorer_name(name) for name in scorers], common, answered=bool(early))
     rows = tuple(_totals(run, basis) for run in runs)
     stopped = StoppedRuns(store, runs, basis, early)
-    notes = [*basis.notes, *(stopped.notes if early else ())]
+    notes = [*([chosen] if chosen else []), *basis.notes, *(stopped.notes if early else ())]
     notes += unknown_words(dict.fromkeys(name for one in basis.headlines for name in (one.scorer, *one.columns)))
     notes += [
         f"{row.run} has {row.statuses['not_run']:,} attempts still to be made; they count as not correct."
@@ -171,7 +174,7 @@ def compare(
         if row.statuses.get("not_run")
     ]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
-    tables = _Tables(runs, basis, stopped, seed, cost, group_by, frontiers, notes)
+    tables = _Tables(runs, basis, stopped, seed, cost, group_by, frontiers, pairs, notes)
     return Comparison(
         benchmark=runs[0].benchmark,
         questions=len(basis.questions),
@@ -232,6 +235,7 @@ class _Tables:
     cost: CostMeasure | None
     group_by: Sequence[str]
     frontiers: bool
+    choice: PairChoice
     notes: list[str]
     """Where the tables leave what a reader must know."""
 
@@ -248,9 +252,10 @@ class _Tables:
         scored = {run.id: self._scores(run, name, asked) for run in self.runs}
         lines = tuple(self._line(run, scored[run.id], asked, scorer) for run in self.runs)
         values = {run: one.values for run, one in scored.items()}
+        overall = {line.run: line.overall for line in lines}
+        chosen = self.choice.of(overall, scorer.direction)
         placed = None
         if self.frontiers and scorer.unit == "percent" and scorer.direction == "higher":
-            overall = {line.run: line.overall for line in lines}
             placed = frontier(self.basis, self.runs, asked, values, overall, measure=self.cost, seed=self.seed)
         unsettled = {run: one.unsettled for run, one in scored.items()}
         return ScorerTable(
@@ -258,10 +263,10 @@ class _Tables:
             unit=scorer.unit,
             direction=scorer.direction,
             lines=lines,
-            pairs=self._pairs(scorer, name, asked, values) if len(self.runs) > 1 else (),
+            pairs=self._pairs(scorer, name, asked, values, chosen),
             frontier=placed,
             groups=tuple(
-                group_table(by, asked, values, unsettled, self.seed, scorer, self.stopped.concerns)
+                group_table(by, asked, values, unsettled, self.seed, scorer, self.stopped.concerns, chosen, self._among)
                 for by in self.group_by
             ),
         )
@@ -306,14 +311,22 @@ class _Tables:
             outcomes_by_part={part: dict(counts) for part, counts in scored.outcomes_by_part.items()},
         )
 
+    def _among(self, groups: int = 1) -> int | None:
+        return self.choice.among(len(self.runs), groups)
+
     def _pairs(
-        self, scorer: AnyScorer, name: str, asked: Sequence[Question], values: Mapping[str, Values]
+        self,
+        scorer: AnyScorer,
+        name: str,
+        asked: Sequence[Question],
+        values: Mapping[str, Values],
+        chosen: Sequence[Pair],
     ) -> tuple[RunPair, ...]:
         tests = {}
-        for first, second in itertools.combinations(values, 2):
+        for first, second in chosen:
             made = paired(asked, values[first], values[second], self.seed, scorer)
             tests[first, second] = self.stopped.paired(made, name, first, second, values)
-        corrected = holm_corrected(tests)
+        corrected = holm_corrected(tests, self._among())
         return tuple(
             RunPair(first=first, second=second, tests=made, p_holm=corrected.get((first, second)))
             for (first, second), made in tests.items()

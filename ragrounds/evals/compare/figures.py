@@ -205,7 +205,8 @@ class RunPair(Struct, frozen=True, kw_only=True):
     second: str
     tests: PairedFigure
     p_holm: float | None
-    """McNemar's p after Holm's correction over all pairs of the table, in all its groups."""
+    """McNemar's p after Holm's correction over the pairs of the table, in all its groups; over all that there could be,
+    where the best runs were chosen."""
 
 
 class QuestionGroup(Struct, frozen=True, kw_only=True):
@@ -258,6 +259,8 @@ def group_table(
     seed: int,
     scorer: AnyScorer | None = None,
     stopped: Callable[[str, str], bool] = lambda first, second: False,
+    pairs: Sequence[tuple[str, str]] | None = None,
+    among: Callable[[int], int | None] = lambda groups: None,
 ) -> GroupTable:
     """Figures and paired tests inside each group, the largest group first.
 
@@ -270,6 +273,8 @@ def group_table(
         scorer: see :func:`figure`.
         stopped: of two run ids, whether one ended by its own results: their differences get no interval and no test
             here, as both would be for a number of questions that was fixed beforehand.
+        pairs: runs to test against each other, by ids; ``None``: each against each.
+        among: of the number of groups, of how many tests these are some.
     """
     read = property_named(by, questions)
     members: dict[str, list[Question]] = {}
@@ -277,12 +282,12 @@ def group_table(
         members.setdefault(read(question) or NONE, []).append(question)
     tests: dict[tuple[str, str, str], PairedFigure] = {}
     for name, inside in members.items():
-        for first, second in itertools.combinations(values, 2):
+        for first, second in itertools.combinations(values, 2) if pairs is None else pairs:
             made = paired(inside, values[first], values[second], seed, scorer)
             if stopped(first, second):
                 made = replace(made, low=None, high=None, p_mcnemar=None, mde=None)
             tests[name, first, second] = made
-    corrected = holm_corrected(tests)
+    corrected = holm_corrected(tests, among(len(members)))
     groups = [
         QuestionGroup(
             name=name,
@@ -299,7 +304,8 @@ def group_table(
     return GroupTable(by=by, groups=tuple(sorted(groups, key=lambda group: (-group.questions, group.name))))
 
 
-def holm_corrected(tests: Mapping[KeyT, PairedFigure]) -> dict[KeyT, float]:
-    """McNemar's p of each test that has one, after Holm's correction over all of them."""
+def holm_corrected(tests: Mapping[KeyT, PairedFigure], among: int | None = None) -> dict[KeyT, float]:
+    """McNemar's p of each test that has one, after Holm's correction over all of them, or over the tests `among` which
+    these are."""
     known = {key: test.p_mcnemar for key, test in tests.items() if test.p_mcnemar is not None}
-    return dict(zip(known, holm(list(known.values())), strict=True)) if known else {}
+    return dict(zip(known, holm(list(known.values()), among), strict=True)) if known else {}

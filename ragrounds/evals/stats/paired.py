@@ -58,13 +58,20 @@ def _exact(b: int, c: int) -> tuple[float, float]:
     return min(1.0, 2 * below), 1.0 if b == c else min(1.0, max(0.0, 2 * below - at))
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """p values adjusted for being many, by Holm's step-down procedure (1979), in the order given."""
+def holm(p_values: Sequence[float], among: int | None = None) -> list[float]:
+    """p values adjusted for being many, by Holm's step-down procedure (1979), in the order given.
+
+    Args:
+        p_values: of the tests that were made.
+        among: how many tests there could have been, where these were picked by their data; ``None``: these are all.
+            The adjusted values are then as large as any others could make them, or larger.
+    """
+    count = max(len(p_values), among or 0)
     order = sorted(range(len(p_values)), key=lambda index: p_values[index])
     adjusted = [0.0] * len(p_values)
     highest = 0.0
     for rank, index in enumerate(order):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        highest = max(highest, min(1.0, (count - rank) * p_values[index]))
         adjusted[index] = highest
     return adjusted
 

@@ -131,7 +131,20 @@ class Store:
         Raises:
             UserError: none, or more than one run whose id begins like this.
         """
-        runs, attempts = self.runs(), schema.attempts
+        return self.named([reference])[0]
+
+    def named(self, references: Iterable[str]) -> list[Run]:
+        """Runs as :meth:`run` finds each; all are read once.
+
+        Raises:
+            UserError: a reference to none, or to more than one run whose id begins like this.
+        """
+        runs = self.runs()
+        by_id = {run.id: run for run in runs}
+        return [by_id.get(reference) or self._named(reference, runs) for reference in references]
+
+    def _named(self, reference: str, runs: Sequence[Run]) -> Run:
+        attempts = schema.attempts
         named = [run for run in runs if run.agent == reference]
         if len(named) > 1:
             started = sa.select(schema.runs.c.id).where(sa.exists().where(attempts.c.run == schema.runs.c.number))

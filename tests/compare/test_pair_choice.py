@@ -1,0 +1,137 @@
+"""Many runs: which pairs are tested, at what cost, and what is said of the others."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+import ragrounds as rr
+from ragrounds.errors import UserError
+from ragrounds.evals.compare import comparison as compared
+from ragrounds.evals.compare.frontier import _undominated
+from ragrounds.evals.compare.pairs import MOST_PAIRS, PairChoice
+from ragrounds.evals.stats import holm
+from ragrounds.evals.store.store import Store
+from tests.compare.making import add_run, questions
+
+
+def stage(home, count, size=6):
+    """Runs ``run00``, ``run01``, …: run number n has n questions right, at most all."""
+    asked = questions(size)
+    with Store(home) as store:
+        for number in range(count):
+            right = [float(place < number) for place in range(size)]
+            texts = {place: json.dumps({"answer_choice": "A" if value else "B"}) for place, value in enumerate(right)}
+            add_run(store, f"run{number:02}", asked, right, cost_uncached=0.01 * (1 + number), texts=texts)
+
+
+def told(result):
+    (table,) = result.comparison.tables
+    return [(pair.first, pair.second) for pair in table.pairs]
+
+
+def test_each_against_a_baseline(home):
+    stage(home, 5)
+    found = rr.compare([f"run{n:02}" for n in (1, 3, 0)], baseline="run02")
+    assert found.comparison.rows[0].run == "run02-run", "it joins the others where it was not named"
+    assert told(found) == [("run02-run", f"run{n:02}-run") for n in (1, 3, 0)]
+    assert found.comparison.notes == ("Differences are those to the baseline #1; Holm's correction is over these.",)
+    assert told(rr.compare(["run01", "run03"], baseline="run03")) == [("run03-run", "run01-run")]
+    grouped = rr.compare(["run01", "run03", "run04"], baseline="run03", group_by="dataset").comparison.tables[0]
+    assert len(grouped.groups[0].groups[0].pairs) == 2
+
+
+def test_the_best_against_each_other_are_corrected_for_all(home):
+    stage(home, 5)
+    every = rr.compare([f"run{n:02}" for n in range(5)])
+    best = rr.compare([f"run{n:02}" for n in range(5)], top=3)
+    assert told(best) == [("run02-run", "run03-run"), ("run02-run", "run04-run"), ("run03-run", "run04-run")]
+    assert "over all 10 pairs" in best.comparison.notes[0]
+    whole = {(pair.first, pair.second): pair.p_holm for pair in every.comparison.tables[0].pairs}
+    for pair in best.comparison.tables[0].pairs:
+        assert pair.p_holm >= whole[pair.first, pair.second]
+    assert told(rr.compare(["run00", "run01"], top=2)) == [("run00-run", "run01-run")]
+
+
+def test_holm_of_tests_that_were_picked():
+    p = [0.001, 0.2, 0.004, 0.03, 0.9]
+    whole = holm(p)
+    for kept in ([0, 2], [1, 3], [0, 4], [2, 3, 4]):
+        assert all(one >= whole[place] for one, place in zip(holm([p[place] for place in kept], 5), kept, strict=True))
+    assert holm([0.01, 0.02], 10) == pytest.approx([0.1, 0.18])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "26 runs make 325 pairs, and at most 300 are tested"),
+        ({"baseline": "run00", "top": 3}, "choose one of them"),
+        ({"top": 1}, "expected 2 to 25"),
+        ({"top": 26}, "expected 2 to 25"),
+        ({"baseline": "run77"}, "There is no run"),
+    ],
+)
+def test_what_cannot_be_done_is_said(home, given, said):
+    stage(home, 26, size=2)
+    with pytest.raises(UserError, match=said):
+        rr.compare(rr.runs(), **given)
+
+
+def test_the_report_asks_too_and_a_run_never_ends_in_an_error(home, tmp_path):
+    stage(home, 26, size=2)
+    with pytest.raises(UserError, match="`baseline`"):
+        rr.report(rr.runs(), tmp_path / "report.html")
+    rr.report(rr.runs(), tmp_path / "report.html", top=3, attempts=False)
+    scored = rr.score(rr.runs(), scorers="strict").comparison
+    assert scored.tables[0].pairs == ()
+    assert "no paired differences here" in scored.notes[0]
+    assert math.comb(25, 2) == MOST_PAIRS
+
+
+def counted(monkeypatch, home, count):
+    """Pair tests and SQL statements of one comparison with a baseline."""
+    stage(home, count, size=3)
+    tests, statements = [], []
+    real = compared.paired
+    monkeypatch.setattr(compared, "paired", lambda *given, **more: tests.append(1) or real(*given, **more))
+
+    def heard(*given):
+        statements.append(given[2])
+
+    names = list(rr.runs(home=home).ids)
+    sa.event.listen(sa.Engine, "before_cursor_execute", heard)
+    try:
+        rr.compare(names, baseline=names[0], home=home)
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", heard)
+        monkeypatch.undo()
+    return len(tests), len(statements)
+
+
+def test_the_work_grows_with_the_runs_and_not_with_their_square(monkeypatch, tmp_path):
+    sizes = (5, 10, 30)
+    found = [counted(monkeypatch, tmp_path / str(size), size) for size in sizes]
+    assert [tests for tests, _ in found] == [size - 1 for size in sizes]
+    few, some, many = (statements for _, statements in found)
+    assert many - some == 4 * (some - few), "as many statements for every further run"
+
+
+def test_the_frontier_is_that_of_each_against_each():
+    draw = np.random.default_rng(0)
+    for decimals in (0, 1, 8):
+        right, cost = draw.random((50, 12)).round(decimals), draw.random((50, 12)).round(decimals)
+        right[3, 4] = np.nan
+        beaten = np.zeros(right.shape, dtype=bool)
+        for one in range(12):
+            for other in range(12):
+                no_worse = (right[:, other] >= right[:, one]) & (cost[:, other] <= cost[:, one])
+                truly = (right[:, other] > right[:, one]) | (cost[:, other] < cost[:, one])
+                beaten[:, one] |= no_worse & truly
+        assert (_undominated(right, cost) == ~beaten).all()
+
+
+def test_a_choice_without_runs_enough_is_all_pairs():
+    assert PairChoice(top=5).check(["a", "b", "c"]) == ""
+    assert PairChoice(baseline="a").check(["a", "b"]) == ""
