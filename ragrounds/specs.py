@@ -142,7 +142,12 @@ def _skip(text: str, at: int) -> int:
 
 
 def _word(text: str) -> str:
-    return text if _WORD.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    return text if _WORD.fullmatch(text) else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    # What no terminal shows is written out, so that a canonical text can be shown, and typed again.
+    return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def _text(value: Value) -> str:
@@ -155,7 +160,7 @@ def _text(value: Value) -> str:
     if isinstance(value, Spec):
         return str(value)
     bare = _WORD.fullmatch(value) and not _NUMBER.fullmatch(value) and value not in ("true", "false")
-    return value if bare else json.dumps(value, ensure_ascii=False)
+    return value if bare else _quoted(value)
 
 
 def _wrong(text: str, at: int, expected: str) -> UserError:

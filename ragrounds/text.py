@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -44,3 +46,38 @@ def safe(text: str, longest: int | None = None) -> str:
     if longest is not None and len(text) > longest:
         text = f"{text[:longest]}… [{len(text) - longest:,} more characters]"
     return _BAD.sub(lambda match: f"<U+{ord(match.group()):04X}>", text.replace("\r\n", "\n"))
+
+
+_DEVICES = frozenset(
+    (
+        "con",
+        "prn",
+        "aux",
+        "nul",
+        "conin$",
+        "conout$",
+        *(f"{port}{n}" for port in ("com", "lpt") for n in "0123456789¹²³"),
+    )
+)
+"""File names that Windows takes for devices, with any ending."""
+
+
+def file_name(text: str, longest: int = 120, instead: str = "_", kept: str = "._=-") -> str:
+    """A file name made of any text, which every system takes for a plain name and no program for an option: letters,
+    digits and those of `kept` stay, all else becomes `instead`. It begins and ends with a letter or digit, has at most
+    `longest` bytes, and is not empty. Two texts may have the same one.
+    """
+    composed = unicodedata.normalize("NFC", wellformed(text))
+    name = "".join(letter if letter.isalnum() or letter in kept else instead for letter in composed)
+    name = name.strip("._=- ").encode()[:longest].decode(errors="ignore").rstrip("._=- ") or "unnamed"
+    stem, dot, rest = name.partition(".")
+    return f"{stem}{instead}{dot}{rest}" if stem.casefold() in _DEVICES else name
+
+
+def file_name_among(text: str, suffix: str, taken: Iterable[str] = ()) -> str:
+    """:func:`file_name` with an ending, and a number before it where it is one of those `taken`, in whatever case."""
+    name, known = file_name(text), {one.casefold() for one in taken}
+    candidate, number = f"{name}{suffix}", 2
+    while candidate.casefold() in known:
+        candidate, number = f"{name}-{number}{suffix}", number + 1
+    return candidate

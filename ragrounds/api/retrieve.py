@@ -354,6 +354,7 @@ def _search_all(
     depth = request.k or deepest(table.names)
     keep = leak_filter(queries.queries, request.guard, request.guard_near)
     ways, guards = [None, *request.query_generation], [None, keep] if keep else [None]
+    written: list[str] = []
     for spec, way, kept in product(request.retrievers or ("bm25",), ways, guards):
         generated = _generated(way, spec, queries, request, settings, progress, message) if way else None
         found = _search(spec, queries, depth, kept, generated.queries if generated else {}, settings, progress)
@@ -369,7 +370,7 @@ def _search_all(
         if found.used:
             entry |= _search_bill(found.used, settings)
         if request.write_runs:
-            _write_run(request.write_runs, found, entry)
+            _write_run(request.write_runs, found, entry, written)
 
 
 def _search_bill(used: Sequence[Used], settings: Settings) -> dict[str, Any]:
@@ -481,12 +482,13 @@ def _generated(
     return made
 
 
-def _write_run(folder: Path, found: Retrieved, entry: dict[str, Any]) -> None:
+def _write_run(folder: Path, found: Retrieved, entry: dict[str, Any], written: list[str]) -> None:
     from ragrounds.evals.retrieval.trec import write_run
+    from ragrounds.text import file_name_among
 
     folder.mkdir(parents=True, exist_ok=True)
     label = entry["retriever"]
-    name = "".join(letter if letter.isalnum() or letter in ".=-" else "_" for letter in label).strip("_")
-    path = folder / f"{name[:150]}.run"
+    path = folder / file_name_among(label, ".run", written)
     write_run(path, found.run, label)
     entry["run"] = str(path)
+    written.append(path.name)

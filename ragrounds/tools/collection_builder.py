@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from ragrounds.digests import code_digest, code_unless_first, text_digest
 from ragrounds.errors import StopRun, UserError
+from ragrounds.text import file_name
 from ragrounds.tools.chunkers import Chunker
 from ragrounds.tools.collection import (
     START,
@@ -84,14 +85,15 @@ def _store(origin: CorpusSource, stamp: str, home: Path, progress: Progress | No
     building = indexes(home) / f".building-{stamp}"
     count = partial(progress, "reading") if progress else None
     manifest = build_collection(building, origin, name=origin.name, progress=count)
-    letters = [letter if letter.isalnum() or letter in "._-" else "-" for letter in origin.name]
-    folder = indexes(home) / f"{''.join(letters).strip('.') or 'corpus'}@{manifest.version}"
+    folder = indexes(home) / f"{file_name(origin.name, instead='-', kept='._-')}@{manifest.version}"
     if folder.is_dir() and not is_current(folder):  # written by an older version of this package
         shutil.rmtree(folder)
     try:
         building.rename(folder)
-    except OSError:  # the same passages are there already, from another path
-        shutil.rmtree(building, ignore_errors=True)
+    except OSError:
+        if not folder.is_dir():
+            raise
+        shutil.rmtree(building, ignore_errors=True)  # the same passages are there already, from another path
     return folder
 
 

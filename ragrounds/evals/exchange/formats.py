@@ -19,6 +19,7 @@ from msgspec.structs import fields
 from ragrounds.errors import UserError
 from ragrounds.plugins import ExtensionPoint, fields_amiss, shipped_in
 from ragrounds.redaction import Redactor as Redactor  # formats of other packages import it from here
+from ragrounds.text import file_name_among
 
 if TYPE_CHECKING:
     from ragrounds.evals.store.store import Store
@@ -136,11 +137,7 @@ def lines_file(lines: Callable[[], Iterator[bytes]]) -> ExportPart:
 
 def run_file_name(run: Run, suffix: str, taken: Sequence[str] = ()) -> str:
     """A file name for a run that is none of those `taken`, such as ``direct-a1b2c3.run``."""
-    name = "".join(letter if letter.isalnum() or letter in "._=-" else "_" for letter in run.id)[:120].lstrip(".")
-    candidate, number = f"{name}{suffix}", 2
-    while candidate in taken:
-        candidate, number = f"{name}-{number}{suffix}", number + 1
-    return candidate
+    return file_name_among(run.id, suffix, taken)
 
 
 def optional_module(module: str, what: str, extra: str = "export") -> ModuleType:

@@ -221,13 +221,14 @@ def _time(seconds: float) -> datetime:
 
 
 def _parts(export: Export[NoOptions]) -> Iterator[ExportPart]:
-    writer = InspectWriter()
+    writer, names = InspectWriter(), list[str]()
     for run in export.runs:
+        names.append(run_file_name(run, ".eval", names))
 
         def _write(path: Path, run: Run = run) -> str:
             return f"{writer.write(export.store, run, path):,} samples"
 
-        yield ExportPart(_write, run_file_name(run, ".eval"))
+        yield ExportPart(_write, names[-1])
 
 
 FORMAT = ExportFormat(

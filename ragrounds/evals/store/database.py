@@ -6,13 +6,13 @@ A command has one store of its own, which :func:`open_engine` opens. Runs are co
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -21,9 +21,11 @@ from sqlalchemy.pool import NullPool
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.migrations import MIGRATIONS
+from ragrounds.evals.store.run_names import is_file
 
 _LOCK = 0x7261_6772
 """PostgreSQL's advisory lock of those who make or change the tables."""
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def open_engine(home: Path, url: str | None = None) -> sa.Engine:
@@ -47,9 +49,9 @@ def open_file(path: Path) -> sa.Engine:
 
 def open_to_read(path: Path) -> sa.Engine:
     """The engine of a SQLite file of unknown origin, which is never changed. Nothing of it is checked here."""
-    where = f"file:{quote(str(path.resolve()))}?mode=ro"
+    where = f"{path.resolve().as_uri()}?mode=ro"
     engine = sa.create_engine(
-        f"sqlite:///{path}",
+        _file_url(path),
         creator=lambda: sqlite3.connect(where, uri=True, timeout=60, check_same_thread=False),
         poolclass=NullPool,
     )
@@ -223,17 +225,30 @@ def _connectable(home: Path, url: str | None) -> sa.Engine:
             ) from error
         return _sqlite(home / "store.sqlite")
     try:
-        return sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"), pool_pre_ping=True)
-    except (sa.exc.ArgumentError, ImportError) as error:
-        raise UserError(f"Cannot use the store {url.partition('@')[2] or url!r}: {error}") from error
+        parts = sa.make_url(url)
+        if parts.drivername not in ("postgresql", "postgresql+psycopg"):
+            raise UserError(
+                f"Cannot use a store by {parts.drivername}:// : expected postgresql://USER@HOST/DATABASE. A SQLite "
+                "store is store.sqlite in RAGROUNDS_HOME."
+            )
+        return sa.create_engine(parts.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+    except (sa.exc.ArgumentError, ImportError, ValueError) as error:
+        # What was given may hold a password.
+        why = "it is no URL such as postgresql://USER@HOST/DATABASE." if not isinstance(error, ImportError) else error
+        raise UserError(f"Cannot use the store that the settings name: {why}") from error
 
 
 def _sqlite(path: Path) -> sa.Engine:
     engine = sa.create_engine(
-        f"sqlite:///{path}", poolclass=NullPool, connect_args={"timeout": 60, "check_same_thread": False}
+        _file_url(path), poolclass=NullPool, connect_args={"timeout": 60, "check_same_thread": False}
     )
     sa.event.listen(engine, "connect", _settle)
     return engine
+
+
+def _file_url(path: Path) -> sa.URL:
+    # Made of parts: in a text, a path's ? # and % would mean something else.
+    return sa.URL.create("sqlite", database=str(path.absolute()))
 
 
 def _prepared(engine: sa.Engine) -> sa.Engine:
@@ -302,12 +317,12 @@ def open_source(place: str) -> Iterator[sa.Engine]:
     Raises:
         UserError: it is not there, not a store, broken, or newer than this program.
     """
-    if "://" in place:
+    if _URL.match(place):
         with _disposed(open_engine(Path(), place)) as engine:
             yield engine
         return
     path = Path(place).expanduser()
-    if not path.is_file():
+    if not is_file(path):
         raise UserError(f"There is no file {path}. Name a store's file, or the URL of a PostgreSQL store.")
     with _disposed(open_to_read(path)) as engine:
         _check(engine)
@@ -333,19 +348,20 @@ def open_target(place: str) -> Iterator[sa.Engine]:
     Raises:
         UserError: it cannot be made, or is not a store.
     """
-    if "://" in place:
+    if _URL.match(place):
         with _disposed(open_engine(Path(), place)) as engine:
             yield engine
         return
     path = Path(place).expanduser()
-    if path.exists():
+    with suppress(OSError):  # where no system has such a path, making it says why
         if path.is_dir():
             raise UserError(f"{path} is a folder; name a file.")
+    if is_file(path):
         with _disposed(open_file(path)) as engine:
             yield engine
         return
     try:
-        folder = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
+        folder = tempfile.TemporaryDirectory(prefix=".ragrounds-", dir=path.parent)
     except OSError as error:
         raise UserError(f"Cannot write {path}: {error.strerror}.") from error
     with folder as beside:

@@ -9,7 +9,6 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 import zstandard
@@ -55,13 +54,21 @@ def _rows(home: Path, url: str | None, statement: str, *values: str) -> list[tup
     return _postgresql(url, statement, values) if url else _sqlite(home / "store.sqlite", statement, values)
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is a file; no where no system has such a path, as one that is too long."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def _sqlite(path: Path, statement: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    if not path.is_file():
+    if not is_file(path):
         return []
     # A store that nobody has open is read as it lies: SQLite would make files beside it to lock it. Where these are
     # there already, they are used as every reader does.
     busy = path.with_name(f"{path.name}-wal").exists()
-    where = f"file:{quote(str(path.absolute()))}?{'mode=ro' if busy else 'immutable=1'}"
+    where = f"{path.absolute().as_uri()}?{'mode=ro' if busy else 'immutable=1'}"
     with closing(sqlite3.connect(where, uri=True, timeout=_SECONDS)) as connection:
         return connection.execute(statement, values).fetchall()
 

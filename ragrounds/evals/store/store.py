@@ -28,6 +28,7 @@ from ragrounds.evals.store.database import autocommit, insert_new, open_engine, 
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.writer import Writer, group
 from ragrounds.records import Attempt, Call, Gold, Question, Run, Score
+from ragrounds.text import file_name
 
 T = TypeVar("T")
 _CHUNK = 500
@@ -369,9 +370,9 @@ def find_run(runs: Sequence[Run], reference: str, place: str) -> Run:
 
 
 def new_run_id(agent: str, fingerprint: str, taken: Iterable[str]) -> str:
-    """A short readable id: the agent's name and the beginning of the fingerprint, with a number where it is taken."""
-    name = "".join(letter if letter.isalnum() or letter in "_-." else "-" for letter in agent).strip("-")
-    base, known = f"{name[:40]}-{fingerprint[:6]}", set(taken)
+    """A short readable id: the agent's name and the beginning of the fingerprint, with a number where it is taken. Any
+    agent's text gives one that is a file name on every system."""
+    base, known = f"{file_name(agent, 40, '-', '_-.')}-{fingerprint[:6]}", set(taken)
     number, id = 1, base
     while id in known:
         number += 1

@@ -36,7 +36,8 @@ from ragrounds.records import AnswerStatus, Run, Status
 
 ARENA_TABLES: tuple[sa.Table, ...] = (schema.judgements, schema.votes)
 """Tables whose rows belong to an arena and are copied with it."""
-_ID = re.compile(r"[^\W_][\w.-]{0,200}")
+_ID = re.compile(r"(?=.*[^\W_])[\w.-]{1,200}")
+"""What any version has given a run as its id. It is a name in the store: files get theirs where they are written."""
 _BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
 
 
