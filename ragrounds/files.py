@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 LONGEST_TEXT = 200_000
 """Characters of one text field; several times the longest case report of any benchmark here."""
+_LARGEST = 1 << 30
+"""Bytes of an unpacked file that are taken into memory."""
 _LONGEST_SHOWN = 60
 READ = EventCollector[Path]("ragrounds_read")
 """The files that are read."""
@@ -63,7 +65,10 @@ def read_bytes(path: Path) -> bytes:
             raise broken(path, "it is a folder, and a file is expected")
         data = path.read_bytes()
         if path.suffix == ".gz":
-            data = gzip.decompress(data)
+            with gzip.open(io.BytesIO(data)) as packed:
+                data = packed.read(_LARGEST + 1)
+            if len(data) > _LARGEST:
+                raise broken(path, f"it unpacks to more than {_LARGEST >> 30} GiB")
     except FileNotFoundError:
         raise broken(path, "there is no such file") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

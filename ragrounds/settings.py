@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from ragrounds.errors import UserError, nearest
+from ragrounds.text import fault
 
 PREFIX = "RAGROUNDS_"
 _OTHERS = {"RAGROUNDS_CONFIG", "RAGROUNDS_TEST_DATA"}
@@ -78,5 +79,5 @@ def read_settings() -> Settings:
             f"Setting {name!r}: {first['msg'].lower()}{nearest(name, Settings.model_fields)} "
             f"It stands in {settings_file()} or in the environment as {PREFIX}{name.upper()}."
         ) from error
-    except ValueError as error:
-        raise UserError(f"Cannot read {settings_file()}: {error}") from error
+    except (ValueError, OSError, RecursionError) as error:
+        raise UserError(f"Cannot read {settings_file()}: {fault(error)}") from error

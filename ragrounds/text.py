@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterable
 from typing import Any
@@ -22,11 +23,35 @@ def wellformed(text: str) -> str:
 
 def wellformed_all(value: Any) -> Any:
     """:func:`wellformed` for every text inside lists and dictionaries."""
-    if isinstance(value, str):
-        return wellformed(value)
-    if isinstance(value, dict):
-        return {key: wellformed_all(item) for key, item in value.items()}
-    return [wellformed_all(item) for item in value] if isinstance(value, list | tuple) else value
+    whole = [value]
+    left = [value]  # no recursion: what a model or a file says may be nested as deeply as can be
+    left[0] = whole
+    while left:
+        holder = left.pop()
+        for key, item in holder.items() if isinstance(holder, dict) else enumerate(holder):
+            if isinstance(item, str):
+                holder[key] = wellformed(item)
+            elif isinstance(item, dict | list | tuple):
+                holder[key] = dict(item) if isinstance(item, dict) else list(item)
+                left.append(holder[key])
+    return whole[0]
+
+
+def fault(problem: BaseException) -> str:
+    """What a decoder found wrong with a text, in words."""
+    return "it is nested too deeply" if isinstance(problem, RecursionError) else str(problem)
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML text.
+
+    Raises:
+        tomllib.TOMLDecodeError: it is not TOML, or is nested too deeply.
+    """
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("it is nested too deeply") from None
 
 
 _BAD = re.compile(

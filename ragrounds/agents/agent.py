@@ -16,9 +16,11 @@ import msgspec
 from msgspec import Struct, field
 
 from ragrounds.errors import UserError, nearest, unknown
+from ragrounds.files import read_text
 from ragrounds.graphs import user_graph
 from ragrounds.plugins import ExtensionPoint, say_once
 from ragrounds.specs import Spec, Value, parse
+from ragrounds.text import parse_toml
 
 ROLES = ("model", "reader", "judge", "embedder")
 """`model` answers; `reader` reads documents, where an agent has such a node. Unset roles use `model`."""
@@ -147,16 +149,15 @@ def read_card(name: str) -> Card:
         entry, value = added
         return value if isinstance(value, Card) else _graph_card(entry.value.partition("[")[0].replace(" ", ""))
     if name.endswith(".toml"):
-        path = Path(name)
-        if not path.is_file():
+        if not Path(name).is_file():
             raise UserError(f"There is no agent file {name}.")
-        text = path.read_text(encoding="utf-8")
+        text = read_text(Path(name))
     elif name.isidentifier() and (packaged := files(__package__).joinpath(f"{name}.toml")).is_file():
         text = packaged.read_text(encoding="utf-8")
     else:
         raise unknown("agent", name, [*names(), *AGENTS.installed()], AGENTS.listing)
     try:
-        card = msgspec.convert(tomllib.loads(text), Card)
+        card = msgspec.convert(parse_toml(text), Card)
         if user_graph.is_user_graph(card.graph) and not user_graph.is_module(card.graph) and name.endswith(".toml"):
             # Beside the file that names it, wherever the command is given.
             card = msgspec.structs.replace(card, graph=str(Path(name).parent / card.graph))

@@ -23,6 +23,7 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.files import broken, read_sheet, shown
 from ragrounds.records import Gold, Passage, Question
+from ragrounds.text import fault
 from ragrounds.tools.corpora import BadLine, CorpusSource, corpus_source, guess_family, passages
 from ragrounds.tools.documents import read_article, read_document, read_whole
 from ragrounds.tools.jsonlines import read_lines
@@ -105,8 +106,8 @@ class ReportSource(Struct, frozen=True, kw_only=True):
         for file in self.origin.files:
             try:
                 passage, facts = _of_file(file, self.origin.root)
-            except (ValueError, OSError, EOFError, zlib.error) as problem:
-                wrong = BadLine(str(file), 0, str(problem))
+            except (ValueError, OSError, EOFError, zlib.error, RecursionError) as problem:
+                wrong = BadLine(str(file), 0, fault(problem))
                 if bad is None:
                     raise UserError(f"Cannot read {wrong}.") from None
                 bad.append(wrong)
@@ -223,8 +224,8 @@ def _rows(origin: CorpusSource) -> Iterator[ReportFacts]:
 def _decoded(line: bytes, file: Path, number: int) -> JsonObject:
     try:
         found = msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        raise broken(file, f"this is not JSON ({error})", f"line {number}") from None
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise broken(file, f"this is not JSON ({fault(error)})", f"line {number}") from None
     return found if isinstance(found, dict) else {}
 
 

@@ -187,7 +187,7 @@ def _account(folder: Path) -> JsonObject:
     """How a folder was made, by its card; empty: it has none."""
     try:
         found = msgspec.json.decode((folder / CARD_FILE).read_bytes())
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return {}
     made = found.get("made") if isinstance(found, dict) else None
     return made if isinstance(made, dict) else {}

@@ -51,7 +51,7 @@ def read_outcome(attempt: Attempt) -> Outcome | None:
         return Outcome(kept=False, stage=nodes[-1] if nodes else "", reason=reason, detail=attempt.reason)
     try:
         return msgspec.json.decode(attempt.text, type=Outcome)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         return Outcome(kept=False, reason=_UNREADABLE, detail=str(error))
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.records import Usage
+from ragrounds.text import parse_toml
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,7 +81,7 @@ def read_prices(path: Path) -> Mapping[str, Price]:
     if not path.exists():
         return {}
     try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), dict[str, Price])
+        return msgspec.convert(parse_toml(path.read_text(encoding="utf-8")), dict[str, Price])
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise UserError(
             f'{path}: {error}. Expected one table a model: ["provider:model"] with input and output (perhaps cached, '

@@ -47,7 +47,7 @@ def stop_orphans(home: Path) -> int:
     for path in sorted((home / "servers").glob("*.json")):
         try:
             record = msgspec.json.decode(path.read_bytes(), type=ServerRecord)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, RecursionError):
             continue
         if record.owner.alive:
             continue

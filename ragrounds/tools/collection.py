@@ -243,7 +243,7 @@ def read_manifest(folder: Path) -> Manifest:
         )
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
-    except msgspec.MsgspecError as problem:
+    except (msgspec.MsgspecError, RecursionError) as problem:
         raise UserError(f"Cannot read {str(path)!r}: {problem}. Remove the index and build it again.") from None
     if manifest.format != FORMAT:
         raise UserError(f"The index {folder.name!r} has format {manifest.format}, expected {FORMAT}: build it again.")

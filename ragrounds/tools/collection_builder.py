@@ -70,6 +70,8 @@ def open_collection(corpus: str, home: Path, *, progress: Progress | None = None
     origin = corpus_source(corpus)
     # What reads the files decides the passages, too.
     reading = code_unless_first("corpora", "read", reading_code())
+    if origin.root is not None:  # what is read of documents has changed since the first release
+        reading += code_digest(_READERS)
     stamp = hashlib.blake2b((origin.stamp() + reading).encode(), digest_size=8).hexdigest()
     known = indexes(home) / ".stamps" / stamp
     folder = indexes(home) / known.read_text() if known.is_file() else None

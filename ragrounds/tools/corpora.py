@@ -25,6 +25,7 @@ import msgspec
 
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.records import Passage
+from ragrounds.text import fault
 from ragrounds.tools.jsonlines import ENDINGS, read_lines
 
 FAMILIES = ("beir", "r2med", "medrag", "jsonl", "files")
@@ -156,8 +157,8 @@ def passages(
                 continue
             try:
                 passage = _passage(decode(line))
-            except (msgspec.MsgspecError, UnicodeError, ValueError) as problem:
-                wrong = BadLine(str(file), count, str(problem))
+            except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
+                wrong = BadLine(str(file), count, fault(problem))
                 if bad is None:
                     raise UnreadableLine(f"Cannot read {wrong}. Mend it.") from None
                 bad.append(wrong)
@@ -174,8 +175,8 @@ def _documents(
     for number, file in enumerate(origin.files[start:], start):
         try:
             passage = read_document(file, root)
-        except (ValueError, OSError, EOFError, zlib.error) as problem:
-            wrong = BadLine(str(file), 0, str(problem))
+        except (ValueError, OSError, EOFError, zlib.error, RecursionError) as problem:
+            wrong = BadLine(str(file), 0, fault(problem))
             if bad is None:
                 raise UnreadableLine(f"Cannot read {wrong}. Mend it, or take it away.") from None
             bad.append(wrong)

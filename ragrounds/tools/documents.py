@@ -10,7 +10,7 @@ are errors (extra ``files``)."""
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from ragrounds.records import Passage
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
+
+    from bs4 import Tag
 
 
 class JatsArticle(Struct, frozen=True, kw_only=True):
@@ -81,12 +83,17 @@ def _year(root: Element) -> int | None:
 
 
 def _section(element: Element, level: int, blocks: list[str]) -> None:
-    for child in element:
-        if child.tag == "title":
+    open_sections = [(iter(element), level)]  # no recursion: sections may stand in each other as deeply as can be
+    while open_sections:
+        children, level = open_sections[-1]
+        child = next(children, None)
+        if child is None:
+            open_sections.pop()
+        elif child.tag == "title":
             if heading := plain_text(child):
                 blocks.append(f"{'#' * min(max(level, 1), 6)} {heading}")
         elif child.tag == "sec":
-            _section(child, level + 1, blocks)
+            open_sections.append((iter(child), level + 1))
         elif child.tag in ("p", "list"):
             for item in child.iter("list-item") if child.tag == "list" else (child,):
                 if text := plain_text(item):
@@ -100,16 +107,19 @@ def plain_text(element: Element | None) -> str:
     """All text inside, blanks collapsed."""
     if element is None:
         return ""
-    parts: list[str] = []
-
-    def _walk(node: Element) -> None:
-        parts.append(node.text or "")
-        for child in node:
-            if child.tag not in _SKIPPED:
-                _walk(child)
+    parts = [element.text or ""]
+    entered, tails = [iter(element)], [""]
+    while entered:
+        child = next(entered[-1], None)
+        if child is None:
+            entered.pop()
+            parts.append(tails.pop())
+        elif child.tag in _SKIPPED:
             parts.append(child.tail or "")
-
-    _walk(element)
+        else:
+            parts.append(child.text or "")
+            entered.append(iter(child))
+            tails.append(child.tail or "")
     return " ".join("".join(parts).split())
 
 
@@ -181,16 +191,45 @@ def _html(path: Path) -> tuple[str, str]:
         raise ValueError("reading HTML needs beautifulsoup4: install ragrounds[files]") from None
     soup = BeautifulSoup(read_whole(path), "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
-    for unseen in soup(["script", "style", "noscript", "template", "nav", "footer"]):
-        unseen.decompose()
-    blocks: list[str] = []
-    for tag in (soup.body or soup).find_all(["h1", "h2", "h3", "h4", "h5", "h6", "p", "li", "td", "pre"]):
-        if tag.find(["p", "li", "td"]):
-            continue  # its parts come by themselves
-        text = " ".join(tag.get_text(" ", strip=True).split())
-        if text:
-            blocks.append(f"{'#' * int(tag.name[1])} {text}" if tag.name[0] == "h" else paragraph(text))
-    return title, "\n\n".join(blocks)
+    text = "\n\n".join(
+        f"{'#' * int(name[1])} {text}" if name in _HEADINGS else paragraph(text)
+        for name, text in _html_blocks(soup.body or soup)
+    )
+    if not (title or text):
+        raise ValueError("it holds no text")
+    return title, text
+
+
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_BLOCKS = frozenset(
+    "address article aside blockquote body caption center dd details dialog div dl dt fieldset figcaption figure form "
+    "header hr html legend li main ol p pre section summary table tbody td tfoot th thead tr ul".split()
+).union(_HEADINGS)
+"""Tags that begin a paragraph, and end one."""
+_UNSEEN = frozenset(("head", "script", "style", "noscript", "template", "nav", "footer"))
+
+
+def _html_blocks(root: Tag) -> Iterator[tuple[str, str]]:
+    """The paragraphs with the tags that they stand in. No text is left out, whatever it stands in, but that of
+    `_UNSEEN`; no recursion, since tags may stand in each other as deeply as can be."""
+    from bs4 import CData, NavigableString, Tag
+
+    held: list[str] = []
+    entered: list[tuple[Iterator[object], str, bool]] = [(iter(root.contents), root.name, True)]
+    while entered:
+        children, block, ends = entered[-1]
+        child = next(children, None)
+        begins = isinstance(child, Tag) and child.name in _BLOCKS
+        if held and (begins or (child is None and ends)) and (text := " ".join(" ".join(held).split())):
+            yield block, text
+            held = []
+        if child is None:
+            entered.pop()
+        elif isinstance(child, Tag):
+            if child.name not in _UNSEEN:
+                entered.append((iter(child.contents), child.name if begins else block, begins))
+        elif type(child) in (NavigableString, CData):
+            held.append(str(child).strip())
 
 
 def _pdf(path: Path) -> tuple[str, str]:
@@ -202,7 +241,10 @@ def _pdf(path: Path) -> tuple[str, str]:
         pages: list[Any] = PDFReader().load_data(path)
     except Exception as problem:  # pypdf has dozens of kinds for what a broken file can do
         raise ValueError(f"it is not a PDF that can be read ({problem})") from None
-    return "", "\n\n".join(page.text for page in pages)
+    text = "\n\n".join(page.text for page in pages)
+    if not text.strip():
+        raise ValueError("it holds no text: are its pages pictures?")
+    return "", text
 
 
 def _jats(path: Path) -> tuple[str, str]:

@@ -12,9 +12,12 @@ from typing import BinaryIO, TypeVar
 import msgspec
 
 from ragrounds.errors import UserError
+from ragrounds.text import fault
 
 T = TypeVar("T")
 ENDINGS = ("", ".gz", ".zst")
+_LONGEST = 256 << 20
+"""Bytes of a line that are taken into memory; a packed file of some kilobytes may unpack to any number."""
 
 
 def read_rows(path: Path, kind: type[T], expected: str = "") -> Iterator[tuple[int, T]]:
@@ -33,8 +36,8 @@ def read_rows(path: Path, kind: type[T], expected: str = "") -> Iterator[tuple[i
         if line.strip():
             try:
                 row = decode(line)
-            except (msgspec.MsgspecError, UnicodeError) as problem:
-                raise bad_line(path, number, str(problem), expected) from None
+            except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
+                raise bad_line(path, number, fault(problem), expected) from None
             yield number, row
 
 
@@ -52,7 +55,10 @@ def read_lines(file: Path) -> Iterator[bytes]:
     opener = _OPENERS.get(file.suffix, _plain)
     try:
         with opener(file) as stream:
-            yield from stream
+            while line := stream.readline(_LONGEST):
+                if len(line) == _LONGEST and not line.endswith(b"\n"):
+                    raise OSError(f"a line has more than {_LONGEST >> 20} MiB")
+                yield line
     except (OSError, EOFError, zlib.error) as problem:
         raise UserError(f"Cannot read {str(file)!r}: {problem}.") from None
 
@@ -78,11 +84,11 @@ class _Zstd(io.BufferedReader):
     def __init__(self, stream: object) -> None:
         super().__init__(stream)  # type: ignore[arg-type]
 
-    def __next__(self) -> bytes:
+    def readline(self, size: int | None = -1, /) -> bytes:
         import zstandard
 
         try:
-            return super().__next__()
+            return super().readline(size)
         except zstandard.ZstdError as problem:
             raise OSError(str(problem)) from None
 

@@ -68,7 +68,7 @@ def application(searcher: Searcher, *, host: str, token: str = "", topk: int = 3
     async def _retrieve(request: web.Request) -> web.Response:
         try:
             asked = msgspec.json.decode(await request.read(), type=_Asked)
-        except (msgspec.MsgspecError, UnicodeError) as problem:
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
             return web.json_response({"error": str(problem)}, status=400)
         k = asked.topk if asked.topk is not None else topk
         if len(asked.queries) > MOST_QUERIES or not 1 <= k <= MOST:

@@ -214,12 +214,14 @@ def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
     import torch
 
     beside = folder / f".{CHECKPOINT}.part"
+    generator = np.random.get_state(legacy=False)
+    keys = generator["state"]["key"]  # as a tensor: a checkpoint holds numbers, texts and tensors alone
     held = {
         **state,
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
         "python": random.getstate(),
-        "numpy": np.random.get_state(),
+        "numpy": {**generator, "state": {**generator["state"], "key": torch.from_numpy(keys.astype(np.int64))}},
     }
     try:
         with beside.open("wb") as file:
@@ -244,18 +246,20 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        # It holds the generators' states, which are tuples of Python's own: only files of ours are read here.
-        held: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=False)
+        # No code of the file is run, whoever wrote it: numbers, texts and tensors are all that it may hold.
+        held: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        torch.set_rng_state(held.pop("torch"))
+        if cuda := held.pop("cuda"):
+            torch.cuda.set_rng_state_all(cuda)
+        random.setstate(held.pop("python"))
+        generator = held.pop("numpy")
+        keys = generator["state"]["key"].numpy().astype(np.uint32)
+        np.random.set_state({**generator, "state": {**generator["state"], "key": keys}})
     except Exception as problem:  # a file that is not one of ours can fail in any way
         raise UserError(
-            f"The checkpoint {str(path)!r} cannot be read ({type(problem).__name__}). Remove it, and the stage begins "
-            "anew."
+            f"The checkpoint {str(path)!r} cannot be read ({type(problem).__name__}): it is broken, an older version "
+            "wrote it, or it holds code. Remove it, and the stage begins anew."
         ) from None
-    torch.set_rng_state(held.pop("torch"))
-    if cuda := held.pop("cuda"):
-        torch.cuda.set_rng_state_all(cuda)
-    random.setstate(held.pop("python"))
-    np.random.set_state(held.pop("numpy"))
     return held
 
 

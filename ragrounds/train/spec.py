@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
+from ragrounds.text import parse_toml
 
 Kind = Literal["initialise-query", "initialise-document", "align", "joint", "distil"]
 TEACHER = "teacher"
@@ -183,10 +183,10 @@ def read_training(path: Path, changes: Sequence[str] = ()) -> Training:
         UserError: no such file, not TOML, an unknown or wrong field, or a run that cannot be.
     """
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
+        given = parse_toml(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise UserError(f"Cannot read the training file {str(path)!r}: {problem.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except ValueError as problem:
         raise UserError(f"{str(path)!r} is not TOML: {problem}.") from None
     for change in changes:
         _change(given, change)
@@ -262,8 +262,8 @@ def _change(given: dict[str, Any], change: str) -> None:
     try:
         if not equals:
             raise ValueError
-        read = tomllib.loads(f"value = {value}")["value"]
-    except (tomllib.TOMLDecodeError, ValueError):
+        read = parse_toml(f"value = {value}")["value"]
+    except ValueError:
         raise UserError(
             f"Cannot use --set {change!r}: expected KEY=VALUE as in the file, such as query.layers=[0,1]; "
             "texts stand in quotes."

@@ -121,6 +121,29 @@ def test_a_broken_checkpoint_is_said(opened, tmp_path):
         opened().recipe("stage-1")
 
 
+class Planted:
+    """What runs code while it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+def test_a_checkpoint_that_holds_code_is_refused_and_runs_none(opened, tmp_path):
+    import torch
+
+    with pytest.raises(Stopped):
+        opened(told=stop_at("align", 7)).recipe("stage-1")
+    (checkpoint,) = (tmp_path / "out").rglob("checkpoint.pt")
+    held = torch.load(checkpoint, weights_only=True)
+    torch.save({**held, "spent": Planted(str(tmp_path / "ran"))}, checkpoint)
+    with pytest.raises(UserError, match=r"checkpoint.*holds code.*Remove it"):
+        opened().recipe("stage-1")
+    assert not (tmp_path / "ran").exists()
+
+
 def test_two_processes_do_not_train_in_one_folder(opened):
     from ragrounds.tools.collection_builder import exclusive_build
 

@@ -20,6 +20,8 @@ from ragrounds.errors import UserError, unknown
 from ragrounds.evals.store.arenas import AnswerPart, Axis, Contestant
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score, blank
+from ragrounds.records import Attempt, Gold, Question, Run, Score
+from ragrounds.text import parse_toml
 
 REFERENCE = "reference"
 """The name of the benchmark's own answers as a system."""
@@ -55,7 +57,7 @@ def load_axes(names: Sequence[str] = (), file: Path | None = None) -> tuple[Axis
 
 def _read(text: str, where: str) -> Mapping[str, _AxisEntry]:
     try:
-        known = msgspec.convert(tomllib.loads(text), dict[str, _AxisEntry])
+        known = msgspec.convert(parse_toml(text), dict[str, _AxisEntry])
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise UserError(f'{where}: {error}. Expected one table an axis: [name] with en = "what it means".') from error
     if not known:

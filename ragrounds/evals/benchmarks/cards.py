@@ -131,7 +131,7 @@ def _beside(folder: Path) -> _Beside | None:
         return None
     try:
         return msgspec.convert(_renamed(msgspec.json.decode(read_bytes(path))), _Beside)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise broken(path, f"it is not the card of a benchmark ({error})") from None
 
 

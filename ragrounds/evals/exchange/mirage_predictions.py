@@ -21,6 +21,7 @@ from ragrounds.evals.scorers.robust import read_robustly
 from ragrounds.evals.store.store import Store, new_run_id, now
 from ragrounds.records import Attempt, Call, Called, Entered, Left, Question, Run, Score, Status
 from ragrounds.specs import Spec
+from ragrounds.text import fault
 
 _SPLITS = ("test", "dev", "train", "validation")
 
@@ -171,9 +172,9 @@ def _lines(path: Path) -> Iterator[Prediction]:
                 number += 1
                 if line.strip():
                     yield decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(
-            f"{path}, line {number}: {error}. Expected JSON with dataset, id, setting, model and raw (a list)."
+            f"{path}, line {number}: {fault(error)}. Expected JSON with dataset, id, setting, model and raw (a list)."
         ) from error
     except (OSError, EOFError) as error:
         raise UserError(f"{path}, after line {number}: {error}. Is the file complete?") from error
@@ -188,8 +189,8 @@ def _folder(root: Path) -> Iterator[Prediction]:
             continue
         try:
             raw = msgspec.json.decode(file.read_bytes(), type=list[str])
-        except (msgspec.DecodeError, OSError) as error:
-            raise UserError(f"{file}: {error}. Expected a list of replies.") from error
+        except (msgspec.DecodeError, OSError, RecursionError) as error:
+            raise UserError(f"{file}: {fault(error)}. Expected a list of replies.") from error
         yield Prediction(dataset=parts[0], id=id, setting=parts[1], model="/".join(parts[2:-1]), raw=raw)
 
 

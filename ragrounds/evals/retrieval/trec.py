@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from ragrounds.errors import UserError
+from ragrounds.text import fault
 
 Run = Mapping[str, Mapping[str, float]]
 """Query id → document id → score."""
@@ -104,8 +105,8 @@ class _Judged(msgspec.Struct):
 def _json_row(path: Path, number: int, line: str) -> tuple[str, str, str] | None:
     try:
         row = msgspec.json.decode(line, type=_Judged)
-    except msgspec.MsgspecError as problem:
-        raise _wrong(path, number, str(problem)) from None
+    except (msgspec.MsgspecError, RecursionError) as problem:
+        raise _wrong(path, number, fault(problem)) from None
     return str(row.q_id), str(row.p_id), str(row.score)
 
 

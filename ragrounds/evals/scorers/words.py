@@ -93,7 +93,7 @@ def _kept(engine: sa.Engine) -> list[StoredScorer]:
     for key, value in rows:
         try:
             read = msgspec.json.decode(str(value), type=StoredScorer)
-        except (msgspec.MsgspecError, UnicodeError):
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
             continue
         if read.name == str(key).removeprefix(_KEY):
             texts = {name: safe(" ".join(getattr(read, name).split()), 200) for name in _TEXTS}

@@ -212,7 +212,7 @@ def collect_garbage(
         return garbage
     except sa.exc.SQLAlchemyError as error:
         raise writing_failed(engine, error) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{shown(engine)} cannot be read: {error}. Nothing was removed.") from error
 
 

@@ -172,7 +172,7 @@ def _read(path: Path) -> Iterator[Arrived]:
             return
         try:
             yield _decoder.decode(data[start + _SIZE : end])
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return
         start = end
 

@@ -370,8 +370,8 @@ def find_run(runs: Sequence[Run], reference: str, place: str) -> Run:
 
 
 def new_run_id(agent: str, fingerprint: str, taken: Iterable[str]) -> str:
-    """A short readable id: the agent's name and the beginning of the fingerprint, with a number where it is taken. Any
-    agent's text gives one that is a file name on every system."""
+    """A short readable id: the agent's name and the beginning of the fingerprint, with a number where it is taken.
+    Whatever the agent's text, it is a file name on every system."""
     base, known = f"{file_name(agent, 40, '-', '_-.')}-{fingerprint[:6]}", set(taken)
     number, id = 1, base
     while id in known:

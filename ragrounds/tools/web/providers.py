@@ -68,7 +68,7 @@ class SearchProvider:
             raise SearchFailed(f"{self.spec} answered {response.status_code}")
         try:
             found = response.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             raise SearchFailed(f"{self.spec} answered with something that is not JSON") from None
         return _hits(found)[:k]
 

@@ -53,7 +53,7 @@ class PubMed:
         )
         try:
             ids = [str(one) for one in msgspec.json.decode(found)["esearchresult"]["idlist"]][:k]
-        except (msgspec.MsgspecError, KeyError, TypeError):
+        except (msgspec.MsgspecError, KeyError, TypeError, RecursionError):
             raise SearchFailed("PubMed answered with something that is not a list of articles") from None
         if not ids:
             return []

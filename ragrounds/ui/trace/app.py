@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -13,6 +12,7 @@ from textual.screen import Screen
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store.summaries import Filter, Pages, SortBy
+from ragrounds.text import parse_toml
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.compare import CompareScreen
@@ -88,7 +88,7 @@ def read_keymap(file: Path) -> dict[str, str]:
         UserError: not TOML, a value that is not text, or an id that no binding has.
     """
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
+        found = parse_toml(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
