@@ -20,7 +20,6 @@ from ragrounds.errors import UserError, unknown
 from ragrounds.evals.store.arenas import AnswerPart, Axis, Contestant
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score, blank
-from ragrounds.records import Attempt, Gold, Question, Run, Score
 from ragrounds.text import parse_toml
 
 REFERENCE = "reference"
