@@ -212,7 +212,8 @@ _UNSEEN = frozenset(("head", "script", "style", "noscript", "template", "nav", "
 def _html_blocks(root: Tag) -> Iterator[tuple[str, str]]:
     """The paragraphs with the tags that they stand in. No text is left out, whatever it stands in, but that of
     `_UNSEEN`; no recursion, since tags may stand in each other as deeply as can be."""
-    from bs4 import CData, NavigableString, Tag
+    from bs4 import Tag
+    from bs4.element import CData, NavigableString
 
     held: list[str] = []
     entered: list[tuple[Iterator[object], str, bool]] = [(iter(root.contents), root.name, True)]
