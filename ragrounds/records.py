@@ -308,6 +308,9 @@ class Run(Struct, frozen=True, kw_only=True):
     origin: Literal["replayed", "imported"] = "replayed"
     asked: Asked | None = None
     """``None``: not known (imported, or made before this was kept)."""
+    servers: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What the servers of its models said of themselves when it began: model and server → fact → value. Empty: nothing,
+    or nobody asked."""
     version: str = ""
     """The version of this package that began it. It says nothing of what the results depend on: digests do."""
 

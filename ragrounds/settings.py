@@ -30,6 +30,8 @@ class Settings(BaseSettings):
     """The model used where a command names none."""
     base_url: str | None = Field(default_factory=lambda: os.environ.get("OPENAI_BASE_URL") or None)
     """The server used where a command names none; ``OPENAI_BASE_URL`` where the settings name none either."""
+    alias: str | None = None
+    """A name for that server, or for the group where `base_url` has several addresses."""
     concurrency: int = Field(default=16, ge=1, le=4096)
     """Attempts in flight."""
     worker_silence: float = Field(default=20.0, ge=1)

@@ -14,13 +14,13 @@ from msgspec.structs import fields, replace
 from ragrounds.api.frame_rows import Part, Row
 from ragrounds.api.frames import MATCHES, RATINGS, Frame
 from ragrounds.api.results import Result, agents_text
+from ragrounds.api.servers import ServerChanged, open_judges
 from ragrounds.api.workspace import (
     JournalMode,
     RunsGiven,
     chosen_settings,
     closing,
     one_of,
-    open_judges,
     open_store,
     opened_runs,
     run_names,
@@ -57,6 +57,10 @@ class ArenaRequest(Struct, frozen=True, kw_only=True):
     """Models as text; the majority of several decides."""
     base_url: str | None = None
     """The judges' server, where it is OpenAI-compatible."""
+    alias: str | None = None
+    """A name for it; several addresses need one."""
+    server_changed: ServerChanged = "stop"
+    """What is done where another server answers there than the last time."""
     reference: bool = False
     """The benchmark's own answers play too."""
     axes: tuple[str, ...] = ()
@@ -151,6 +155,8 @@ def arena(
     judges: str | Sequence[str] = (),
     *,
     base_url: str | None = None,
+    alias: str | None = None,
+    server_changed: ServerChanged = "stop",
     reference: bool = False,
     axes: str | Sequence[str] = (),
     axes_file: str | Path | None = None,
@@ -181,7 +187,8 @@ def arena(
     Args:
         runs: ids, beginnings of ids, agents' texts, results or loaded runs.
         judges: models as text; none: the settings' model. The majority of several decides.
-        base_url: the judges' server, where it is OpenAI-compatible.
+        base_url, alias: the judges' server, where it is OpenAI-compatible, and a name for it (several need one).
+        server_changed: where another server answers there than the last time: ``stop``, or another arena (``new``).
         reference: the benchmark's own answers play too.
         axes, axes_file: on what answers are compared, and a TOML file with axes of one's own; none: MRAG-Bench's four.
         calls: one call for all axes, or one for each.
@@ -237,7 +244,9 @@ def _play(request: ArenaRequest, given: Mapping[str, Any], live: Live, settings:
     from ragrounds.prompts.loader import PromptFolder
 
     with opened_runs(request.runs, settings) as (store, runs):
-        arena, lineup, judges = _arena(store, replace(request, runs=tuple(run.id for run in runs)), settings)
+        arena, lineup, judges = _arena(
+            store, replace(request, runs=tuple(run.id for run in runs)), settings, given["journal"]
+        )
         schedule = open_schedule(
             request.schedule,
             len(lineup.systems),
@@ -317,11 +326,13 @@ def estimate(
     defaults = {field.name: field.default for field in fields(ArenaRequest)}
     request = _request({**defaults, **rules, "runs": runs, "judges": judges})
     with opened_runs(request.runs, chosen) as (store, _):
-        arena, lineup, opened = _arena(store, request, chosen)
+        arena, lineup, opened = _arena(store, request, chosen, "replay")
         return estimate_play(arena, lineup, opened)
 
 
-def _arena(store: Store, request: ArenaRequest, settings: Settings) -> tuple[Arena, Lineup, list[Model]]:
+def _arena(
+    store: Store, request: ArenaRequest, settings: Settings, journal: JournalMode
+) -> tuple[Arena, Lineup, list[Model]]:
     from ragrounds.evals.arena.lineup import gather_lineup, load_axes
     from ragrounds.evals.judges.codes import pairs_code
     from ragrounds.evals.judges.pairs import PROMPT
@@ -329,7 +340,15 @@ def _arena(store: Store, request: ArenaRequest, settings: Settings) -> tuple[Are
     from ragrounds.prompts.loader import PromptFolder
 
     lineup = gather_lineup(store, request.runs, reference=request.reference, epoch=request.epoch, part=request.part)
-    judges = open_judges(request.judges, request.base_url, settings)
+    judges = open_judges(
+        store,
+        request.judges,
+        settings,
+        base_url=request.base_url,
+        alias=request.alias,
+        changed=request.server_changed,
+        journal=journal,
+    )
     arena = Arena(
         systems=lineup.systems,
         benchmark=lineup.benchmark,

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ragrounds.api.event_loop import finish
 from ragrounds.api.progress import RunListener
+from ragrounds.api.servers import ServerChanged, met_servers, server_defaults
 from ragrounds.api.workspace import JournalMode, chosen_settings, closing, open_store, user_prices
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ class BuildExecution(Struct, frozen=True, kw_only=True):
     """For every stage that none is named for; ``None``: the settings'."""
     base_url: str | None = None
     """An OpenAI-compatible server; ``None``: the settings'."""
+    alias: str | None = None
+    """A name for it; several addresses need one."""
+    server_changed: ServerChanged = "stop"
+    """What is done where another server answers there than the last time."""
     limit: int | None = None
     """Only so many items, drawn by the seed; ``None``: all."""
     seed: int = 0
@@ -141,8 +146,9 @@ def build(
             models=prepared.models,
             searcher=prepared.searcher,
             prices=user_prices(chosen),
-            defaults={"base_url": execution.base_url or chosen.base_url},
+            defaults=server_defaults(execution.base_url, execution.alias, chosen),
             new=execution.new,
+            meet=lambda models: met_servers(store, models, execution.server_changed, execution.journal),
         )
         named = ", ".join(sorted({model.spec for model in planned.models.values()}))
         heard.message(f"{planned.run.id}: {len(items.items):,} items of {safe(items.items.name)}, {safe(named)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from ragrounds.api.servers import server_defaults
 from ragrounds.api.workspace import chosen_settings, open_store
 from ragrounds.errors import nearest
 
@@ -76,6 +77,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 def doctor(
     model: str | None = None,
     base_url: str | None = None,
+    alias: str | None = None,
     *,
     home: str | Path | None = None,
     settings: Settings | None = None,
@@ -87,7 +89,7 @@ def doctor(
 
     Args:
         model: ``provider:model``.
-        base_url: of its server, where it is OpenAI-compatible; by default the settings'.
+        base_url, alias: of its server, where it is OpenAI-compatible, and a name for several; by default the settings'.
         home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
 
     Raises:
@@ -107,7 +109,7 @@ def doctor(
         place, runs = store.place, len(store.runs())
     probed = None
     if model is not None:
-        text = with_defaults(model, {"base_url": base_url or chosen.base_url, "timeout": 60.0})
+        text = with_defaults(model, {**server_defaults(base_url, alias, chosen), "timeout": 60.0})
         probed = finish(probe(text))
     return Diagnosis(
         ragrounds=__version__,

@@ -22,6 +22,7 @@ _KEPT = (
     "benchmark",
     "model",
     "base_url",
+    "alias",
     "corpus",
     "limit",
     "per_dataset",
@@ -44,9 +45,10 @@ def kept_request(request: RunRequest, recipe: Recipe, concurrency: int | None) -
     from ragrounds.records import Asked
     from ragrounds.redaction import redacted
 
-    url = recipe.defaults["base_url"]
+    where = recipe.defaults
+    urls = str(where["base_url"]).split(",") if where["base_url"] else []
     values = {name: getattr(request, name) for name in _KEPT}
-    values |= {"model": recipe.model, "base_url": str(url).split(",") if url else [], "concurrency": concurrency}
+    values |= {"model": recipe.model, "base_url": urls, "alias": where["alias"], "concurrency": concurrency}
     options: list[str] = []
     for name, held in values.items():
         for value in held if isinstance(held, list) else [held]:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from ragrounds.api.frame_rows import Part, Row
 from ragrounds.api.frames import MEASURES, QUERIES, Frame
 from ragrounds.api.results import Result
+from ragrounds.api.servers import ServerChanged, met_servers, server_defaults
 from ragrounds.api.workspace import (
     JournalMode,
     Progress,
@@ -73,6 +74,10 @@ class RetrievalRequest(Struct, frozen=True, kw_only=True):
     """Its server, where it is OpenAI-compatible."""
     journal: JournalMode = "reuse"
     """What becomes of recorded calls that write queries."""
+    alias: str | None = None
+    """A name for it; several addresses need one."""
+    server_changed: ServerChanged = "stop"
+    """What is done where another server answers there than the last time."""
     per_query: bool = False
     """Keep every query's values in the entries."""
     resamples: int = 10_000
@@ -141,6 +146,8 @@ def retrieve(
     model: str | None = None,
     base_url: str | None = None,
     journal: JournalMode = "reuse",
+    alias: str | None = None,
+    server_changed: ServerChanged = "stop",
     per_query: bool = False,
     resamples: int = 10_000,
     seed: int = 0,
@@ -168,9 +175,10 @@ def retrieve(
         guard: JSON Lines of what a query may not find; shown beside the unguarded results.
         guard_near: leave out passages that hold this share of the query's own wording, 0 to 1.
         query_generation: ways in which a model writes what is searched for; each is shown beside the query itself.
-        model, base_url: it writes, and its server; ``None``: the settings'.
         journal: recorded calls of that model are answered from (``reuse``), demanded (``replay``), or made anew
             (``fresh``).
+        model, base_url, alias: it writes, its server, and a name for that (several need one); ``None``: the settings'.
+        server_changed: where another server answers there than the last time: ``stop``, or ask it anew (``new``).
         per_query: keep every query's values.
         resamples, seed: of the bootstrap and of the randomisation test.
         progress: is told what is done and how many are done; False: nothing is shown.
@@ -200,6 +208,8 @@ def retrieve(
         model=model,
         base_url=base_url,
         journal=journal,
+        alias=alias,
+        server_changed=server_changed,
         per_query=per_query,
         resamples=resamples,
         seed=seed,
@@ -458,10 +468,11 @@ def _generated(
     named = request.model or settings.model
     if named is None:
         raise UserError("--query-generation needs a model. Name one with --model, such as openai:gpt-4o-mini.")
-    text = with_defaults(named, {"base_url": request.base_url or settings.base_url})
+    text = with_defaults(named, server_defaults(request.base_url, request.alias, settings))
     with open_store(settings) as store:
         prices = user_prices(settings)
-        model, journal = open_model(text, prices), StoreJournal(store, request.journal)
+        opened = met_servers(store, [text], request.server_changed, request.journal).texts.get(text, text)
+        model, journal = open_model(opened, prices), StoreJournal(store, request.journal)
         searcher = open_searcher(retriever, queries.corpus, settings.home, progress=progress)
         generator = QueryGenerator(way, {"model": model}, searcher, journal, prices=prices)
 

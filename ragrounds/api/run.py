@@ -15,9 +15,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from msgspec import structs
+
 from ragrounds.api.progress import RunListener as RunListener
 from ragrounds.api.results import ComparisonResult
 from ragrounds.api.run_request import ENGINES, Execution, RunRequest
+from ragrounds.api.servers import ServerChanged, met_servers, server_defaults
 from ragrounds.api.workspace import JournalMode, chosen_settings, closing, one_of, open_store, texts, user_prices
 from ragrounds.errors import UserError
 
@@ -60,6 +63,7 @@ def run(
     *,
     model: str | None = None,
     base_url: str | Sequence[str] = (),
+    alias: str | None = None,
     corpus: str | None = None,
     limit: int | None = None,
     per_dataset: int | None = None,
@@ -82,6 +86,7 @@ def run(
     max_questions: int | None = None,
     order: str | None = None,
     journal: JournalMode = "reuse",
+    server_changed: ServerChanged = "stop",
     confirmed: bool = False,
     new: bool = False,
     only: str | None = None,
@@ -102,7 +107,7 @@ def run(
         benchmark: a benchmark by name, or FAMILY:PATH.
         agents: agents as text, ``name[key=value,…]``; none: three on the sample, ``direct_cot`` elsewhere.
         model: for every role that an agent leaves open; ``None``: the settings', or the baseline on the sample.
-        base_url: OpenAI-compatible servers that share the calls; none: the settings'.
+        base_url, alias: OpenAI-compatible servers that share the calls, and the name of the group; none: the settings'.
         corpus: what agents search; ``None``: the benchmark's own, where it has one.
         limit, per_dataset: questions in all and of each dataset, drawn by `seed`; ``None``: every one.
         seed: of the draw, and of the order under a claim.
@@ -117,6 +122,8 @@ def run(
         until, max_questions: a claim that ends the runs when it is decided, and questions to ask at most.
         order: ``given`` or ``shared`` (questions that share a source follow each other); ``None``: by the models.
         journal: recorded calls are answered from (``reuse``), demanded (``replay``), or made anew (``fresh``).
+        server_changed: where another server answers at an address than the last time: ``stop``, or ``new``, which keeps
+            its answers apart.
         confirmed: go on where what is projected is above a threshold of the settings; nobody is asked on stdin.
         new: begin other runs where there are some of the same identity.
         only: the id of the one run that is to be resumed.
@@ -143,6 +150,7 @@ async def arun(
     *,
     model: str | None = None,
     base_url: str | Sequence[str] = (),
+    alias: str | None = None,
     corpus: str | None = None,
     limit: int | None = None,
     per_dataset: int | None = None,
@@ -165,6 +173,7 @@ async def arun(
     max_questions: int | None = None,
     order: str | None = None,
     journal: JournalMode = "reuse",
+    server_changed: ServerChanged = "stop",
     confirmed: bool = False,
     new: bool = False,
     only: str | None = None,
@@ -264,7 +273,7 @@ class _Replay:
         from ragrounds.ui.progress import live_claim_text
 
         store, execution, listener = self._store, self._execution, self._listener
-        recipe = _recipe(self._request, self._loaded, self._settings)
+        recipe = self._met(_recipe(self._request, self._loaded, self._settings))
         self._replay = replayer(execution, self._in_flight, recipe, self._settings, held, listener.message)
         before = {run.id for run in store.runs()}
         self.planned_runs = plan(
@@ -300,6 +309,16 @@ class _Replay:
         self._stops: list[Stop] = [lease, *together] if until is None else [lease, until]
         if until is not None:
             self._counts.live_claim = lambda: live_claim_text(until.state)
+
+    def _met(self, recipe: Recipe) -> Recipe:
+        """The recipe with what its models' servers say of themselves."""
+        from ragrounds.evals.engine.plan import model_texts_of
+
+        resumed = self._store.run(self._execution.only) if self._execution.only else None
+        met = met_servers(
+            self._store, model_texts_of(recipe), self._execution.server_changed, self._execution.journal, resumed
+        )
+        return structs.replace(recipe, served=met.texts, servers=met.facts)
 
     def _tell_of_code(self, planned: PlannedRun) -> None:
         """Say where other code began the run, or why it is another one than the user may expect."""
@@ -443,14 +462,15 @@ def _recipe(request: RunRequest, loaded: Benchmark, settings: Settings) -> Recip
     from ragrounds.evals.engine.plan import Recipe, own_corpus
     from ragrounds.models.providers import BASELINE
 
-    url = ",".join(request.base_url) or settings.base_url
+    where = server_defaults(request.base_url, request.alias, settings)
+    url = where["base_url"]
     return Recipe(
         agents=request.agents or (SAMPLE_AGENTS if is_sample(loaded) else ("direct_cot",)),
         model=request.model or settings.model or (BASELINE if is_sample(loaded) and not url else None),
         corpus=request.corpus or own_corpus(loaded),
         prices=user_prices(settings),
         defaults={
-            "base_url": url,
+            **where,
             "temperature": request.temperature,
             "top_p": request.top_p,
             "max_tokens": request.max_answer_tokens,

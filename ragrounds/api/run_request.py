@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ragrounds.api.servers import ServerChanged
 from ragrounds.api.workspace import JournalMode
 
 ENGINES = ("local", "ray")
@@ -21,6 +22,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """For every role that an agent leaves open; ``None``: the settings' model, or the baseline on the sample."""
     base_url: tuple[str, ...] = ()
     """OpenAI-compatible servers that share the calls; none: the settings'."""
+    alias: str | None = None
+    """A name for the server, or for the group of several, which needs one."""
     corpus: str | None = None
     """What agents search; ``None``: the benchmark's own, where it has one."""
     limit: int | None = None
@@ -74,5 +77,7 @@ class Execution(Struct, frozen=True, kw_only=True):
     """Nobody is to be asked where a projection is above a threshold of the settings."""
     new: bool = False
     """Begin other runs where there are some of the same identity."""
+    server_changed: ServerChanged = "stop"
+    """What is done where another server answers at an address than the last time."""
     only: str | None = None
     """The id of the one run that is to be resumed."""

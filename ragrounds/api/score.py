@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ragrounds.api.frames import JUDGEMENTS, OF_RUNS, Frame
 from ragrounds.api.results import ComparisonResult, RunsResult
+from ragrounds.api.servers import ServerChanged, open_judges
 from ragrounds.api.workspace import (
     JournalMode,
     Progress,
@@ -17,7 +18,6 @@ from ragrounds.api.workspace import (
     chosen_settings,
     closing,
     one_of,
-    open_judges,
     opened_runs,
     replaced,
     texts,
@@ -178,6 +178,8 @@ def judge(
     *,
     judges: str | Sequence[str] = (),
     base_url: str | None = None,
+    alias: str | None = None,
+    server_changed: ServerChanged = "stop",
     embedder: str | None = None,
     epochs: Sequence[int] = (),
     concurrency: int | None = None,
@@ -200,7 +202,8 @@ def judge(
         runs: ids, beginnings of ids, agents' texts, results or loaded runs.
         kind: equivalence, statements, ragas or one of its figures.
         judges: models as text; none: the settings' model. The majority of several counts.
-        base_url: their server, where it is OpenAI-compatible.
+        base_url, alias: their server, where it is OpenAI-compatible, and a name for it (several need one).
+        server_changed: where another server answers there than the last time: ``stop``, or judge anew (``new``).
         embedder: for ragas' answer relevancy.
         epochs: only these, from 0; none: all.
         concurrency: answers graded at once; ``None``: the settings'.
@@ -229,7 +232,8 @@ def judge(
         fitting = {run.id: judgeable(store, run, wanted, epochs) for run in found}
         vectors = named_embedder(embedder) if embedder else None
         grader = open_method(wanted, JudgeMeans(store=store, embedder=vectors, prices=user_prices(chosen)))
-        models = open_judges(texts(judges), base_url, chosen)
+        server = {"base_url": base_url, "alias": alias}
+        models = open_judges(store, texts(judges), chosen, **server, changed=server_changed, journal=journal)
         recorded = StoreJournal(store, journal)
 
         async def carry_out() -> JudgedRuns:

@@ -132,25 +132,6 @@ def user_prices(settings: Settings) -> Mapping[str, Price]:
     return read_prices(settings.home / "prices.toml")
 
 
-def open_judges(names: Sequence[str], base_url: str | None, settings: Settings) -> list[Model]:
-    """The models that judge; where none is named, the model of the settings.
-
-    Raises:
-        UserError: none, one named twice, or one that cannot be opened.
-    """
-    from ragrounds.models.options import with_defaults
-    from ragrounds.models.providers import open_model
-
-    texts = list(names) or ([settings.model] if settings.model else [])
-    if not texts:
-        raise UserError("No judge was named. Name one with --judge, such as openai:gpt-4o-mini.")
-    prices, url = user_prices(settings), base_url or settings.base_url
-    models = [open_model(with_defaults(text, {"base_url": url}), prices) for text in texts]
-    if len({model.spec for model in models}) < len(models):
-        raise UserError("A judge is named twice: its vote would count double.")
-    return models
-
-
 @asynccontextmanager
 async def closing(models: Sequence[Model], journal: StoreJournal) -> AsyncIterator[None]:
     """Close the models, each once, and the journal when the block ends, however it ends."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
@@ -13,8 +13,9 @@ from ragrounds.build.items import ItemSet
 from ragrounds.build.outcome import JsonObject, KeptScorer, Outcome, read_outcome
 from ragrounds.contracts import Searcher, Stop
 from ragrounds.evals.engine.budget import Budget
-from ragrounds.evals.engine.plan import OpenedAgent, PlannedRun, find_or_start_run, open_models
+from ragrounds.evals.engine.plan import OpenedAgent, PlannedRun, find_or_start_run, model_texts, open_models
 from ragrounds.evals.engine.scheduler import Listener, replay
+from ragrounds.evals.engine.servers import MetServers
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.prices import Price
@@ -83,16 +84,18 @@ def plan_build(
     prices: Mapping[str, Price] = MappingProxyType({}),
     defaults: Mapping[str, Value | None] = MappingProxyType({}),
     new: bool = False,
+    meet: Callable[[Iterable[str]], MetServers] = lambda models: MetServers(),
 ) -> PlannedRun:
     """The run of this pipeline on these items, resumed or started. `models` are those of named roles, `model` is for
-    all others.
+    all others; `meet` asks the servers of models, by their texts, what they are.
 
     Raises:
         UserError: no model, or one that cannot be opened.
     """
     agent = pipeline.agent(parameters, models)
-    opened = OpenedAgent(agent, open_models(agent, model, {}, prices, defaults), searcher)
-    run = find_or_start_run(store, item_set.items, opened, 1, new=new)
+    met = meet(model_texts(agent, model, defaults).values())
+    opened = OpenedAgent(agent, open_models(agent, model, {}, prices, defaults, met.texts), searcher)
+    run = find_or_start_run(store, item_set.items, opened, 1, new=new, servers=met.facts)
     return PlannedRun(run, agent, opened.models, searcher, prices)
 
 

@@ -11,7 +11,7 @@ import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
-from ragrounds.cli.options import BudgetOptions, Options, grouped, journal_mode
+from ragrounds.cli.options import BudgetOptions, Options, ServerOptions, grouped, journal_mode
 from ragrounds.cli.output import print_json, say
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def play_command(
     judge: options.Judges,
     rules: RuleOptions,
     budget: BudgetOptions,
-    base_url: options.BaseUrl = None,
+    server: ServerOptions,
     concurrency: options.Concurrency = None,
     journal: options.Journal = "reuse",
     plan: Annotated[bool, typer.Option("--plan", help="Only say how many calls it takes; ask nobody.")] = False,
@@ -93,13 +93,13 @@ def play_command(
     from ragrounds.ui.arena_tables import LiveArena
 
     if plan:
-        _print_estimate(runs, judge or (), base_url, rules, as_json)
+        _print_estimate(runs, judge or (), server, rules, as_json)
         return
     played = play(
         runs,
         judge or (),
         **rules.arguments(),
-        base_url=base_url,
+        **server.arguments(),
         concurrency=concurrency,
         max_cost=budget.max_cost,
         max_total_tokens=budget.max_total_tokens,
@@ -122,12 +122,12 @@ def _print_stand(stand: ArenaStand, as_json: bool) -> None:
 
 
 def _print_estimate(
-    runs: Sequence[str], judges: Sequence[str], base_url: str | None, rules: RuleOptions, as_json: bool
+    runs: Sequence[str], judges: Sequence[str], server: ServerOptions, rules: RuleOptions, as_json: bool
 ) -> None:
     from ragrounds.api.arena import estimate
     from ragrounds.ui.text import dollars, tokens
 
-    found = estimate(runs, judges, base_url=base_url, **rules.arguments())
+    found = estimate(runs, judges, **server.arguments(), **rules.arguments())
     if as_json:
         print_json(found, "estimates")
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from ragrounds.cli import options as shared
-from ragrounds.cli.options import BudgetOptions, Options, grouped, journal_mode
+from ragrounds.cli.options import BudgetOptions, Options, grouped, journal_mode, server_changed
 from ragrounds.cli.output import counting, print_json, say
 from ragrounds.cli.run import RunDisplay
 from ragrounds.errors import UserError
@@ -42,6 +42,8 @@ class BuildOptions(BudgetOptions, frozen=True, kw_only=True):
     ]
     model: shared.Model = None
     base_url: shared.BaseUrl = None
+    alias: shared.Alias = None
+    server_changed: shared.ServerChangedOption = "stop"
     limit: shared.Limit = None
     seed: shared.Seed = 0
     concurrency: shared.Concurrency = None
@@ -253,6 +255,8 @@ def _carry_out(request: BuildRequest, options: BuildOptions) -> None:
         out=options.out,
         model=options.model,
         base_url=options.base_url,
+        alias=options.alias,
+        server_changed=server_changed(options.server_changed),
         limit=options.limit,
         seed=options.seed,
         concurrency=options.concurrency,

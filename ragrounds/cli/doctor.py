@@ -20,6 +20,7 @@ app = typer.Typer()
 def doctor_command(
     model: str | None = typer.Option(None, help="Also ask this model's server what it can do: openai:NAME."),
     base_url: str | None = typer.Option(None, help="An OpenAI-compatible server."),
+    alias: options.Alias = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say where things live, which extras are here, what installed packages add and what of it is broken, and, of a
@@ -32,7 +33,7 @@ def doctor_command(
     from ragrounds.api.doctor import doctor
     from ragrounds.ui.text import safe
 
-    found = doctor(model, base_url)
+    found = doctor(model, base_url, alias)
     if as_json:
         print_json(found)
     else:

@@ -9,7 +9,7 @@ import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
-from ragrounds.cli.options import BudgetOptions, grouped, journal_mode
+from ragrounds.cli.options import BudgetOptions, ServerOptions, grouped, journal_mode
 from ragrounds.cli.output import print_json, say
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def judge_command(
         ),
     ],
     budget: BudgetOptions,
+    server: ServerOptions,
     judge: options.Judges = None,
-    base_url: options.BaseUrl = None,
     embedder: options.Embedder = None,
     epoch: Annotated[
         list[int] | None, typer.Option(help="Only this epoch, from 0 (repeatable). [default: all]")
@@ -80,7 +80,7 @@ def judge_command(
         runs,
         kind,
         judges=judge or (),
-        base_url=base_url,
+        **server.arguments(),
         embedder=embedder,
         epochs=epoch or (),
         concurrency=concurrency,

@@ -15,6 +15,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
+    from ragrounds.api.servers import ServerChanged
     from ragrounds.api.workspace import JournalMode
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -135,6 +136,43 @@ class BudgetOptions(Options, frozen=True, kw_only=True):
         float | None,
         typer.Option("--max-time", parser=duration, metavar="DURATION", help="How long it may take: 90s, 2h, 1h30m."),
     ] = None
+
+
+Alias = Annotated[
+    str | None,
+    typer.Option("--alias", help="A name for the server, or for the group of several, which needs one."),
+]
+ServerChangedOption = Annotated[
+    str,
+    typer.Option(
+        "--server-changed",
+        help="Another server answers at the address than the last time: stop; or new, which keeps its answers apart.",
+    ),
+]
+
+
+class ServerOptions(Options, frozen=True, kw_only=True):
+    """Where models are asked that name no server."""
+
+    base_url: BaseUrl = None
+    alias: Alias = None
+    server_changed: ServerChangedOption = "stop"
+
+    def arguments(self) -> dict[str, Any]:
+        """As the library calls them."""
+        return {"base_url": self.base_url, "alias": self.alias, "server_changed": server_changed(self.server_changed)}
+
+
+def server_changed(text: str) -> ServerChanged:
+    """The value of ``--server-changed``.
+
+    Raises:
+        UserError: an unknown one.
+    """
+    from ragrounds.api.workspace import one_of
+
+    changed: Any = one_of("--server-changed", text, ("stop", "new"))
+    return changed  # type: ignore[no-any-return]
 
 
 def journal_mode(text: str) -> JournalMode:

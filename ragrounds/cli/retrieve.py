@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ragrounds.cli import options
-from ragrounds.cli.options import Options, grouped, journal_mode
+from ragrounds.cli.options import Options, ServerOptions, grouped, journal_mode
 from ragrounds.cli.output import print_json, say
 
 app = typer.Typer()
@@ -66,8 +66,8 @@ class SearchOptions(Options, frozen=True, kw_only=True):
 @grouped
 def retrieve(
     search: SearchOptions,
+    server: ServerOptions,
     model: options.Model = None,
-    base_url: options.BaseUrl = None,
     journal: options.Journal = "reuse",
     per_query: Annotated[bool, typer.Option("--per-query", help="Also give every query's values.")] = False,
     resamples: options.Resamples = 10_000,
@@ -99,8 +99,8 @@ def retrieve(
         guard_near=search.guard_near,
         query_generation=search.query_generation or (),
         model=model,
-        base_url=base_url,
         journal=journal_mode(journal),
+        **server.arguments(),
         per_query=per_query,
         resamples=resamples,
         seed=seed,

@@ -10,7 +10,7 @@ import typer
 from ragrounds.api.progress import TerminalListener
 from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
-from ragrounds.cli.options import BudgetOptions, Options, duration, grouped, journal_mode
+from ragrounds.cli.options import BudgetOptions, Options, duration, grouped, journal_mode, server_changed
 from ragrounds.cli.output import print_json, say
 from ragrounds.errors import UserError
 
@@ -42,6 +42,7 @@ class WhatOptions(Options, frozen=True, kw_only=True):
             help="An OpenAI-compatible server (vLLM, Ollama, llama.cpp, …); repeat it for several that share the calls."
         ),
     ] = None
+    alias: options.Alias = None
     corpus: options.Corpus = None
     limit: options.Limit = None
     per_dataset: Annotated[
@@ -104,6 +105,7 @@ class HowOptions(Options, frozen=True, kw_only=True):
     yes: options.Yes = False
     new: options.New = False
     journal: options.Journal = "reuse"
+    server_changed: options.ServerChangedOption = "stop"
     only_run: Annotated[
         str | None, typer.Option(hidden=True, help="The one run to resume: `ragrounds runs resume`.")
     ] = None
@@ -112,7 +114,7 @@ class HowOptions(Options, frozen=True, kw_only=True):
         """As the library calls them."""
         former = {"yes": "confirmed", "only_run": "only"}
         named = {former.get(name, name): getattr(self, name) for name in self.__struct_fields__}
-        return {**named, "journal": journal_mode(self.journal)}
+        return {**named, "journal": journal_mode(self.journal), "server_changed": server_changed(self.server_changed)}
 
 
 @app.command("run")

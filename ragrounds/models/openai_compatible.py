@@ -30,7 +30,7 @@ class OpenAICompatible(ProviderModel):
         # A name on somebody's own server says nothing about a provider's price.
         super().__init__(options, price, listed=None if urls else "openai")
         self._own = bool(urls)
-        self._key = _key(options)
+        self._key = key_of(options)
         self._servers = ServerPool(
             [
                 BalancedServer(Transport(url, self._key, options.serving.timeout), self._meter(url) if urls else None)
@@ -77,7 +77,12 @@ class OpenAICompatible(ProviderModel):
                 return without_keys(read_reply(answered.body, answered.headers.get("content-type", "")), redact)
 
 
-def _key(options: ModelOptions) -> str:
+def key_of(options: ModelOptions) -> str:
+    """The key that a model's server is asked with.
+
+    Raises:
+        UserError: OpenAI itself is asked, and there is none.
+    """
     name = "VLLM_API_KEY" if options.provider == VLLM else "OPENAI_API_KEY"
     key = os.environ.get(name, "").strip()
     if not key and not options.serving.urls:

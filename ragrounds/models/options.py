@@ -97,6 +97,9 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
     base_url: str | None = None
     """One address, or several with commas between them: calls are balanced over these by load."""
     alias: str | None = None
+    """The name of a server, or of the group of several, which must have one."""
+    fingerprint: str | None = None
+    """Which of the servers that were met under this address or alias it is; ``None``: the first. Runs set it."""
     window: int | None = None
     timeout: float = 600.0
     tries: int = 6
@@ -124,6 +127,12 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
                     f"The server's address {url.rpartition('@')[2]!r} was given with a login. Leave the login out and "
                     "set OPENAI_API_KEY (VLLM_API_KEY for vllm:), which is never written anywhere."
                 )
+        if len(self.urls) > 1 and not self.alias:
+            raise UserError(
+                f"{len(self.urls)} servers share the calls ({', '.join(self.urls)}), and nothing names them together. "
+                "Give the group a name of yours with --alias NAME, or alias=NAME inside the model. Recorded calls are "
+                "kept under it, so servers may join, leave or move; other servers need another name."
+            )
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -216,26 +225,36 @@ class ModelOptions(Struct, frozen=True):
     def identity(self) -> str:
         """Canonical text of all that determines a reply: name, sampling, and the server (or its alias).
 
-        Where vLLM serves weights that are named, or several servers share the work, it is not the server's address:
-        the port may be another every time, and a server more or less changes nothing.
+        Where vLLM serves weights that are named it is not the server's address: the port may be another every time.
         """
-        parameters: dict[str, Value] = dict(msgspec.to_builtins(self.sampling))
-        parameters |= msgspec.to_builtins(self.weights)
+        parameters = self._server_parameters | msgspec.to_builtins(self.sampling)
         if self.card:
             parameters["card"] = self.card
         if self.form.continues:
             parameters["continues"] = self.form.continues
-        urls = () if self.provider == VLLM else self.serving.urls
-        server = self.serving.alias or (SEVERAL if len(urls) > 1 else "".join(urls))
+        if self.serving.fingerprint:
+            parameters["fingerprint"] = self.serving.fingerprint
+        return str(Spec(f"{self.provider}:{self.model}", parameters))
+
+    @property
+    def server(self) -> str:
+        """Canonical text of what is asked: the model's name, its weights, and the server (or its alias). What a server
+        says of the model is kept under it, whatever the sampling."""
+        return str(Spec(f"{self.provider}:{self.model}", self._server_parameters))
+
+    @property
+    def _server_parameters(self) -> dict[str, Value]:
+        parameters: dict[str, Value] = dict(msgspec.to_builtins(self.weights))
+        server = self.serving.alias or ("" if self.provider == VLLM else "".join(self.serving.urls))
         if server:
             parameters["server"] = server.rstrip("/")
-        return str(Spec(f"{self.provider}:{self.model}", parameters))
+        return parameters
 
 
 VLLM = "vllm"
 """The provider whose models are served by vLLM: started here, or joined by `base_url`."""
-SEVERAL = "several"
-"""Stands for the addresses in the identity of a model behind more than one server."""
+WHERE = ("base_url", "alias")
+"""Parameters that say where a server is: together from the model's text, or together from the command."""
 
 _SAMPLING = {field.name for field in msgspec.structs.fields(Sampling)}
 _SERVING = {field.name for field in msgspec.structs.fields(Serving)}
@@ -286,18 +305,26 @@ def _read(kind: type[G], values: dict[str, Value], spec: Spec) -> G:
 
 
 def with_defaults(text: str, defaults: Mapping[str, Value | None]) -> str:
-    """A model's text with the parameters that it leaves open. The baseline takes none; a `base_url` is only for
-    ``openai:``, whose protocol other servers speak, and ``vllm:``."""
+    """A model's text with the parameters that it leaves open. The baseline takes none; a `base_url` and its `alias` are
+    only for ``openai:``, whose protocol other servers speak, and ``vllm:``, where the text names no server."""
     spec = parse(text)
     provider = spec.name.partition(":")[0]
     if provider == "baseline":
         return text
+    placed = "base_url" in spec.parameters or provider not in ("openai", VLLM)
     filled = {
         key: value
         for key, value in defaults.items()
-        if value is not None and key not in spec.parameters and (key != "base_url" or provider in ("openai", VLLM))
+        if value is not None and key not in spec.parameters and not (placed and key in WHERE)
     }
     return str(spec.having(**filled))
+
+
+def server_of(identity: str) -> str:
+    """:attr:`ModelOptions.server` of a model's identity: without how it is sampled, and which server of that place it
+    is."""
+    spec = parse(identity)
+    return str(Spec(spec.name, {k: v for k, v in spec.parameters.items() if k == "server" or k in _WEIGHTS}))
 
 
 def starts_server(text: str) -> bool:

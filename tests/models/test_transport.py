@@ -9,7 +9,7 @@ import time
 import pytest
 
 from ragrounds.contracts import Request
-from ragrounds.errors import StopRun
+from ragrounds.errors import StopRun, UserError
 from ragrounds.models.faults import Transient
 from ragrounds.models.providers import open_model
 from ragrounds.models.transport import FIRST, BalancedServer, ServerPool, Transport, Unreachable
@@ -132,7 +132,7 @@ async def test_calls_survive_a_server_that_goes_and_it_takes_its_share_when_it_i
     port = free_port()
     with openai_server("--latency", "0.02") as stays:
         with openai_server("--latency", "0.02", "--port", str(port)) as goes:
-            model = open_model(f'openai:m[base_url="{stays.url},{goes.url}"]')
+            model = open_model(f'openai:m[base_url="{stays.url},{goes.url}",alias=lab]')
             replies = await asyncio.gather(*(model.complete(asked(f"a{i}"), []) for i in range(40)))
             assert len(replies) == 40
             assert goes.stats()["answered"] == 20
@@ -155,7 +155,7 @@ async def test_calls_survive_a_server_that_goes_and_it_takes_its_share_when_it_i
 
 async def test_one_dead_address_among_several_does_not_stop_a_run() -> None:
     with openai_server() as server:
-        model = open_model(f'openai:m[base_url="http://127.0.0.1:{free_port()}/v1,{server.url}"]')
+        model = open_model(f'openai:m[base_url="http://127.0.0.1:{free_port()}/v1,{server.url}",alias=lab]')
         replies = await asyncio.gather(*(model.complete(asked(f"q{i}"), []) for i in range(8)))
         assert all(reply.text for reply in replies)
         await model.close()
@@ -166,22 +166,25 @@ def test_a_server_more_does_not_change_the_identity() -> None:
         return open_model(f'openai:m[base_url="{urls}"{more}]').spec
 
     one, two, three = (f"http://127.0.0.1:{port}/v1" for port in (1, 2, 3))
-    assert spec(f"{one},{two}") == spec(f"{two}, {three}/,{one}")
-    assert spec(one) != spec(f"{one},{two}")
+    assert spec(f"{one},{two}", ",alias=lab") == spec(f"{two}, {three}/,{one}", ",alias=lab") == "openai:m[server=lab]"
+    assert spec(one) != spec(f"{one},{two}", ",alias=lab") != spec(f"{one},{two}", ",alias=other")
     assert spec(one, ",alias=lab") == spec(f"{one},{two}", ",alias=lab")
+    for provider in ("openai", "vllm"):
+        with pytest.raises(UserError, match="nothing names them together.*alias=NAME inside the model"):
+            open_model(f'{provider}:m[base_url="{one},{two}"]')
     assert spec(f"{one},{one}/") == spec(one)
 
 
 def test_a_run_over_two_servers_goes_on_over_three(command: Cli) -> None:
     def run(*more: str) -> str:
         line = ("run", "--agent", "direct", "--limit", "20", "--model", "openai:m", "--display", "none", "--json")
-        done = command(*line, *more)
+        done = command(*line, *more, "--alias", "lab")
         assert done.returncode == 0, done.stderr
         return done.stderr
 
     with openai_server() as one, openai_server() as two, openai_server() as three:
         said = run("--base-url", one.url, "--base-url", two.url)
-        assert "openai:m[server=several]" in said
+        assert "openai:m[server=lab]" in said
         assert one.stats()["asked"] + two.stats()["asked"] == 20
         assert min(one.stats()["asked"], two.stats()["asked"]) > 0
         assert "0 calls made" in run("--base-url", f"{one.url},{two.url},{three.url}")

@@ -6,6 +6,8 @@ The model's name in a request chooses the behaviour:
 * ``fault-NAME`` misbehaves as :mod:`tests.servers.faults` says;
 * anything else answers a fixed, parsable reply.
 
+What it says of itself (``/v1/models``, ``/version``) and which model it says has answered are options.
+
 ``GET /stats`` tells what was asked and answered; an answer counts when the server has sent it whole.
 """
 
@@ -49,6 +51,10 @@ class Server:
         self.log = options.log.open("a", buffering=1) if options.log else None
         self.port: int = options.port
         self.names: tuple[str, ...] = ("test",)
+        self.listed: list[dict[str, Any]] = json.loads(options.listed)
+        self.version: str = options.version
+        self.says: list[str] = options.says.split(",") if options.says else []
+        self.looked = 0
         self.prefixes = PrefixCache(options.cache_blocks) if options.cache_blocks else None
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
@@ -71,7 +77,8 @@ class Server:
             texts = self.recorded.replies(model.removeprefix("recorded-"), prompt)
         else:
             texts = [fixed_reply(prompt) + filler(digest, self.reply_bytes)]
-        answer = completion(texts, model, prompt, cached=cached)
+        said = self.says[min(self.begun, len(self.says)) - 1] if self.says else model
+        answer = completion(texts, said or model, prompt, cached=cached)
         response: web.StreamResponse = web.Response(body=answer, content_type="application/json")
         if body.get("stream"):
             self.streamed += 1
@@ -99,6 +106,7 @@ class Server:
                 "asked": sum(self.asked.values()),
                 "answered": sum(self.answered.values()),
                 "prompts": len(self.asked),
+                "looked": self.looked,
                 "streamed": self.streamed,
                 "answered_twice": sorted(key for key, count in self.answered.items() if count > 1),
                 "violations": self.recorded.violations if self.recorded else [],
@@ -110,8 +118,13 @@ class Server:
         )
 
     async def models(self, request: web.Request) -> web.Response:
-        listed = [{"id": name, "object": "model", "max_model_len": 32768} for name in self.names]
+        self.looked += 1
+        listed = self.listed or [{"id": name, "object": "model", "max_model_len": 32768} for name in self.names]
         return web.json_response({"object": "list", "data": listed})
+
+    async def tell_version(self, request: web.Request) -> web.Response:
+        self.looked += 1
+        return web.json_response({"version": self.version}) if self.version else web.Response(status=404)
 
     async def health(self, request: web.Request) -> web.Response:
         return web.Response()
@@ -177,6 +190,9 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--log", type=Path)
     parser.add_argument("--cache-blocks", type=int, default=0, help="keep so many blocks of prompts, as vLLM does")
+    parser.add_argument("--listed", default="[]", help="the entries of /v1/models, as JSON")
+    parser.add_argument("--version", default="", help="what /version tells; by default there is no such page")
+    parser.add_argument("--says", default="", help="the model of the first reply, of the second …; the last ever after")
     return parser.parse_args(arguments)
 
 
@@ -185,6 +201,7 @@ def serve(server: Server) -> None:
     app = counted(web.Application(client_max_size=64 * 2**20))
     app.router.add_post("/v1/chat/completions", server.complete)
     app.router.add_get("/v1/models", server.models)
+    app.router.add_get("/version", server.tell_version)
     app.router.add_get("/health", server.health)
     app.router.add_get("/stats", server.stats)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
@@ -26,7 +26,7 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.store.store import Store, new_run_id, now
 from ragrounds.graphs import catalogue
-from ragrounds.models.options import starts_server, with_defaults
+from ragrounds.models.options import server_of, starts_server, with_defaults
 from ragrounds.models.prices import Price
 from ragrounds.models.providers import BASELINE, open_model
 from ragrounds.prompts.loader import PromptFolder
@@ -51,7 +51,10 @@ class Recipe(Struct, frozen=True, kw_only=True):
     defaults: Mapping[str, bool | int | float | str | None] = {}
     """Parameters for every model that leaves them open."""
     served: Mapping[str, str] = {}
-    """A model's text → the same with the address of a server that was started for it (:func:`with_servers`)."""
+    """A model's text → the text it is opened by, which has the address of a server that was started for it
+    (:func:`with_servers`), or the fingerprint of another server than the first at its address."""
+    servers: Mapping[str, Mapping[str, str]] = {}
+    """What servers say of themselves, as :attr:`ragrounds.records.Run.servers`; new runs keep it of theirs."""
 
 
 class OpenedAgent(Struct, frozen=True):
@@ -119,7 +122,7 @@ def plan(
             run = check_same_run(store.run(only), run_identity(benchmark, opened, epochs), opened.agent)
         else:
             origin = Asked(asked.folder, (*asked.options, "--agent", text)) if asked else None
-            run = find_or_start_run(store, benchmark, opened, epochs, new=new, asked=origin)
+            run = find_or_start_run(store, benchmark, opened, epochs, new=new, asked=origin, servers=recipe.servers)
         before, changed = _changed_since(store, run) if run.id not in known else (None, ())
         made = PlannedRun(run, opened.agent, opened.models, opened.searcher, recipe.prices, before, changed)
         planned_runs.append(made)
@@ -344,6 +347,7 @@ def find_or_start_run(
     *,
     new: bool = False,
     asked: Asked | None = None,
+    servers: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> Run:
     """Give the run of this identity (:func:`same_identities`) that the store has, unless `new`; else start a new one.
 
@@ -367,8 +371,15 @@ def find_or_start_run(
         created=now(),
         version=__version__,
         asked=asked,
+        servers=_of_models(servers, opened.models.values()),
     )
     return store.add_run(run, benchmark.questions, benchmark.golds)
+
+
+def _of_models(servers: Mapping[str, Mapping[str, str]], models: Iterable[Model]) -> dict[str, dict[str, str]]:
+    """Those of some servers that these models are behind."""
+    asked = {server_of(model.spec) for model in models} if servers else set()
+    return {server: dict(facts) for server, facts in sorted(servers.items()) if server in asked}
 
 
 def check_same_run(run: Run, identity: Mapping[str, object], agent: Agent) -> Run:
@@ -408,19 +419,25 @@ async def with_servers(
         return recipe
     from ragrounds.models.vllm import give_up, served
 
+    opened = {text: recipe.served.get(text, text) for text in sorted(model_texts_of(recipe))}
     try:
-        joined = await asyncio.to_thread(held.enter_context, served(sorted(_model_texts(recipe)), tell, died))
+        joined = await asyncio.to_thread(held.enter_context, served(opened.values(), tell, died))
     except asyncio.CancelledError:
         give_up()
         raise
-    return replace(recipe, served=dict(joined))
+    return replace(recipe, served={text: joined[one] for text, one in opened.items()})
 
 
 def needs_servers(recipe: Recipe) -> bool:
     """Say whether a model of the recipe would start a server of its own (vLLM)."""
-    return any(starts_server(text) for text in _model_texts(recipe))
+    return any(starts_server(text) for text in model_texts_of(recipe))
 
 
-def _model_texts(recipe: Recipe) -> set[str]:
+def model_texts_of(recipe: Recipe) -> set[str]:
+    """The texts of all models of a recipe's agents.
+
+    Raises:
+        UserError: as :func:`open_agents`.
+    """
     agents = [open_agent(text) for text in recipe.agents]
     return {text for agent in agents for text in model_texts(agent, recipe.model, recipe.defaults).values()}

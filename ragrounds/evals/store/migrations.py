@@ -221,6 +221,7 @@ def _to_7(connection: sa.Connection) -> None:
 def _to_8(connection: sa.Connection) -> None:
     """What version 8 keeps beside version 7."""
     _judges_calls_made_again(connection)
+    _add_servers(connection)
 
 
 def _judges_calls_made_again(connection: sa.Connection) -> None:
@@ -236,6 +237,20 @@ def _judges_calls_made_again(connection: sa.Connection) -> None:
         sqlite_with_rowid=False,
     )
     frozen.create_all(connection, [made])
+
+
+def _add_servers(connection: sa.Connection) -> None:
+    """What servers said of themselves."""
+    made = sa.Table(
+        "servers",
+        sa.MetaData(),
+        sa.Column("server", sa.Text, primary_key=True),
+        sa.Column("fingerprint", sa.Text, primary_key=True),
+        sa.Column("facts", sa.Text, nullable=False),
+        sa.Column("first", sa.Float, nullable=False),
+        sa.Column("last", sa.Float, nullable=False),
+    )
+    made.create(connection)
 
 
 MIGRATIONS: tuple[Migration, ...] = (

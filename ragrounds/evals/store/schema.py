@@ -198,3 +198,14 @@ votes = sa.Table(
     comment="Human votes, cast in the terminal or read from a file.",
     sqlite_with_rowid=False,
 )
+
+servers = sa.Table(
+    "servers",
+    metadata,
+    sa.Column("server", sa.Text, primary_key=True, comment="the model and its server's address or alias"),
+    sa.Column("fingerprint", sa.Text, primary_key=True, comment="as in the model's identity; empty: the first seen"),
+    sa.Column("facts", sa.Text, nullable=False, comment="what it said of the model, as JSON"),
+    sa.Column("first", sa.Float, nullable=False),
+    sa.Column("last", sa.Float, nullable=False),
+    comment="What servers said of themselves: another server behind one address is told from the first by it.",
+)

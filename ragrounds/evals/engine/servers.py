@@ -1,0 +1,139 @@
+"""Which server stands behind an address: what it says of the model is compared with what was told before.
+
+A server that was met first under its address or alias leaves the identity of its models as it is. Another one at the
+same place stops what was begun, or, where the user says so, gets a fingerprint into the identity: then no recorded
+reply of the one is an answer of the other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from ragrounds.errors import UserError
+from ragrounds.evals.store.servers import KnownServer, keep_server, known_servers
+from ragrounds.evals.store.store import Store, now
+from ragrounds.models.options import VLLM, ModelOptions, read_options, server_of
+from ragrounds.models.server_facts import ask_servers, described, differing, fingerprint, same_server
+from ragrounds.records import Run
+from ragrounds.specs import parse
+
+ServerChanged = Literal["stop", "new"]
+"""What is done where another server answers at an address: stop, or keep what it answers apart, as a new identity."""
+
+
+class MetServers(Struct, frozen=True):
+    """The servers of some models."""
+
+    texts: Mapping[str, str] = {}
+    """A model's text → the text it is opened by, with the server's fingerprint where it has one."""
+    facts: Mapping[str, Mapping[str, str]] = {}
+    """Model and server → what it says of itself: see :attr:`ragrounds.records.Run.servers`."""
+
+
+async def meet_servers(
+    store: Store,
+    models: Iterable[str],
+    *,
+    changed: ServerChanged = "stop",
+    replay: bool = False,
+    resumed: Run | None = None,
+) -> MetServers:
+    """Ask the servers of some models what they are, and compare it with what the store knows.
+
+    Models without an address of their own are left as they are: a provider's names are its own, and a server that is
+    started here runs what its command says.
+
+    Args:
+        store: what servers told before; what they tell now is kept in it.
+        models: their texts.
+        changed: what is done where another server answers.
+        replay: nobody is asked; the server of the last time is meant, or that of the resumed run.
+        resumed: the run that is to go on: its servers must be those of now.
+
+    Raises:
+        UserError: another server answers, and `changed` says stop; servers that share calls differ.
+        StopRun: the store cannot be written.
+    """
+    texts: dict[str, str] = {}
+    facts: dict[str, Mapping[str, str]] = {}
+    met: dict[tuple[str, str | None], KnownServer | None] = {}
+    for text in dict.fromkeys(models):
+        spec = parse(text)
+        options = read_options(spec)
+        if options.provider not in ("openai", VLLM) or not options.serving.urls:
+            continue
+        place = (options.server, options.serving.base_url)
+        if place not in met:
+            met[place] = await _meet(store, options, changed, replay, resumed)
+        server = met[place]
+        if server is not None:
+            facts[server.server] = server.facts
+            if server.fingerprint:
+                texts[text] = str(spec.having(fingerprint=server.fingerprint))
+    return MetServers(texts, facts)
+
+
+async def _meet(
+    store: Store, options: ModelOptions, changed: ServerChanged, replay: bool, resumed: Run | None
+) -> KnownServer | None:
+    known, mark = known_servers(store, options.server), ""
+    if resumed is not None:
+        mark = _fingerprint_in(resumed, options.server)
+        known = [one for one in known if one.fingerprint == mark]
+        if not known and (kept := resumed.servers.get(options.server)):
+            known = [_server(options.server, mark, kept, resumed.created)]
+    last = known[0] if known else None
+    if replay:
+        return last
+    told = await ask_servers(options)
+    if not told:
+        return last
+    for one in known:
+        if same_server(one.facts, told):
+            # A fact that was not told the other time is known from now on.
+            return _keep(store, options.server, one.fingerprint, {**one.facts, **told})
+    if last is None:
+        return _keep(store, options.server, mark, told)
+    if resumed is not None or changed == "stop":
+        raise _changed(options, last, told, resumed)
+    return _keep(store, options.server, fingerprint(told), told)
+
+
+def _keep(store: Store, server: str, mark: str, facts: Mapping[str, str]) -> KnownServer:
+    keep_server(store, server, mark, facts)
+    return _server(server, mark, facts, now())
+
+
+def _server(server: str, mark: str, facts: Mapping[str, str], at: float) -> KnownServer:
+    return KnownServer(server=server, fingerprint=mark, facts=facts, first=at, last=at)
+
+
+def _changed(options: ModelOptions, before: KnownServer, told: Mapping[str, str], resumed: Run | None) -> UserError:
+    names = differing(before.facts, told) or sorted({*before.facts, *told})
+    then = described(before.facts, [name for name in names if name in before.facts])
+    today = described(told, [name for name in names if name in told])
+    seen = time.strftime("%Y-%m-%d %H:%M", time.localtime(before.last))
+    where = ", ".join(options.serving.urls)
+    apart = "what it answers is kept apart from what was recorded"
+    if resumed is not None:
+        on = (
+            f"Start that one again to resume {resumed.id}; or give the command of a new run with --server-changed new: "
+            f"{apart}"
+        )
+    else:
+        on = f"Start that one again; or say --server-changed new: {apart}, as of another server"
+    return UserError(
+        f"Another server answers at {where} for {options.server}: on {seen} it told {then}; now it tells {today}. {on}."
+    )
+
+
+def _fingerprint_in(run: Run, server: str) -> str:
+    """The fingerprint of a server in a run's identity; empty: it has none."""
+    for text in dict(run.identity.get("models") or {}).values():
+        if server_of(text) == server:
+            return str(parse(text).parameters.get("fingerprint", ""))
+    return ""

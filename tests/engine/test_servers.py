@@ -1,0 +1,176 @@
+"""Which server stands behind an address or an alias. Real servers on loopback, through the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragrounds.evals.store.store import Store
+from ragrounds.models.vllm_server import free_port
+from tests.conftest import Cli
+from tests.servers.process import Running, openai_server
+
+RUN = ("run", "--agent", "direct", "--limit", "4", "--model", "openai:m", "--display", "none", "--json")
+
+
+@contextmanager
+def serving(*more: str, root: str = "/weights/a", length: int = 8192, owner: str = "me") -> Iterator[Running]:
+    entry = {"id": "m", "owned_by": owner, "root": root, "max_model_len": length, "created": length}
+    with openai_server("--listed", json.dumps([entry]), *more) as running:
+        yield running
+
+
+def identities(home: Path) -> list[str]:
+    with Store(home) as store:
+        return [run.identity["models"]["model"] for run in store.runs()]
+
+
+def asked(*servers: Running) -> int:
+    return sum(server.stats()["asked"] for server in servers)
+
+
+def test_two_other_addresses_are_not_answered_from_the_journal_of_the_first(command: Cli, home: Path) -> None:
+    with openai_server() as a, openai_server() as b, openai_server() as c, openai_server() as d:
+        first, second = ("--base-url", a.url, "--base-url", b.url), ("--base-url", f"{c.url},{d.url}")
+        refused = command(*RUN, *first)
+        assert refused.returncode == 2
+        assert refused.stderr.startswith(f"ragrounds: 2 servers share the calls ({a.url}, {b.url}), and nothing names")
+        assert "--alias NAME, or alias=NAME inside the model" in refused.stderr
+        assert "4 calls made" in command(*RUN, *first, "--alias", "lab").stderr
+        assert command(*RUN, *second).returncode == 2
+        assert "4 calls made, 0 answered" in command(*RUN, *second, "--alias", "other").stderr
+        assert (asked(a, b), asked(c, d)) == (4, 4)
+        # The group grows, moves, and shrinks to one, knowingly.
+        for moved in (("--base-url", f"{a.url},{b.url},{c.url}"), second, ("--base-url", d.url)):
+            assert "0 calls made" in command(*RUN, *moved, "--alias", "lab").stderr
+            assert "0 calls made, 4 answered" in command(*RUN, *moved, "--alias", "lab", "--new").stderr
+        assert asked(a, b, c, d) == 8
+    assert identities(home) == ["openai:m[server=lab]", "openai:m[server=other]", *["openai:m[server=lab]"] * 3]
+
+
+@pytest.mark.parametrize("where", ["model", "settings", "environment"])
+def test_a_group_is_named_wherever_its_addresses_stand(command: Cli, where: str, tmp_path: Path) -> None:
+    group = "http://127.0.0.1:1/v1,http://127.0.0.1:2/v1"
+    environment, options = {}, ["--agent", "direct", "--limit", "1", "--display", "none"]
+    if where == "model":
+        options += ["--model", f'openai:m[base_url="{group}"]']
+    elif where == "settings":
+        (tmp_path / "settings.toml").write_text(f'base_url = "{group}"\nmodel = "openai:m"\n')
+        environment = {"RAGROUNDS_CONFIG": str(tmp_path / "settings.toml")}
+    else:
+        environment = {"RAGROUNDS_BASE_URL": group, "RAGROUNDS_MODEL": "openai:m"}
+    done = command("run", *options, **environment)
+    assert (done.returncode, "nothing names them together" in done.stderr) == (2, True)
+    named = command("run", *options, **environment, RAGROUNDS_ALIAS="lab")
+    if where == "model":
+        assert "nothing names them together" in named.stderr  # the settings' name is for the settings' addresses
+    else:
+        assert "Is the server running, and is --base-url right?" in named.stderr
+
+
+def test_an_alias_alone_names_nothing(command: Cli) -> None:
+    done = command("run", "--agent", "direct", "--model", "openai:m", "--alias", "lab")
+    assert done.returncode == 2
+    assert "--alias lab names a server or a group of them: give --base-url, too." in done.stderr
+
+
+def test_servers_of_a_group_that_differ_stop_the_run(command: Cli) -> None:
+    with serving() as a, serving(root="/weights/b", length=4096) as b:
+        done = command(*RUN, "--base-url", f"{a.url},{b.url}", "--alias", "lab")
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        assert f"{a.url} tells root /weights/a, max_model_len 8192, {b.url} tells root /weights/b, max_model" in line
+        assert asked(a, b) == 0
+
+
+def test_another_server_at_an_address_stops_or_is_kept_apart(command: Cli, home: Path) -> None:
+    port = free_port()
+    with serving("--port", str(port)) as server:
+        here = ("--base-url", server.url)
+        first = command(*RUN, *here)
+        assert "4 calls made" in first.stderr
+        # The same one, started again.
+    with serving("--port", str(port)) as server:
+        assert "0 calls made, 4 answered" in command(*RUN, *here, "--new").stderr
+    runs = run_ids(home)
+    with serving("--port", str(port), root="/weights/b") as server:
+        for more in ((), ("--new",), ("--journal", "fresh"), ("--temperature", "0.5")):
+            stopped = command(*RUN, *here, *more)
+            assert stopped.returncode == 2
+            (line,) = stopped.stderr.splitlines()
+            assert f"Another server answers at {server.url} for openai:m[server=" in line
+            assert "it told root /weights/a; now it tells root /weights/b" in line
+            assert "Start that one again; or say --server-changed new" in line
+        resumed = command("runs", "resume", runs[0])
+        assert resumed.returncode == 2
+        assert f"Start that one again to resume {runs[0]}; or give the command of a new run with" in resumed.stderr
+        assert run_ids(home) == runs
+        assert asked(server) == 0
+        new = command(*RUN, *here, "--server-changed", "new")
+        assert (new.returncode, asked(server)) == (0, 4)
+        assert "4 calls made, 0 answered" in new.stderr
+        # From now on it is known: nothing has to be said again, and its run resumes.
+        assert "0 calls made, 4 answered" in command(*RUN, *here, "--new").stderr
+        other = run_ids(home)[2]
+        assert command("runs", "resume", other).returncode == 0
+        assert asked(server) == 4
+    assert len(set(identities(home))) == 2
+    with serving("--port", str(port)) as server:  # the first is back
+        assert "0 calls made, 4 answered" in command(*RUN, *here, "--new").stderr
+        assert command("runs", "resume", runs[0]).returncode == 0
+        assert f"to resume {other}" in command("runs", "resume", other).stderr
+        assert asked(server) == 0
+    # A replay asks nobody: the server of the last time is meant, or the resumed run's own.
+    assert "0 calls made, 4 answered" in command(*RUN, *here, "--new", "--journal", "replay").stderr
+    assert identities(home)[-1] == identities(home)[0]
+    shown = command("runs", "show", other).stdout
+    assert "root=/weights/b" in shown
+    assert "fingerprint=" in identities(home)[2]
+
+
+def run_ids(home: Path) -> list[str]:
+    with Store(home) as store:
+        return [run.id for run in store.runs()]
+
+
+def test_what_is_not_told_is_no_change(command: Cli, home: Path) -> None:
+    port = free_port()
+    entry: dict[str, Any] = {"id": "m", "owned_by": "vllm", "root": "/w"}
+    told = json.dumps([entry])
+    with openai_server("--port", str(port), "--listed", told) as server:
+        here = ("--base-url", server.url)
+        assert "4 calls made" in command(*RUN, *here).stderr
+    with openai_server("--port", str(port), "--listed", told, "--version", "0.9.1") as server:
+        assert "0 calls made, 4 answered" in command(*RUN, *here, "--new").stderr
+    with openai_server("--port", str(port), "--listed", told, "--version", "0.9.2") as server:
+        assert "it told version 0.9.1; now it tells version 0.9.2" in command(*RUN, *here).stderr
+    with openai_server("--port", str(port), "--listed", json.dumps([{"id": "x"}, {"id": "y"}])) as server:
+        assert "0 calls made" in command(*RUN, *here).stderr  # a router that does not list it
+    assert identities(home) == [f"openai:m[server={here[1]}]"] * 2 or identities(home)[0] == identities(home)[1]
+
+
+def test_a_look_is_no_call_and_a_replay_looks_at_nothing(command: Cli) -> None:
+    with serving(owner="vllm") as server:
+        here = ("--base-url", server.url)
+        assert "4 calls made" in command(*RUN, *here).stderr
+        assert (asked(server), server.stats()["looked"]) == (4, 2)
+        command(*RUN, *here, "--new", "--journal", "replay")
+        assert server.stats()["looked"] == 2
+
+
+@pytest.mark.slow
+def test_workers_go_by_what_their_leader_was_told(command: Cli, home: Path) -> None:
+    port = free_port()
+    with serving("--port", str(port)) as server:
+        here = ("--base-url", server.url)
+        command(*RUN, *here)
+    with serving("--port", str(port), root="/weights/b") as server:
+        done = command(*RUN, *here, "--server-changed", "new", "--workers", "2")
+        assert "4 calls made, 0 answered" in done.stderr
+        assert server.stats()["looked"] == 2  # /models and /version, once
+    assert "fingerprint=" in identities(home)[1]
