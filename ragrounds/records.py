@@ -171,6 +171,9 @@ class Call(Struct, frozen=True, kw_only=True):
     node: str
     actor: str
     """The model's or the searcher's canonical text."""
+    model: str = ""
+    """The name of the model that answered, as the reply gives it; empty: it names none, or the call is older than this
+    is kept."""
     at: float
     seconds: float
     cached: bool = False

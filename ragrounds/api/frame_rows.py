@@ -130,6 +130,7 @@ def _call_cells(call: Call) -> Row:
         len(call.faults),
         call.error or None,
         call.key or None,
+        call.model or None,
     )
 
 

@@ -139,6 +139,7 @@ CALLS = Frame(
         _whole("faults", "Tries that gave no reply."),
         _text("error", "Why it gave no reply at all; null: it gave one."),
         _text("key", "Its key in the journal."),
+        _text("answered_by", "The model that the reply names; null: it names none."),
     ),
 )
 SCORES = Frame(

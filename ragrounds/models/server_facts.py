@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.models.faults import CallFailed, Transient, redacted
+from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.models.openai_compatible import key_of
 from ragrounds.models.options import ModelOptions
 from ragrounds.models.transport import Transport
@@ -98,10 +97,10 @@ async def ask_server(url: str, options: ModelOptions) -> Facts:
     finally:
         for transport in (server, root):
             await transport.close()
-    return {name: redacted(value, key) for name, value in facts.items()}
+    return {name: server.redact(value) for name, value in facts.items()}
 
 
-async def _told(server: Transport, path: str) -> Any:
+async def _told(server: Transport, path: str) -> object:
     """The JSON that a server answers; ``None``: something else."""
     answer = await server.get(path)
     if answer.status != 200:
@@ -112,10 +111,10 @@ async def _told(server: Transport, path: str) -> Any:
         return None
 
 
-def _entry(listed: Any, model: str) -> dict[str, str]:
+def _entry(listed: object, model: str) -> dict[str, str]:
     """What ``/models`` says of a model. A server with one model answers with that, whatever it is asked for
     (llama.cpp); where several are listed without it, a router may know more than it lists."""
-    entries = [one for one in _fields(listed).get("data") or () if isinstance(one, dict)]
+    entries = _entries(_fields(listed).get("data"))
     # Ollama lists NAME:latest.
     named = [one for one in entries if one.get("id") in (model, f"{model}:latest")] or entries
     if len(named) != 1:
@@ -124,7 +123,7 @@ def _entry(listed: Any, model: str) -> dict[str, str]:
     return dict(_facts(entry, _LISTED)) | dict(_facts(_fields(entry.get("meta")), _WEIGHTS))
 
 
-def _facts(fields: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _facts(fields: Mapping[str, object], names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for name in names:
         value = fields.get(name)
         if isinstance(value, str | int | float) and str(value).strip():
@@ -136,7 +135,11 @@ def _short(value: str) -> str:
     return text if len(text) <= _LONGEST else f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def _fields(value: Any) -> Mapping[str, Any]:
+def _entries(value: object) -> list[Mapping[str, object]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _fields(value: object) -> Mapping[str, object]:
     return value if isinstance(value, dict) else {}
 
 
@@ -147,32 +150,32 @@ class Probe(Struct, frozen=True):
     """What it writes into `owned_by`; empty: nothing of its own."""
     path: str
     """Beside ``/v1``."""
-    read: Callable[[Any, str], Iterator[tuple[str, str]]]
+    read: Callable[[object, str], Iterator[tuple[str, str]]]
 
 
-def _version(told: Any, model: str) -> Iterator[tuple[str, str]]:
+def _version(told: object, model: str) -> Iterator[tuple[str, str]]:
     yield from _facts(_fields(told), ("version",))
 
 
-def _llama_cpp(told: Any, model: str) -> Iterator[tuple[str, str]]:
+def _llama_cpp(told: object, model: str) -> Iterator[tuple[str, str]]:
     fields = _fields(told)
     yield from _facts(fields, ("build_info", "model_path", "chat_template"))
     yield from _facts(_fields(fields.get("default_generation_settings")), ("n_ctx",))
 
 
-def _ollama(told: Any, model: str) -> Iterator[tuple[str, str]]:
+def _ollama(told: object, model: str) -> Iterator[tuple[str, str]]:
     """Its list of weights, which have digests."""
-    for one in _fields(told).get("models") or ():
-        if _fields(one).get("name") in (model, f"{model}:latest"):
+    for one in _entries(_fields(told).get("models")):
+        if one.get("name") in (model, f"{model}:latest"):
             yield from _facts(one, ("digest",))
 
 
-def _tgi(told: Any, model: str) -> Iterator[tuple[str, str]]:
+def _tgi(told: object, model: str) -> Iterator[tuple[str, str]]:
     names = ("model_id", "model_sha", "model_dtype", "version", "max_total_tokens")
     yield from _facts(_fields(told), names)
 
 
-def _sglang(told: Any, model: str) -> Iterator[tuple[str, str]]:
+def _sglang(told: object, model: str) -> Iterator[tuple[str, str]]:
     yield from _facts(_fields(told), ("model_path", "weight_version"))
 
 

@@ -56,6 +56,8 @@ def print_run(
     rows = list(_about(run, at_work))
     if comparison is not None:
         rows += _figures(comparison.rows[0])
+        rows += _answered_by(comparison.rows[0])
+        rows += [("note", note) for note in comparison.notes]
         for one in comparison.tables:
             counts = one.lines[0].outcomes
             outcomes = ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if counts.get(name))
@@ -93,6 +95,14 @@ def _figures(row: RunTotals) -> list[tuple[str, str]]:
         ("uncached", dollars(row.cost_uncached)),
         ("time a question", duration(row.seconds)),
     ]
+
+
+def _answered_by(row: RunTotals) -> list[tuple[str, str]]:
+    """Which models its replies name."""
+    counted = [
+        ", ".join(f"{name} in {count:,} calls" for name, count in names.items()) for names in row.answered_by.values()
+    ]
+    return [("answered by", one) for one in counted]
 
 
 def _plain(value: object) -> str:

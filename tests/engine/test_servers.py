@@ -174,3 +174,37 @@ def test_workers_go_by_what_their_leader_was_told(command: Cli, home: Path) -> N
         assert "4 calls made, 0 answered" in done.stderr
         assert server.stats()["looked"] == 2  # /models and /version, once
     assert "fingerprint=" in identities(home)[1]
+
+
+def test_another_model_that_answers_is_said(command: Cli, home: Path, tmp_path: Path) -> None:
+    # The third reply and all after it come from another model, without a word.
+    with openai_server("--says", "m-2024-08-06,m-2024-08-06,cheap") as server:
+        line = (*RUN[:-1], "--base-url", server.url, "--concurrency", "1")
+        done = command(*line)
+    said = "was answered by cheap in 2 of 4 calls, asked m."
+    (run,) = run_ids(home)
+    assert f"Note: {run} {said}" in " ".join(done.stdout.split())
+    shown = command("runs", "show", run).stdout
+    assert said in " ".join(shown.split())
+    assert "m-2024-08-06 in 2 calls" in shown
+    (row,) = json.loads(command("compare", run, "--json").stdout)["rows"]
+    (counts,) = row["answered_by"].values()
+    assert counts == {"m-2024-08-06": 2, "cheap": 2}
+    page = tmp_path / "report.html"
+    assert command("report", run, "--out", str(page)).returncode == 0
+    assert said in page.read_text()
+    # What the journal answers is what was answered then.
+    again = command(*line, "--new", "--json")
+    assert any(said in note for note in json.loads(again.stdout)["notes"])
+
+
+def test_a_dated_alias_is_not_another_model(command: Cli) -> None:
+    with openai_server("--says", "m-2024-08-06") as server:
+        done = command(*RUN, "--base-url", server.url)
+    assert not [note for note in json.loads(done.stdout)["notes"] if "answered by" in note]
+
+
+def test_what_the_server_lists_is_not_another_model(command: Cli) -> None:
+    with serving("--says", "/weights/a") as server:
+        done = command(*RUN, "--base-url", server.url)
+    assert not [note for note in json.loads(done.stdout)["notes"] if "answered by" in note]

@@ -31,6 +31,7 @@ from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, ear
 from ragrounds.evals.judges.stale import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
 from ragrounds.evals.scorers.words import recall_words, unknown_words
+from ragrounds.evals.store.answered_by import AnsweredBy, answered_by, other_models
 from ragrounds.evals.store.store import Store
 from ragrounds.records import OPEN, Question, Run, Usage, outcome
 
@@ -55,6 +56,9 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     seconds: float | None
     """Mean wall-clock seconds of an attempt."""
     calls: int
+    answered_by: dict[str, dict[str, int]] = {}
+    """The model asked → the name that replies give → in how many calls. Attempts made before version 8 of the store
+    say nothing."""
 
 
 class RunFigures(Struct, frozen=True, kw_only=True):
@@ -164,7 +168,8 @@ def compare(
     early = early_stops(store, runs)
     recall_words(store)
     basis = comparison_basis(store, runs, [scorer_name(name) for name in scorers], common, answered=bool(early))
-    rows = tuple(_totals(run, basis) for run in runs)
+    answered = answered_by(store, runs)
+    rows = tuple(_totals(run, basis, answered[run.id]) for run in runs)
     stopped = StoppedRuns(store, runs, basis, early)
     notes = [*([chosen] if chosen else []), *basis.notes, *(stopped.notes if early else ())]
     notes += unknown_words(dict.fromkeys(name for one in basis.headlines for name in (one.scorer, *one.columns)))
@@ -173,6 +178,7 @@ def compare(
         for row in rows
         if row.statuses.get("not_run")
     ]
+    notes += [f"{run.id} was {said}." for run in runs for said in other_models(run, answered[run.id])]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     tables = _Tables(runs, basis, stopped, seed, cost, group_by, frontiers, pairs, notes)
     return Comparison(
@@ -187,7 +193,7 @@ def compare(
     )
 
 
-def _totals(run: Run, basis: ComparisonBasis) -> RunTotals:
+def _totals(run: Run, basis: ComparisonBasis, answered: AnsweredBy) -> RunTotals:
     summaries = basis.summaries[run.id]
     statuses: Counter[str] = Counter(attempt.status for attempt in summaries)
     missing = len(basis.questions) * basis.epochs - len(summaries)
@@ -208,6 +214,7 @@ def _totals(run: Run, basis: ComparisonBasis) -> RunTotals:
         cost_uncached=_sum([attempt.cost_uncached for attempt in made]),
         seconds=sum(attempt.seconds for attempt in made) / len(made) if made and run.origin == "replayed" else None,
         calls=sum(attempt.calls for attempt in made),
+        answered_by={asked: dict(names) for asked, names in answered.items()},
     )
 
 

@@ -14,6 +14,9 @@ from langgraph.config import get_config
 from ragrounds.agents.agent import Limits
 from ragrounds.records import Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
 
+_NAME = 200
+"""Characters of a model's name in a reply: a server may write anything there."""
+
 
 class AttemptEnded(Exception):
     """The attempt is over before its graph is: `status` says how."""
@@ -109,6 +112,7 @@ class AttemptLog:
         role: str = "answering",
         kind: Literal["model", "search", "tool"] = "model",
         key: str = "",
+        model: str = "",
         cached: bool = False,
         usage: Usage | None = None,
         price: float | None = None,
@@ -118,8 +122,8 @@ class AttemptLog:
     ) -> None:
         """Record a call, and add it to the sums unless it failed.
 
-        `price` is in dollars; `key` is the call's key in the journal, empty for a call that a foreign graph made by
-        itself.
+        `price` is in dollars; `model` is the name in the reply; `key` is the call's key in the journal, empty for a
+        call that a foreign graph made by itself.
         """
         self.calls += 1
         call = Call(
@@ -128,6 +132,7 @@ class AttemptLog:
             role=role,
             node=begun.node,
             actor=actor,
+            model=model[:_NAME],
             at=round(begun.at, 3),
             seconds=round(time.perf_counter() - begun.start, 4),
             cached=cached,

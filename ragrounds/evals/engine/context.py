@@ -157,6 +157,7 @@ class AttemptContext(AttemptLog):
             model.spec,
             role=role,
             key=key,
+            model=reply.model,
             cached=cached,
             usage=reply.usage,
             price=model.price(reply),

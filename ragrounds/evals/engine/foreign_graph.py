@@ -70,16 +70,17 @@ class CallbackRecorder(AsyncCallbackHandler):
         provider, model, call = begun
         generation = response.generations[0][0] if response.generations and response.generations[0] else None
         message = generation.message if isinstance(generation, ChatGeneration) else None
-        usage, cached, note = None, False, ""
+        usage, cached, note, said = None, False, "", ""
         if isinstance(message, AIMessage):
             usage, note = read_usage(message)
+            said = str(message.response_metadata.get("model_name") or "")
             cached = dict(message.usage_metadata or {}).get("total_cost") == 0
         price = None if usage is None else listed_price(provider, model, usage)
         self.seen += 1
         if generation is not None and generation.text:
             self._context.last_reply = str(generation.text)
         actor = f"{provider}:{model}" if provider else model
-        self._context.end_call(call, actor, cached=cached, usage=usage, price=price)
+        self._context.end_call(call, actor, model=said, cached=cached, usage=usage, price=price)
         if note:
             self._context.note("reply", note)
 

@@ -242,6 +242,7 @@ async def call(judge: Model, journal: Journal, request: Request, node: str, call
                 role="judging",
                 node=node,
                 actor=judge.spec,
+                model=reply.model[:200] if reply else "",
                 at=round(at, 3),
                 seconds=round(time.perf_counter() - start, 4),
                 cached=cached,

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import itertools
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.schema import Row
-from ragrounds.records import Attempt, Call, Event, Gold, Question, Run, Score, Usage
+from ragrounds.records import Attempt, Call, Called, Event, Gold, Question, Run, Score, Usage
 from ragrounds.text import wellformed, wellformed_all
 
 LONG = 600
@@ -283,8 +284,19 @@ def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
         "at": attempt.at,
         "calls": attempt.calls,
         "body": body,
+        "models": _models_column(attempt.events),
     }
     return [*blob_rows(apart), (schema.attempts, row)]
+
+
+def _models_column(events: Iterable[Event]) -> str | None:
+    """The models that the replies of an attempt name, as its column holds them; ``None``: none does."""
+    counts = Counter(
+        (event.call.actor, event.call.model) for event in events if isinstance(event, Called) and event.call.model
+    )
+    if not counts:
+        return None
+    return msgspec.json.encode([[*names, count] for names, count in sorted(counts.items())]).decode()
 
 
 def attempt_of(run: Run, row: Any, fetch: Fetch | None) -> Attempt:

@@ -222,6 +222,7 @@ def _to_8(connection: sa.Connection) -> None:
     """What version 8 keeps beside version 7."""
     _judges_calls_made_again(connection)
     _add_servers(connection)
+    add_column(connection, "attempts", sa.Column("models", sa.Text))
 
 
 def _judges_calls_made_again(connection: sa.Connection) -> None:

@@ -89,6 +89,7 @@ attempts = sa.Table(
     sa.Column("at", sa.Float, nullable=False),
     sa.Column("calls", sa.Integer, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False, comment="final text and events"),
+    sa.Column("models", sa.Text, comment="JSON, [asked, named in the reply, calls] …; null: none, or before 8"),
     sqlite_with_rowid=False,
 )
 

@@ -78,6 +78,7 @@ function drawCall(call, one, data, text) {
       into.append(el("p", `tried: ${kind}${status ? ` ${status}` : ""}: ${text(message)}`, "bad"));
     }
     if (call.error !== undefined) into.append(el("pre", text(call.error), "bad"));
+    if (call.model !== undefined) into.append(el("p", `answered by ${text(call.model)}`, "dim"));
     if (call.query !== undefined) into.append(el("h4", "query"), el("pre", text(call.query)));
     for (const [number, rank, score, retriever] of call.found || []) {
       const [, id, document, title, body, corpus] = data.passages[number];

@@ -196,6 +196,8 @@ def _call(traced: TracedCall, texts: _Texts, passages: dict[tuple[str, str], lis
         "usage": _usage(call.usage),
         "cost_uncached": call.cost_uncached,
     }
+    if call.model:
+        made["model"] = texts(call.model)
     if call.error:
         made["error"] = texts(call.error)
     if call.faults:

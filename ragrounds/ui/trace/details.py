@@ -139,7 +139,7 @@ def _took(node: Node) -> str:
 def _call(loaded: LoadedAttempt, call: Call) -> Iterator[TextBlock]:
     recorded = loaded.recorded(call)
     yield TextBlock(f"{call.kind} call, role {call.role}, in {call.node or 'no node'}", "heading")
-    yield TextBlock(call.actor)
+    yield TextBlock(call.actor + (f", answered by {call.model}" if call.model else ""))
     facts = ["from the journal: nothing paid" if call.cached else duration(measured(call.seconds, call.at))]
     if call.kind == "model":
         used = call.usage

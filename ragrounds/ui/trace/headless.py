@@ -245,7 +245,11 @@ def _step(number: int, step: TracedStep, trace: Trace, console: Console, longest
 
 def _call(traced: TracedCall, trace: Trace, console: Console, longest: int | None) -> None:
     call = traced.call
-    facts = [call.actor, "from the journal" if call.cached else duration(call.seconds)]
+    facts = [
+        call.actor,
+        *([f"answered by {call.model}"] if call.model else []),
+        "from the journal" if call.cached else duration(call.seconds),
+    ]
     if call.usage:
         facts.append(f"{tokens(call.usage.input)} + {tokens(call.usage.output)} tokens")
     console.print(Text(f"{call.kind} ({call.role}): {safe(', '.join(facts))}", style="cyan"), soft_wrap=True)

@@ -1,0 +1,46 @@
+"""Which models replies say they come from, counted for each run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import sqlalchemy as sa
+
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.store import Store
+from ragrounds.models.model_names import SERVED, answered_otherwise
+from ragrounds.models.options import server_of
+from ragrounds.records import Run
+from ragrounds.specs import parse
+
+AnsweredBy = Mapping[str, Mapping[str, int]]
+"""The model asked, as its canonical text → the name in replies → in how many calls."""
+
+
+def answered_by(store: Store, runs: Sequence[Run]) -> dict[str, AnsweredBy]:
+    """Run id → which models the replies of its attempts name. Calls before version 0.2.0 say nothing."""
+    table, numbered = schema.attempts, schema.runs
+    statement = (
+        sa.select(numbered.c.id, table.c.models, sa.func.count())
+        .join(numbered, numbered.c.number == table.c.run)
+        .where(numbered.c.id.in_([run.id for run in runs]), table.c.models.is_not(None))
+        .group_by(numbered.c.id, table.c.models)
+    )
+    found: dict[str, dict[str, Counter[str]]] = {run.id: {} for run in runs}
+    with store.engine.connect() as connection:
+        for run, models, attempts in connection.execute(statement):
+            for asked, name, calls in msgspec.json.decode(models, type=list[tuple[str, str, int]]):
+                found[run].setdefault(asked, Counter())[name] += calls * attempts
+    return {run: {asked: dict(names) for asked, names in counts.items()} for run, counts in found.items()}
+
+
+def other_models(run: Run, answered: AnsweredBy) -> list[str]:
+    """What is to be said of a run whose replies name other models than were asked, or several."""
+    said = []
+    for asked, names in sorted(answered.items()):
+        facts = run.servers.get(server_of(asked), {})
+        served = [facts[name] for name in SERVED if name in facts]
+        said.append(answered_otherwise(parse(asked).name.partition(":")[2], names, served))
+    return [text for text in said if text]
