@@ -232,8 +232,9 @@ def judge(
         fitting = {run.id: judgeable(store, run, wanted, epochs) for run in found}
         vectors = named_embedder(embedder) if embedder else None
         grader = open_method(wanted, JudgeMeans(store=store, embedder=vectors, prices=user_prices(chosen)))
-        server = {"base_url": base_url, "alias": alias}
-        models = open_judges(store, texts(judges), chosen, **server, changed=server_changed, journal=journal)
+        models = open_judges(
+            store, texts(judges), chosen, base_url=base_url, alias=alias, changed=server_changed, journal=journal
+        )
         recorded = StoreJournal(store, journal)
 
         async def carry_out() -> JudgedRuns:

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
 import msgspec
 import typer
@@ -151,6 +151,14 @@ ServerChangedOption = Annotated[
 ]
 
 
+class ServerArguments(TypedDict):
+    """Where models are asked that name no server, as the library takes it."""
+
+    base_url: str | None
+    alias: str | None
+    server_changed: ServerChanged
+
+
 class ServerOptions(Options, frozen=True, kw_only=True):
     """Where models are asked that name no server."""
 
@@ -158,7 +166,7 @@ class ServerOptions(Options, frozen=True, kw_only=True):
     alias: Alias = None
     server_changed: ServerChangedOption = "stop"
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> ServerArguments:
         """As the library calls them."""
         return {"base_url": self.base_url, "alias": self.alias, "server_changed": server_changed(self.server_changed)}
 
@@ -171,8 +179,7 @@ def server_changed(text: str) -> ServerChanged:
     """
     from ragrounds.api.workspace import one_of
 
-    changed: Any = one_of("--server-changed", text, ("stop", "new"))
-    return changed  # type: ignore[no-any-return]
+    return "new" if one_of("--server-changed", text, ("stop", "new")) == "new" else "stop"
 
 
 def journal_mode(text: str) -> JournalMode:
