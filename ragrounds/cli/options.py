@@ -190,8 +190,8 @@ def journal_mode(text: str) -> JournalMode:
     """
     from ragrounds.api.workspace import one_of
 
-    mode: Any = one_of("--journal", text, ("reuse", "replay", "fresh"))
-    return mode  # type: ignore[no-any-return]
+    modes: dict[str, JournalMode] = {"reuse": "reuse", "replay": "replay", "fresh": "fresh"}
+    return modes[one_of("--journal", text, tuple(modes))]
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
