@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
+from typing import TYPE_CHECKING, Annotated, TypedDict, get_type_hints
 
 import msgspec
 import typer
