@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from ragrounds.evals.analyses.pictures import Bar, Bars, Mark, Picture, PictureAxis, Points, point_axes
+from ragrounds.evals.analyses.pictures import DOT, Bar, Bars, Mark, Picture, PictureAxis, Points, point_axes
 from ragrounds.ui.text import UNKNOWN, in_unit, one_line, percent, safe
 
 _WIDTH, _HEIGHT = 720.0, 420.0
@@ -121,13 +121,13 @@ def _points(points: Points, standalone: bool) -> str:
     if points.steps:
         parts.append(frame.steps([mark for mark in marks if mark.emphasis]))
     for index, line in enumerate(points.lines):
-        if len(line.marks) > 1:
+        if line.joined and len(line.marks) > 1:
             path = " ".join(f"{frame.x(mark.x)},{frame.y(mark.value)}" for mark in line.marks)
             colour = _COLOURS[index % len(_COLOURS)]
             parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
     parts += [frame.intervals(mark) for mark in marks]
     for index, line in reversed(list(enumerate(points.lines))):
-        parts += [_dot(frame, line.name, mark, _COLOURS[index % len(_COLOURS)]) for mark in line.marks]
+        parts += [_dot(frame, mark.name or line.name, mark, _COLOURS[index % len(_COLOURS)]) for mark in line.marks]
     top = _HEIGHT + 4
     for index, line in enumerate(points.lines):
         label = next((mark for mark in line.marks if mark.label), None)
@@ -143,6 +143,8 @@ def _dot(frame: _Frame, name: str, mark: Mark, colour: str) -> str:
     if not mark.label:
         return f'<g><title>{hint}</title><circle cx="{x}" cy="{y}" r="5" fill="{colour}"/></g>'
     kind = "on" if mark.emphasis else "off"
+    if mark.label == DOT:
+        return f'<g><title>{hint}</title><circle class="{kind}" cx="{x}" cy="{y}" r="3"/></g>'
     return (
         f'<g><title>{hint}</title><circle class="{kind}" cx="{x}" cy="{y}" r="4"/>'
         f'<text class="{kind}" x="{x - 8:g}" y="{y - 7:g}" text-anchor="end">{escape(safe(mark.label))}</text></g>'
@@ -156,7 +158,7 @@ def _legend(name: str, mark: Mark | None, colour: str, y: float) -> str:
     kind = "on" if mark.emphasis else "off"
     return (
         f'<circle class="{kind}" cx="{_LEFT:g}" cy="{y:g}" r="8"/><text class="mark" x="{_LEFT:g}" y="{y:g}" '
-        f'font-size="10">{escape(safe(mark.label))}</text>{text}'
+        f'font-size="{10 if len(mark.label) < 3 else 8}">{escape(safe(mark.label))}</text>{text}'
     )
 
 

@@ -13,6 +13,8 @@ from ragrounds.ui.text import UNKNOWN, dollars, duration, percent, tokens
 if TYPE_CHECKING:
     from ragrounds.evals.analyses.pictures import Points
 
+_CROWDED = 30
+"""Runs from which on a picture cannot hold the number and the intervals of each."""
 UNITS: dict[CostMeasure, str] = {
     "cost_uncached": "dollars uncached",
     "cost_paid": "dollars paid",
@@ -98,12 +100,18 @@ def frontier_tables(
 
 def frontier_picture(frontier: Frontier, scorer: str, numbers: Mapping[str, str], agents: Mapping[str, str]) -> Points:
     """Accuracy upwards, cost to the right, both with 95 % intervals; each run is its number. The steps lead along the
-    frontier: up only where a dearer run is more accurate. Arguments as of :func:`frontier_tables`."""
-    from ragrounds.evals.analyses.pictures import Mark, Points, Series
+    frontier: up only where a dearer run is more accurate. Of many runs, those that are not on it are dots without
+    intervals. Arguments as of :func:`frontier_tables`."""
+    from ragrounds.evals.analyses.pictures import DOT, Mark, Points, Series
 
-    lines = []
+    lines, others = list[Series](), list[Mark]()
+    crowded = len(frontier.points) > _CROWDED
     for point in frontier.points:
         if point.cost.value is None or point.accuracy.value is None:
+            continue
+        if crowded and not point.on_frontier:
+            name = f"#{numbers[point.run]} {agents[point.run]}"
+            others.append(Mark(x=point.cost.value, value=point.accuracy.value, label=DOT, name=name))
             continue
         mark = Mark(
             x=point.cost.value,
@@ -116,6 +124,8 @@ def frontier_picture(frontier: Frontier, scorer: str, numbers: Mapping[str, str]
             emphasis=point.on_frontier,
         )
         lines.append(Series(name=agents[point.run], marks=(mark,)))
+    if others:
+        lines.append(Series(name=f"each of the other {len(others):,} runs", marks=tuple(others), joined=False))
     unit = f"{UNITS[frontier.measure]} a question"
     return Points(
         title=f"Accuracy under {scorer} and {unit}",

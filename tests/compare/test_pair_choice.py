@@ -9,11 +9,16 @@ import sqlalchemy as sa
 
 import ragrounds as rr
 from ragrounds.errors import UserError
+from ragrounds.evals.analyses.pictures import DOT
 from ragrounds.evals.compare import comparison as compared
 from ragrounds.evals.compare.frontier import _undominated
 from ragrounds.evals.compare.pairs import MOST_PAIRS, PairChoice
 from ragrounds.evals.stats import holm
 from ragrounds.evals.store.store import Store
+from ragrounds.ui.chart_svg import svg
+from ragrounds.ui.chart_text import draw
+from ragrounds.ui.comparison_tables import agent_names, numbered
+from ragrounds.ui.frontier import frontier_picture
 from tests.compare.making import add_run, questions
 
 
@@ -135,3 +140,21 @@ def test_the_frontier_is_that_of_each_against_each():
 def test_a_choice_without_runs_enough_is_all_pairs():
     assert PairChoice(top=5).check(["a", "b", "c"]) == ""
     assert PairChoice(baseline="a").check(["a", "b"]) == ""
+
+
+def test_a_picture_of_many_runs_names_those_on_the_frontier(home):
+    stage(home, 40)
+    comparison = rr.compare(rr.runs(), top=2).comparison
+    numbers, agents = numbered(comparison), agent_names(comparison)
+    frontier = comparison.tables[0].frontier
+    picture = frontier_picture(frontier, "strict", numbers, agents)
+    kept = [point for point in frontier.points if point.on_frontier]
+    *named, others = picture.lines
+    assert [line.name for line in named] == [agents[point.run] for point in kept]
+    assert len(others.marks) == 40 - len(kept)
+    assert all(mark.low is None and mark.name.startswith("#") for mark in others.marks)
+    drawn = svg(picture)
+    assert "polyline" not in drawn
+    assert f"each of the other {40 - len(kept)} runs" in drawn
+    assert drawn.count(f">{DOT}<") == 1, "in the legend alone"
+    assert DOT in draw(picture).plain

@@ -67,6 +67,10 @@ def _nice(step: float) -> float:
     return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= step * (1 - 1e-9))
 
 
+DOT = "·"
+"""The label of a mark without a name, where others have theirs."""
+
+
 class Mark(Struct, frozen=True, kw_only=True):
     """A point. `value` is a share from 0 to 1; its 95 % interval is `low` to `high`, across `x_low` to `x_high`."""
 
@@ -78,6 +82,8 @@ class Mark(Struct, frozen=True, kw_only=True):
     x_high: float | None = None
     label: str = ""
     """Written on the mark, such as a run's number; empty: nothing."""
+    name: str = ""
+    """What it is, where that is another than its series'."""
     emphasis: bool = False
     """Whether it stands out, such as a point on the frontier."""
 
@@ -87,6 +93,8 @@ class Series(Struct, frozen=True, kw_only=True):
 
     name: str
     marks: tuple[Mark, ...]
+    joined: bool = True
+    """Whether a line joins them; else each is by itself, with its own name."""
 
 
 class Points(Struct, frozen=True, kw_only=True):

@@ -36,6 +36,10 @@ def text(value: object) -> str:
     return escape(safe(str(value)))
 
 
+_LINES = 20
+"""Lines of a list in the summary that are open."""
+
+
 def html_table(table: TextTable) -> str:
     """A table as HTML, under its title."""
     heads = "".join(f'<th scope="col"{_right(column.right)}>{text(column.name)}</th>' for column in table.columns)
@@ -77,15 +81,23 @@ def summary(comparison: Comparison, scorers: Sequence[str]) -> str:
             f"<li><b>#{numbers[row.run]} {text(agents[row.run])}</b> {text('; '.join(figures) or 'no score yet')}; "
             f"{text(costs)}.</li>"
         )
-    separated = "".join(f"<li>{text(line)}</li>" for line in _separated(comparison, scorers))
+    separated = _first_of([f"<li>{text(line)}</li>" for line in _separated(comparison, scorers)])
     notes = "".join(f"<li>{text(note)}</li>" for note in comparison.notes)
     noted = f'<ul class="notes">{notes}</ul>' if notes else ""
     return (
         f"<p>{comparison.questions:,} questions of <b>{text(comparison.benchmark)}</b>, "
-        f"{'once' if comparison.epochs == 1 else f'{comparison.epochs} times'} each.</p><ul>{''.join(lines)}</ul>"
-        + (f"<ul>{separated}</ul>" if separated else "")
+        f"{'once' if comparison.epochs == 1 else f'{comparison.epochs} times'} each.</p>{_first_of(lines)}{separated}"
         + noted
     )
+
+
+def _first_of(lines: Sequence[str]) -> str:
+    """A list of lines; of many the first, and the others under a heading that opens them."""
+    if len(lines) <= _LINES:
+        return f"<ul>{''.join(lines)}</ul>" if lines else ""
+    first, others = "".join(lines[:_LINES]), "".join(lines[_LINES:])
+    more = f"<details><summary>{len(lines) - _LINES:,} more</summary><ul>{others}</ul></details>"
+    return f"<ul>{first}</ul>{more}"
 
 
 def _separated(comparison: Comparison, scorers: Sequence[str]) -> list[str]:
