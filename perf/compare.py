@@ -125,7 +125,7 @@ def main() -> None:
     for name, values in found.items():
         cells = [f"{one['processor']:.1f} s ({one['seconds']:.1f} s wall, {one['megabytes']:.0f} MB)" for one in values]
         slope = (values[-1]["processor"] - values[0]["processor"]) / (counts[-1] - counts[0])
-        print(f"| {name} | {' | '.join(cells)} | {1000 * slope:.0f} ms a run |")
+        print(f"| `{name}` | {' | '.join(cells)} | {1000 * slope:.0f} ms a run |")
 
 
 if __name__ == "__main__":
