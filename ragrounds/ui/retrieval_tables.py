@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from ragrounds.evals.retrieval.comparison import RetrievalComparison
     from ragrounds.evals.retrieval.similarity import CorrelationDifference
@@ -38,7 +39,7 @@ def _letter(number: int) -> str:
     return chr(ord("A") + number) if number < 26 else f"A{number}"
 
 
-def _table(caption: str, first: str, headings: Sequence[str], title: str | None = None) -> Any:
+def _table(caption: str, first: str, headings: Sequence[str], title: str | None = None) -> Table:
     from rich.table import Table
 
     table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
@@ -48,7 +49,7 @@ def _table(caption: str, first: str, headings: Sequence[str], title: str | None 
     return table
 
 
-def _means(entries: Sequence[dict[str, Any]], names: Sequence[str]) -> Any:
+def _means(entries: Sequence[dict[str, Any]], names: Sequence[str]) -> Table:
     letters = [_letter(number) for number in range(len(entries))]
     table = _table("means over every judged query, as trec_eval -c gives them", "", letters)
     for name in names:
@@ -72,7 +73,7 @@ _ROWS = (
 )
 
 
-def _pairs(comparisons: Sequence[RetrievalComparison], letters: dict[str, str]) -> Any:
+def _pairs(comparisons: Sequence[RetrievalComparison], letters: dict[str, str]) -> Table:
     first = comparisons[0]
     headings = ("difference", f"{first.level:.0%} interval", "p", "Holm", "won", "tied", "lost")
     table = _table(
@@ -95,7 +96,7 @@ def _pairs(comparisons: Sequence[RetrievalComparison], letters: dict[str, str]) 
     return table
 
 
-def _queries(entries: Sequence[dict[str, Any]], names: Sequence[str]) -> Any:
+def _queries(entries: Sequence[dict[str, Any]], names: Sequence[str]) -> Table:
     """Every query's values of the first measure, one column a run."""
     from rich.text import Text
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from operator import itemgetter
 
 import msgspec
 
 from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
-from ragrounds.records import OUTCOMES, Question, Score, outcome
+from ragrounds.records import OUTCOMES, Question, Score, Usage, outcome
 
 _CHUNK = 400_000
 """Characters of text after which a chunk ends: small enough to unpack at a click."""
@@ -25,7 +25,7 @@ _SNIPPET = 200
 """Characters of a question that the index holds."""
 
 
-def packed(value: Any, hide: Callable[[str], str]) -> str:
+def packed(value: object, hide: Callable[[str], str]) -> str:
     """JSON, without keys, deflated, as base64."""
     text = hide(msgspec.json.encode(value).decode("utf-8"))
     return base64.b64encode(gzip.compress(text.encode("utf-8"), 9, mtime=0)).decode("ascii")
@@ -65,15 +65,16 @@ class Payload:
         """
         self._order, self._numbers, self._hide = order, numbers, hide
         self._questions: dict[str, int] = {}
-        self._shown: list[list[Any]] = []
-        self._rows: list[list[Any]] = []
+        self._shown: list[list[object]] = []
+        self._rows: list[tuple[tuple[int, int, int], list[object]]] = []
+        """The place of each attempt in the benchmark's order, and its row."""
         self._headlines: dict[tuple[str, ...], str] = {}
         """Benchmark, kind and the scorers that scored a question → the headline of them."""
         self.attempts = 0
 
     def chunks(self, traces: Iterable[Trace]) -> Iterator[str]:
         """The chunks, packed; take them all before asking for the index."""
-        number, texts, attempts, passages = 0, _Texts(), list[Any](), dict[tuple[str, str], list[Any]]()
+        number, texts, attempts, passages = 0, _Texts(), list[object](), dict[tuple[str, str], list[object]]()
         for trace in traces:
             self._note(trace, number, len(attempts))
             attempts.append(_attempt(trace, texts, passages))
@@ -85,8 +86,7 @@ class Payload:
 
     def index(self) -> str:
         """Questions, and a row an attempt, in the benchmark's order: what the list shows, filters and sorts by."""
-        self._rows.sort(key=lambda row: row[0])
-        rows = [row[1:] for row in self._rows]
+        rows = [row for _, row in sorted(self._rows, key=itemgetter(0))]
         columns = [list(column) for column in zip(*rows, strict=True)] if rows else []
         return packed({"questions": self._shown, "outcomes": list(OUTCOMES), "columns": columns}, self._hide)
 
@@ -101,23 +101,21 @@ class Payload:
         score = self._shown_score(question, trace.scores)
         usage = attempt.usage
         run = self._numbers[trace.run.id]
-        self._rows.append(
-            [
-                (self._order[question.id], attempt.epoch, run),
-                self._questions[question.id],
-                run,
-                attempt.epoch,
-                list(OUTCOMES).index(outcome(attempt.status, score.answer_status if score else None)),
-                score.value if score else None,
-                score.prediction[:40].encode("utf-8", "replace").decode("utf-8") if score else "",
-                attempt.cost_uncached,
-                usage.input + usage.output if usage else None,
-                len(trace.steps),
-                round(attempt.seconds, 3) if trace.run.origin == "replayed" else None,
-                chunk,
-                place,
-            ]
-        )
+        row: list[object] = [
+            self._questions[question.id],
+            run,
+            attempt.epoch,
+            list(OUTCOMES).index(outcome(attempt.status, score.answer_status if score else None)),
+            score.value if score else None,
+            score.prediction[:40].encode("utf-8", "replace").decode("utf-8") if score else "",
+            attempt.cost_uncached,
+            usage.input + usage.output if usage else None,
+            len(trace.steps),
+            round(attempt.seconds, 3) if trace.run.origin == "replayed" else None,
+            chunk,
+            place,
+        ]
+        self._rows.append(((self._order[question.id], attempt.epoch, run), row))
         self.attempts += 1
 
     def _shown_score(self, question: Question, scores: Sequence[Score]) -> Score | None:
@@ -130,11 +128,13 @@ class Payload:
         return by_scorer.get(self._headlines[scored], next(iter([*by_scorer.values(), *scores]), None))
 
 
-def _chunk(attempts: list[Any], passages: Mapping[tuple[str, str], list[Any]], texts: _Texts) -> dict[str, Any]:
+def _chunk(
+    attempts: list[object], passages: Mapping[tuple[str, str], list[object]], texts: _Texts
+) -> dict[str, object]:
     return {"attempts": attempts, "passages": list(passages.values()), "texts": texts.all}
 
 
-def _attempt(trace: Trace, texts: _Texts, passages: dict[tuple[str, str], list[Any]]) -> dict[str, Any]:
+def _attempt(trace: Trace, texts: _Texts, passages: dict[tuple[str, str], list[object]]) -> dict[str, object]:
     question, attempt, gold = trace.question, trace.attempt, trace.gold
     return {
         "question": texts(question.text),
@@ -158,11 +158,11 @@ def _attempt(trace: Trace, texts: _Texts, passages: dict[tuple[str, str], list[A
     }
 
 
-def _usage(usage: Any) -> list[int] | None:
+def _usage(usage: Usage | None) -> list[int] | None:
     return [usage.input, usage.output, usage.cached, usage.reasoning] if usage else None
 
 
-def _step(step: TracedStep, texts: _Texts, passages: dict[tuple[str, str], list[Any]]) -> dict[str, Any]:
+def _step(step: TracedStep, texts: _Texts, passages: dict[tuple[str, str], list[object]]) -> dict[str, object]:
     changes = {key: texts(_written(value)) for key, value in step.changes.items()}
     return {
         "node": step.node,
@@ -178,7 +178,7 @@ def _written(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
 
 
-def _call(traced: TracedCall, texts: _Texts, passages: dict[tuple[str, str], list[Any]]) -> dict[str, Any]:
+def _call(traced: TracedCall, texts: _Texts, passages: dict[tuple[str, str], list[object]]) -> dict[str, object]:
     call = traced.call
     found = []
     for passage in traced.passages:
@@ -187,7 +187,7 @@ def _call(traced: TracedCall, texts: _Texts, passages: dict[tuple[str, str], lis
             written = [passage.id, passage.document, texts(passage.title), texts(passage.text), passage.corpus]
             passages[key] = [len(passages), *written]
         found.append([passages[key][0], passage.rank, round(passage.score, 4), passage.retriever])
-    made: dict[str, Any] = {
+    made: dict[str, object] = {
         "kind": call.kind,
         "role": call.role,
         "actor": texts(call.actor),
@@ -207,9 +207,8 @@ def _call(traced: TracedCall, texts: _Texts, passages: dict[tuple[str, str], lis
     if found:
         made["found"] = found
     if traced.asked:
-        made["messages"] = [[message.role, texts(message.content)] for message in traced.asked.messages]
-        if traced.asked.prefix:
-            made["messages"].append(["prefix", texts(traced.asked.prefix)])
+        prefix = [["prefix", texts(traced.asked.prefix)]] if traced.asked.prefix else []
+        made["messages"] = [[message.role, texts(message.content)] for message in traced.asked.messages] + prefix
     if traced.reply:
         made["reply"] = texts(traced.reply.text)
         made["finish"] = traced.reply.finish
