@@ -36,6 +36,8 @@ class Settings(BaseSettings):
     """Attempts in flight."""
     worker_silence: float = Field(default=20.0, ge=1)
     """Seconds after which a worker that neither answers nor computes is ended, and others take up its questions."""
+    store_patience: float = Field(default=120.0, ge=0)
+    """Seconds for which a PostgreSQL store that does not answer any more is waited for."""
     project_above_dollars: float | None = Field(default=5.0, ge=0)
     """Dollars that the rest of a run may be projected to cost before the user is asked."""
     project_above_minutes: float | None = Field(default=None, ge=0)

@@ -213,7 +213,7 @@ def _begun(given: Mapping[str, Any]) -> Iterator[_Replay]:
     loaded = select(
         load(request.benchmark, chosen.home), limit=request.limit, seed=request.seed, per_dataset=request.per_dataset
     )
-    with open_store(chosen) as store, ExitStack() as held:
+    with open_store(chosen, listener.message) as store, ExitStack() as held:
         replay = _Replay(store, loaded, request, execution, listener, chosen)
         replay.plan(held)
         yield replay
@@ -436,6 +436,7 @@ def replayer(
         url=settings.store,
         say=message,
         silence=settings.worker_silence,
+        patience=settings.store_patience,
     )
     if engine == "local":
         from ragrounds.evals.engine.distributed.worker import open_pipes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -47,11 +48,16 @@ def user_settings() -> Settings:
     return read_settings()
 
 
-def open_store(settings: Settings) -> Store:
-    """The store that the settings name: PostgreSQL, or a SQLite file in the home folder."""
+def open_store(settings: Settings, say: Callable[[str], None] | None = None) -> Store:
+    """The store that the settings name: PostgreSQL, or a SQLite file in the home folder. `say` is told where it does
+    not answer any more and is waited for; without it, standard error is."""
     from ragrounds.evals.store.store import Store
 
-    return Store(settings.home, settings.store)
+    return Store(settings.home, settings.store, patience=settings.store_patience, say=say or _say)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 class HasRuns(Protocol):

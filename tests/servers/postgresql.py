@@ -24,6 +24,44 @@ def binaries() -> Path | None:
     return Path(there).parent if there else None
 
 
+class Restartable:
+    """A server that a test may stop and start."""
+
+    def __init__(self, programs: Path, folder: Path, port: int, user: list[str]) -> None:
+        self.url = f"postgresql://ragrounds@127.0.0.1:{port}/postgres"
+        self._control = [*user, str(programs / "pg_ctl"), "-D", str(folder / "db"), "-w", "-l", str(folder / "log")]
+        self._options = ["-o", f"-p {port} -k {folder} -h 127.0.0.1"]
+
+    def start(self) -> None:
+        subprocess.run([*self._control, *self._options, "start"], check=True, stdout=subprocess.DEVNULL)
+
+    def stop(self, how: str = "fast") -> None:
+        """`how`: ``fast`` ends every connection with a word, ``immediate`` is a crash."""
+        subprocess.run([*self._control, "-m", how, "stop"], check=True, stdout=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def restartable(programs: Path) -> Iterator[Restartable]:
+    """Run a server that may be restarted, by its data folder, until the block ends."""
+    folder = Path(tempfile.mkdtemp(prefix="ragrounds-pg-"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    user = _unprivileged(folder)
+    try:
+        initdb = [programs / "initdb", "-D", folder / "db", "-U", "ragrounds", "-A", "trust", "-E", "UTF8", "--no-sync"]
+        subprocess.run([*user, *map(str, initdb)], check=True, capture_output=True)
+        server = Restartable(programs, folder, port, user)
+        server.start()
+        try:
+            yield server
+        finally:
+            with contextlib.suppress(subprocess.CalledProcessError):  # it may be stopped
+                server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 @contextlib.contextmanager
 def postgresql(programs: Path) -> Iterator[str]:
     """Run a server until the block ends; gives its URL."""

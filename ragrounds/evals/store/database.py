@@ -231,11 +231,16 @@ def _connectable(home: Path, url: str | None) -> sa.Engine:
                 f"Cannot use a store by {parts.drivername}:// : expected postgresql://USER@HOST/DATABASE. A SQLite "
                 "store is store.sqlite in RAGROUNDS_HOME."
             )
-        return sa.create_engine(parts.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+        driven = parts.set(drivername="postgresql+psycopg")
+        return sa.create_engine(driven, pool_pre_ping=True, connect_args=_NOTICED)
     except (sa.exc.ArgumentError, ImportError, ValueError) as error:
         # What was given may hold a password.
         why = "it is no URL such as postgresql://USER@HOST/DATABASE." if not isinstance(error, ImportError) else error
         raise UserError(f"Cannot use the store that the settings name: {why}") from error
+
+
+_NOTICED = {"connect_timeout": 10, "keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 4}
+"""A PostgreSQL whose machine is gone, without a word, is noticed within these seconds."""
 
 
 def _sqlite(path: Path) -> sa.Engine:

@@ -19,6 +19,7 @@ import os
 import platform
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -31,6 +32,7 @@ from ragrounds.errors import StopRun
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import blob_rows, pack, storable, unpack
 from ragrounds.evals.store.database import autocommit
+from ragrounds.evals.store.patience import again
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
 from ragrounds.processes import Process, process
@@ -194,6 +196,9 @@ class StoreJournal:
         self._in_flight: dict[str, asyncio.Future[Any]] = {}
         self._committing: dict[str, asyncio.Future[bool]] = {}
         self._reading: sa.Connection | None = None
+        self._lost = False
+        """The reading connection is lost, and not made again yet."""
+        self._reconnecting = asyncio.Lock()
         self._lookup = ("", False)
         self._arrivals = Arrivals(store.home, store.place)
         self.collect()
@@ -214,32 +219,35 @@ class StoreJournal:
             StopRun: the store cannot be written, or `replay` does not find the call.
         """
         while True:
-            if (in_flight := self._in_flight.get(entry.key)) is None:
-                if (committing := self._committing.get(entry.key)) is None:
-                    break
+            if (in_flight := self._in_flight.get(entry.key)) is not None:
+                try:
+                    response: T = await asyncio.shield(in_flight)
+                except asyncio.CancelledError:
+                    if not in_flight.cancelled():
+                        raise
+                    continue  # the one who made the call was cancelled: somebody else makes it
+                self.reused += 1
+                return response, True
+            if (committing := self._committing.get(entry.key)) is not None:
                 await asyncio.shield(committing)  # who made the call was cancelled when its response was there
                 continue  # and several may have waited for that
-            try:
-                response: T = await asyncio.shield(in_flight)
-            except asyncio.CancelledError:
-                if not in_flight.cancelled():
-                    raise
-                continue  # the one who made the call was cancelled: somebody else makes it
-            self.reused += 1
-            return response, True
-        if self.mode != "fresh":
-            found = self._find(entry.key, kind)
-            if found is not None:
-                self.reused += 1
-                response, mark = found
-                return response, not mark or mark != entry.payer
-            if (arrived := self._arrivals.take(entry.key)) is not None:
-                self.reused += 1
-                left = await self._get_once(entry, lambda: self._adopt(entry, arrived, kind))
-                return left, not arrived.payer or arrived.payer != entry.payer
-            if self.mode == "replay":
-                raise StopRun(f"Replay: this call is not in the journal: {_description(entry)}")
-        return await self._get_once(entry, lambda: self._make(entry, make)), False
+            if self.mode != "fresh":
+                try:
+                    found = self._find(entry.key, kind)
+                except _ConnectionLost:
+                    await self._reconnect()
+                    continue  # and somebody else may have asked meanwhile
+                if found is not None:
+                    self.reused += 1
+                    response, mark = found
+                    return response, not mark or mark != entry.payer
+                if (arrived := self._arrivals.take(entry.key)) is not None:
+                    self.reused += 1
+                    left = await self._get_once(entry, partial(self._adopt, entry, arrived, kind))
+                    return left, not arrived.payer or arrived.payer != entry.payer
+                if self.mode == "replay":
+                    raise StopRun(f"Replay: this call is not in the journal: {_description(entry)}")
+            return await self._get_once(entry, lambda: self._make(entry, make)), False
 
     async def _get_once(self, entry: Entry, get: Callable[[], Awaitable[T]]) -> T:
         """Get a response while others that ask the same wait for it."""
@@ -265,8 +273,14 @@ class StoreJournal:
         seconds = round(time.perf_counter() - start, 4)
         self.made += 1  # also where nobody waits for its commit any more
         known = await self._commit(entry, response, at, seconds)
-        if known and self.mode == "reuse" and (found := self._find(entry.key, type(response))) is not None:
-            return found[0]  # another process was quicker: the trace names this key, and what it says counts
+        while known and self.mode == "reuse":
+            try:
+                found = self._find(entry.key, type(response))
+            except _ConnectionLost:
+                await self._reconnect()
+                continue
+            # Another process was quicker: the trace names this key, and what it says counts.
+            return response if found is None else found[0]
         return response
 
     async def _adopt(self, entry: Entry, arrived: Arrived, kind: type[T]) -> T:
@@ -296,23 +310,49 @@ class StoreJournal:
 
     def _recorded(self, keys: Iterable[str]) -> set[str]:
         """Those of some keys that the store holds."""
-        left, found, column = [bytes.fromhex(key) for key in keys], set(), schema.calls.c.key
-        with self._store.engine.connect() as connection:
-            for start in range(0, len(left), 500):
-                wanted = sa.select(column).where(column.in_(left[start : start + 500]))
-                found |= {bytes(row.key).hex() for row in connection.execute(wanted)}
-        return found
+        left, column = [bytes.fromhex(key) for key in keys], schema.calls.c.key
+
+        def read() -> set[str]:
+            found: set[str] = set()
+            with self._store.engine.connect() as connection:
+                for start in range(0, len(left), 500):
+                    wanted = sa.select(column).where(column.in_(left[start : start + 500]))
+                    found |= {bytes(row.key).hex() for row in connection.execute(wanted)}
+            return found
+
+        return again(read)
+
+    async def _reconnect(self) -> None:
+        """Wait, beside the event loop, until the store is there again.
+
+        Raises:
+            StopRun: it did not come back in time.
+        """
+        async with self._reconnecting:
+            if self._lost:
+                self._reading = await asyncio.to_thread(again, partial(autocommit, self._store.engine))
+                self._lost = False
 
     def _find(self, key: str, kind: type[T]) -> tuple[T, bytes | None] | None:
-        if self._reading is None:
+        if self._lost:
+            raise _ConnectionLost
+        if not self._lookup[0]:
             self._reading = autocommit(self._store.engine)
             compiled = _FIND.compile(dialect=self._store.engine.dialect)
             self._lookup = str(compiled), compiled.positiontup is not None
         text, positional = self._lookup
         # The driver is asked itself: every call has a look-up, and what SQLAlchemy does around it costs more than it.
         asked: Any = (bytes.fromhex(key),) if positional else {"key": bytes.fromhex(key)}
+        assert self._reading is not None
         driver: Any = self._reading.connection.driver_connection
-        row = driver.execute(text, asked).fetchone()
+        try:
+            row = driver.execute(text, asked).fetchone()
+        except Exception as error:
+            if not getattr(driver, "closed", False):  # PostgreSQL's says so where it is lost; SQLite's never is
+                raise
+            self._reading.invalidate()
+            self._reading, self._lost = None, True
+            raise _ConnectionLost from error
         return None if row is None else (unpack(row[0], kind, self._store.texts), row[1])
 
     def close(self) -> None:
@@ -320,7 +360,11 @@ class StoreJournal:
         self._arrivals.close()
         if self._reading is not None:
             self._reading.close()
-            self._reading = None
+            self._reading, self._lookup = None, ("", False)
+
+
+class _ConnectionLost(Exception):
+    """The journal's reading connection was lost; what was asked may be asked again on another."""
 
 
 _FIND = sa.select(schema.calls.c.response, schema.calls.c.payer).where(schema.calls.c.key == sa.bindparam("key"))

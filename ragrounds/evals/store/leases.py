@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, writing_failed
+from ragrounds.evals.store.patience import again
 from ragrounds.processes import Process, process
 
 BEAT = 3.0
@@ -127,22 +128,28 @@ class Lease:
             try:
                 with self._engine.begin() as connection:
                     self._lost = connection.execute(counted).rowcount < len(self._runs)
-            except sa.exc.SQLAlchemyError:
+            except (sa.exc.SQLAlchemyError, UserError):
                 continue  # whoever writes results will meet it too, and say so
             if self._lost:
                 return
 
     def _row(self, run: str) -> sa.Row[tuple[object, ...]] | None:
-        with self._engine.connect() as connection:
-            return connection.execute(sa.select(_leases).where(_leases.c.run == run)).first()
+        def read() -> sa.Row[tuple[object, ...]] | None:
+            with self._engine.connect() as connection:
+                return connection.execute(sa.select(_leases).where(_leases.c.run == run)).first()
+
+        return again(read)
 
     def _release(self) -> None:
         self._write(sa.delete(_leases).where(_leases.c.owner == self._owner))
 
     def _write(self, statement: sa.Executable, values: dict[str, object] | None = None) -> None:
-        try:
+        def write() -> None:
             with self._engine.begin() as connection:
                 connection.execute(statement, values)
+
+        try:
+            again(write)
         except sa.exc.SQLAlchemyError as error:
             raise writing_failed(self._engine, error) from error
 

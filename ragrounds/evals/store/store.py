@@ -25,6 +25,7 @@ from ragrounds.evals.store.codec import (
     unpack,
 )
 from ragrounds.evals.store.database import autocommit, insert_new, open_engine, shown, stream, upsert, writing_failed
+from ragrounds.evals.store.patience import PATIENCE, Patience, Say, again, lost
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.writer import Writer, group
 from ragrounds.records import Attempt, Call, Gold, Question, Run, Score
@@ -39,11 +40,21 @@ _KEPT = 8192
 
 
 class Store:
-    """Runs, attempts, scores, questions and recorded calls in one database."""
+    """Runs, attempts, scores, questions and recorded calls in one database.
 
-    def __init__(self, home: Path, url: str | None = None) -> None:
+    Args:
+        home: the folder of the store and of what belongs to it.
+        url: of a PostgreSQL store; ``None``: ``home/store.sqlite``.
+        patience: seconds for which a PostgreSQL that was reached and does not answer any more is waited for.
+        say: called, in any thread, with a line when that happens.
+    """
+
+    def __init__(
+        self, home: Path, url: str | None = None, *, patience: float = PATIENCE, say: Say = lambda text: None
+    ) -> None:
         self.home = home
         self.engine = open_engine(home, url)
+        self._patience = None if url is None else Patience(self.engine, self.place, patience, say)
         self._reading: sa.Connection | None = None
         self._writer: Writer | None = None
         self._texts: dict[bytes, str] = {}
@@ -68,6 +79,8 @@ class Store:
 
     def close(self) -> None:
         """Commit what the writer still holds and close the connections."""
+        if self._patience is not None:
+            self._patience.end()
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -96,12 +109,16 @@ class Store:
         ]
         body = run_body(run)
         row = {"id": run.id, "fingerprint": run.fingerprint, "created": run.created, "body": body}
-        try:
+
+        def write() -> None:
             with self.engine.begin() as connection:
                 known = sa.select(sa.func.count()).where(schema.questions.c.set == run.questions)
                 if connection.execute(known).scalar() != len(rows) and rows:
                     connection.execute(insert_new(self.engine, schema.questions), rows)
                 connection.execute(sa.insert(schema.runs), row)
+
+        try:
+            again(write)
         except sa.exc.SQLAlchemyError as error:
             other = self.latest(run.fingerprint) if isinstance(error, sa.exc.IntegrityError) else None
             if other is None:
@@ -322,17 +339,29 @@ class Store:
         return int(number)
 
     def _read(self, statement: sa.Executable) -> sa.CursorResult[Any]:
-        if self._reading is None:
-            self._reading = autocommit(self.engine)
-        return self._reading.execute(statement)
+        def read() -> sa.CursorResult[Any]:
+            if self._reading is None:
+                self._reading = autocommit(self.engine)
+            try:
+                return self._reading.execute(statement)
+            except sa.exc.DBAPIError as error:
+                if lost(error):
+                    self._reading = None
+                raise
+
+        return again(read)
 
     def _write(self, rows: Sequence[Row]) -> None:
         by_table = group(rows, {})
-        try:
+
+        def write() -> None:
             with self.engine.begin() as connection:
                 for table, keyed in by_table.values():
                     build = insert_new if table in (schema.blobs, schema.gradings, schema.regradings) else upsert
                     connection.execute(build(self.engine, table), list(keyed.values()))
+
+        try:
+            again(write)
         except sa.exc.SQLAlchemyError as error:
             raise writing_failed(self.engine, error) from error
 

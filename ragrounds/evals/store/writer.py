@@ -16,8 +16,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ragrounds.errors import StopRun
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, upsert, writing_failed
+from ragrounds.evals.store.patience import again
 from ragrounds.evals.store.schema import Row
 
 Prepare = Callable[[], list[Row]]
@@ -62,6 +64,7 @@ class Writer:
         self._texts = _StoredTexts()
         self._queue: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._broken: Exception | None = None
+        self._connection: sa.Connection | None = None
         self._thread = threading.Thread(target=self._work, name="ragrounds-writer", daemon=True)
         self._thread.start()
 
@@ -90,14 +93,17 @@ class Writer:
         self._thread.join()
 
     def _work(self) -> None:
-        with self._engine.connect() as connection:
+        try:
             while (item := self._queue.get()) is not None:
                 if self._queue.empty():
                     time.sleep(_GATHER)
-                if self._commit(connection, item):
+                if self._commit(item):
                     return
+        finally:
+            if self._connection is not None:
+                self._connection.close()
 
-    def _commit(self, connection: sa.Connection, first: _Request) -> bool:
+    def _commit(self, first: _Request) -> bool:
         """Commit `first` and what is behind it in the queue; returns whether the queue has ended.
 
         A batch is bounded by the time that its rows take to prepare. A longer one would let all that arrived meanwhile
@@ -122,25 +128,41 @@ class Writer:
             item = following
         try:
             if self._broken is None:
-                # In one order everywhere, texts last: on PostgreSQL, two writers whose batches hold equal texts or
-                # calls in different orders would wait for each other in a circle.
-                for name, (table, keyed) in sorted(rows.items(), key=lambda entry: (entry[0] == "blobs", entry[0])):
-                    keys = sorted(keyed)
-                    if name == "blobs":
-                        keys = self._texts.missing(connection, keys, first=len(rows) == 1)
-                    if keys:
-                        count = self._insert(connection, name, table, [keyed[key] for key in keys])
-                        known |= name == "calls" and count < len(keyed)
-                connection.commit()
-                self._texts.committed()
+                # Of a lost connection nobody knows whether it has committed: what is written again is there once.
+                known = again(lambda: self._write(rows))
         except sa.exc.SQLAlchemyError as error:
-            connection.rollback()
             self._broken = writing_failed(self._engine, error)
+        except StopRun as error:
+            self._broken = error
         for item in batch:
             item.known = known
             item.error = self._broken or item.error
         _report(batch)
         return ended
+
+    def _write(self, rows: Grouped) -> bool:
+        """Commit rows; give whether some call among them was there already."""
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        connection, known = self._connection, False
+        try:
+            # In one order everywhere, texts last: on PostgreSQL, two writers whose batches hold equal texts or
+            # calls in different orders would wait for each other in a circle.
+            for name, (table, keyed) in sorted(rows.items(), key=lambda entry: (entry[0] == "blobs", entry[0])):
+                keys = sorted(keyed)
+                if name == "blobs":
+                    keys = self._texts.missing(connection, keys, first=len(rows) == 1)
+                if keys:
+                    count = self._insert(connection, name, table, [keyed[key] for key in keys])
+                    known |= name == "calls" and count < len(keyed)
+            connection.commit()
+        except sa.exc.SQLAlchemyError:
+            connection.rollback()
+            connection.close()
+            self._connection = None
+            raise
+        self._texts.committed()
+        return known
 
     def _insert(self, connection: sa.Connection, name: str, table: sa.Table, rows: list[Mapping[str, object]]) -> int:
         # Compiled once and given to the driver as it is: SQLAlchemy's way through every row's parameters costs more

@@ -36,6 +36,7 @@ from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.plan import PlannedRun, Recipe
 from ragrounds.evals.engine.scheduler import Listener, WorkQueue
 from ragrounds.evals.store.journal import Mode, StoreJournal
+from ragrounds.evals.store.patience import PATIENCE
 from ragrounds.evals.store.store import Store
 from ragrounds.models import traffic
 from ragrounds.records import Gold, Question
@@ -69,10 +70,12 @@ async def replay_distributed(
     say: Say = lambda text: None,
     serve: StartServers | None = None,
     silence: float = SILENCE,
+    patience: float = PATIENCE,
 ) -> str:
     """Do as :func:`ragrounds.evals.engine.scheduler.replay` does, by several workers.
 
-    The workers open the agents of `recipe` themselves, and write to the store at `url` (``None``: under `home`).
+    The workers open the agents of `recipe` themselves, and write to the store at `url` (``None``: under `home`), for
+    which they wait `patience` seconds where it does not answer any more.
     `concurrency` is for all of them together. Where a worker is lost, the others do what it had begun and not written,
     and `say` is called with that. One that neither answers for `silence` seconds nor computes is ended, and so lost.
     Calls that workers made are counted in `journal`. `serve` starts the servers of the recipe's models, if anything is
@@ -86,7 +89,7 @@ async def replay_distributed(
     """
     source = WorkQueue(store, planned_runs, questions, golds, [BudgetStop(budget or Budget()), *stops], listener)
     leader = _Leader(store, planned_runs, scorers, source, concurrency, say, silence)
-    setup = _setup(recipe, planned_runs, home, url, journal.mode)
+    setup = replace(_setup(recipe, planned_runs, home, url, journal.mode), patience=patience)
     try:
         await leader.lead(open_links, setup, None if journal.mode == "replay" else serve)
     finally:

@@ -16,13 +16,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.distributed.heartbeat import Pulse
 from ragrounds.evals.engine.distributed.worker import Inbox, serve
-from ragrounds.processes import Activity, Process, activity_of, process
+from ragrounds.processes import Process, activity_of, process
 
+G, R = TypeVar("G"), TypeVar("R")
 _START_SECONDS = 120.0
 """Seconds in which a worker must have started."""
 _CONNECT_SECONDS = 10.0
@@ -82,7 +83,7 @@ class RayWorker:
 class RayLink:
     """The leader's end (contract: :class:`WorkerLink`)."""
 
-    def __init__(self, worker: Any, name: str, node: Any) -> None:
+    def __init__(self, worker: Any, name: str, node: object) -> None:
         self._worker = worker
         self._name = name
         self._node = node
@@ -145,7 +146,7 @@ class RayLink:
 
     async def processor_seconds(self) -> float | None:
         """What the worker's node says of its process; ``None``: the node does not answer in time."""
-        activity: Activity | None = await self._on_node(activity_of)
+        activity = None if self._process is None else await self._on_node(activity_of, self._process.pid)
         return activity.seconds if activity else None
 
     async def kill(self) -> None:
@@ -156,18 +157,17 @@ class RayLink:
             await self._on_node(_kill, self._process)
         ray.kill(self._worker)
 
-    async def _on_node(self, function: Callable[..., Any], *given: Any) -> Any:
+    async def _on_node(self, function: Callable[[G], R], given: G) -> R | None:
         """Carry out a function on the worker's node, in a process of its own there; ``None``: not in time."""
         import ray
         from ray.exceptions import RayError
 
-        if self._process is None:
-            return None
         task = ray.remote(function).options(num_cpus=0, max_retries=0, scheduling_strategy=self._node)
         try:
-            return await asyncio.wait_for(task.remote(*(given or (self._process.pid,))), _NODE_SECONDS)
+            result: R = await asyncio.wait_for(task.remote(given), _NODE_SECONDS)
         except (TimeoutError, RayError):
             return None
+        return result
 
     async def end(self) -> str:
         """Kill the actor; give how the worker was lost, empty: it was not."""

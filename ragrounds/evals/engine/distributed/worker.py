@@ -114,7 +114,7 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
     set_share(setup.share)
     _follow_leader(setup)
     ends: list[BaseException] = []
-    with Store(Path(setup.home), setup.store) as store:
+    with Store(Path(setup.home), setup.store, patience=setup.patience) as store:
         planned_runs = _planned_runs(setup)
         journal, semaphore = StoreJournal(store, setup.mode), AttemptSemaphore(setup.concurrency)
         source = _LeaderSource(planned_runs, journal, post)
