@@ -23,7 +23,8 @@ from ragrounds.evals.engine.distributed.heartbeat import Pulse
 from ragrounds.evals.engine.distributed.worker import Inbox, serve
 from ragrounds.processes import Process, activity_of, process
 
-G, R = TypeVar("G"), TypeVar("R")
+G = TypeVar("G")
+R = TypeVar("R")
 _START_SECONDS = 120.0
 """Seconds in which a worker must have started."""
 _CONNECT_SECONDS = 10.0
