@@ -8,6 +8,7 @@ prompts and the key to an address that nobody named.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import threading
@@ -15,15 +16,18 @@ import urllib.parse
 import urllib.request
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator, Mapping
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-import aiohttp
+import msgspec
 from msgspec import Struct
 
-from ragrounds.errors import StopRun, UserError
+from ragrounds.addresses import redirected
 from ragrounds.redaction import Redactor
 from ragrounds.text import safe
 from ragrounds.version import __version__
+
+if TYPE_CHECKING:  # it takes longer to import than all that stands here
+    import aiohttp
 
 T = TypeVar("T")
 _STEP = 1 << 18
@@ -196,6 +200,40 @@ def check_json(body: bytes, limits: ReplyLimits = REPLY) -> None:
         raise BadReply("too_large", f"the reply has {values:,} values: expected at most {limits.values:,}")
 
 
+def read_json(body: bytes | str) -> object:
+    """A JSON text as plain values, also one that only the standard library reads: lone surrogates as escapes, NaN,
+    control characters, damaged UTF-8.
+
+    Raises:
+        ValueError: it is none, or nested too deep.
+    """
+    try:
+        try:
+            return msgspec.json.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            text = body if isinstance(body, str) else text_of(body, "")
+            try:
+                return json.loads(text, strict=False, parse_int=_integer)
+            except ValueError:
+                raise error from None
+    except RecursionError:
+        raise ValueError("lists within lists, too deep to read") from None
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) < 40 else float("inf")
+
+
+MOST_TOKENS = 10**9
+"""Tokens of one reply beyond which a count is not believed."""
+
+
+def believed_count(value: object) -> int | None:
+    """A server's count of tokens; ``None``: it cannot be true."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and 0 <= value <= MOST_TOKENS else None  # type: ignore[return-value,operator]
+
+
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.IGNORECASE)
 _CHARSETS = frozenset(
     "ascii us-ascii latin-1 latin1 iso-8859-1 iso-8859-15 windows-1252 cp1252 windows-1251 koi8-r utf-16 utf-16le "
@@ -212,59 +250,6 @@ def text_of(body: bytes, content_type: str) -> str:
     found = _CHARSET.search(content_type)
     name = found[1].lower() if found else ""
     return body.decode(name if name in _CHARSETS else "utf-8", "replace")
-
-
-# Addresses
-
-_KEY_NAME = re.compile(
-    r"(?:^|[-_.])(?:key|token|secret|password|passwd|pwd|sig|signature|auth|authorization|credentials?|code)s?$|apikey",
-    re.IGNORECASE,
-)
-
-
-def check_address(url: str, instead: str) -> str:
-    """The address, if no login and no key stands in it: it becomes a part of identities, tables and errors.
-
-    Args:
-        url: The address.
-        instead: Where its key belongs.
-
-    Raises:
-        UserError: something in it is, or looks like, a key.
-    """
-    parts = urllib.parse.urlsplit(url)
-    if parts.username is not None:
-        # It would stand in the run's identity, in tables and in the store.
-        raise UserError(
-            f"The server's address {url.rpartition('@')[2].partition('?')[0]!r} was given with a login. Leave the "
-            f"login out and {instead}."
-        )
-    named = urllib.parse.parse_qsl(f"{parts.query}&{parts.fragment}", keep_blank_values=True)
-    bad = [name for name, _ in named if _KEY_NAME.search(name)]
-    redact = Redactor()
-    if bad or redact(url) != url or redact(urllib.parse.unquote(url)) != urllib.parse.unquote(url):
-        where = f"as {redact(safe(bad[0], 40))!r}" if bad else "in it"
-        plain = redact(f"{parts.scheme}://{parts.netloc}")
-        raise UserError(
-            f"The server's address {plain!r} was given with a key {where}. Leave the key out and {instead}."
-        )
-    return url
-
-
-def redirected(place: str, status: int, location: str, redact: Redactor) -> StopRun:
-    """The error of a server that answers with a redirect: one line, without keys and control characters."""
-    try:
-        parts = urllib.parse.urlsplit(urllib.parse.urljoin(place, location))
-        port = f":{parts.port}" if parts.port else ""
-        target = safe(redact(f"{parts.scheme}://{parts.hostname or ''}{port}"), 200).replace("\n", " ")
-    except ValueError:
-        target = "an address that cannot be read"
-    if not location:
-        target = "an address that it does not name"
-    return StopRun(
-        f"{redact(place)} redirects to {target} ({status}). Redirects are not followed: they would send what is asked, "
-        "and the key, to another address. If that is the right server, give its address."
-    )
 
 
 # The client
@@ -328,6 +313,8 @@ class HttpClient:
             self._session = None
 
     def _opened(self) -> aiohttp.ClientSession:
+        import aiohttp
+
         loop = asyncio.get_running_loop()
         if self._session is None or self._loop is not loop:
             self._loop = loop
@@ -347,6 +334,8 @@ class HttpClient:
 async def _pour(pieces: AsyncIterator[bytes], sink: Sink) -> None:
     """Give a stream to its sink until it ends. One that has said all, and does not close, has a moment for it, so that
     its connection can be used again."""
+    import aiohttp
+
     ends = float("inf")
     try:
         async with asyncio.timeout(None) as moment:
@@ -410,3 +399,9 @@ def in_background(work: Coroutine[object, object, T]) -> T:
     except BaseException:
         waiting.cancel()
         raise
+
+
+def close_in_background(client: HttpClient) -> None:
+    """Close a client that was used by :func:`in_background`, wherever this is called."""
+    if _background and _background[0].process == os.getpid():
+        asyncio.run_coroutine_threadsafe(client.close(), _background[0].loop)

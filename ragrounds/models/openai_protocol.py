@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import email.utils
 import io
-import json
 import time
 from collections.abc import Mapping
 
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Request, Tool
 from ragrounds.errors import StopRun
-from ragrounds.http import REPLY, BadReply, HttpAnswer, check_json, text_of, too_large
+from ragrounds.http import REPLY, BadReply, HttpAnswer, check_json, read_json, text_of, too_large
 from ragrounds.models.faults import CallFailed, TooLong, Transient, too_long
 from ragrounds.models.options import ModelOptions, cards
 from ragrounds.models.reply_parts import (
@@ -120,23 +119,11 @@ def decoded(body: bytes | str) -> Completion:
     """
     try:
         return _decoder.decode(body)
-    except RecursionError:
-        raise ValueError("lists within lists, too deep to read") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        # What only the standard library reads: lone surrogates as escapes, NaN, control characters, damaged UTF-8.
-        try:
-            plain = json.loads(body if isinstance(body, str) else text_of(body, ""), strict=False, parse_int=_integer)
-        except RecursionError:
-            raise ValueError("lists within lists, too deep to read") from None
-        except ValueError:
-            raise error from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        plain = read_json(body)
         if not isinstance(plain, dict):
-            raise
+            raise ValueError(str(error)) from None
         return Completion(*(plain.get(name) for name in ("choices", "usage", "model", "error")))
-
-
-def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) < 40 else float("inf")
 
 
 _END = "[DONE]"

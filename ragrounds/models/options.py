@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import tomllib
-import urllib.parse
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import TypeVar
@@ -14,6 +13,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from ragrounds.addresses import check_address
 from ragrounds.contracts import Continuation
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.models.faults import RetryPolicy
@@ -121,12 +121,7 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         for url in self.urls:
-            if urllib.parse.urlsplit(url).username is not None:
-                # It would stand in the run's identity, in tables and in the store.
-                raise UserError(
-                    f"The server's address {url.rpartition('@')[2]!r} was given with a login. Leave the login out and "
-                    "set OPENAI_API_KEY (VLLM_API_KEY for vllm:), which is never written anywhere."
-                )
+            check_address(url, "set OPENAI_API_KEY (VLLM_API_KEY for vllm:), which is never written anywhere")
         if len(self.urls) > 1 and not self.alias:
             raise UserError(
                 f"{len(self.urls)} servers share the calls ({', '.join(self.urls)}), and nothing names them together. "

@@ -12,12 +12,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from ragrounds.http import believed_count
 from ragrounds.records import Reply, ToolCall, Usage
 from ragrounds.redaction import Redactor
 from ragrounds.text import safe, wellformed, wellformed_all
 
-MOST_TOKENS = 10**9
-"""Tokens of one reply beyond which a count is not believed."""
 MOST_CALLS = 256
 """Tool calls of one reply that are read."""
 
@@ -32,8 +31,8 @@ def counted_usage(
     for name, value in given.items():
         if value is None and name in ("cached", "reasoning"):
             counts[name] = 0
-        elif isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS:
-            counts[name] = value
+        elif (count := believed_count(value)) is not None:
+            counts[name] = count
         else:
             what = "no" if value is None else safe(_short(value), 40).replace("\n", " ")
             return None, f"the server counted {what} {name} tokens: its usage is not believed, the cost is unknown"

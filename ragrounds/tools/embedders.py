@@ -10,7 +10,10 @@ A model is one of
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import os
+import weakref
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -20,9 +23,23 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ragrounds.addresses import check_address
 from ragrounds.contracts import EventCollector, Used
 from ragrounds.errors import UserError
+from ragrounds.http import (
+    BadReply,
+    HttpAnswer,
+    HttpClient,
+    ReplyLimits,
+    believed_count,
+    close_in_background,
+    in_background,
+    read_json,
+    root_cause,
+    text_of,
+)
 from ragrounds.plugins import imported
+from ragrounds.redaction import Redactor
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -55,6 +72,10 @@ class Encoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dimensions: int = 0
     """Matryoshka: only so many of the first numbers are kept, and normalised anew; 0: all."""
     base_url: str = ""
+
+    def __post_init__(self) -> None:
+        if self.base_url:
+            check_address(self.base_url, "set OPENAI_API_KEY, which is never written anywhere")
 
 
 class Embedder(Protocol):
@@ -247,17 +268,40 @@ class _TextEmbedder:
         return [self._encoding.query_prefix + text for text in texts]
 
 
+OPENAI = "https://api.openai.com/v1"
+VECTORS = ReplyLimits(size=32 << 20, values=2_000_000)
+"""128 vectors of 8,192 dimensions, as text."""
+TRIES = 6
+FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
+"""Seconds before the second try, twice as long before each further one."""
+
+
+class _Row(msgspec.Struct):
+    embedding: list[float] | str
+    index: int | None = None
+
+
+class _Passing(Exception):
+    """An answer after which is tried again; `wait`: seconds that the server asked for."""
+
+    def __init__(self, reason: str, wait: float | None = None) -> None:
+        super().__init__(reason)
+        self.wait = wait
+
+
 class OpenAIEmbedder(_TextEmbedder):
-    """OpenAI's embeddings API, and servers that speak it."""
+    """OpenAI's embeddings API, and servers that speak it. `seconds` is for one answer."""
 
-    def __init__(self, encoding: Encoding) -> None:
+    def __init__(self, encoding: Encoding, seconds: float = 600.0, tries: int = TRIES) -> None:
         super().__init__(encoding)
-        from openai import OpenAI
-
-        if not encoding.base_url and not os.environ.get("OPENAI_API_KEY"):
+        key = os.environ.get("OPENAI_API_KEY", "").strip()
+        if not encoding.base_url and not key:
             raise UserError(f"{encoding.model!r} needs the environment variable OPENAI_API_KEY, or base_url=….")
-        key = os.environ.get("OPENAI_API_KEY", "none")
-        self._client = OpenAI(base_url=encoding.base_url or None, api_key=key, max_retries=5)
+        self._redact = Redactor(key)
+        headers = {"Authorization": f"Bearer {key or 'none'}", "Content-Type": "application/json"}
+        self._client = HttpClient(encoding.base_url or OPENAI, headers, seconds, self._redact)
+        weakref.finalize(self, close_in_background, self._client)
+        self._seconds, self._tries = seconds, tries
         self._model = encoding.model.removeprefix("openai:")
         self._hosted = not encoding.base_url
 
@@ -273,25 +317,81 @@ class OpenAIEmbedder(_TextEmbedder):
         return self._vectors(self._prefixed(documents))[0]
 
     def metered(self, texts: Sequence[str]) -> tuple[Vectors, int | None]:
-        """Vectors of queries, and the tokens that the server counted; ``None`` where it counts none."""
+        """Vectors of queries, and the tokens that the server counted; ``None`` where it counts none, or what cannot be
+        true."""
         return self._vectors(self._asked(texts))
 
     def _vectors(self, texts: list[str]) -> tuple[Vectors, int | None]:
-        from openai import OpenAIError
+        import aiohttp
 
-        rows: list[list[float]] = []
+        rows: list[npt.ArrayLike] = []
         tokens: int | None = 0
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             # An empty text is refused by the API; a blank has a vector.
             batch = [text or " " for text in texts[start : start + _TEXTS_AT_ONCE]]
             try:
-                reply = self._client.embeddings.create(model=self._model, input=batch, encoding_format="float")
-            except OpenAIError as problem:
-                raise UserError(f"The embedding model {self._model!r} gave no vectors: {problem}.") from None
-            rows += [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
-            counted = getattr(reply.usage, "prompt_tokens", None)  # other servers leave it out
+                found, counted = in_background(self._asked_again(batch))
+            except (BadReply, _Passing, aiohttp.ClientError, OSError) as problem:
+                said = self._redact(root_cause(problem))[:500] or type(problem).__name__
+                raise UserError(f"The embedding model {self._model!r} gave no vectors: {said}.") from None
+            rows += found
             tokens = None if tokens is None or counted is None else tokens + counted
+        if len({np.shape(row) for row in rows}) > 1:
+            raise UserError(f"{self._encoding.model!r} gave vectors of different lengths.")
         return finish_vectors(rows, self._encoding), tokens
+
+    async def _asked_again(self, batch: list[str]) -> tuple[list[npt.ArrayLike], int | None]:
+        """Ask, and again after what may pass."""
+        import aiohttp
+
+        body = msgspec.json.encode({"model": self._model, "input": batch, "encoding_format": "float"})
+        for number in range(1, self._tries + 1):
+            try:
+                return self._read(await self._client.send("POST", "/embeddings", body, limits=VECTORS), len(batch))
+            except TimeoutError:
+                problem: Exception = _Passing(f"no complete answer within {self._seconds:g} s")
+            except (_Passing, aiohttp.ClientError, OSError) as error:
+                problem = error
+            if number == self._tries:
+                raise problem
+            wished = problem.wait if isinstance(problem, _Passing) else None
+            await asyncio.sleep(min(LONGEST_WAIT, FIRST_WAIT * 2 ** (number - 1) if wished is None else wished))
+        raise AssertionError("unreachable")
+
+    def _read(self, answer: HttpAnswer, count: int) -> tuple[list[npt.ArrayLike], int | None]:
+        """The vectors of an answer in the order of the texts, and its count of tokens."""
+        status, wait = answer.status, answer.headers.get("retry-after", "")
+        if status >= 400:
+            said = f"{status}: {' '.join(text_of(answer.body[:4096], '').split())}"
+            if status in (408, 409, 429) or status >= 500:
+                raise _Passing(said, float(wait) if wait.isdigit() else None)
+            raise BadReply("bad_request", said)
+        try:
+            given = read_json(answer.body)
+            rows = msgspec.convert(given.get("data") if isinstance(given, dict) else None, list[_Row])
+        except ValueError as error:
+            start = text_of(answer.body[:4096], "")
+            raise _Passing(f"not a list of vectors ({error}): {self._redact(start)[:120]!r}") from None
+        places = [row.index for row in rows]
+        if not any(place is not None for place in places):
+            places = list(range(len(rows)))
+        if sorted(place for place in places if place is not None) != list(range(count)):
+            raise BadReply("malformed", f"{len(rows):,} vectors for {count:,} texts, or not one for each")
+        vectors: list[npt.ArrayLike] = [
+            _numbers(row.embedding) for _, row in sorted(zip(places, rows, strict=True), key=lambda pair: pair[0] or 0)
+        ]
+        usage = given.get("usage") if isinstance(given, dict) else None
+        return vectors, believed_count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
+
+
+def _numbers(given: list[float] | str) -> npt.ArrayLike:
+    """A vector, which some servers send packed."""
+    if not isinstance(given, str):
+        return np.asarray(given, dtype=np.float32)
+    try:
+        return np.frombuffer(base64.b64decode(given, validate=True), dtype="<f4")
+    except ValueError:
+        raise BadReply("malformed", "a vector that is a text") from None
 
 
 class ImportedEmbedder(_TextEmbedder):

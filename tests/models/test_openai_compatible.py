@@ -153,6 +153,15 @@ def test_a_login_in_an_address_is_refused_and_not_repeated() -> None:
     assert "secret-word" not in str(refused.value)
 
 
+@pytest.mark.parametrize("query", ["api_key=secret-word", "key=secret-word", "Ocp-Apim-Subscription-Key=secret-word",
+                                   "sv=1&sig=secret-word", "access_token=secret-word", f"x={KEY}"])  # fmt: skip
+def test_a_key_in_an_address_is_refused_and_not_repeated(query: str) -> None:
+    with pytest.raises(UserError, match="given with a key") as refused:
+        open_model(f'openai:m[base_url="http://127.0.0.1:8000/v1?{query}"]')
+    assert "secret-word" not in str(refused.value)
+    assert KEY not in str(refused.value)
+
+
 def test_a_price_is_known_unknown_or_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     reply = Reply(text="", usage=Usage(1000, 100, 200, 50))

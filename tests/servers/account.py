@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from typing import Any
@@ -18,8 +19,9 @@ def counted(app: web.Application) -> web.Application:
     async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
         answer = await handler(request)
         if request.method == "POST" and isinstance(answer, web.Response) and answer.status == 200:
-            body = answer.body
-            usage: dict[str, Any] = json.loads(body if isinstance(body, bytes) else b"{}").get("usage") or {}
+            body, usage = answer.body, dict[str, Any]()
+            with contextlib.suppress(ValueError):  # a fault may be no JSON
+                usage = json.loads(body if isinstance(body, bytes) else b"{}").get("usage") or {}
             sums["calls"] += 1
             sums["input"] += usage.get("prompt_tokens", 0)
             sums["output"] += usage.get("completion_tokens", 0)

@@ -55,7 +55,7 @@ def kind(name: str) -> Callable[[Case], Case]:
 
 def head(status: str = "200 OK", type: str = JSON, *more: str, length: int | None = None, http: str = "1.1") -> bytes:
     """Status line and headers."""
-    lines = [f"HTTP/{http} {status}", *([f"Content-Type: {type}"] if type else []), *more]
+    lines = [f"HTTP/{http} {status}", "Connection: close", *([f"Content-Type: {type}"] if type else []), *more]
     if length is not None:
         lines.append(f"Content-Length: {length}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
@@ -275,7 +275,7 @@ fixed("401 with the key", lambda asked: whole(
 ))  # fmt: skip
 fixed("400, an error of 12 MB", lambda asked: whole(b'{"error": "' + b"x" * (12 * MB) + b'"}', "400 Bad Request"))
 fixed("500, nested 100,000 deep", lambda asked: whole(b"[" * 100_000 + b"]" * 100_000, "500 Oops"))
-fixed("101", lambda asked: head("101 Switching Protocols", "", "Upgrade: h2c", "Connection: Upgrade"))
+fixed("101", lambda asked: head("101 Switching Protocols", "", "Upgrade: h2c"))
 for _status in (301, 302, 303, 307, 308):
     fixed(f"{_status} to another host", lambda asked, status=_status: whole(  # type: ignore[misc]
         b"", f"{status} Elsewhere", "", f"Location: http://127.0.0.2:{asked.port}/v1/stolen?key={asked.key}"

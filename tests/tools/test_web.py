@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import json
 
 import httpx
 import pytest
@@ -189,6 +190,13 @@ _ANSWERS = {
 }
 
 
+def _sent(body, status=200, **headers):
+    async def parts():
+        yield body
+
+    return httpx.Response(status, content=parts(), headers=headers)
+
+
 @pytest.mark.parametrize("spec", _ANSWERS)
 async def test_providers(spec, monkeypatch):
     for name in ("TAVILY_API_KEY", "BRAVE_API_KEY", "SERPER_API_KEY"):
@@ -197,7 +205,7 @@ async def test_providers(spec, monkeypatch):
 
     def answer(request):
         asked.append(request)
-        return httpx.Response(200, json=_ANSWERS[spec])
+        return _sent(json.dumps(_ANSWERS[spec]).encode())
 
     search = provider(spec, transport=httpx.MockTransport(answer))
     [hit] = await search.search("croup & dose", 3)
@@ -211,8 +219,9 @@ async def test_providers(spec, monkeypatch):
 @pytest.mark.parametrize(
     ("response", "reason"),
     [
-        (httpx.Response(401, text="bad key secret-key"), "answered 401"),
-        (httpx.Response(200, text="<html>"), "not JSON"),
+        ((401, b"bad key secret-key"), "answered 401"),
+        ((200, b"<html>"), "not JSON"),
+        ((200, b"[" * 100_000), "not JSON"),
         (httpx.ConnectError("secret-key"), "did not answer"),
     ],
 )
@@ -222,16 +231,66 @@ async def test_providers_that_fail_tell_no_key(response, reason, monkeypatch):
     def answer(request):
         if isinstance(response, Exception):
             raise response
-        return response
+        return _sent(response[1], response[0])
 
     with pytest.raises(SearchFailed, match=reason) as told:
         await provider("serper", transport=httpx.MockTransport(answer)).search("x", 3)
     assert "secret-key" not in str(told.value)
 
 
+_KEY = "tvly-0123456789abcdefghij"
+
+
+async def test_a_provider_that_redirects_stops_the_run(monkeypatch):
+    monkeypatch.setenv("TAVILY_API_KEY", _KEY)
+    asked = []
+
+    def answer(request):
+        asked.append(request)
+        return _sent(b"", 307, location=f"http://elsewhere.example/search?key={_KEY}")
+
+    search = provider("tavily", transport=httpx.MockTransport(answer))
+    with pytest.raises(StopRun, match=r"api.tavily.com redirects to http://elsewhere.example \(307\)") as told:
+        await search.search("x", 3)
+    assert _KEY not in str(told.value)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "reason"),
+    [
+        (gzip.compress(b"[" + b" " * 50_000_000 + b"]"), "gzip", "more than 8,388,608 bytes unpacked"),
+        (b" " * 9_000_000, "identity", "more than 8,388,608 bytes received"),
+        (b"[[]" + b",[]" * 200_000 + b"]", "identity", "not JSON"),
+        (b"x", "br", "not asked for"),
+    ],
+)
+async def test_what_a_provider_answers_is_bounded(body, encoding, reason, monkeypatch):
+    monkeypatch.setenv("TAVILY_API_KEY", _KEY)
+
+    def answer(request):
+        return _sent(body, **{"content-encoding": encoding})
+
+    with pytest.raises(SearchFailed, match=reason):
+        await provider("tavily", transport=httpx.MockTransport(answer)).search("x", 3)
+
+
+async def test_a_key_that_a_provider_repeats_is_taken_out(monkeypatch):
+    monkeypatch.setenv("TAVILY_API_KEY", _KEY)
+    row = {"title": f"T {_KEY}", "url": f"http://a/{_KEY}", "content": f"S {_KEY} of croup"}
+
+    def answer(request):
+        return _sent(json.dumps({"results": [row]}).encode())
+
+    [hit] = await provider("tavily", transport=httpx.MockTransport(answer)).search("x", 3)
+    assert (hit.title, hit.url, hit.snippet) == ("T [key]", "http://a/[key]", "S [key] of croup")
+
+
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
+        ('searxng[url="http://localhost:1/?api_key=abc"]', "with a key as 'api_key'"),
+        ('searxng[url="http://u:p@localhost:1/"]', "with a login"),
         ("bing", "search provider"),
         ("tavily", "TAVILY_API_KEY"),
         ("searxng", "address"),
@@ -258,8 +317,8 @@ async def test_pubmed(monkeypatch):
     def answer(request):
         if "esearch" in str(request.url):
             assert b"croup" in request.content
-            return httpx.Response(200, json={"esearchresult": {"idlist": ["2", "3"]}})
-        return httpx.Response(200, content=_PUBMED)
+            return _sent(b'{"esearchresult": {"idlist": ["2", "3"]}}')
+        return _sent(_PUBMED)
 
     search = PubMed(transport=httpx.MockTransport(answer))
     [article] = await search.search("croup", 5)
@@ -276,7 +335,7 @@ def test_pubmed_answers_that_cannot_be_read(content):
 
 
 async def test_pubmed_lists_that_cannot_be_read():
-    search = PubMed(transport=httpx.MockTransport(lambda request: httpx.Response(200, json={"error": "x"})))
+    search = PubMed(transport=httpx.MockTransport(lambda request: _sent(b'{"error": "x"}')))
     with pytest.raises(SearchFailed, match="not a list"):
         await search.search("x", 2)
 

@@ -22,6 +22,7 @@ import httpx
 import msgspec
 
 from ragrounds.errors import UserError
+from ragrounds.http import ENCODINGS, BadReply, read_parts, text_of
 from ragrounds.tools.analysers import words
 
 AGENT = "ragrounds"
@@ -140,7 +141,7 @@ class Fetcher:
             transport=PublicOnly(transport or httpx.AsyncHTTPTransport(), private=limits.private),
             follow_redirects=False,  # each step is checked anew
             timeout=limits.seconds,
-            headers={"User-Agent": AGENT, "Accept": ", ".join(TYPES)},
+            headers={"User-Agent": AGENT, "Accept": ", ".join(TYPES), "Accept-Encoding": ENCODINGS},
             trust_env=False,
         )
         self._hosts: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -193,13 +194,14 @@ class Fetcher:
                     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
                     if kind not in types:
                         raise FetchFailed(f"{str(url)!r} is {kind or 'of no type'}: expected {', '.join(types)}")
-                    content = bytearray()
-                    async for part in response.aiter_bytes():
-                        content += part
-                        if len(content) > size:
-                            raise FetchFailed(f"{str(url)!r} has more than {size:,} bytes")
+                    encoding = response.headers.get("content-encoding", "")
+                    content = await read_parts(response.aiter_raw(), encoding, size)
                     charset = response.charset_encoding or "utf-8"
-                    return Fetched(url=str(url), type=kind, charset=charset, content=bytes(content))
+                    return Fetched(url=str(url), type=kind, charset=charset, content=content)
+            except BadReply as problem:
+                if problem.kind == "too_large":
+                    raise FetchFailed(f"{str(url)!r} has more than {size:,} bytes") from None
+                raise FetchFailed(f"{str(url)!r} cannot be read: {problem.message}") from None
             finally:
                 self._last[url.host] = time.monotonic()
 
@@ -284,10 +286,7 @@ def _f1(one: Counter[str], other: Counter[str]) -> float:
 
 
 def _decoded(fetched: Fetched) -> str:
-    try:
-        return fetched.content.decode(fetched.charset, "replace")
-    except LookupError:  # a charset that nobody knows
-        return fetched.content.decode("utf-8", "replace")
+    return text_of(fetched.content, f"charset={fetched.charset}")
 
 
 def _html(fetched: Fetched) -> tuple[str, str]:

@@ -7,14 +7,18 @@ cannot be repeated with the same engine.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
-from typing import Any
 
 import httpx
 import msgspec
+from msgspec.structs import asdict
 
+from ragrounds.addresses import check_address, redirected
 from ragrounds.errors import UserError, unknown
+from ragrounds.http import ENCODINGS, REPLY, BadReply, check_json, read_json, read_parts
+from ragrounds.redaction import Redactor
 from ragrounds.specs import Spec, parse
 
 SECONDS = 20.0
@@ -47,34 +51,59 @@ class SearchProvider:
         self._url = str(spec.parameters.get("url", ""))
         if spec.name == "searxng" and not self._url.startswith(("http://", "https://")):
             raise UserError('searxng needs its address: searxng[url="http://localhost:8888"].')
+        check_address(self._url, "let the server on this machine ask for none")
         for key in spec.parameters:
             if key != "url" or spec.name != "searxng":
                 raise UserError(f"The search provider {spec.name!r} has no parameter {key!r}.")
         self.spec = str(spec)
-        self._client = httpx.AsyncClient(transport=transport, timeout=SECONDS, follow_redirects=False)
+        self._redact = Redactor(self._key)
+        self._client = httpx.AsyncClient(transport=transport, timeout=SECONDS, headers={"Accept-Encoding": ENCODINGS})
 
     async def search(self, query: str, k: int) -> list[WebHit]:
-        """The first `k` results.
+        """The first `k` results, without keys.
 
         Raises:
             SearchFailed: no answer, or none that can be read.
+            StopRun: the provider redirects.
         """
         request = self._ask(self._client, self._url.rstrip("/"), self._key, query, min(k, _MOST))
+        content = await answer_to(self._client, request, self.spec, self._redact)
         try:
-            response = await self._client.send(request)
-        except httpx.HTTPError as problem:
-            raise SearchFailed(f"{self.spec} did not answer ({type(problem).__name__})") from None
-        if response.status_code != 200:
-            raise SearchFailed(f"{self.spec} answered {response.status_code}")
-        try:
-            found = response.json()
-        except (ValueError, RecursionError):
+            check_json(content)
+            found = read_json(content)
+        except (BadReply, ValueError):
             raise SearchFailed(f"{self.spec} answered with something that is not JSON") from None
-        return _hits(found)[:k]
+        return [WebHit(**{name: self._redact(text) for name, text in asdict(hit).items()}) for hit in _hits(found)[:k]]
 
     async def close(self) -> None:
         """Give back connections."""
         await self._client.aclose()
+
+
+async def answer_to(client: httpx.AsyncClient, request: httpx.Request, who: str, redact: Redactor) -> bytes:
+    """The body of a provider's answer, within :data:`SECONDS` in all.
+
+    Raises:
+        SearchFailed: there is none, or it is too large.
+        StopRun: the provider redirects.
+    """
+    try:
+        async with asyncio.timeout(SECONDS):
+            response = await client.send(request, stream=True, follow_redirects=False)
+            try:
+                if 300 <= response.status_code < 400:
+                    place = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
+                    raise redirected(place, response.status_code, response.headers.get("location", ""), redact)
+                if response.status_code != 200:
+                    raise SearchFailed(f"{who} answered {response.status_code}")
+                encoding = response.headers.get("content-encoding", "")
+                return await read_parts(response.aiter_raw(), encoding, REPLY.size)
+            finally:
+                await response.aclose()
+    except (httpx.HTTPError, httpx.StreamError, TimeoutError) as problem:
+        raise SearchFailed(f"{who} did not answer ({type(problem).__name__})") from None
+    except BadReply as problem:
+        raise SearchFailed(f"{who} answered with something that is not read: {problem.message}") from None
 
 
 def provider(spec: str, *, transport: httpx.AsyncBaseTransport | None = None) -> SearchProvider:
@@ -86,7 +115,7 @@ def provider(spec: str, *, transport: httpx.AsyncBaseTransport | None = None) ->
     return SearchProvider(parse(spec), transport=transport)
 
 
-def _hits(found: Any) -> list[WebHit]:
+def _hits(found: object) -> list[WebHit]:
     """Results, wherever a provider keeps them; those without an address are left out."""
     if not isinstance(found, dict):
         return []

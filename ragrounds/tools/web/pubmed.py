@@ -12,11 +12,15 @@ from typing import Any
 
 import httpx
 import msgspec
+from msgspec.structs import asdict
 
-from ragrounds.tools.web.providers import SECONDS, SearchFailed
+from ragrounds.http import ENCODINGS, BadReply, check_json, read_json
+from ragrounds.redaction import Redactor
+from ragrounds.tools.web.providers import SECONDS, SearchFailed, answer_to
 
 BASE = "https://eutils.ncbi.nlm.nih.gov/entrez/eutils"
-_SIZE = 20_000_000
+_TAGS = 200_000
+"""Tags of an answer: some articles have a thousand."""
 
 
 class PubMedArticle(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +33,14 @@ class PubMedArticle(msgspec.Struct, frozen=True, kw_only=True):
     year: str
 
 
+class _Ids(msgspec.Struct):
+    idlist: list[str | int]
+
+
+class _Found(msgspec.Struct):
+    esearchresult: _Ids
+
+
 class PubMed:
     """Searches PubMed."""
 
@@ -38,7 +50,8 @@ class PubMed:
         self._key = os.environ.get("NCBI_API_KEY", "")
         self._pause = 0.1 if self._key else 0.34
         self._base = base
-        self._client = httpx.AsyncClient(transport=transport, timeout=SECONDS)
+        self._redact = Redactor(self._key)
+        self._client = httpx.AsyncClient(transport=transport, timeout=SECONDS, headers={"Accept-Encoding": ENCODINGS})
         self._one = asyncio.Lock()
         self._last = 0.0
 
@@ -52,15 +65,17 @@ class PubMed:
             "esearch.fcgi", {"term": query, "retmax": str(k), "sort": "relevance", "retmode": "json"}
         )
         try:
-            ids = [str(one) for one in msgspec.json.decode(found)["esearchresult"]["idlist"]][:k]
-        except (msgspec.MsgspecError, KeyError, TypeError, RecursionError):
+            check_json(found)
+            listed = msgspec.convert(read_json(found), _Found)
+            ids = [str(one) for one in listed.esearchresult.idlist][:k]
+        except (BadReply, ValueError):
             raise SearchFailed("PubMed answered with something that is not a list of articles") from None
         if not ids:
             return []
-        articles = {
-            one.pmid: one for one in parsed(await self._get("efetch.fcgi", {"id": ",".join(ids), "retmode": "xml"}))
-        }
-        return [articles[one] for one in ids if one in articles]
+        got = await self._get("efetch.fcgi", {"id": ",".join(ids), "retmode": "xml"})
+        articles = {one.pmid: one for one in await asyncio.to_thread(parsed, got)}
+        wanted = [asdict(articles[one]) for one in ids if one in articles]
+        return [PubMedArticle(**{name: self._redact(text) for name, text in one.items()}) for one in wanted]
 
     async def close(self) -> None:
         """Give back connections."""
@@ -71,15 +86,8 @@ class PubMed:
         async with self._one:
             await asyncio.sleep(max(0.0, self._last + self._pause - time.monotonic()))
             self._last = time.monotonic()
-            try:
-                response = await self._client.post(f"{self._base}/{tool}", data=asked)  # long queries do not fit a URL
-            except httpx.HTTPError as problem:
-                raise SearchFailed(f"PubMed did not answer ({type(problem).__name__})") from None
-        if response.status_code != 200:
-            raise SearchFailed(f"PubMed answered {response.status_code}")
-        if len(response.content) > _SIZE:
-            raise SearchFailed(f"PubMed answered with more than {_SIZE:,} bytes")
-        return response.content
+            request = self._client.build_request("POST", f"{self._base}/{tool}", data=asked)  # long queries fit no URL
+            return await answer_to(self._client, request, "PubMed", self._redact)
 
 
 def parsed(content: bytes) -> list[PubMedArticle]:
@@ -91,9 +99,11 @@ def parsed(content: bytes) -> list[PubMedArticle]:
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import ParseError, fromstring
 
+    if content.count(b"<") > _TAGS:
+        raise SearchFailed(f"PubMed answered with XML of more than {_TAGS:,} tags")
     try:
         root = fromstring(content, forbid_dtd=False)
-    except (ParseError, DefusedXmlException) as problem:
+    except (ParseError, DefusedXmlException, RecursionError) as problem:
         raise SearchFailed(f"PubMed answered with XML that cannot be read ({problem})") from None
     return [_article(node) for node in root.iter("PubmedArticle")]
 
