@@ -40,6 +40,7 @@ from ragrounds.http import (
 )
 from ragrounds.plugins import imported
 from ragrounds.redaction import Redactor
+from ragrounds.text import safe
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -332,7 +333,8 @@ class OpenAIEmbedder(_TextEmbedder):
             try:
                 found, counted = in_background(self._asked_again(batch))
             except (BadReply, _Passing, aiohttp.ClientError, OSError) as problem:
-                said = self._redact(root_cause(problem))[:500] or type(problem).__name__
+                said = str(problem) if isinstance(problem, BadReply | _Passing) else root_cause(problem)
+                said = self._redact(safe(said).replace("\n", " "))[:500]
                 raise UserError(f"The embedding model {self._model!r} gave no vectors: {said}.") from None
             rows += found
             tokens = None if tokens is None or counted is None else tokens + counted

@@ -91,9 +91,7 @@ async def test_a_redirect_is_not_followed() -> None:
         assert len(server.hits) == 1
 
 
-@pytest.mark.parametrize(
-    "query", ["api_key=abcdef", "subscription-key=1", "sig=a%2Fb", f"x={KEY}"]
-)
+@pytest.mark.parametrize("query", ["api_key=abcdef", "subscription-key=1", "sig=a%2Fb", f"x={KEY}"])
 def test_an_address_with_a_key_is_refused(query: str) -> None:
     with pytest.raises(UserError, match="with a key") as told:
         Encoding(model="openai:m", base_url=f"https://host.example/v1?api-version=3&{query}")
