@@ -325,7 +325,7 @@ class OpenAIEmbedder(_TextEmbedder):
     def _vectors(self, texts: list[str]) -> tuple[Vectors, int | None]:
         import aiohttp
 
-        rows: list[npt.ArrayLike] = []
+        rows: list[Vectors] = []
         tokens: int | None = 0
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             # An empty text is refused by the API; a blank has a vector.
@@ -340,9 +340,9 @@ class OpenAIEmbedder(_TextEmbedder):
             tokens = None if tokens is None or counted is None else tokens + counted
         if len({np.shape(row) for row in rows}) > 1:
             raise UserError(f"{self._encoding.model!r} gave vectors of different lengths.")
-        return finish_vectors(rows, self._encoding), tokens
+        return finish_vectors(np.array(rows), self._encoding), tokens
 
-    async def _asked_again(self, batch: list[str]) -> tuple[list[npt.ArrayLike], int | None]:
+    async def _asked_again(self, batch: list[str]) -> tuple[list[Vectors], int | None]:
         """Ask, and again after what may pass."""
         import aiohttp
 
@@ -360,7 +360,7 @@ class OpenAIEmbedder(_TextEmbedder):
             await asyncio.sleep(min(LONGEST_WAIT, FIRST_WAIT * 2 ** (number - 1) if wished is None else wished))
         raise AssertionError("unreachable")
 
-    def _read(self, answer: HttpAnswer, count: int) -> tuple[list[npt.ArrayLike], int | None]:
+    def _read(self, answer: HttpAnswer, count: int) -> tuple[list[Vectors], int | None]:
         """The vectors of an answer in the order of the texts, and its count of tokens."""
         status, wait = answer.status, answer.headers.get("retry-after", "")
         if status >= 400:
@@ -379,19 +379,19 @@ class OpenAIEmbedder(_TextEmbedder):
             places = list(range(len(rows)))
         if sorted(place for place in places if place is not None) != list(range(count)):
             raise BadReply("malformed", f"{len(rows):,} vectors for {count:,} texts, or not one for each")
-        vectors: list[npt.ArrayLike] = [
+        vectors: list[Vectors] = [
             _numbers(row.embedding) for _, row in sorted(zip(places, rows, strict=True), key=lambda pair: pair[0] or 0)
         ]
         usage = given.get("usage") if isinstance(given, dict) else None
         return vectors, believed_count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
 
 
-def _numbers(given: list[float] | str) -> npt.ArrayLike:
+def _numbers(given: list[float] | str) -> Vectors:
     """A vector, which some servers send packed."""
     if not isinstance(given, str):
         return np.asarray(given, dtype=np.float32)
     try:
-        return np.frombuffer(base64.b64decode(given, validate=True), dtype="<f4")
+        return np.frombuffer(base64.b64decode(given, validate=True), dtype="<f4").astype(np.float32)
     except ValueError:
         raise BadReply("malformed", "a vector that is a text") from None
 
