@@ -214,9 +214,9 @@ def _said(found: MissingLabels, queries: int) -> list[str]:
     said = [
         f"Per query, among the {found.depth} documents found: {_figure(found.labelled)} labelled as relevant, "
         f"{_figure(found.relevant)} relevant by the grades; {_figure(found.false_positives)} false positives, "
-        f"{_figure(lost)} false negatives (95 % bootstrap over {found.queries:,} queries).",
+        f"{_figure(lost)} false negatives (95 % intervals over {found.queries:,} queries).",
         f"Over the benchmark's {queries:,} queries that is {lost.value * queries:,.0f} missing labels "
-        f"({lost.low * queries:,.0f} to {lost.high * queries:,.0f}), deeper ones not counted.",
+        f"({_ends(lost, queries, 0)}), deeper ones not counted.",
     ]
     if found.sampled:
         said.append("A sample of the found documents was graded; only the false negatives in it are in the new labels.")
@@ -229,4 +229,10 @@ def _said(found: MissingLabels, queries: int) -> list[str]:
 
 
 def _figure(estimate_missing: Estimate) -> str:
-    return f"{estimate_missing.value:.2f} ({estimate_missing.low:.2f} to {estimate_missing.high:.2f})"
+    return f"{estimate_missing.value:.2f} ({_ends(estimate_missing, 1, 2)})"
+
+
+def _ends(figure: Estimate, times: int, digits: int) -> str:
+    if figure.low is None or figure.high is None:
+        return "too few queries for an interval"
+    return f"{figure.low * times:,.{digits}f} to {figure.high * times:,.{digits}f}"

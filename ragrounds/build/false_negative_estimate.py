@@ -4,9 +4,9 @@ Table 20 of CMedTEB takes a model's grades for the truth and gives means over qu
 labelled, relevant by the grades, labelled but not relevant (false positives), relevant but not labelled (false
 negatives). The relevant ones are the labelled ones, less the false positives, plus the false negatives.
 
-Each mean has an interval: a percentile bootstrap that draws whole queries (equal queries together), since the documents
-of one query are not independent. It speaks of queries like these, found to this depth by this retriever and graded by
-this model. Documents that stand deeper are not counted, so the number missed is a lower bound.
+Each figure has an interval over whole queries (equal queries together), since the documents of one query are not
+independent; a mean over too few queries has none. It speaks of queries like these, found to this depth by this
+retriever and graded by this model. Documents that stand deeper are not counted, so the number missed is a lower bound.
 
 A sample is stratified by bands of ranks: relevance falls with the rank, so that a sample of the same size says more
 when each band has its share (Cochran 1977, Chapter 5). The labels play no part in the draw, because the graph must not
@@ -195,12 +195,12 @@ def estimate_missing(
     clusters = [query.cluster or query.query for query, _ in counted]
 
     def mean(values: Sequence[float]) -> Estimate:
-        """Mean over queries, with its bootstrap interval."""
-        return ratio_of_sums(values, [1.0] * len(values), clusters, seed=seed, resamples=resamples)
+        """Mean over queries, with its interval."""
+        return ratio_of_sums(values, [1.0] * len(values), clusters, share=False, seed=seed, resamples=resamples)
 
     def share(part: Sequence[float], whole: Sequence[float]) -> Estimate | None:
         """Ratio of the sums over queries; ``None``: the whole is empty."""
-        return ratio_of_sums(part, whole, clusters, seed=seed, resamples=resamples) if sum(whole) else None
+        return ratio_of_sums(part, whole, clusters, share=True) if sum(whole) else None
 
     missed = [found.false_negatives for _, found in counted]
     all_relevant = [found.relevant for _, found in counted]
@@ -219,7 +219,7 @@ def estimate_missing(
         false_negatives=mean(missed),
         share=share(missed, [found.unlabelled for _, found in counted]),
         completeness=share([all_ - lost for all_, lost in zip(all_relevant, missed, strict=True)], all_relevant),
-        bands=tuple(_band(number, counted, bands, relevant, clusters, seed, resamples) for number in range(len(bands))),
+        bands=tuple(_band(number, counted, bands, relevant, clusters) for number in range(len(bands))),
         grades=dict(sorted(Counter(readable).items())),
     )
 
@@ -230,8 +230,6 @@ def _band(
     bands: Bands,
     relevant: Collection[str],
     clusters: Sequence[str],
-    seed: int,
-    resamples: int,
 ) -> RankBand:
     """One band: within it every graded document of a query has the same weight, so the share is of plain counts."""
     first, last = bands[number]
@@ -248,5 +246,5 @@ def _band(
         first=first,
         last=last,
         graded=int(sum(all_)),
-        share=ratio_of_sums(good, all_, clusters, seed=seed, resamples=resamples) if sum(all_) else None,
+        share=ratio_of_sums(good, all_, clusters, share=True) if sum(all_) else None,
     )

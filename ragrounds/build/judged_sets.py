@@ -267,8 +267,8 @@ def agreement_note(found: LabelAgreement) -> str:
     share = found.judge.accuracy
     kappa = "not defined" if found.judge.kappa is None else f"{found.judge.kappa:.3f}"
     return (
-        f"Experts agree with {share.value:.1%} of {share.n:,} labels (95 % interval {share.low:.1%} to "
-        f"{share.high:.1%}), Cohen's kappa {kappa}."
+        f"Experts agree with {share.value:.1%} of {share.n:,} labels (95 % interval {share.low or 0:.1%} to "
+        f"{1 if share.high is None else share.high:.1%}), Cohen's kappa {kappa}."
     )
 
 

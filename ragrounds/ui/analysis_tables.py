@@ -39,7 +39,7 @@ def _cell(value: str | float | int | Figure | None) -> str:
     if value is None:
         return UNKNOWN
     if isinstance(value, Figure):
-        return percent(value.value) + (f" ({interval(value)})" if value.low is not None else "")
+        return percent(value.value) + (f" ({interval(value)})" if value.value is not None else "")
     if isinstance(value, float):
         return f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else one_line(value, 400)

@@ -17,7 +17,7 @@ from ragrounds.evals.scorers import described
 from ragrounds.records import OPEN, OUTCOMES, legend
 from ragrounds.ui.frontier import frontier_tables, left_out
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
-from ragrounds.ui.text import UNKNOWN, dollars, duration, p_value, percent, points, safe, tokens
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, duration, p_value, percent, points, safe, tokens
 
 
 def numbered(comparison: Comparison) -> dict[str, str]:
@@ -101,10 +101,12 @@ def accuracy_table(
         rows.append((numbers[line.run], agents[line.run], *cells))
     headings = [other.scorer if other.unit == table.unit else f"{other.scorer} ({other.unit})" for other in beside]
     lower = ", lower is better" if table.direction == "lower" else ""
+    plain = any("±" in cell for row in rows for cell in row[2:])
+    named = " (±: MIRAGE's sqrt(p(1-p)/n), no interval)" if plain else ""
     return TextTable(
         key="accuracy",
         scorer=table.scorer,
-        title=f"{table.scorer}: {described(table.scorer).summary}, {table.unit}{lower}",
+        title=f"{table.scorer}: {described(table.scorer).summary}, {table.unit}{lower}{named}",
         columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in (*names, *headings))),
         rows=tuple(rows),
     )
@@ -185,15 +187,19 @@ def group_table(table: ScorerTable, grouped: GroupTable, numbers: Mapping[str, s
 
 
 def with_error(figure: Figure, unit: str = "percent") -> str:
-    """A figure as papers print it, with its standard error."""
-    error = f" ±{_value(figure.error, unit)}" if figure.error is not None else ""
-    return f"{_value(figure.value, unit)}{error}"
+    """A figure with the ± of MIRAGE's tables. Where that is 0, because all answers of a dataset are alike, the interval
+    stands in its place."""
+    if figure.error is None or figure.value is None:
+        return _value(figure.value, unit)
+    if figure.error == 0:
+        return f"{_value(figure.value, unit)} ({interval(figure, unit)})"
+    return f"{_value(figure.value, unit)} ±{_value(figure.error, unit)}"
 
 
 def interval(figure: Figure, unit: str = "percent") -> str:
     """The ends of a figure's interval: in percent, or as they are in another unit."""
     if figure.low is None or figure.high is None:
-        return UNKNOWN
+        return UNKNOWN if figure.value is None else TOO_FEW
     if unit == "percent":
         return f"{percent(figure.low, 1)}-{percent(figure.high, 1)}"
     return f"{figure.low:.4g} to {figure.high:.4g}"
@@ -206,7 +212,7 @@ def _value(value: float | None, unit: str) -> str:
 def difference_interval(tests: PairedFigure, unit: str = "percent") -> str:
     """The ends of a difference's interval: in percentage points, or as they are in another unit."""
     if tests.low is None:
-        return UNKNOWN
+        return UNKNOWN if tests.difference is None or tests.draws is not None else TOO_FEW
     return f"{_difference(tests.low, unit, 1)} to {_difference(tests.high, unit, 1)}"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, Range
 from ragrounds.ui.tables import Column, TextTable
-from ragrounds.ui.text import UNKNOWN, dollars, duration, percent, tokens
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, duration, percent, tokens
 
 if TYPE_CHECKING:
     from ragrounds.evals.analyses.pictures import Points
@@ -61,13 +61,13 @@ def frontier_tables(
             numbers[point.run],
             agents[point.run],
             percent(point.accuracy.value),
-            f"{percent(point.accuracy.low, 1)}-{percent(point.accuracy.high, 1)}",
+            TOO_FEW if point.accuracy.few else f"{percent(point.accuracy.low, 1)}-{percent(point.accuracy.high, 1)}",
             amount(point.cost.value, measure),
             _between(point.cost, measure),
             amount(point.per_correct.value, measure) if point.per_correct.value is not None else "nothing right",
             _between(point.per_correct, measure) if point.per_correct.value is not None else UNKNOWN,
             "yes" if point.on_frontier else "no",
-            f"{percent(point.share, 0)} %",
+            TOO_FEW if point.share is None else f"{percent(point.share, 0)} %",
         )
         for point in frontier.points
     ]
@@ -143,6 +143,8 @@ def left_out(frontier: Frontier, numbers: Mapping[str, str]) -> str:
 
 
 def _between(figure: Range, measure: CostMeasure) -> str:
+    if figure.few:
+        return TOO_FEW
     if figure.low is None:
         return "no bound"
     high = "no bound" if figure.high is None else amount(figure.high, measure)

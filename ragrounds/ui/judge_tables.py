@@ -67,7 +67,8 @@ def _agreement_lines(found: LabelAgreement, raters: int) -> Iterator[str]:
     yield f"items with both labels: {judge.n:,}"
     yield f"accuracy: {percent(accuracy.value)} % (95 %: {percent(accuracy.low)} to {percent(accuracy.high)})"
     known = judge.kappa_low is not None
-    interval = f" (95 %: {_number(judge.kappa_low)} to {_number(judge.kappa_high)})" if known else ""
+    ends = f"{_number(judge.kappa_low)} to {_number(judge.kappa_high)}" if known else "items too few for an interval"
+    interval = f" (95 %: {ends})" if judge.kappa is not None else ""
     yield f"Cohen's kappa: {_number(judge.kappa)}{interval}"
     if raters > 1:
         yield (

@@ -74,10 +74,13 @@ _ROWS = (
 
 
 def _pairs(comparisons: Sequence[RetrievalComparison], letters: dict[str, str]) -> Table:
+    from ragrounds.ui.text import TOO_FEW
+
     first = comparisons[0]
     headings = ("difference", f"{first.level:.0%} interval", "p", "Holm", "won", "tied", "lost")
     table = _table(
-        "interval: paired bootstrap; p: randomisation test, two-sided; Holm: corrected over this table's pairs",
+        "interval: of paired differences, none where queries are too few; p: randomisation test, two-sided; Holm: "
+        "corrected over this table's pairs",
         "pair",
         headings,
         f"{first.measure}, first minus second, {first.queries} queries",
@@ -86,7 +89,7 @@ def _pairs(comparisons: Sequence[RetrievalComparison], letters: dict[str, str]) 
         table.add_row(
             f"{letters[pair.first]} - {letters[pair.second]}",
             f"{pair.difference:+.4f}",
-            f"{pair.low:+.4f} {pair.high:+.4f}",
+            TOO_FEW if pair.low is None else f"{pair.low:+.4f} {pair.high:+.4f}",
             f"{pair.p:.4f}",
             f"{pair.holm:.4f}",
             str(pair.wins),

@@ -12,6 +12,8 @@ from ragrounds.text import safe as safe
 
 UNKNOWN = "-"
 """What is written where a figure is not known."""
+TOO_FEW = "too few"
+"""What is written in place of an interval where the data do not allow one."""
 
 
 def one_line(text: str, longest: int = 80) -> str:

@@ -14,7 +14,7 @@ from rich.table import Table as Drawn
 from rich.text import Text
 
 from ragrounds.ui.tables import results_console
-from ragrounds.ui.text import safe
+from ragrounds.ui.text import TOO_FEW, safe
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -151,7 +151,8 @@ def _pairs(console: Console, each: RetrievalQuality, against: Sequence[str]) -> 
     drawn = Drawn(
         title=Text(f"{each.benchmark}, {each.split}: differences of nDCG@10"),
         title_justify="left",
-        caption="interval: paired bootstrap, 95 %; p: randomisation test, two-sided; Holm: over all pairs of the table",
+        caption="interval: 95 %, none where queries are too few; p: randomisation test, two-sided; Holm: over all "
+        "pairs of the table",
         caption_justify="left",
     )
     drawn.add_column("pair", overflow="fold")
@@ -161,12 +162,15 @@ def _pairs(console: Console, each: RetrievalQuality, against: Sequence[str]) -> 
         sign, first, second = (1, pair.first, pair.second)
         if pair.first in against and pair.second not in against:
             sign, first, second = (-1, pair.second, pair.first)
-        low, high = sorted((sign * pair.low, sign * pair.high))
+        ends = TOO_FEW
+        if pair.low is not None and pair.high is not None:
+            low, high = sorted((sign * pair.low, sign * pair.high))
+            ends = f"{low:+.4f} {high:+.4f}"
         won, lost = (pair.wins, pair.losses) if sign == 1 else (pair.losses, pair.wins)
         drawn.add_row(
             Text(f"{first} - {second}"),
             f"{sign * pair.difference:+.4f}",
-            f"{low:+.4f} {high:+.4f}",
+            ends,
             f"{pair.p:.4f}",
             f"{pair.holm:.4f}",
             *(str(count) for count in (won, pair.ties, lost)),

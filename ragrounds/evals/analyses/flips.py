@@ -96,7 +96,7 @@ class RunFlips(Struct, frozen=True, kw_only=True):
     """Share of refined attempts that were wrong and became right."""
     lost: Figure | None
     net: float | None
-    """Gained less lost, with the interval of a paired bootstrap over questions."""
+    """Gained less lost, with its 95 % interval; attempts at one question are one cluster."""
     low: float | None
     high: float | None
 
@@ -115,8 +115,7 @@ def refinement(
         paired_difference(
             [float(before) for _, before, _ in known],
             [float(after) for _, _, after in known],
-            [""] * len(known),
-            [cluster_of(question) for question, _, _ in known],
+            clusters=[cluster_of(question) for question, _, _ in known],
             seed=seed,
         )
         if known

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.compare.figures import Figure, figure, scorer_values
-from ragrounds.evals.scorers import headline_of
+from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.stats import stratified_mean
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages, searches_by
@@ -34,7 +34,7 @@ class ScoredRun(Struct, frozen=True, kw_only=True):
         """The figure of all questions, or of some."""
         wanted = None if ids is None else set(ids)
         chosen = [question for question in self.questions if wanted is None or question.id in wanted]
-        return figure(chosen, self.values, {}, seed)
+        return figure(chosen, self.values, {}, seed, described(self.scorer), self.run.epochs)
 
 
 def scored_runs(store: Store, runs: Iterable[Run], scorer: str) -> list[ScoredRun]:
@@ -124,13 +124,13 @@ def gold_rank(passages: Iterable[Passage], gold: Gold) -> int | None:
 
 
 def share_figure(values: Iterable[tuple[Question, float]], seed: int) -> Figure | None:
-    """The mean of some values with its 95 % interval by a bootstrap over the questions' clusters; ``None`` of none."""
+    """The mean of some values with its 95 % interval; values of one question, or of its duplicates, are one cluster.
+    ``None`` of none."""
     found = list(values)
     if not found:
         return None
-    made = stratified_mean(
-        [value for _, value in found], [""] * len(found), [cluster_of(question) for question, _ in found], seed=seed
-    )
+    clusters = [cluster_of(question) for question, _ in found]
+    made = stratified_mean([value for _, value in found], clusters=clusters, seed=seed)
     return Figure(value=made.value, n=made.n, missing=0, error=None, low=made.low, high=made.high, best=None)
 
 

@@ -141,8 +141,8 @@ _TITLE = "What searches were good for"
 
 
 class SearchUseShares(Struct, frozen=True, kw_only=True):
-    """What some searches were good for, as shares with intervals by a bootstrap over questions. ``None``: of none of
-    them it can be decided."""
+    """What some searches were good for, as shares with intervals; searches for one question are one cluster.
+    ``None``: of none of them it can be decided."""
 
     which: str
     """``1``, ``2``, … by their order in an attempt, or ``all``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -10,8 +9,8 @@ from msgspec import Struct
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Bar, Bars
-from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, gold_ranks, scored_runs
-from ragrounds.evals.stats.intervals import wilson
+from ragrounds.evals.analyses.run_data import ScoredRun, cluster_of, first_searches, gold_ranks, scored_runs
+from ragrounds.evals.stats import group_difference
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages
 from ragrounds.records import Run
@@ -30,7 +29,7 @@ class Success(Struct, frozen=True, kw_only=True):
     accuracy_found: float | None
     accuracy_missed: float | None
     difference: float | None
-    """Accuracy with the gold document found, less that without; with Newcombe's interval (1998, method 10)."""
+    """Accuracy with the gold document found, less that without, with its 95 % interval."""
     low: float | None
     high: float | None
     without_gold: int
@@ -39,13 +38,19 @@ class Success(Struct, frozen=True, kw_only=True):
 def by_success(run: ScoredRun, found: Mapping[str, FoundPassages], k: int) -> Success:
     """Right and wrong answers with a gold document among the first k passages, and without. A value of 1 is right."""
     table: Counter[tuple[bool, bool]] = Counter()
+    right: dict[bool, list[float]] = {True: [], False: []}
+    clusters: dict[bool, list[str]] = {True: [], False: []}
+    named = {question.id: cluster_of(question) for question in run.questions}
     ranks = gold_ranks(run, found)
     for question, rank in ranks.items():
         value = run.values.get(question)
         if value is not None:
-            table[rank is not None and rank <= k, value == 1.0] += 1
-    hit, miss = table[True, True] + table[True, False], table[False, True] + table[False, False]
-    difference, low, high = _newcombe(table[True, True], hit, table[False, True], miss)
+            place = rank is not None and rank <= k
+            table[place, value == 1.0] += 1
+            right[place].append(float(value == 1.0))
+            clusters[place].append(named[question])
+    hit, miss = len(right[True]), len(right[False])
+    apart = group_difference(right[False], right[True], clusters[False], clusters[True]) if hit and miss else None
     return Success(
         run=run.run.id,
         scorer=run.scorer,
@@ -56,23 +61,11 @@ def by_success(run: ScoredRun, found: Mapping[str, FoundPassages], k: int) -> Su
         missed_wrong=table[False, False],
         accuracy_found=table[True, True] / hit if hit else None,
         accuracy_missed=table[False, True] / miss if miss else None,
-        difference=difference,
-        low=low,
-        high=high,
+        difference=apart.value if apart else None,
+        low=apart.low if apart else None,
+        high=apart.high if apart else None,
         without_gold=len(run.questions) - hit - miss,
     )
-
-
-def _newcombe(right: int, n: int, other_right: int, other_n: int) -> tuple[float | None, float | None, float | None]:
-    if not n or not other_n:
-        return None, None, None
-    one, other = right / n, other_right / other_n
-    low1, high1 = wilson(right, n)
-    low2, high2 = wilson(other_right, other_n)
-    difference = one - other
-    low = difference - math.sqrt((one - low1) ** 2 + (high2 - other) ** 2)
-    high = difference + math.sqrt((high1 - one) ** 2 + (other - low2) ** 2)
-    return difference, low, high
 
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[Success, ...]:

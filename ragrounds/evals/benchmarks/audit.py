@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark, fold
-from ragrounds.evals.stats.intervals import wilson
+from ragrounds.evals.stats import stratified_mean
 from ragrounds.records import Gold, Question
 
 SIMILAR = 0.8
@@ -285,7 +285,7 @@ def options(dataset: str, questions: Sequence[Question], golds: Sequence[Gold]) 
             repeated.append(question.id)
             if texts[fold(question.options[gold.answer])] > 1:
                 repeated_gold.append(question.id)
-    low, high = wilson(longest, len(chosen))
+    share = stratified_mean([1.0] * longest + [0.0] * (len(chosen) - longest))
     return OptionAudit(
         dataset=dataset,
         questions=len(chosen),
@@ -293,8 +293,8 @@ def options(dataset: str, questions: Sequence[Question], golds: Sequence[Gold]) 
         letters_p=_chi_squared([letters[label] for label in labels], list(expected.values())),
         best_constant=max(letters.values()) / len(chosen),
         longest=longest / len(chosen),
-        longest_low=low,
-        longest_high=high,
+        longest_low=share.low or 0.0,
+        longest_high=1.0 if share.high is None else share.high,
         longest_expected=chance / len(chosen),
         repeated=tuple(repeated),
         repeated_gold=tuple(repeated_gold),

@@ -1,7 +1,7 @@
 """Claims about stored runs, checked: `ragrounds compare --assert`.
 
 Every measure is a mean over questions, unweighted over datasets, as in the tables; so a sum of measures is the mean of
-each question's own sum, and its interval is the paired bootstrap that the tables show.
+each question's own sum, and its interval is made as those of the tables are.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ragrounds.evals.compare.claims import (
     resolved,
 )
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
-from ragrounds.evals.compare.figures import Values
+from ragrounds.evals.compare.figures import Values, design
 from ragrounds.evals.compare.frontier import CostMeasure, costs_of
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, early_stops
 from ragrounds.evals.engine.question_order import QuestionRound
-from ragrounds.evals.scorers import scorer_name
-from ragrounds.evals.stats import stratified_mean, wilson
+from ragrounds.evals.scorers import described, scorer_name
+from ragrounds.evals.stats import Estimate, combined_mean
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run, outcome
 
@@ -126,26 +126,44 @@ class _Assertions:
             if cancels(condition):
                 return _undecided(condition, "it compares a run with itself")
             return _followed(condition, self.stopped.rounds(self.scorer, *named), columns)
-        kept: list[Question] = []
-        sums: list[float] = []
-        for question in asked:
-            numbers = [(factor, values.get(question.id)) for factor, values in columns]
-            if all(number is not None for _, number in numbers):
-                kept.append(question)
-                sums.append(condition.constant + sum(factor * (number or 0.0) for factor, number in numbers))
+        kept = [one for one in asked if all(values.get(one.id) is not None for _, values in columns)]
         if not kept:
             return _undecided(condition, "no question has a score")
-        value, low, high = _estimate(condition, kept, sums, self.seed)
+        known = [[values[question.id] or 0.0 for question in kept] for _, values in columns]
+        made = self._estimate(condition, kept, known)
         missing = len(asked) - len(kept)
+        reasons = [f"{missing:,} questions have no score and are left out"] if missing else []
+        if made.low is None:
+            reasons.append("the questions are too few, or their values too much alike, for an interval")
         return ConditionVerdict(
-            decision=decide(condition, value, low, high),
-            value=value,
-            low=low,
-            high=high,
+            decision=decide(condition, made.value, made.low, made.high),
+            value=made.value,
+            low=made.low,
+            high=made.high,
             level=condition.level,
             questions=len(kept),
-            reason=f"{missing:,} questions have no score and are left out" if missing else "",
+            reason="; ".join(reasons),
         )
+
+    def _estimate(self, condition: Condition, kept: Sequence[Question], known: Sequence[Sequence[float]]) -> Estimate:
+        """The mean of a condition's sums over questions, with its interval."""
+        strata, clusters = design(kept, described(self.scorer))
+        return combined_mean(
+            known,
+            [term.factor for term in condition.terms],
+            strata,
+            clusters,
+            constant=condition.constant,
+            attempts=self.basis.epochs,
+            bounded=self._shares(condition),
+            level=condition.level or 0.95,
+            seed=self.seed,
+        )
+
+    def _shares(self, condition: Condition) -> bool:
+        """Whether every measure lies between 0 and 1."""
+        score = described(self.scorer).unit == "percent"
+        return all(score if term.measure == "accuracy" else term.measure not in _COSTS for term in condition.terms)
 
     def _values(self, term: Term, asked: Sequence[Question]) -> Values | None:
         """Question id → the term's measure there; ``None``: not known of this run."""
@@ -189,35 +207,3 @@ def _followed(
 
 def _undecided(condition: Condition, reason: str) -> ConditionVerdict:
     return ConditionVerdict(decision="cannot tell", level=condition.level, reason=reason)
-
-
-def _estimate(
-    condition: Condition, questions: Sequence[Question], sums: Sequence[float], seed: int
-) -> tuple[float, float, float]:
-    """The mean of a condition's sums over questions, and the ends of its interval."""
-    level = condition.level or 0.95
-    strata, clusters = [question.benchmark for question in questions], [question.cluster for question in questions]
-    estimate = stratified_mean(sums, strata, clusters, level=level, seed=seed)
-    lone = len(set(strata)) == 1 and len({one.cluster or one.id for one in questions}) == len(questions)
-    if len(condition.terms) == 1 and lone and _shares(condition):
-        factor = condition.terms[0].factor
-        plain = [(number - condition.constant) / factor if factor else 0.0 for number in sums]
-        if all(abs(number - round(number)) < 1e-9 and -1e-9 < number < 1 + 1e-9 for number in plain):
-            # The share of one run, right or wrong: Wilson's interval, as the tables have it.
-            ends = [condition.constant + factor * end for end in wilson(round(sum(plain)), len(plain), level)]
-            return estimate.value, min(ends), max(ends)
-    if estimate.low == estimate.high and _shares(condition):
-        # A bootstrap of equal values has no width, however few they are. With no unlike one among n clusters, the share
-        # of unlike ones is still below 1 - (α/2)^(1/n) (Clopper and Pearson 1934), each off by the widest step at most.
-        n = min(len({one.cluster or one.id for one in questions if one.benchmark == name}) for name in set(strata))
-        beyond = 1 - ((1 - level) / 2) ** (1 / n)
-        highest = condition.constant + sum(max(0.0, term.factor) for term in condition.terms)
-        lowest = condition.constant + sum(min(0.0, term.factor) for term in condition.terms)
-        value = estimate.value
-        return value, value - beyond * (value - lowest), value + beyond * (highest - value)
-    return estimate.value, estimate.low, estimate.high
-
-
-def _shares(condition: Condition) -> bool:
-    """Whether every measure lies between 0 and 1."""
-    return not any(term.measure in _COSTS for term in condition.terms)

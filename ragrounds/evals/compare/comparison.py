@@ -273,7 +273,7 @@ class _Tables:
             pairs=self._pairs(scorer, name, asked, values, chosen),
             frontier=placed,
             groups=tuple(
-                group_table(by, asked, values, unsettled, self.seed, scorer, self.stopped.concerns, chosen, self._among)
+                group_table(by, asked, values, unsettled, self.seed, scorer, self.basis.epochs, self.stopped.concerns, chosen, self._among)
                 for by in self.group_by
             ),
         )
@@ -304,7 +304,7 @@ class _Tables:
         for question in asked:
             by_dataset.setdefault(question.benchmark, []).append(question)
         figures = {
-            name: figure(inside, scored.values, scored.unsettled, self.seed, scorer)
+            name: figure(inside, scored.values, scored.unsettled, self.seed, scorer, self.basis.epochs)
             for name, inside in by_dataset.items()
         }
         # Of one dataset the overall figure is that dataset's.
@@ -313,7 +313,7 @@ class _Tables:
             run=run.id,
             agent=run.agent,
             datasets=figures,
-            overall=overall or figure(asked, scored.values, scored.unsettled, self.seed, scorer),
+            overall=overall or figure(asked, scored.values, scored.unsettled, self.seed, scorer, self.basis.epochs),
             outcomes=dict(sum(scored.outcomes_by_part.values(), Counter())),
             outcomes_by_part={part: dict(counts) for part, counts in scored.outcomes_by_part.items()},
         )
@@ -331,7 +331,7 @@ class _Tables:
     ) -> tuple[RunPair, ...]:
         tests = {}
         for first, second in chosen:
-            made = paired(asked, values[first], values[second], self.seed, scorer)
+            made = paired(asked, values[first], values[second], self.seed, scorer, self.basis.epochs)
             tests[first, second] = self.stopped.paired(made, name, first, second, values)
         corrected = holm_corrected(tests, self._among())
         return tuple(

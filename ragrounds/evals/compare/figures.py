@@ -23,7 +23,6 @@ from ragrounds.evals.stats import (
     minimum_detectable_effect,
     paired_difference,
     stratified_mean,
-    wilson,
 )
 from ragrounds.records import Question, Score
 
@@ -50,11 +49,13 @@ class Figure(Struct, frozen=True, kw_only=True):
     missing: int
     """Questions whose score is missing; they are in no mean."""
     error: float | None = None
-    """The paper's ± figure: sqrt(p(1-p)/n) of one dataset (MIRAGE Section 4.1), combined over datasets."""
+    """The ± of MIRAGE's tables: sqrt(p(1-p)/n) of one dataset (Section 4.1), combined over datasets. It is no interval;
+    ``None``: scores are not right-or-wrong."""
     low: float | None = None
-    """95 % interval: Wilson's for right-or-wrong scores of one dataset, else a bootstrap stratified by dataset and
-    clustered by duplicates."""
+    """95 % interval (:mod:`ragrounds.evals.stats.estimates`); ``None`` beside a value: too few scores for one."""
     high: float | None = None
+    pooled: float | None = None
+    """The mean over all questions alike, whatever dataset they are of."""
     best: float | None = None
     """The value if every attempt whose result is open (failed, capped, not run) had the best score; ``None``: there is
     no best score."""
@@ -65,8 +66,8 @@ class PairedFigure(Struct, frozen=True, kw_only=True):
 
     difference: float | None = None
     low: float | None = None
-    """95 % interval by the paired bootstrap, stratified by dataset, clustered by duplicates; of runs that ended by
-    their own results a confidence sequence (`p_always`)."""
+    """95 % interval (:mod:`ragrounds.evals.stats.estimates`), ``None`` beside a difference: too few scores for one; of
+    runs that ended by their own results a confidence sequence (`p_always`)."""
     high: float | None = None
     n: int
     first_only: int | None = None
@@ -103,6 +104,7 @@ def figure(
     unsettled: Mapping[str, float],
     seed: int,
     scorer: AnyScorer | None = None,
+    epochs: int = 1,
 ) -> Figure:
     """The figure of one run: by default the unweighted mean over the questions' datasets.
 
@@ -112,37 +114,39 @@ def figure(
         unsettled: question id → share of its attempts whose result is open.
         seed: of the bootstrap.
         scorer: says how its scores aggregate, and which are best; by default shares, of which 1 is best.
+        epochs: that each score is a mean over.
     """
     scored = [(question, value) for question in questions if (value := values.get(question.id)) is not None]
     missing = len(questions) - len(scored)
     if not scored:
         return Figure(n=0, missing=missing)
     numbers = [value for _, value in scored]
-    strata, clusters = _design([question for question, _ in scored], scorer)
+    strata, clusters = design([question for question, _ in scored], scorer)
     places: dict[str, list[int]] = defaultdict(list)
     for index, name in enumerate(strata):
         places[name].append(index)
     means = {name: _mean([numbers[i] for i in found]) for name, found in places.items()}
     best = [_best(question, value, unsettled, scorer) for question, value in scored]
     known = [one for one in best if one is not None]
-    # Scores that are not right-or-wrong have no p(1-p): their spread is the bootstrap's.
+    # Scores that are not right-or-wrong have no p(1-p).
     binary = all(number in (0.0, 1.0) for number in numbers)
-    alone = len(means) == 1 and len({question.cluster or question.id for question, _ in scored}) == len(scored)
-    if binary and alone:
-        low, high = wilson(sum(numbers), len(numbers))
-    else:
-        estimate = stratified_mean(numbers, strata, clusters, seed=seed)
-        low, high = estimate.low, estimate.high
+    estimate = stratified_mean(numbers, strata, clusters, attempts=epochs, bounded=_bounded(scorer), seed=seed)
     errors = [binomial_error(means[name], len(found)) for name, found in places.items()]
     return Figure(
-        value=_mean(list(means.values())),
+        value=estimate.value,
         n=len(scored),
         missing=missing,
         error=macro_error(errors) if binary else None,
-        low=low,
-        high=high,
+        low=estimate.low,
+        high=estimate.high,
+        pooled=_mean(numbers),
         best=_mean([_mean([known[i] for i in found]) for found in places.values()]) if known else None,
     )
+
+
+def _bounded(scorer: AnyScorer | None) -> bool:
+    """Whether its scores are shares."""
+    return scorer is None or scorer.unit == "percent"
 
 
 def _best(question: Question, value: float, unsettled: Mapping[str, float], scorer: AnyScorer | None) -> float | None:
@@ -155,7 +159,12 @@ def _best(question: Question, value: float, unsettled: Mapping[str, float], scor
 
 
 def paired(
-    questions: Sequence[Question], first: Values, second: Values, seed: int, scorer: AnyScorer | None = None
+    questions: Sequence[Question],
+    first: Values,
+    second: Values,
+    seed: int,
+    scorer: AnyScorer | None = None,
+    epochs: int = 1,
 ) -> PairedFigure:
     """The figure of `second` minus `first`, on the questions where both have a score."""
     both = [
@@ -166,7 +175,10 @@ def paired(
     if not both:
         return PairedFigure(n=0)
     ones, others = [one for _, one, _ in both], [other for _, _, other in both]
-    estimate = paired_difference(ones, others, *_design([question for question, _, _ in both], scorer), seed=seed)
+    strata_and_clusters = design([question for question, _, _ in both], scorer)
+    estimate = paired_difference(
+        ones, others, *strata_and_clusters, attempts=epochs, bounded=_bounded(scorer), seed=seed
+    )
     binary = all(number in (0.0, 1.0) for number in (*ones, *others))
     test = None
     if binary:
@@ -185,7 +197,7 @@ def paired(
     )
 
 
-def _design(questions: Sequence[Question], scorer: AnyScorer | None) -> tuple[list[str], list[str]]:
+def design(questions: Sequence[Question], scorer: AnyScorer | None) -> tuple[list[str], list[str]]:
     """The stratum of each question (its dataset, or one for all where the scorer pools them) and its cluster."""
     pooled = scorer is not None and scorer.aggregation.datasets == "pooled"
     strata = ["" if pooled else question.benchmark for question in questions]
@@ -258,6 +270,7 @@ def group_table(
     unsettled: Mapping[str, Mapping[str, float]],
     seed: int,
     scorer: AnyScorer | None = None,
+    epochs: int = 1,
     stopped: Callable[[str, str], bool] = lambda first, second: False,
     pairs: Sequence[tuple[str, str]] | None = None,
     among: Callable[[int], int | None] = lambda groups: None,
@@ -270,7 +283,7 @@ def group_table(
         values: run id → question id → score.
         unsettled: run id → question id → share of attempts whose result is open.
         seed: of the bootstrap.
-        scorer: see :func:`figure`.
+        scorer, epochs: see :func:`figure`.
         stopped: of two run ids, whether one ended by its own results: their differences get no interval and no test
             here, as both would be for a number of questions that was fixed beforehand.
         pairs: runs to test against each other, by ids; ``None``: each against each.
@@ -283,7 +296,7 @@ def group_table(
     tests: dict[tuple[str, str, str], PairedFigure] = {}
     for name, inside in members.items():
         for first, second in itertools.combinations(values, 2) if pairs is None else pairs:
-            made = paired(inside, values[first], values[second], seed, scorer)
+            made = paired(inside, values[first], values[second], seed, scorer, epochs)
             if stopped(first, second):
                 made = replace(made, low=None, high=None, p_mcnemar=None, mde=None)
             tests[name, first, second] = made
@@ -292,7 +305,7 @@ def group_table(
         QuestionGroup(
             name=name,
             questions=len(inside),
-            figures={run: figure(inside, values[run], unsettled[run], seed, scorer) for run in values},
+            figures={run: figure(inside, values[run], unsettled[run], seed, scorer, epochs) for run in values},
             pairs=tuple(
                 RunPair(first=first, second=second, tests=test, p_holm=corrected.get((name, first, second)))
                 for (group, first, second), test in tests.items()

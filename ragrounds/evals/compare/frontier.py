@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.compare.comparability import ComparisonBasis
 from ragrounds.evals.compare.figures import Figure, Values
-from ragrounds.evals.stats.bootstrap import joint_means
+from ragrounds.evals.stats.bootstrap import enough_clusters, joint_means
 from ragrounds.records import Attempt, Question, Run
 
 Floats = NDArray[np.float64]
@@ -36,6 +36,8 @@ class Range(Struct, frozen=True):
     value: float | None
     low: float | None = None
     high: float | None = None
+    few: bool = False
+    """Too few questions for an interval, or all of the same cost: there is none."""
 
 
 class FrontierPoint(Struct, frozen=True, kw_only=True):
@@ -50,8 +52,8 @@ class FrontierPoint(Struct, frozen=True, kw_only=True):
     """Cost of one right answer; ``None`` where nothing is right."""
     on_frontier: bool
     """No other run is at least as accurate for at most the cost."""
-    share: float
-    """Share of the bootstrap's resamples in which that is so."""
+    share: float | None
+    """Share of the bootstrap's resamples in which that is so; ``None``: too few questions for a bootstrap."""
 
 
 class Tradeoff(Struct, frozen=True, kw_only=True):
@@ -158,7 +160,9 @@ def frontier(
     )
     size = len(placed)
     right, cost = means[:size], means[size:]
-    place = _Place(placed, right, cost, draws[:, :size], draws[:, size:])
+    strata = [question.benchmark for question in questions]
+    enough = enough_clusters(strata, [question.cluster for question in questions])
+    place = _Place(placed, right, cost, draws[:, :size], draws[:, size:], enough)
     order = sorted(range(size), key=lambda i: (cost[i], -right[i]))
     return Frontier(
         measure=chosen,
@@ -179,6 +183,8 @@ class _Place:
     drawn_right: Floats
     """Their replicates, (B, R)."""
     drawn_cost: Floats
+    enough: bool
+    """Whether there are questions enough for intervals from replicates."""
 
     @cached_property
     def best(self) -> Flags:
@@ -198,11 +204,11 @@ class _Place:
         return FrontierPoint(
             run=self.runs[i].id,
             agent=self.runs[i].agent,
-            accuracy=Range(accuracy.value, accuracy.low, accuracy.high),
-            cost=_range(self.cost[i], cost),
-            per_correct=_ratio(self.cost[i], self.right[i], cost, right),
+            accuracy=Range(accuracy.value, accuracy.low, accuracy.high, few=accuracy.low is None),
+            cost=_range(self.cost[i], cost, self.enough),
+            per_correct=_ratio(self.cost[i], self.right[i], cost, right, self.enough),
             on_frontier=bool(self.best[i]),
-            share=float(self.often[i]),
+            share=float(self.often[i]) if self.enough else None,
         )
 
     def tradeoffs(self, order: Sequence[int]) -> tuple[Tradeoff, ...]:
@@ -216,6 +222,7 @@ class _Place:
                     self.right[j] - self.right[i],
                     self.drawn_cost[:, j] - self.drawn_cost[:, i],
                     self.drawn_right[:, j] - self.drawn_right[:, i],
+                    self.enough,
                 ),
             )
             for i, j in itertools.pairwise(i for i in order if self.best[i])
@@ -254,15 +261,19 @@ def _undominated(right: Floats, cost: Floats) -> Flags:
     return kept
 
 
-def _range(value: float, draws: Floats) -> Range:
+def _range(value: float, draws: Floats, enough: bool) -> Range:
+    if not enough or not np.ptp(draws) > 0:
+        return Range(float(value), few=True)
     low, high = np.nanquantile(draws, [0.025, 0.975])
     return Range(float(value), float(low), float(high))
 
 
-def _ratio(above: float, below: float, above_draws: Floats, below_draws: Floats) -> Range:
+def _ratio(above: float, below: float, above_draws: Floats, below_draws: Floats, enough: bool) -> Range:
     """A price: a resample in which nothing is won has no finite price."""
     if not below > 0:
         return Range(None)
+    if not enough:
+        return Range(float(above / below), few=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         draws = np.where(below_draws > 0, above_draws / below_draws, np.inf)
     low, high = np.quantile(draws, [0.025, 0.975], method="inverted_cdf")

@@ -1,7 +1,7 @@
 """Paired comparisons of rankings on the same queries, as is usual in information retrieval.
 
-For two runs and a measure: the difference of the means, its percentile interval from a paired bootstrap over queries,
-and the p-value of Fisher's randomisation test (Smucker, Allan and Carterette 2007), two-sided, with Holm's correction
+For two runs and a measure: the difference of the means, its interval over queries (none where they are too few), and
+the p-value of Fisher's randomisation test (Smucker, Allan and Carterette 2007), two-sided, with Holm's correction
 over all pairs that one table shows.
 """
 
@@ -13,7 +13,7 @@ from itertools import combinations
 import msgspec
 
 from ragrounds.errors import UserError
-from ragrounds.evals.stats import holm
+from ragrounds.evals.stats import holm, paired_difference
 
 RESAMPLES = 10_000
 
@@ -26,9 +26,9 @@ class RetrievalComparison(msgspec.Struct, frozen=True, kw_only=True):
     measure: str
     queries: int
     difference: float
-    low: float
-    high: float
-    """Percentile interval of the difference."""
+    low: float | None
+    high: float | None
+    """Interval of the difference (:mod:`ragrounds.evals.stats.estimates`); ``None``: too few queries for one."""
     level: float
     p: float
     """Of the randomisation test."""
@@ -65,7 +65,13 @@ def compare(
         if one.keys() != other.keys():
             raise UserError(f"Cannot compare {first} with {second}: their queries differ. Compare runs of one set.")
         differences = [one[query] - other[query] for query in one]
-        low, high = bootstrap(differences, resamples=resamples, level=level, seed=seed)
+        apart = (
+            paired_difference(
+                [other[query] for query in one], list(one.values()), resamples=resamples, level=level, seed=seed
+            )
+            if one
+            else None
+        )
         made.append(
             RetrievalComparison(
                 first=first,
@@ -73,8 +79,8 @@ def compare(
                 measure=measure,
                 queries=len(differences),
                 difference=sum(differences) / len(differences) if differences else 0.0,
-                low=low,
-                high=high,
+                low=apart.low if apart else None,
+                high=apart.high if apart else None,
                 level=level,
                 p=randomisation(differences, resamples=resamples, seed=seed),
                 holm=1.0,
@@ -85,28 +91,6 @@ def compare(
         )
     adjusted = holm([comparison.p for comparison in made])
     return [msgspec.structs.replace(one, holm=p) for one, p in zip(made, adjusted, strict=True)]
-
-
-def bootstrap(
-    differences: Sequence[float], *, resamples: int = RESAMPLES, level: float = 0.95, seed: int = 0
-) -> tuple[float, float]:
-    """Percentile interval of the mean difference, drawing queries with replacement."""
-    import numpy as np
-    from scipy import stats
-
-    if len(differences) < 2 or len(set(differences)) == 1:  # nothing to draw from: the interval is a point
-        value = float(differences[0]) if differences else 0.0
-        return value, value
-    result = stats.bootstrap(
-        (np.asarray(differences),),
-        np.mean,
-        n_resamples=resamples,
-        batch=max(1, 5_000_000 // len(differences)),
-        confidence_level=level,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    )
-    return float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
 def randomisation(differences: Sequence[float], *, resamples: int = RESAMPLES, seed: int = 0) -> float:

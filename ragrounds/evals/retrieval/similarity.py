@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragrounds.errors import UserError
+from ragrounds.evals.stats.bootstrap import enough_clusters
 from ragrounds.tools.cards import named_embedder
 from ragrounds.tools.embedders import Embedder
 from ragrounds.tools.jsonlines import bad_line, read_rows
@@ -29,7 +30,8 @@ _UNDEFINED = 0.05
 
 
 class Correlation(msgspec.Struct, frozen=True, kw_only=True):
-    """One correlation with its 95 % interval; no interval where too few resamples have a correlation."""
+    """One correlation with its 95 % interval; no interval where pairs are too few for a bootstrap, or too few
+    resamples have a correlation."""
 
     value: float
     low: float | None
@@ -77,17 +79,18 @@ def correlations(
         for name, measure in points:
             drawn[name, measure].append(_of(measure, rows[name], y, counts))
     draws = {key: np.concatenate(parts) for key, parts in drawn.items()}
+    enough = enough_clusters([""] * len(y), clusters)
     found: dict[str, dict[str, Correlation]] = {name: {} for name in rows}
     for (name, measure), value in points.items():
         if np.isfinite(value):
-            low, high = _interval(draws[name, measure])
+            low, high = _interval(draws[name, measure]) if enough else (None, None)
             found[name][measure] = Correlation(value=value, low=low, high=high)
     differences = []
     for first, second in combinations(rows, 2):
         for measure in MEASURES:
             apart = points[first, measure] - points[second, measure]
             if np.isfinite(apart):
-                low, high = _interval(draws[first, measure] - draws[second, measure])
+                low, high = _interval(draws[first, measure] - draws[second, measure]) if enough else (None, None)
                 differences.append(
                     CorrelationDifference(
                         first=first, second=second, measure=measure, difference=apart, low=low, high=high

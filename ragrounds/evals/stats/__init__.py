@@ -8,8 +8,14 @@ from ragrounds.evals.stats.agreement import (
     krippendorff_alpha,
     majority,
 )
-from ragrounds.evals.stats.bootstrap import macro_error, paired_difference, ratio_of_sums, stratified_mean
-from ragrounds.evals.stats.intervals import Estimate, binomial_error, proportion, wilson
+from ragrounds.evals.stats.estimates import (
+    combined_mean,
+    group_difference,
+    paired_difference,
+    ratio_of_sums,
+    stratified_mean,
+)
+from ragrounds.evals.stats.intervals import Estimate, binomial_error, macro_error
 from ragrounds.evals.stats.paired import McNemar, holm, mcnemar, minimum_detectable_effect
 
 __all__ = [
@@ -18,8 +24,10 @@ __all__ = [
     "McNemar",
     "binomial_error",
     "cohen_kappa",
+    "combined_mean",
     "compare_with_human",
     "fleiss_kappa",
+    "group_difference",
     "holm",
     "krippendorff_alpha",
     "macro_error",
@@ -27,8 +35,6 @@ __all__ = [
     "mcnemar",
     "minimum_detectable_effect",
     "paired_difference",
-    "proportion",
     "ratio_of_sums",
     "stratified_mean",
-    "wilson",
 ]

@@ -3,7 +3,7 @@
 Every function takes labels as texts; ``None`` is a missing label. A coefficient is 1 for full agreement, 0 for what
 chance gives, and ``None`` where it is not defined (a single label throughout). The interval of Cohen's kappa comes from
 a bootstrap over clusters of items (Efron & Tibshirani 1993; percentile interval), because items of one answer, such as
-its statements, are not independent.
+its statements, are not independent; where they are too few for one there is no interval.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from ragrounds.evals.stats.bootstrap import stratified_mean
-from ragrounds.evals.stats.intervals import Estimate, proportion
+from ragrounds.evals.stats.bootstrap import bootstrap_holds
+from ragrounds.evals.stats.estimates import stratified_mean
+from ragrounds.evals.stats.intervals import Estimate
 
 Labels = Sequence[Sequence[str | None]]
 """One sequence an item, one label a rater."""
@@ -38,10 +39,10 @@ class Agreement(Struct, frozen=True, kw_only=True):
     """Items that both have labelled."""
     missing: int
     accuracy: Estimate
-    """Share of equal labels with its interval: Wilson's, or a bootstrap where items come in clusters."""
+    """Share of equal labels with its interval."""
     kappa: float | None
     kappa_low: float | None
-    """95 % interval by a bootstrap over clusters; ``None`` where it has none."""
+    """95 % interval by a bootstrap over clusters; ``None``: too few items, or too few that differ, for one."""
     kappa_high: float | None
     confusion: Mapping[str, Mapping[str, int]]
     """Person's label → judge's label → items."""
@@ -55,8 +56,7 @@ def compare_with_human(
     Args:
         judge: labels by item.
         human: the other side's, who may be a judge too.
-        clusters: items with the same name are not independent; by default all are. Accuracy then has a bootstrap
-            interval over clusters, else Wilson's.
+        clusters: items with the same name are not independent; by default all are.
 
     Raises:
         ValueError: sides of different length, or no item with both labels.
@@ -76,12 +76,11 @@ def compare_with_human(
     table = Counter((right, given) for given, right in both)
     given, right, drawn = zip(*kept, strict=True)
     same = [float(one == other) for one, other in both]
-    alone = len(set(drawn)) == len(drawn)
     interval = kappa_interval(given, right, drawn)
     return Agreement(
         n=len(both),
         missing=len(judge) - len(both),
-        accuracy=proportion(same) if alone else stratified_mean(same, [""] * len(same), drawn),
+        accuracy=stratified_mean(same, clusters=drawn),
         kappa=cohen_kappa(given, right),
         kappa_low=interval[0] if interval else None,
         kappa_high=interval[1] if interval else None,
@@ -113,7 +112,8 @@ def kappa_interval(
     level: float = 0.95,
     seed: int = 0,
 ) -> tuple[float, float] | None:
-    """The interval of the kappa of two raters who labelled the same items; ``None`` where too few resamples have one.
+    """The interval of the kappa of two raters who labelled the same items; ``None`` where they are too few or differ on
+    too few for a bootstrap (:func:`ragrounds.evals.stats.bootstrap.bootstrap_holds`), or too few resamples have one.
 
     Raises:
         ValueError: no items, or lengths that differ.
@@ -127,6 +127,9 @@ def kappa_interval(
     tables = np.zeros((len(places), size * size))
     for one, other, name in zip(first, second, names, strict=True):
         tables[places[name], labels[one] * size + labels[other]] += 1
+    apart = tables.sum(axis=1) - tables[:, :: size + 1].sum(axis=1)
+    if not bootstrap_holds([np.column_stack([apart, tables.sum(axis=1)])]):
+        return None
     # Clusters with the same table are drawn together, by one multinomial count: the same distribution.
     kinds, counts = np.unique(tables, axis=0, return_counts=True)
     generator = np.random.default_rng(seed)

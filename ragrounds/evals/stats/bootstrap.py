@@ -1,164 +1,120 @@
-"""Means over datasets and differences between two agents, by a bootstrap stratified by dataset.
+"""Bootstrap by clusters and strata, for scores that are not right or wrong, for ratios and for orders of means.
 
-The headline of a benchmark with several datasets is the unweighted mean of the datasets' means. A resample draws, in
-every dataset by itself, as many clusters as it has, with replacement (Efron & Tibshirani 1993, Chapters 8 and 13;
-percentile interval). A cluster is a set of questions that are not independent: duplicates, epochs of one question.
+A resample draws, in every dataset (stratum) by itself, as many clusters as it has, with replacement (Efron & Tibshirani
+1993, Chapters 8 and 13). A cluster is a set of questions that are not independent. The ends are percentiles, taken as
+far out as Student's t is beyond the normal distribution and as the draws vary too little (Hesterberg 2015).
 
 Only a cluster's sum and size enter a resample's mean, so clusters with equal sum and size are drawn together, by one
-multinomial count: this is the same distribution, and with right/wrong values 10,000 resamples of MIRAGE's 7,663
-questions take milliseconds.
+multinomial count: this is the same distribution, and takes milliseconds.
 
-A bootstrap knows only what it has seen: where every answer of a dataset is right, or where it has a single cluster, its
-share of the interval has no width. Look at the Wilson interval there.
+A bootstrap knows only what it has seen. Of few clusters, or where nearly all are alike, its interval is too narrow:
+:func:`bootstrap_holds` says from where on it may be shown (simulated in `perf/coverage.md`). Below that there is none.
 
 :func:`joint_means` resamples several means of the same questions together, for ratios and orders of them.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ragrounds.evals.stats.intervals import Estimate
 
 Floats = NDArray[np.float64]
 
 RESAMPLES = 10_000
 JOINT_RESAMPLES = 2_000
 """Enough for 95 % intervals of ratios; every resample draws all questions one by one."""
+FEWEST = 50
+"""Clusters, in all datasets together, from which a bootstrap is shown."""
+FEWEST_OF_A_STRATUM = 10
+"""Clusters of each dataset, likewise."""
+FEWEST_UNLIKE = 10
+"""Clusters whose mean is not the commonest one, likewise."""
 _DRAWN_AT_ONCE = 4_000_000
 """Counts or clusters held in memory at a time."""
 
 
-def stratified_mean(
-    values: Sequence[float],
-    strata: Sequence[str],
-    clusters: Sequence[str] | None = None,
-    *,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-    seed: int = 0,
-) -> Estimate:
-    """The unweighted mean over strata (datasets) of the mean value in each, with a bootstrap interval.
+def bootstrap_holds(strata: Sequence[Floats]) -> bool:
+    """Whether a bootstrap of these clusters may be shown: they are many enough, and not nearly all alike.
 
     Args:
-        values: one number a question and epoch; missing scores are left out by the caller.
-        strata: the dataset of each value. One name throughout gives a plain mean.
-        clusters: values of one dataset with the same name are drawn together; empty names stand alone.
-        resamples: number of bootstrap resamples.
-        level: coverage of the interval.
-        seed: equal seeds give equal intervals.
-
-    Raises:
-        ValueError: no values, lengths that differ, or a value that is not finite.
+        strata: of each an array of (sum of values, number of values), one row a cluster.
     """
-    sums = _by_cluster(values, strata, clusters)
-    draws = _resampled(sums, resamples, seed)
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    value = float(np.mean([stratum[:, 0].sum() / stratum[:, 1].sum() for stratum in sums]))
-    error = float(draws.std(ddof=1)) if resamples > 1 else 0.0
-    return Estimate(value=value, n=len(values), error=error, low=float(low), high=float(high), level=level)
+    sizes = [len(clusters) for clusters in strata]
+    if sum(sizes) < FEWEST or min(sizes) < FEWEST_OF_A_STRATUM:
+        return False
+    means: Counter[float] = Counter()
+    for clusters in strata:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratios = np.where(clusters[:, 1] != 0, clusters[:, 0] / clusters[:, 1], 0.0)
+        means.update(np.round(ratios, 9).tolist())
+    return sum(sizes) - means.most_common(1)[0][1] >= FEWEST_UNLIKE
 
 
-def paired_difference(
-    first: Sequence[float],
-    second: Sequence[float],
-    strata: Sequence[str],
-    clusters: Sequence[str] | None = None,
-    *,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-    seed: int = 0,
-) -> Estimate:
-    """`second` minus `first` on the same questions in the same order: unweighted mean over strata, with the interval of
-    :func:`stratified_mean`. Both answers to a question are drawn together."""
-    if len(first) != len(second):
-        raise ValueError(
-            f"a paired difference needs the same questions on both sides, got {len(first)} and {len(second)}"
-        )
-    difference = np.asarray(second, dtype=np.float64) - np.asarray(first, dtype=np.float64)
-    return stratified_mean(difference.tolist(), strata, clusters, resamples=resamples, level=level, seed=seed)
+def enough_clusters(strata: Sequence[str], clusters: Sequence[str]) -> bool:
+    """Whether questions are enough for a bootstrap: `FEWEST` clusters in all, `FEWEST_OF_A_STRATUM` in each stratum.
 
-
-def ratio_of_sums(
-    numerators: Sequence[float],
-    denominators: Sequence[float],
-    clusters: Sequence[str] | None = None,
-    *,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-    seed: int = 0,
-) -> Estimate:
-    """Σ numerators / Σ denominators over questions, with a percentile interval by drawing clusters of them.
-
-    Resamples whose denominators add up to 0 have no ratio and are left out: where there are many, the interval says
-    little.
-
-    Raises:
-        ValueError: lengths that differ, a value that is not finite, or denominators that add up to 0.
+    Args:
+        strata: of each question.
+        clusters: questions of one stratum with the same name are one; an empty name stands alone.
     """
-    if not len(numerators) or len(numerators) != len(denominators):
-        raise ValueError("numerators and denominators must have one entry a question, and one question or more")
-    pairs = np.column_stack([np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)])
-    total = pairs.sum(axis=0)
-    if not np.isfinite(pairs).all() or total[1] == 0:
-        raise ValueError("every value must be finite, and the denominators must not add up to 0")
-    names = [name or f"\0{index}" for index, name in enumerate(clusters or [""] * len(pairs))]
-    _, places = np.unique(np.asarray(names, dtype=object).astype(str), return_inverse=True)
-    sums = np.zeros((int(places.max()) + 1, 2))
-    np.add.at(sums, places, pairs)
-    generator, drawn = np.random.default_rng(seed), np.empty((resamples, 2))
-    at_once = max(1, _DRAWN_AT_ONCE // len(sums))
-    for start in range(0, resamples, at_once):
-        size = min(at_once, resamples - start)
-        drawn[start : start + size] = sums[generator.integers(0, len(sums), size=(size, len(sums)))].sum(axis=1)
-    some = drawn[drawn[:, 1] != 0]
-    ratios = some[:, 0] / some[:, 1]
-    low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
-    error = float(ratios.std(ddof=1)) if len(ratios) > 1 else 0.0
-    value = float(total[0] / total[1])
-    return Estimate(value=value, n=len(pairs), error=error, low=float(low), high=float(high), level=level)
+    names = {(stratum, cluster or index) for index, (stratum, cluster) in enumerate(zip(strata, clusters, strict=True))}
+    sizes = Counter(stratum for stratum, _ in names)
+    return len(names) >= FEWEST and min(sizes.values()) >= FEWEST_OF_A_STRATUM
 
 
-def macro_error(errors: Sequence[float]) -> float:
-    """The standard error of an unweighted mean of independent figures from theirs: sqrt(Σ error²) / number."""
-    if not errors:
-        raise ValueError("expected one error or more")
-    return float(np.sqrt(np.square(errors).sum())) / len(errors)
+def percentile_interval(draws: Floats, level: float, clusters: int, strata: int) -> tuple[float, float]:
+    """The ends of an interval by its replicates.
+
+    Args:
+        draws: the replicates.
+        level: coverage.
+        clusters: that were drawn from, in all.
+        strata: that they were drawn in.
+    """
+    from scipy.special import stdtrit
+
+    free = clusters - strata
+    beyond = math.sqrt(clusters / free) * float(stdtrit(free, (1 + level) / 2))
+    tail = NormalDist().cdf(-beyond)
+    low, high = np.quantile(draws, [tail, 1 - tail])
+    return float(low), float(high)
 
 
-def _by_cluster(values: Sequence[float], strata: Sequence[str], clusters: Sequence[str] | None) -> list[Floats]:
-    """For every stratum an array of (sum of values, number of values), one row a cluster."""
-    if not len(values) or len(values) != len(strata) or (clusters is not None and len(clusters) != len(values)):
-        raise ValueError("values, strata and clusters must have one entry a value, and one value or more")
-    numbers = np.asarray(values, dtype=np.float64)
-    if not np.isfinite(numbers).all():
-        raise ValueError("a value is not finite; leave missing scores out and count them")
-    names = clusters if clusters is not None else [""] * len(values)
-    keys = [(stratum, name or f"\0{index}") for index, (stratum, name) in enumerate(zip(strata, names, strict=True))]
-    order: dict[str, dict[tuple[str, str], int]] = {}
-    for key in keys:
-        inside = order.setdefault(key[0], {})
-        inside.setdefault(key, len(inside))
-    tables = {stratum: np.zeros((len(inside), 2)) for stratum, inside in order.items()}
-    for key, number in zip(keys, numbers, strict=True):
-        row = tables[key[0]][order[key[0]][key]]
-        row[0] += number
-        row[1] += 1
-    return list(tables.values())
+def resampled(strata: Sequence[Floats], weights: Floats, resamples: int, seed: int) -> Floats:
+    """Replicates of Σ weight × mean over strata.
 
-
-def _resampled(strata: list[Floats], resamples: int, seed: int) -> Floats:
-    """Bootstrap replicates of the unweighted mean over strata."""
+    Args:
+        strata: of each an array of (sum of values, number of values), one row a cluster.
+        weights: one a stratum.
+        resamples: how many.
+        seed: equal seeds give equal replicates.
+    """
     generator = np.random.default_rng(seed)
     total = np.zeros(resamples)
-    for stratum in strata:
+    for stratum, weight in zip(strata, weights, strict=True):
         kinds, counts = np.unique(stratum, axis=0, return_counts=True)
-        total += _stratum_means(kinds, counts, resamples, generator)
-    return total / len(strata)
+        total += weight * _stratum_means(kinds, counts, resamples, generator)
+    return total
+
+
+def resampled_ratios(clusters: Floats, resamples: int, seed: int) -> Floats:
+    """Replicates of Σ first / Σ second column, one row a cluster. Those whose second column adds up to 0 have no ratio
+    and are left out."""
+    generator, drawn = np.random.default_rng(seed), np.empty((resamples, 2))
+    at_once = max(1, _DRAWN_AT_ONCE // len(clusters))
+    for start in range(0, resamples, at_once):
+        size = min(at_once, resamples - start)
+        places = generator.integers(0, len(clusters), size=(size, len(clusters)))
+        drawn[start : start + size] = clusters[places].sum(axis=1)
+    some = drawn[drawn[:, 1] != 0]
+    ratios: Floats = some[:, 0] / some[:, 1]
+    return ratios
 
 
 def _stratum_means(kinds: Floats, counts: NDArray[Any], resamples: int, generator: np.random.Generator) -> Floats:

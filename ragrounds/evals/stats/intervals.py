@@ -1,26 +1,120 @@
-"""One proportion or one mean: the figure, its error as papers print it, its interval."""
+"""The interval of a mean of right-or-wrong scores that holds for few questions, many datasets and few clusters.
+
+Adjusted Wald by strata: to each of K strata z² / K pseudo-observations are added, half of them right, and the interval
+is Wald's from what is then there (Agresti and Coull 1998 for one stratum, Agresti and Caffo 2000 for the difference of
+two). A difference of two agents on the same questions gets z² / 2 pseudo-pairs, half won by each side (Bonett and
+Price 2012, after Agresti and Min 2005), by strata in the same way.
+
+Clusters (duplicates, epochs of one question) count as an effective number of observations n / (1 + rho (size - 1)). The
+correlation rho within clusters is estimated over all strata, as if three more clusters had shown 0.5. The effective
+number is made smaller again by what Student's t with the clusters' degrees of freedom is wider than the normal
+distribution, in so far as it rests on rho (Korn and Graubard 1998; Dean and Pagano 2015). Where all outcomes of a
+stratum are equal, a cluster counts as one observation.
+
+`perf/coverage.md` shows by simulation how often these intervals hold what they should.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
+from typing import Literal, NamedTuple
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Method = Literal["adjusted Wald", "bootstrap", "too few"]
+_PRIOR_CLUSTERS, _PRIOR_CORRELATION = 3.0, 0.5
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
-    """A figure with its uncertainty. Everything is on the scale of the values (accuracy: 0 to 1)."""
+    """A figure with its interval. Everything is on the scale of the values (right or wrong: 0 to 1)."""
 
     value: float
     n: int
     """Questions behind the figure."""
-    error: float
-    """Standard error: what papers print after ±."""
-    low: float
-    high: float
+    low: float | None
+    """Ends of the interval, which holds the figure; ``None``: the values are too few or too much alike for one."""
+    high: float | None
     level: float = 0.95
-    """Coverage of the interval from `low` to `high`."""
+    """Coverage of the interval."""
+    method: Method
+    """How the interval was made; ``too few``: there is none."""
+
+
+class Tallies(NamedTuple):
+    """What the interval of a mean needs to know of each stratum: arrays (..., strata). An observation is one outcome: a
+    question's, or one of its epochs'."""
+
+    observations: Floats
+    total: Floats
+    """Sum of the outcomes."""
+    squares: Floats
+    """Sum of their squares."""
+    between: Floats
+    """Sum over clusters of (a cluster's sum less its size times the stratum's mean)²."""
+    pairs: Floats
+    """Ordered pairs of observations within clusters: the sum of size × (size - 1)."""
+    clusters: Floats
+
+
+def adjusted_interval(
+    tallies: Tallies, least: float, most: float, weights: Floats, pseudo: float, level: float = 0.95
+) -> tuple[Floats, Floats]:
+    """The interval of Σ weight × mean over strata.
+
+    Args:
+        tallies: of each stratum, arrays (..., K).
+        least: the smallest outcome there can be: 0, or -1 for a difference.
+        most: the largest.
+        weights: of the strata, (K,).
+        pseudo: pseudo-observations over all strata, half `least` and half `most`, as a multiple of z².
+        level: coverage.
+
+    Returns:
+        Lower and upper ends, (...): within what the outcomes allow, and around the figure itself.
+    """
+    z = normal_quantile(level)
+    strata = tallies.observations.shape[-1]
+    mean = tallies.total / tallies.observations
+    spread = np.maximum(tallies.squares / tallies.observations - mean**2, 0.0)
+    counted = _effective(tallies, spread, level)
+    added = pseudo * z**2 / strata
+    whole = counted + added
+    middle = (counted * mean + added * (least + most) / 2) / whole
+    squares = (counted * (spread + mean**2) + added * (least**2 + most**2) / 2) / whole
+    variance = (weights**2 * np.maximum(squares - middle**2, 0.0) / whole).sum(axis=-1)
+    centre, half = (weights * middle).sum(axis=-1), z * np.sqrt(variance)
+    value = (weights * mean).sum(axis=-1)
+    lowest = np.minimum(weights * least, weights * most).sum()
+    highest = np.maximum(weights * least, weights * most).sum()
+    low: Floats = np.minimum(np.clip(centre - half, lowest, highest), value)
+    high: Floats = np.maximum(np.clip(centre + half, lowest, highest), value)
+    return low, high
+
+
+def _effective(tallies: Tallies, spread: Floats, level: float) -> Floats:
+    """How many independent observations those of each stratum are worth; without clusters as many as there are."""
+    n, pairs, clusters = tallies.observations, tallies.pairs, tallies.clusters
+    if not pairs.any():
+        return n
+    from scipy.special import stdtrit
+
+    told = (pairs > 0) & (clusters > 1)  # one cluster says nothing of how clusters differ
+    shared = np.where(told, tallies.between - n * spread + spread * pairs / n, 0.0).sum(axis=-1, keepdims=True)
+    whole = np.where(told, pairs * spread, 0.0).sum(axis=-1, keepdims=True)
+    prior = whole * _PRIOR_CLUSTERS / np.maximum(np.where(told, clusters, 0.0).sum(axis=-1, keepdims=True), 1.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        correlation = np.where(whole > 0, (shared + prior * _PRIOR_CORRELATION) / (whole + prior), 1.0)
+    inflation = 1 + np.clip(correlation, 0.0, 1.0) * pairs / n
+    freedom = np.maximum((clusters - 1).sum(axis=-1, keepdims=True), 1.0)
+    wider = (stdtrit(freedom, (1 + level) / 2) / normal_quantile(level)) ** 2
+    worth = n / inflation / (1 + (1 - 1 / inflation) * (wider - 1))
+    made: Floats = np.where((spread <= 0) & (pairs > 0), np.minimum(worth, clusters), worth)
+    return made
 
 
 def normal_quantile(level: float) -> float:
@@ -28,38 +122,14 @@ def normal_quantile(level: float) -> float:
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
-def proportion(values: Sequence[float], level: float = 0.95) -> Estimate:
-    """The mean of values that are right or wrong (1.0, 0.0), with ± sqrt(p(1-p)/n) as MIRAGE prints it, and the Wilson
-    interval.
-
-    Raises:
-        ValueError: no values, or one outside of 0 to 1. A missing score is not a value: leave it out and count it.
-    """
-    n = len(values)
-    if not n or not all(0.0 <= value <= 1.0 for value in values):
-        raise ValueError(f"expected one value or more between 0 and 1, got {n} values")
-    p = math.fsum(values) / n
-    low, high = wilson(p * n, n, level)
-    return Estimate(value=p, n=n, error=binomial_error(p, n), low=low, high=high, level=level)
-
-
 def binomial_error(p: float, n: int) -> float:
-    """sqrt(p(1-p)/n), the ± of MIRAGE's tables. 0 for p of 0 or 1, which no interval should be built on."""
+    """sqrt(p(1-p)/n), the ± of MIRAGE's tables (Section 4.1). It is no interval, nor one half of one: where all answers
+    are alike it is 0."""
     return math.sqrt(max(p * (1 - p), 0.0) / n)
 
 
-def wilson(right: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval for `right` of `n` (Wilson 1927): close to its coverage for small n and near 0 and 1.
-
-    Raises:
-        ValueError: `n` below 1, or `right` outside of 0 to `n`.
-    """
-    if n < 1 or not 0 <= right <= n:
-        raise ValueError(f"expected 0 to n right answers of n ≥ 1, got {right} of {n}")
-    z2 = normal_quantile(level) ** 2
-    p = right / n
-    middle = (p + z2 / (2 * n)) / (1 + z2 / n)
-    half = math.sqrt(z2 * (p * (1 - p) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-    low = 0.0 if right == 0 else max(0.0, middle - half)
-    high = 1.0 if right == n else min(1.0, middle + half)
-    return low, high
+def macro_error(errors: Sequence[float]) -> float:
+    """The ± of an unweighted mean of independent figures from theirs: sqrt(Σ error²) / number."""
+    if not errors:
+        raise ValueError("expected one error or more")
+    return float(np.sqrt(np.square(errors).sum())) / len(errors)

@@ -14,13 +14,19 @@ from ragrounds.evals.judges.labels import HumanLabels, agreement, answer_of
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import RecordedVerdicts, recorded_verdicts
 from ragrounds.evals.scorers.judged import LabelMethod
-from ragrounds.evals.stats import Agreement, compare_with_human, fleiss_kappa, krippendorff_alpha, stratified_mean
-from ragrounds.evals.stats.intervals import Estimate, proportion
+from ragrounds.evals.stats import (
+    Agreement,
+    Estimate,
+    compare_with_human,
+    fleiss_kappa,
+    krippendorff_alpha,
+    stratified_mean,
+)
 from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.tables import Column, TextTable
-from ragrounds.ui.text import UNKNOWN, one_line, percent
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, one_line, percent
 
 SCORED = "as scored"
 """The verdicts that the scores in the store rest on: the last judge's, or the majority of the last panel."""
@@ -121,15 +127,9 @@ def _shares(said: Verdicts, items: Sequence[str], kind: LabelMethod, seed: int) 
     cells = [f"{len(given):,}", f"{missing:,}"]
     for label in kind.labels:
         values = [float(one == label) for _, one in given]
-        share = _share(values, [answer_of(item) for item, _ in given], seed) if values else None
+        share = stratified_mean(values, clusters=[answer_of(item) for item, _ in given], seed=seed) if values else None
         cells += [UNKNOWN, UNKNOWN] if share is None else [percent(share.value, 1), _interval(share)]
     return tuple(cells)
-
-
-def _share(values: Sequence[float], clusters: Sequence[str], seed: int) -> Estimate:
-    if len(set(clusters)) == len(clusters):
-        return proportion(values)
-    return stratified_mean(values, [""] * len(values), clusters, seed=seed)
 
 
 def _pair(run: str, one: RecordedVerdicts, other: RecordedVerdicts) -> list[tuple[str, ...]]:
@@ -169,7 +169,7 @@ def _together(run: str, judges: Sequence[RecordedVerdicts]) -> list[str]:
 
 def _agreement(found: Agreement) -> tuple[str, ...]:
     low, high = found.kappa_low, found.kappa_high
-    interval = UNKNOWN if low is None or high is None else f"{low:.2f} to {high:.2f}"
+    interval = TOO_FEW if low is None or high is None else f"{low:.2f} to {high:.2f}"
     return (
         f"{found.n:,}", percent(found.accuracy.value, 1), _interval(found.accuracy), _number(found.kappa), interval,
     )  # fmt: skip
@@ -180,6 +180,8 @@ def _words(human: HumanLabels) -> set[str]:
 
 
 def _interval(estimate: Estimate) -> str:
+    if estimate.low is None:
+        return TOO_FEW
     return f"{percent(estimate.low, 1)} to {percent(estimate.high, 1)}"
 
 

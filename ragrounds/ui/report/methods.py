@@ -81,13 +81,14 @@ def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
     if several:
         text += "Accuracy is the unweighted mean over datasets. "
     text += (
-        "Intervals are 95 %: Wilson's for right-or-wrong scores of one dataset without duplicates, otherwise the "
-        "percentile interval of 10,000 bootstrap resamples, stratified by dataset and clustered by duplicated "
-        "questions. "
+        "Intervals are 95 %: adjusted Wald by dataset for right-or-wrong scores (Agresti and Coull; Bonett and Price "
+        "for differences), with duplicated questions and epochs as clusters; otherwise the percentile interval of 10,000 "
+        "bootstrap resamples of that design, and none where the questions are too few for it. The ± beside a figure "
+        "is MIRAGE's sqrt(p(1-p)/n), which is not an interval. "
     )
     if pairs:
         text += (
-            "Systems were compared on the same questions by the paired bootstrap of that design and by McNemar's exact "
+            "Systems were compared on the same questions by the interval of their difference and by McNemar's exact "
             "test, one question of each cluster"
         )
         text += f", with Holm's correction over the {pairs} pairs. " if pairs > 1 else ". "
