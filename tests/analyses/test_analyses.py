@@ -5,7 +5,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from statsmodels.stats.proportion import confint_proportions_2indep
 
 from ragrounds.contracts import Entry, SearchRequest, SearchResult
 from ragrounds.errors import UserError
@@ -18,7 +17,8 @@ from ragrounds.evals.analyses.position import by_position
 from ragrounds.evals.analyses.quality import against_ndcg, ndcg
 from ragrounds.evals.analyses.run_data import first_found, scored_run, searches
 from ragrounds.evals.analyses.sources import sources
-from ragrounds.evals.analyses.success import _newcombe, by_success
+from ragrounds.evals.analyses.success import by_success
+from ragrounds.evals.stats import group_difference
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages
@@ -200,12 +200,13 @@ def test_success_and_right_answers(store):
     assert made.low < 0.8 < made.high
 
 
-@given(st.integers(1, 60), st.integers(1, 60), st.data())
-def test_newcombes_interval_equals_statsmodels(n, other_n, data):
-    right, other = data.draw(st.integers(0, n)), data.draw(st.integers(0, other_n))
-    made = _newcombe(right, n, other, other_n)
-    expected = confint_proportions_2indep(right, n, other, other_n, method="newcomb", compare="diff")
-    assert made[1:] == pytest.approx(expected, abs=1e-9)
+def test_success_has_the_interval_of_two_groups(store):
+    run = add(store, "rag", lambda i, e: i < 8)
+    made = by_success(run, placed([1] * 6 + [5] * 4 + [0] * 6), k=3)
+    expected = group_difference([1.0] * 2 + [0.0] * 8, [1.0] * 6)
+    assert (made.difference, made.low, made.high) == (expected.value, expected.low, expected.high)
+    none = by_success(run, placed([0] * 16), k=3)
+    assert (none.difference, none.low, none.high) == (None, None, None)
 
 
 def test_ndcg_by_hand():

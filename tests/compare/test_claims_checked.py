@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.assertions import ClaimVerdict, ConditionVerdict, check_claims
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.stats import paired_difference, stratified_mean, wilson
+from ragrounds.evals.stats import combined_mean, paired_difference, stratified_mean
 from ragrounds.records import Score, Usage
 from tests.compare.making import add_run, questions
 
@@ -14,6 +14,12 @@ from tests.compare.making import add_run, questions
 def checked(store, runs, claim, **options):
     (verdict,) = check_claims(store, runs, [claim], **options)
     return verdict.conditions[0]
+
+
+def share(right, n, level=0.95):
+    """The interval of one run's share, as its table has it."""
+    made = stratified_mean([1.0] * right + [0.0] * (n - right), level=level)
+    return made.low, made.high
 
 
 def test_a_verdict_says_everything_that_decided_it(store):
@@ -26,12 +32,12 @@ def test_a_verdict_says_everything_that_decided_it(store):
         scorer="strict",
         conditions=(first, second),
     )
-    low, high = wilson(3, 4)  # without a level the interval is that of 95 %
+    low, high = share(3, 4)  # without a level the interval is that of 95 %
     assert first == ConditionVerdict(
         decision="holds", value=0.25, low=pytest.approx(low - 0.5), high=pytest.approx(high - 0.5), level=None,
         questions=4,
     )  # fmt: skip
-    low, high = wilson(0, 4, 0.9)
+    low, high = share(0, 4, 0.9)
     assert second == ConditionVerdict(
         decision="cannot tell", value=pytest.approx(-0.1), low=pytest.approx(low - 0.1), high=pytest.approx(high - 0.1),
         level=0.9, questions=4,
@@ -60,19 +66,24 @@ def test_what_an_attempt_used_is_a_mean_over_questions(store):
 
 
 def test_costs_have_the_bootstrap_of_their_mean(store):
-    costs = [place**1.7 for place in range(20)]
-    run = add_run(store, "one", questions(20), [1] * 20, cost_uncached=costs)
-    expected = stratified_mean(costs, ["x/one"] * 20, level=0.9, seed=4)
+    costs = [place**1.7 for place in range(60)]
+    run = add_run(store, "one", questions(60), [1] * 60, cost_uncached=costs)
+    expected = stratified_mean(costs, bounded=False, level=0.9, seed=4)
     found = checked(store, [run], "cost(one) > 40 @ 90%", seed=4)
     assert (found.value, found.low, found.high) == (
         pytest.approx(expected.value - 40), pytest.approx(expected.low - 40), pytest.approx(expected.high - 40),
     )  # fmt: skip
+    few = add_run(store, "few", questions(49, "x/few"), [1] * 49, cost_uncached=costs[:49])
     other = checked(store, [run], "cost(one) > 40 @ 90%", seed=5)
     assert (other.low, other.high) != (found.low, found.high)
     assert checked(store, [run], "cost(one) > 40 @ 90%") == checked(store, [run], "cost(one) > 40 @ 90%", seed=0)
-    # Equal costs have no width, and no bound that could give them one.
-    even = checked(store, [run], "calls(one) > 0.5 @ 95%")
-    assert (even.value, even.low, even.high, even.decision) == (0.5, 0.5, 0.5, "holds")
+    # Equal costs say nothing of how costs vary, and have no bound that could stand in for it; nor have few costs.
+    for one, claim in ((run, "calls(one) > 0.5 @ 95%"), (few, "cost(few) > 0.5 @ 95%"), (few, "calls(few) > 0 @ 90%")):
+        even = checked(store, [one], claim)
+        assert (even.low, even.high, even.decision) == (None, None, "cannot tell")
+        assert even.reason == "the questions are too few, or their values too much alike, for an interval"
+        assert even.value > 0
+    assert checked(store, [few], "cost(few) > 0.5").decision == "holds"  # no interval was asked for
 
 
 def test_outcomes_are_shares_of_attempts(store):
@@ -99,21 +110,21 @@ def test_an_answer_that_nobody_scored_counts_as_answered(store):
     assert checked(store, [run], "refused(one) >= 0").value == 0.0
 
 
-def test_the_share_of_one_run_has_wilsons_interval_whatever_its_factor(store):
+def test_the_share_of_one_run_has_the_tables_interval_whatever_its_factor(store):
     run = add_run(store, "one", questions(10), [1] * 7 + [0] * 3)
-    low, high = wilson(7, 10)
+    low, high = share(7, 10)
     found = checked(store, [run], "0.9 > 2 * accuracy(one) @ 95%")
     assert (found.value, found.low, found.high) == (
         pytest.approx(0.9 - 1.4), pytest.approx(0.9 - 2 * high), pytest.approx(0.9 - 2 * low),
     )  # fmt: skip
     third = checked(store, [run], "failed(one) < 0.3 @ 80%")
-    assert third.high == pytest.approx(wilson(0, 10, 0.8)[1] - 0.3)
+    assert third.high == pytest.approx(share(0, 10, 0.8)[1] - 0.3)
 
 
-def test_a_share_in_epochs_in_clusters_or_of_datasets_has_the_bootstrap(store):
+def test_a_share_in_epochs_in_clusters_or_of_datasets_has_the_tables_interval(store):
     asked = questions(4)
     run = add_run(store, "one", asked, [[1, 0], [1, 1], [0, 0], [1, 1]], epochs=2)
-    made = stratified_mean([0.5, 1.0, 0.0, 1.0], ["a"] * 4)
+    made = stratified_mean([0.5, 1.0, 0.0, 1.0], attempts=2)
     found = checked(store, [run], "accuracy(one) > 0 @ 95%")
     assert (found.low, found.high) == (pytest.approx(made.low), pytest.approx(made.high))
     twins = questions(4, "x/twins", cluster="c")[:2] + questions(4, "x/twins")[2:]
@@ -129,7 +140,7 @@ def test_a_share_in_epochs_in_clusters_or_of_datasets_has_the_bootstrap(store):
     assert (found.value, found.low, found.high) == (0.5, pytest.approx(made.low), pytest.approx(made.high))
 
 
-def test_a_difference_has_the_bootstrap_of_its_pairs(store):
+def test_a_difference_has_the_interval_of_its_pairs(store):
     asked = questions(30)
     first, second = [1, 0, 1] * 10, [1, 1, 0, 1, 0, 1] * 5
     runs = [add_run(store, "one", asked, first), add_run(store, "two", asked, second)]
@@ -141,27 +152,34 @@ def test_a_difference_has_the_bootstrap_of_its_pairs(store):
 
 
 def test_answers_that_are_all_alike_still_leave_room(store):
-    # Clopper and Pearson: with no unlike one among 4 the share of unlike ones is below 1 - .025 ** (1/4).
-    beyond = 1 - 0.025**0.25
     asked = questions(4)
     runs = [add_run(store, name, asked, [1, 0, 1, 0]) for name in ("one", "two")]
     found = checked(store, runs, "accuracy(one) > accuracy(two) @ 95%")
-    assert (found.value, found.low, found.high) == (0.0, pytest.approx(-beyond), pytest.approx(beyond))
+    assert (found.value, found.low) == (0.0, pytest.approx(-found.high))
+    assert found.high > 0.3
     # 2 a - b - 0.3 lies between -1.3 and 1.7; it is 1.7 where a alone is right.
     good, bad = add_run(store, "good", asked, [1] * 4), add_run(store, "bad", asked, [0] * 4)
-    found = checked(store, [good, bad], "2 * accuracy(good) - accuracy(bad) > 0.3 @ 95%")
-    assert (found.value, found.high) == (pytest.approx(1.7), pytest.approx(1.7))
-    assert found.low == pytest.approx(1.7 - 3 * beyond)
-    other = checked(store, [good, bad], "2 * accuracy(bad) - accuracy(good) > 0.3 @ 95%")
-    assert (other.value, other.low) == (pytest.approx(-1.3), pytest.approx(-1.3))
-    assert other.high == pytest.approx(-1.3 + 3 * beyond)
+    for first, second in (("good", "bad"), ("bad", "good")):
+        found = checked(store, [good, bad], f"2 * accuracy({first}) - accuracy({second}) > 0.3 @ 95%")
+        right = {"good": [1.0] * 4, "bad": [0.0] * 4}
+        made = combined_mean([right[first], right[second]], [2.0, -1.0], [""] * 4, constant=-0.3)
+        assert (found.value, found.low, found.high) == pytest.approx((made.value, made.low, made.high))
+        assert made.high - made.low > 0.5
 
 
-def test_the_smallest_dataset_says_how_much_room_and_duplicates_are_one(store):
-    asked = questions(5, "x/small", cluster="c")[:2] + questions(5, "x/small")[2:] + questions(9, "x/large")
-    runs = [add_run(store, name, asked, [1] * 14) for name in ("one", "two")]
-    found = checked(store, runs, "accuracy(one) > accuracy(two) @ 90%")
-    assert found.high == pytest.approx(1 - 0.05 ** (1 / 4))  # four clusters in the smaller one
+def test_a_claim_has_the_interval_of_its_table(store):
+    # A claim said -0.39 to 0.59 where its table said 50-50.
+    asked = questions(2, "x/a") + questions(3, "x/b") + questions(1, "x/c")
+    runs = [add_run(store, "one", asked, [1, 1, 1, 1, 1, 0]), add_run(store, "two", asked, [0, 0, 1, 1, 1, 0])]
+    table = compare(store, runs).tables[0]
+    pair = table.pairs[0].tests
+    found = checked(store, runs, "accuracy(two) > accuracy(one) @ 95%")
+    assert (found.value, found.low, found.high) == pytest.approx((pair.difference, pair.low, pair.high))
+    for line, name in zip(table.lines, ("one", "two"), strict=True):
+        found = checked(store, runs, f"accuracy({name}) > 0 @ 95%")
+        whole = line.overall
+        assert (found.value, found.low, found.high) == pytest.approx((whole.value, whole.low, whole.high))
+        assert whole.high - whole.low > 0.3
 
 
 def test_what_has_no_score_is_left_out_and_counted(store):
@@ -241,9 +259,11 @@ def test_nothing_times_a_share_is_its_constant(store):
     assert (found.value, found.low, found.high, found.decision) == (0.25, 0.25, 0.25, "holds")
 
 
-@pytest.mark.parametrize("values", [[2.0, 1.0, 0.0, 1.0, 0.0], [-1.0, 1.0, 0.0, 1.0, 0.0]])
-def test_scores_that_are_no_shares_have_the_bootstrap(store, values):
-    run = add_run(store, "one", questions(5), values, scorer="points")
-    made = stratified_mean(values, ["x"] * 5)
+@pytest.mark.parametrize("values", [[2.0, 1.0, 0.0, 1.0, 0.5], [-1.0, 1.0, 0.0, 1.0, 0.5]])
+def test_scores_that_are_no_shares_have_the_bootstrap_or_nothing(store, values):
+    run = add_run(store, "one", questions(60), values * 12, scorer="points")
+    made = stratified_mean(values * 12, bounded=False)
     found = checked(store, [run], "accuracy(one) > 0 @ 95%")
     assert (found.low, found.high) == (pytest.approx(made.low), pytest.approx(made.high))
+    few = add_run(store, "few", questions(5, "x/few"), values, scorer="points")
+    assert checked(store, [few], "accuracy(few) > 0 @ 95%").low is None

@@ -10,7 +10,7 @@ from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.scorers import all_scorers
 from ragrounds.evals.scorers.judged import JudgedScorer
-from ragrounds.evals.stats import minimum_detectable_effect
+from ragrounds.evals.stats import minimum_detectable_effect, paired_difference
 from ragrounds.records import Score, Usage
 from tests.compare.making import add_run, questions
 
@@ -110,8 +110,9 @@ def test_a_paired_difference_draws_duplicates_together(store):
     first = add_run(store, "one", asked, [0] * 30 + [1] * 10)
     second = add_run(store, "two", asked, [1] * 30 + [0] * 10)
     tests = compare(store, [first, second]).tables[0].pairs[0].tests
-    # Of four clusters drawn, all are good ones with a chance of 0.316, three bad ones or more with one of 0.051.
-    assert (tests.difference, tests.low, tests.high) == (0.5, -0.5, 1.0)
+    # Duplicates that all go one way say as much as four questions.
+    alone = paired_difference([0, 0, 0, 1], [1, 1, 1, 0])
+    assert (tests.difference, tests.low, tests.high) == pytest.approx((0.5, alone.low, alone.high))
 
 
 def test_holm_corrects_over_all_pairs(store):

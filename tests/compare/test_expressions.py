@@ -103,7 +103,7 @@ def test_an_interval_that_touches_zero_separates_nothing(store):
     first = add_run(store, "one", asked, [0] * 20)
     second = add_run(store, "two", asked, [1] + [0] * 19)
     tests = compare(store, [first, second]).tables[0].pairs[0].tests
-    assert tests.low == 0.0  # many resamples hold no question that differs
+    assert tests.low < 0 < tests.high
     for claim in ("separated(one, two) @ 95%", "separated(two, one) @ 95%"):
         assert check_claims(store, [first, second], [claim])[0].decision == "cannot tell"
 

@@ -13,7 +13,7 @@ from ragrounds.evals.stats.bootstrap import joint_means
 from ragrounds.ui.chart_svg import svg
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.comparison_tables import agent_names, numbered
-from ragrounds.ui.frontier import frontier_picture
+from ragrounds.ui.frontier import frontier_picture, frontier_tables
 from tests.compare.making import add_run, questions
 
 NUMBERS = {"cheap-run": "1", "good-run": "2", "bad-run": "3"}
@@ -27,11 +27,11 @@ def picture(frontier):
 
 
 def three(store):
-    asked = questions(20)
+    asked = questions(60)
     return [
-        add_run(store, "cheap", asked, [1] * 8 + [0] * 12, cost_uncached=0.01),
-        add_run(store, "good", asked, [1] * 16 + [0] * 4, cost_uncached=0.05),
-        add_run(store, "bad", asked, [1] * 6 + [0] * 14, cost_uncached=0.04),
+        add_run(store, "cheap", asked, [1] * 24 + [0] * 36, cost_uncached=[0.01, 0.02] * 30),
+        add_run(store, "good", asked, [1] * 48 + [0] * 12, cost_uncached=[0.06, 0.05] * 30),
+        add_run(store, "bad", asked, [1] * 18 + [0] * 42, cost_uncached=0.04),
     ]
 
 
@@ -44,27 +44,51 @@ def test_frontier_by_hand(store):
         ("good", True),
     ]
     cheap, bad, good = found.points
-    assert cheap.cost.value == pytest.approx(0.01)
-    assert cheap.per_correct.value == pytest.approx(20 * 0.01 / 8)
-    assert good.per_correct.value == pytest.approx(20 * 0.05 / 16)
+    assert cheap.cost.value == pytest.approx(0.015)
+    assert cheap.cost.low < 0.015 < cheap.cost.high
+    # What costs the same each time says nothing of how costs vary.
+    assert (bad.cost.value, bad.cost.low, bad.cost.high, bad.cost.few) == (pytest.approx(0.04), None, None, True)
+    assert cheap.per_correct.value == pytest.approx(60 * 0.015 / 24)
+    assert good.per_correct.value == pytest.approx(60 * 0.055 / 48)
     assert good.per_correct.low < good.per_correct.value < good.per_correct.high
     assert cheap.share == 1.0  # nothing is cheaper in any resample
     assert bad.share < 0.5
     (tradeoff,) = found.tradeoffs
-    # 0.80 dollars more for 8 more right answers.
-    assert tradeoff.price.value == pytest.approx((20 * 0.05 - 20 * 0.01) / 8)
+    # 2.40 dollars more for 24 more right answers.
+    assert tradeoff.price.value == pytest.approx((60 * 0.055 - 60 * 0.015) / 24)
     assert tradeoff.price.low < tradeoff.price.value < tradeoff.price.high
 
 
 def test_a_price_without_a_gain_has_no_upper_bound(store):
-    asked = questions(20)
+    asked = questions(60)
     runs = [
-        add_run(store, "cheap", asked, [1, 0] * 10, cost_uncached=0.01),
-        add_run(store, "good", asked, [0, 1] * 9 + [1, 1], cost_uncached=0.02),
+        add_run(store, "cheap", asked, [1, 0] * 30, cost_uncached=0.01),
+        add_run(store, "good", asked, [0, 1] * 29 + [1, 1], cost_uncached=0.02),
     ]
     (tradeoff,) = compare(store, runs).tables[0].frontier.tradeoffs
-    assert tradeoff.price.value == pytest.approx(0.2)
-    assert tradeoff.price.high is None
+    assert tradeoff.price.value == pytest.approx(0.6)
+    assert (tradeoff.price.high, tradeoff.price.few) == (None, False)
+
+
+def test_few_questions_have_figures_without_intervals(store):
+    asked = questions(49)
+    runs = [
+        add_run(store, "cheap", asked, [1, 0] * 24 + [0], cost_uncached=[0.01, 0.02] * 24 + [0.01]),
+        add_run(store, "good", asked, [1, 1] * 24 + [0], cost_uncached=0.03),
+    ]
+    comparison = compare(store, runs)
+    found = comparison.tables[0].frontier
+    (tradeoff,) = found.tradeoffs
+    for one in (
+        *(point.cost for point in found.points),
+        *(point.per_correct for point in found.points),
+        tradeoff.price,
+    ):
+        assert one.value > 0
+        assert (one.low, one.high, one.few) == (None, None, True)
+    assert [point.share for point in found.points] == [None, None]
+    shown, prices = frontier_tables(found, "strict", numbered(comparison), agent_names(comparison))
+    assert [row.count("too few") for row in (*shown.rows, *prices.rows)] == [3, 3, 1]
 
 
 def test_unknown_costs_are_left_out_and_never_zero(store):
@@ -153,10 +177,10 @@ def test_axes_hold_every_interval_and_are_logarithmic_only_where_costs_are_far_a
 
 
 def test_the_svg_is_xml_with_bars_and_inert_names(store):
-    asked = questions(3)
+    asked = questions(60)
     runs = [
-        add_run(store, "<script>alert(1)</script>", asked, [1, 0, 0], cost_uncached=0.01),
-        add_run(store, "b", asked, [1, 1, 0], cost_uncached=0.02),
+        add_run(store, "<script>alert(1)</script>", asked, [1, 0, 0] * 20, cost_uncached=[0.01, 0.02] * 30),
+        add_run(store, "b", asked, [1, 1, 0] * 20, cost_uncached=[0.02, 0.03] * 30),
     ]
     comparison = compare(store, runs)
     frontier, names = comparison.tables[0].frontier, (numbered(comparison), agent_names(comparison))

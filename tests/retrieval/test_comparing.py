@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
-from ragrounds.evals.retrieval.comparison import bootstrap, compare, randomisation
-from ragrounds.evals.stats import holm
+from ragrounds.evals.retrieval.comparison import compare, randomisation
+from ragrounds.evals.stats import holm, paired_difference
 
 _differences = st.lists(st.sampled_from([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=9)
 
@@ -33,13 +33,25 @@ def test_many_queries_are_sampled_and_repeat_with_the_seed():
 
 
 def test_the_interval_covers_and_repeats():
-    differences = [0.2] * 50 + [0.0] * 50
-    low, high = bootstrap(differences, seed=3)
-    assert (low, high) == bootstrap(differences, seed=3)
-    assert low == pytest.approx(0.1 - 1.96 * 0.01, abs=0.003)
-    assert high == pytest.approx(0.1 + 1.96 * 0.01, abs=0.003)
-    assert bootstrap([0.5, 0.5]) == (0.5, 0.5)
-    assert bootstrap([]) == (0.0, 0.0)
+    # Differences of 0.2, fifty times, and of 0, fifty times: their standard deviation is 0.1.
+    values = {name: {str(n): high if n < 50 else 0.25 for n in range(100)} for name, high in (("a", 0.5), ("b", 0.3))}
+    (made,) = compare(values, "nDCG@10", seed=3)
+    assert [made] == compare(values, "nDCG@10", seed=3)
+    assert (made.low, made.high) == (
+        pytest.approx(0.1 - 1.96 * 0.01, abs=0.003), pytest.approx(0.1 + 1.96 * 0.01, abs=0.003),
+    )  # fmt: skip
+
+
+def test_few_queries_have_no_interval_and_hits_have_one_at_once():
+    few = {"a": {"1": 0.5, "2": 0.25}, "b": {"2": 0.5, "1": 0.25}}
+    (made,) = compare(few, "nDCG@10")
+    assert (made.difference, made.low, made.high) == (0.0, None, None)
+    hits = {"a": {"1": 1.0, "2": 0.0, "3": 1.0}, "b": {"3": 0.0, "1": 0.0, "2": 0.0}}
+    (made,) = compare(hits, "Success@5")
+    expected = paired_difference([0, 0, 0], [1, 0, 1])
+    assert (made.difference, made.low, made.high) == (pytest.approx(expected.value), expected.low, expected.high)
+    (nothing,) = compare({"a": {}, "b": {}}, "nDCG@10")
+    assert (nothing.difference, nothing.low, nothing.high) == (0.0, None, None)
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))

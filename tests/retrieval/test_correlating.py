@@ -119,6 +119,7 @@ def test_the_authors_own_samples(data):
     pairs = read_pairs(path)
     assert {pair.score for pair in pairs} == {0.0, 1.0}
     [entry], _ = score_similarity(path, ['dense[model="import:letter_embeddings:Characters"]'], resamples=500)
-    assert entry["Spearman_interval"][0] > 0.2
+    assert entry["Spearman_interval"] == [None, None]  # 19 pairs are too few
+    assert entry["Spearman"] > 0.2
     with pytest.raises(UserError, match="every pair the same cosine"):  # Latin letters say nothing of Chinese
         score_similarity(path, ['dense[model="import:letter_embeddings:Letters"]'])

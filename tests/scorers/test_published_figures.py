@@ -8,7 +8,7 @@ import pytest
 
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.scorers import find_scorer
-from ragrounds.evals.stats import mcnemar, paired_difference, proportion
+from ragrounds.evals.stats import binomial_error, mcnemar, paired_difference
 from tests.scorers.making import attempt
 
 DATASETS = ("mmlu", "medqa", "medmcqa", "pubmedqa", "bioasq")
@@ -57,7 +57,7 @@ def test_accuracies(scored, setting, scorer, figures, mean):
 )
 def test_errors(scored, setting, errors):
     columns = [[score.value for score in scored[setting, "mirage", dataset]] for dataset in DATASETS]
-    assert [round(100 * proportion(column).error, 2) for column in columns] == errors
+    assert [round(100 * binomial_error(sum(column) / len(column), len(column)), 2) for column in columns] == errors
 
 
 @pytest.mark.data

@@ -14,7 +14,7 @@ from ragrounds.evals.stats.agreement import (
     krippendorff_alpha,
     majority,
 )
-from ragrounds.evals.stats.intervals import wilson
+from ragrounds.evals.stats.estimates import stratified_mean
 
 
 def test_the_table_of_cohen_by_hand():
@@ -40,7 +40,8 @@ def test_a_judge_against_a_person_by_hand():
     made = compare_with_human(judge, human)
     assert (made.n, made.missing) == (4, 3)
     assert made.accuracy.value == 0.5
-    assert (made.accuracy.low, made.accuracy.high) == wilson(2, 4)  # every item alone: Wilson's
+    assert made.accuracy == stratified_mean([1.0, 0.0, 0.0, 1.0])
+    assert (made.kappa_low, made.kappa_high) == (None, None)  # four items are too few
     # By chance: a twice of both sides, b once, c once: (4 + 1 + 1) / 16.
     assert made.kappa == pytest.approx((0.5 - 6 / 16) / (1 - 6 / 16))
     assert made.confusion == {
@@ -50,15 +51,27 @@ def test_a_judge_against_a_person_by_hand():
     }
 
 
-def test_items_that_come_in_clusters_have_a_bootstrap_over_them():
+def test_items_that_come_in_clusters_say_less():
     judge, human, names = ["a", "a", "b", "b"], ["a", "a", "a", "a"], ["x", "x", "y", "y"]
     made = compare_with_human(judge, human, names)
-    assert (made.accuracy.value, made.accuracy.low, made.accuracy.high) == (0.5, 0.0, 1.0)  # x twice, or y twice
+    assert made.accuracy == stratified_mean([1.0, 1.0, 0.0, 0.0], clusters=["x", "x", "y", "y"])
     apart = compare_with_human(judge, human, ["w", "x", "y", "z"])
-    assert (apart.accuracy.low, apart.accuracy.high) == wilson(2, 4)
+    assert apart.accuracy == stratified_mean([1.0, 1.0, 0.0, 0.0])
+    assert apart.accuracy.high < made.accuracy.high - 0.05
     # A cluster counts for the items that both have labelled: here one each.
     left = compare_with_human(["a", None, "b", None], human, names)
-    assert (left.accuracy.low, left.accuracy.high) == wilson(1, 2)
+    assert left.accuracy == stratified_mean([1.0, 0.0])
+
+
+@pytest.mark.parametrize(("items", "apart", "known"), [(50, 10, True), (50, 9, False), (49, 10, False), (60, 0, False)])
+def test_kappa_has_an_interval_from_fifty_items_of_which_ten_differ(items, apart, known):
+    human = ["a", "b"] * (items // 2) + ["a"] * (items % 2)
+    judge = ["b" if label == "a" else "a" for label in human[:apart]] + human[apart:]
+    made = compare_with_human(judge, human)
+    assert (made.kappa_low is not None, made.kappa_high is not None) == (known, known)
+    # Two labels of one answer are one.
+    twins = compare_with_human([*judge, "a"], [*human, "a"], ["x", *map(str, range(items - 1)), "x"])
+    assert (twins.kappa_low is not None) is (known or (items, apart) == (50, 10))
 
 
 def test_sides_without_a_common_item_are_refused():

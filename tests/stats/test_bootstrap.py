@@ -1,16 +1,34 @@
+"""The bootstrap of scores that are not right or wrong: beside scipy, by hand, and from which data on there is one."""
+
+import math
 import time
 import warnings
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import bootstrap
+from scipy.stats import t as student
 from sklearn.metrics import balanced_accuracy_score
 
-from ragrounds.evals.stats import macro_error, paired_difference, stratified_mean
+from ragrounds.evals.stats import bootstrap as module
+from ragrounds.evals.stats import combined_mean, paired_difference, ratio_of_sums, stratified_mean
+from ragrounds.evals.stats.bootstrap import (
+    bootstrap_holds,
+    enough_clusters,
+    percentile_interval,
+    resampled,
+    resampled_ratios,
+)
 
 SIZES = {"mmlu": 1_089, "medqa": 1_273, "medmcqa": 4_183, "pubmedqa": 500, "bioasq": 618}
+ONE = np.ones(1)
+
+
+def rows(values, sizes=None):
+    return np.column_stack([np.asarray(values, float), np.ones(len(values)) if sizes is None else sizes])
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=1))
@@ -21,106 +39,187 @@ def test_the_unweighted_mean_equals_balanced_accuracy(pairs):
     predicted = [name if right else "wrong" for name, right in zip(strata, values, strict=True)]
     with warnings.catch_warnings(action="ignore"):
         expected = balanced_accuracy_score(strata, predicted)
-    made = stratified_mean(values, strata, resamples=50)
-    assert made.value == pytest.approx(expected)
-    assert made.low - 1e-12 <= made.high
+    assert stratified_mean(values, strata).value == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("kind", ["binary", "continuous"])
-def test_the_interval_is_scipys(kind):
-    generator = np.random.default_rng(1)
-    values = generator.random(400) if kind == "continuous" else (generator.random(400) < 0.7).astype(float)
-    ours = stratified_mean(values.tolist(), ["x"] * 400, seed=1)
-    theirs = bootstrap((values,), np.mean, n_resamples=10_000, method="percentile", rng=generator)
-    assert (ours.low, ours.high) == pytest.approx(tuple(theirs.confidence_interval), abs=0.004)
-    assert ours.error == pytest.approx(theirs.standard_error, rel=0.05)
+def test_the_interval_is_scipys_a_little_wider():
+    values = np.random.default_rng(1).random(400)
+    ours = stratified_mean(values.tolist(), seed=1)
+    theirs = bootstrap((values,), np.mean, n_resamples=10_000, method="percentile", rng=np.random.default_rng(1))
+    assert ours.method == "bootstrap"
+    assert (ours.low, ours.high) == pytest.approx(tuple(theirs.confidence_interval), abs=0.003)
 
 
-def test_strata_are_drawn_apart():
-    values = [1.0] * 50 + [0.0] * 50
-    made = stratified_mean(values, ["a"] * 50 + ["b"] * 50)
-    assert (made.value, made.low, made.high) == (0.5, 0.5, 0.5)
+def test_ends_are_further_out_by_students_t_and_by_the_spread_lost():
+    draws = np.random.default_rng(2).normal(size=400_000)
+    low, high = percentile_interval(draws, 0.95, clusters=12, strata=2)
+    beyond = math.sqrt(12 / 10) * student.ppf(0.975, 10)
+    assert (low, high) == pytest.approx((-beyond, beyond), abs=0.03)
+    assert percentile_interval(np.arange(101.0), 0.5, 10**9, 1) == pytest.approx((25, 75), abs=0.01)
 
 
-def test_the_error_follows_from_the_datasets():
-    generator = np.random.default_rng(2)
-    strata = [name for name, size in SIZES.items() for _ in range(size)]
-    values = (generator.random(len(strata)) < 0.6).astype(float)
-    each = [np.std(values[[s == name for s in strata]]) / size**0.5 for name, size in SIZES.items()]
-    assert stratified_mean(values.tolist(), strata).error == pytest.approx(macro_error(each), rel=0.05)
+@pytest.mark.parametrize(("numbers", "holds"), [(50, True), (49, False)])
+def test_fifty_in_all_are_enough(numbers, holds):
+    values = [number / 100 for number in range(numbers)]
+    made = stratified_mean(values)
+    assert (made.method == "bootstrap") is holds
+    assert (made.low is not None) is holds
+    assert (made.high is not None) is holds
+    assert made.value == pytest.approx(sum(values) / numbers)
+    assert enough_clusters([""] * numbers, [""] * numbers) is holds
+    # Two of one cluster count once.
+    clustered = stratified_mean(values, clusters=["c", "c", *[""] * (numbers - 2)])
+    assert clustered.method == "too few"
+    assert not enough_clusters([""] * numbers, ["c", "c", *[""] * (numbers - 2)])
+
+
+@pytest.mark.parametrize(("small", "holds"), [(10, True), (9, False)])
+def test_ten_of_each_dataset_are_enough(small, holds):
+    strata = ["a"] * 60 + ["b"] * small
+    values = [number / 100 for number in range(60 + small)]
+    assert (stratified_mean(values, strata).low is not None) is holds
+    assert enough_clusters(strata, [""] * len(strata)) is holds
+
+
+@pytest.mark.parametrize(("unlike", "holds"), [(10, True), (9, False), (0, False)])
+def test_scores_that_are_nearly_all_alike_have_no_interval(unlike, holds):
+    values = [0.5] * (100 - unlike) + [0.25 + number / 100 for number in range(unlike)]
+    assert (stratified_mean(values).low is not None) is holds
+    assert bootstrap_holds([rows(values)]) is holds
+
+
+def test_clusters_of_no_size_are_alike():
+    assert not bootstrap_holds([rows([0.0] * 60, np.arange(60) % 2)])
+
+
+def test_what_may_be_shown_is_shown_of_differences_and_ratios_too():
+    first, second = np.random.default_rng(3).random((2, 60)).tolist()
+    assert paired_difference(first, second).method == "bootstrap"
+    assert paired_difference(first[:49], second[:49]).low is None
+    assert ratio_of_sums(first, second, share=False).method == "bootstrap"
+    few = ratio_of_sums(first[:49], second[:49], share=False)
+    assert (few.low, few.high, few.method) == (None, None, "too few")
+    assert few.value == pytest.approx(sum(first[:49]) / sum(second[:49]))
+
+
+def test_costs_are_never_right_or_wrong():
+    # Calls of 0 and 1 are no shares of right answers.
+    made = stratified_mean([0.0, 1.0] * 10, bounded=False)
+    assert (made.low, made.method) == (None, "too few")
+    assert stratified_mean([0.0, 1.0] * 10).method == "adjusted Wald"
+    assert stratified_mean([0.0, 1.0] * 25, bounded=False).method == "bootstrap"
+
+
+def test_scores_outside_of_shares_are_not_right_or_wrong():
+    for values in ([2.0, 1.0, 0.0], [-1.0, 1.0, 0.0], [0.5, 1.0, 0.0], [0.4, 0.2, 0.8]):
+        assert stratified_mean(values).method == "too few"
+    assert stratified_mean([0.5, 1.0, 0.0], attempts=2).method == "adjusted Wald"
+    assert stratified_mean([0.4, 0.2, 0.8], attempts=5).method == "adjusted Wald"
+    assert stratified_mean([0.4, 0.2, 0.8], attempts=4).method == "too few"
+
+
+def test_strata_are_drawn_apart_and_weighted():
+    strata = [rows([0.25] * 5), rows([0.75] * 8)]
+    assert resampled(strata, np.array([0.5, 0.5]), 20, 0).tolist() == pytest.approx([0.5] * 20)
+    assert resampled(strata, np.array([-1.0, 1.0]), 20, 0).tolist() == pytest.approx([0.5] * 20)
+
+
+def test_two_clusters_by_hand():
+    # A resample's mean is 0, 1/2 or 1, with chances 1/4, 1/2, 1/4.
+    draws = resampled([rows([0, 1])], ONE, 40_000, 0)
+    assert [round(float((draws == value).mean()), 2) for value in (0, 0.5, 1)] == [0.25, 0.5, 0.25]
+    # x holds 1 and 1, y holds 0: x twice gives 1, x and y 2/3, y twice 0.
+    draws = resampled([rows([2, 0], [2, 1])], ONE, 4_000, 0)
+    assert sorted({round(value, 6) for value in draws.tolist()}) == [0, 0.666667, 1]
+    # Five clusters of one kind and one of another are drawn by counts.
+    counted = resampled([rows([2, *[0] * 5], [2, *[1] * 5])], ONE, 40_000, 0)
+    assert {round(value * 7, 6) for value in np.unique(counted)[:2]} == {0, 2}
+    assert float((counted == 0).mean()) == pytest.approx((5 / 6) ** 6, abs=0.01)
+
+
+def test_many_different_clusters_are_drawn_one_by_one():
+    # x (.1, .2) and y (.9): .15, .4 or .9.
+    draws = resampled([rows([0.3, 0.9], [2, 1])], ONE, 400, 0)
+    assert sorted({round(value, 6) for value in draws.tolist()}) == [0.15, 0.4, 0.9]
+
+
+def test_ratios_by_hand():
+    # (1, 2) twice: 1/2, both: 4/6, (3, 4) twice: 3/4.
+    draws = resampled_ratios(np.array([[1.0, 2.0], [3.0, 4.0]]), 400, 3)
+    assert sorted({round(value, 6) for value in draws.tolist()}) == [0.5, 0.666667, 0.75]
+    # Resamples without anything to divide by are left out.
+    draws = resampled_ratios(np.array([[1.0, 2.0], [0.0, 0.0]]), 400, 3)
+    assert set(draws.tolist()) == {0.5}
+    assert 250 < len(draws) < 350
 
 
 def test_clusters_widen_the_interval():
     generator = np.random.default_rng(3)
-    values = np.repeat((generator.random(100) < 0.5).astype(float), 4)
+    values = np.repeat(generator.random(100), 4)
     names = [f"c{number // 4}" for number in range(400)]
-    alone = stratified_mean(values.tolist(), ["x"] * 400)
-    together = stratified_mean(values.tolist(), ["x"] * 400, names)
-    assert together.error == pytest.approx(2 * alone.error, rel=0.1)
-    assert together.value == alone.value
-
-
-def test_empty_cluster_names_stand_alone():
-    values = [0.0, 1.0, 1.0, 0.0, 1.0]
-    assert stratified_mean(values, ["x"] * 5, [""] * 5) == stratified_mean(values, ["x"] * 5)
+    alone, together = stratified_mean(values.tolist()), stratified_mean(values.tolist(), clusters=names)
+    assert together.high - together.low == pytest.approx(2 * (alone.high - alone.low), rel=0.1)
+    assert together.value == pytest.approx(alone.value)
 
 
 def test_the_paired_difference_cancels_what_both_share():
     generator = np.random.default_rng(4)
-    first = (generator.random(1_000) < 0.6).astype(float)
-    second = first.copy()
-    second[:50] = 1.0
-    made = paired_difference(first.tolist(), second.tolist(), ["x"] * 1_000)
+    first = generator.random(1_000)
+    second = np.minimum(1.0, first + np.where(np.arange(1_000) < 50, 0.3, 0.0))
+    made = paired_difference(first.tolist(), second.tolist())
+    alone = stratified_mean(first.tolist())
     assert made.value == pytest.approx((second - first).mean())
-    assert made.error < stratified_mean(first.tolist(), ["x"] * 1_000).error
-    other = paired_difference(second.tolist(), first.tolist(), ["x"] * 1_000)
+    assert made.high - made.low < 0.3 * (alone.high - alone.low)
+    other = paired_difference(second.tolist(), first.tolist())
     assert other.value == pytest.approx(-made.value)
 
 
 def test_equal_seeds_give_equal_intervals():
-    values, strata = [0.0, 1.0, 1.0, 1.0] * 30, ["a", "b", "b", "a"] * 30
-    assert stratified_mean(values, strata, seed=5) == stratified_mean(values, strata, seed=5)
-    assert stratified_mean(values, strata, seed=5) != stratified_mean(values, strata, seed=6)
+    generator = np.random.default_rng(9)
+    first, second, strata = generator.random(60).tolist(), generator.random(60).tolist(), ["a", "b"] * 30
+    assert stratified_mean(first, strata, seed=5) == stratified_mean(first, strata, seed=5)
+    assert stratified_mean(first, strata, seed=5) != stratified_mean(first, strata, seed=6)
+    assert stratified_mean(first, strata) == stratified_mean(first, strata, resamples=10_000, seed=0, level=0.95)
+    for options in ({}, {"resamples": 300}, {"level": 0.8}, {"seed": 7}):
+        made = paired_difference(first, second, strata, **options)
+        assert made == combined_mean([first, second], [-1.0, 1.0], strata, **options)
+        assert options == {} or made != paired_difference(first, second, strata)
+        ratio = ratio_of_sums(first, second, share=False, **options)
+        assert options == {} or ratio != ratio_of_sums(first, second, share=False)
 
 
-def test_the_coverage_is_near_its_level():
-    generator = np.random.default_rng(6)
-    inside = 0
-    for trial in range(200):
-        values = (generator.random(300) < 0.7).astype(float)
-        made = stratified_mean(values.tolist(), ["x"] * 300, resamples=500, seed=trial)
-        inside += made.low <= 0.7 <= made.high
-    assert 180 <= inside <= 199
+@pytest.mark.parametrize("values", [[0.0, 0.5] * 30, [number / 60 for number in range(60)]])
+def test_what_is_held_at_a_time_changes_nothing(monkeypatch, values):
+    whole = stratified_mean(values, resamples=100)
+    ratio = ratio_of_sums(values, values[::-1], share=False, resamples=100)
+    for held in (60 * 7, 1):
+        monkeypatch.setattr(module, "_DRAWN_AT_ONCE", held)
+        assert stratified_mean(values, resamples=100) == whole
+        assert ratio_of_sums(values, values[::-1], share=False, resamples=100) == ratio
 
 
 def test_a_whole_benchmark_is_quick():
     generator = np.random.default_rng(7)
     strata = [name for name, size in SIZES.items() for _ in range(size)]
     clusters = [f"c{number // 2}" if number < 200 else "" for number in range(len(strata))]
-    right = (generator.random(len(strata)) < 0.6).astype(float).tolist()
+    scores = np.round(generator.random(len(strata)), 1).tolist()
     before = time.process_time()
-    stratified_mean(right, strata, clusters)
+    stratified_mean(scores, strata, clusters)
     assert time.process_time() - before < 1
 
 
 def test_both_ways_of_drawing_agree():
     generator = np.random.default_rng(8)
-    few = generator.integers(0, 3, 600) / 2
+    few = generator.integers(0, 5, 600) / 4
     # A tiny jitter makes every value different, so clusters are drawn one by one.
-    many = few + generator.random(600) * 1e-9
+    many = few + generator.random(600) * 1e-6
     names = [f"c{number // 3}" if number < 90 else "" for number in range(600)]
-    counted = stratified_mean(few.tolist(), ["x"] * 600, names)
-    drawn = stratified_mean(many.tolist(), ["x"] * 600, names)
+    counted = stratified_mean(few.tolist(), clusters=names)
+    drawn = stratified_mean(many.tolist(), clusters=names)
     assert (drawn.low, drawn.high) == pytest.approx((counted.low, counted.high), abs=0.004)
-    assert drawn.error == pytest.approx(counted.error, rel=0.05)
 
 
-@pytest.mark.parametrize("arguments", [([], []), ([1.0], []), ([float("nan")], ["x"]), ([1.0], ["x"], ["a", "b"])])
-def test_bad_values(arguments):
-    with pytest.raises(ValueError):
-        stratified_mean(*arguments)
-
-
-def test_sides_of_different_length():
-    with pytest.raises(ValueError, match="same questions"):
-        paired_difference([1.0], [1.0, 0.0], ["x"])
+def test_a_level_has_its_quantiles():
+    made = stratified_mean([number / 1000 for number in range(1000)], level=0.5)
+    spread = np.std(np.arange(1000) / 1000) / math.sqrt(1000)
+    assert made.high - made.value == pytest.approx(NormalDist().inv_cdf(0.75) * spread, rel=0.05)

@@ -10,8 +10,6 @@ from ragrounds.evals.stats import (
     macro_error,
     mcnemar,
     minimum_detectable_effect,
-    proportion,
-    wilson,
 )
 from ragrounds.evals.stats.intervals import normal_quantile
 
@@ -22,32 +20,8 @@ def test_the_quantiles_of_the_table():
     assert normal_quantile(0.0) == pytest.approx(0.0)
 
 
-def test_a_proportion_has_its_error_and_its_interval_at_the_level_asked_for():
-    made = proportion([1.0, 0.0, 0.5, 1.0])
-    assert (made.value, made.n, made.level) == (0.625, 4, 0.95)
-    assert made.error == pytest.approx(math.sqrt(0.625 * 0.375 / 4))
-    assert (made.low, made.high) == wilson(2.5, 4, 0.95)
-    wide = proportion([1.0, 0.0], level=0.99)
-    assert (wide.low, wide.high, wide.level) == (*wilson(1, 2, 0.99), 0.99)
-
-
-def test_wilson_by_hand():
-    # One of four, z² = 1 (level 68.27 %): (1/4 + 1/8 ± sqrt(3/64 + 1/64)) / (1 + 1/4).
-    level = 0.6826894921
-    assert wilson(1, 4, level) == pytest.approx(((0.375 - 0.25) / 1.25, (0.375 + 0.25) / 1.25))
-    assert wilson(0, 3)[0] == 0.0
-    assert wilson(3, 3)[1] == 1.0
-    assert all(wilson(0, n)[0] == 0.0 and wilson(n, n)[1] == 1.0 for n in range(1, 300))  # without rounding
-    assert wilson(1, 1) == pytest.approx((1 / (1 + 1.959964**2), 1.0), abs=1e-6)
-
-
-def test_what_is_no_proportion_is_refused():
-    for values, number in (([], 0), ([1.0, -0.1], 2), ([0.5, 0.5, 1.1], 3)):
-        with pytest.raises(ValueError, match=f"between 0 and 1, got {number} values"):
-            proportion(values)
-    for right, n in ((0, 0), (-1, 3), (4, 3)):
-        with pytest.raises(ValueError, match=f"got {right} of {n}"):
-            wilson(right, n)
+def test_the_error_of_a_share_by_hand():
+    assert binomial_error(0.625, 4) == pytest.approx(math.sqrt(0.625 * 0.375 / 4))
     assert binomial_error(1.0 + 1e-16, 4) == 0.0
     assert binomial_error(1.1, 4) == 0.0  # rounding may carry a mean above 1
 

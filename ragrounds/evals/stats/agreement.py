@@ -76,7 +76,7 @@ def compare_with_human(
     table = Counter((right, given) for given, right in both)
     given, right, drawn = zip(*kept, strict=True)
     same = [float(one == other) for one, other in both]
-    interval = kappa_interval(given, right, drawn)
+    interval = kappa_interval(given, right, drawn) if _enough(same, drawn) else None
     return Agreement(
         n=len(both),
         missing=len(judge) - len(both),
@@ -86,6 +86,16 @@ def compare_with_human(
         kappa_high=interval[1] if interval else None,
         confusion={one: {other: table[one, other] for other in labels} for one in labels},
     )
+
+
+def _enough(same: Sequence[float], clusters: Sequence[str]) -> bool:
+    """Whether items are enough, and enough of them labelled differently, for a bootstrap of kappa."""
+    sums: dict[str, list[float]] = {}
+    for value, name in zip(same, clusters, strict=True):
+        row = sums.setdefault(name, [0.0, 0.0])
+        row[0] += value
+        row[1] += 1
+    return bootstrap_holds([np.array(list(sums.values()))])
 
 
 def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
@@ -112,8 +122,7 @@ def kappa_interval(
     level: float = 0.95,
     seed: int = 0,
 ) -> tuple[float, float] | None:
-    """The interval of the kappa of two raters who labelled the same items; ``None`` where they are too few or differ on
-    too few for a bootstrap (:func:`ragrounds.evals.stats.bootstrap.bootstrap_holds`), or too few resamples have one.
+    """The interval of the kappa of two raters who labelled the same items; ``None`` where too few resamples have one.
 
     Raises:
         ValueError: no items, or lengths that differ.
@@ -127,9 +136,6 @@ def kappa_interval(
     tables = np.zeros((len(places), size * size))
     for one, other, name in zip(first, second, names, strict=True):
         tables[places[name], labels[one] * size + labels[other]] += 1
-    apart = tables.sum(axis=1) - tables[:, :: size + 1].sum(axis=1)
-    if not bootstrap_holds([np.column_stack([apart, tables.sum(axis=1)])]):
-        return None
     # Clusters with the same table are drawn together, by one multinomial count: the same distribution.
     kinds, counts = np.unique(tables, axis=0, return_counts=True)
     generator = np.random.default_rng(seed)

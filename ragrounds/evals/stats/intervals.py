@@ -8,8 +8,8 @@ Price 2012, after Agresti and Min 2005), by strata in the same way.
 Clusters (duplicates, epochs of one question) count as an effective number of observations n / (1 + rho (size - 1)). The
 correlation rho within clusters is estimated over all strata, as if three more clusters had shown 0.5. The effective
 number is made smaller again by what Student's t with the clusters' degrees of freedom is wider than the normal
-distribution, in so far as it rests on rho (Korn and Graubard 1998; Dean and Pagano 2015). Where all outcomes of a
-stratum are equal, a cluster counts as one observation.
+distribution, in so far as it rests on rho (Korn and Graubard 1998; Dean and Pagano 2015), but never smaller than with
+rho = 1, where a cluster counts as one observation; as it does where all outcomes of a stratum are equal.
 
 `perf/coverage.md` shows by simulation how often these intervals hold what they should.
 """
@@ -112,7 +112,8 @@ def _effective(tallies: Tallies, spread: Floats, level: float) -> Floats:
     inflation = 1 + np.clip(correlation, 0.0, 1.0) * pairs / n
     freedom = np.maximum((clusters - 1).sum(axis=-1, keepdims=True), 1.0)
     wider = (stdtrit(freedom, (1 + level) / 2) / normal_quantile(level)) ** 2
-    worth = n / inflation / (1 + (1 - 1 / inflation) * (wider - 1))
+    # However few the clusters, each is worth one observation that stands alone.
+    worth = np.maximum(n / inflation / (1 + (1 - 1 / inflation) * (wider - 1)), n / (1 + pairs / n))
     made: Floats = np.where((spread <= 0) & (pairs > 0), np.minimum(worth, clusters), worth)
     return made
 
