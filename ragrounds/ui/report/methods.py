@@ -82,9 +82,9 @@ def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
         text += "Accuracy is the unweighted mean over datasets. "
     text += (
         "Intervals are 95 %: adjusted Wald by dataset for right-or-wrong scores (Agresti and Coull; Bonett and Price "
-        "for differences), with duplicated questions and epochs as clusters; otherwise the percentile interval of 10,000 "
-        "bootstrap resamples of that design, and none where the questions are too few for it. The ± beside a figure "
-        "is MIRAGE's sqrt(p(1-p)/n), which is not an interval. "
+        "for differences), with duplicated questions and epochs as clusters; otherwise the percentile interval of "
+        "10,000 bootstrap resamples of that design, and none where the questions are too few for it. The ± beside a "
+        "figure is MIRAGE's sqrt(p(1-p)/n), which is not an interval. "
     )
     if pairs:
         text += (
