@@ -273,7 +273,18 @@ class _Tables:
             pairs=self._pairs(scorer, name, asked, values, chosen),
             frontier=placed,
             groups=tuple(
-                group_table(by, asked, values, unsettled, self.seed, scorer, self.basis.epochs, self.stopped.concerns, chosen, self._among)
+                group_table(
+                    by,
+                    asked,
+                    values,
+                    unsettled,
+                    self.seed,
+                    scorer,
+                    self.basis.epochs,
+                    self.stopped.concerns,
+                    chosen,
+                    self._among,
+                )
                 for by in self.group_by
             ),
         )
