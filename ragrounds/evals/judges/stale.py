@@ -97,7 +97,7 @@ def _codes_now(scorer: AnyScorer) -> set[str]:
 
 
 def _score_again(store: Store, run: Run, names: Sequence[str], progress: Callable[[int], None]) -> None:
-    stored = {(one.scorer, one.question_id, one.epoch) for name in names for one in store.scores(run, name)}
+    stored = {(name, *place) for name in names for place in store.scored(run, name)}
     if run.count * run.epochs > _LONG:
         said = ", ".join(names)
         _LOG.warning("%s: %s attempts are scored again by %s, whose code is another now, or was not known.",
@@ -124,7 +124,7 @@ def _judge_again(store: Store, run: Run, scorer: JudgedScorer) -> None:
     method = find_method(scorer.judging)
     if not isinstance(method, LabelMethod):
         return
-    stored = {(one.question_id, one.epoch) for one in store.scores(run, scorer.name)}
+    stored = store.scored(run, scorer.name)
     read = [scores for name in store.judges(run) if (scores := _recorded(store, run, method, name, stored))]
     if len(read) == 1:
         store.add_scores(run, read[0])

@@ -10,8 +10,10 @@ import functools
 import hashlib
 import itertools
 import threading
+import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import msgspec
@@ -34,10 +36,10 @@ _LARGEST = 256 << 20
 class DamagedRecord(UserError):
     """A record of the store is not what was written."""
 
-    def __init__(self, why: object) -> None:
+    def __init__(self, why: object, remedy: str = "A recorded call is asked for anew with --journal fresh.") -> None:
         super().__init__(
             f"A record of the store is damaged: {why}. Take the store from a copy; what other records hold is not "
-            "touched. A recorded call is asked for anew with --journal fresh."
+            f"touched. {remedy} `ragrounds doctor --store` looks at all."
         )
 
 
@@ -370,7 +372,47 @@ def _score_row(score: Score, number: int) -> dict[str, object]:
     for name in ("prediction", "reason"):
         row[name] = _column(row[name])
     row["code"] = score.code or None
-    return row
+    return {**row, "checksum": score_checksum(SimpleNamespace(**row))}
+
+
+def score_checksum(row: Any) -> bytes:
+    """The check sum of a score's row. The run's number is its own in every store, and a score whose `code` is another
+    is made again: neither counts."""
+    value = None if row.value is None else float(row.value) + 0.0  # SQLite keeps no -0.0
+    parts = (row.scorer, row.question_id, row.epoch, value, row.answer_status, row.prediction, row.reason)
+    return zlib.crc32(msgspec.msgpack.encode(parts)).to_bytes(4, "big")
+
+
+def is_whole(row: Any) -> bool:
+    """Whether a score's row is what was written."""
+    try:
+        return row.checksum is not None and bytes(row.checksum) == score_checksum(row)
+    except (TypeError, ValueError):  # a value of another kind than was written
+        return False
+
+
+def score_of(run: Run, row: Any) -> Score:
+    """The score that a row holds.
+
+    Raises:
+        DamagedRecord: it is not what was written.
+    """
+    if not is_whole(row):
+        raise DamagedRecord(
+            f"the score of {run.id} by {row.scorer} for the question {row.question_id!r}, epoch {row.epoch}, is not "
+            "what was written",
+            f"`ragrounds score {run.id}` makes scores again, `ragrounds judge` those of a judge.",
+        )
+    return Score(
+        question_id=row.question_id,
+        epoch=row.epoch,
+        scorer=row.scorer,
+        value=row.value,
+        answer_status=row.answer_status,
+        prediction=row.prediction,
+        reason=row.reason,
+        code=row.code or "",
+    )
 
 
 def _column(text: str) -> str:

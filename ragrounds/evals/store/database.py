@@ -69,7 +69,7 @@ def version_of(engine: sa.Engine) -> int:
         with engine.connect() as connection:
             return _version(connection, engine)
     except sa.exc.DatabaseError as error:
-        raise UserError(f"Cannot open the store {shown(engine)}: {error.orig}.") from error
+        raise UserError(f"Cannot open the store {shown(engine)}: {said(error)}.") from error
 
 
 def shown(engine: sa.Engine) -> str:
@@ -211,6 +211,11 @@ def writing_failed(engine: sa.Engine, error: Exception) -> StopRun:
     )
 
 
+def said(error: sa.exc.DBAPIError) -> str:
+    """What a database says of an error, in one line."""
+    return " ".join(str(error.orig).split())
+
+
 def _insert(engine: sa.Engine) -> Any:
     return sqlite.insert if is_sqlite(engine) else postgresql.insert
 
@@ -260,7 +265,7 @@ def _prepared(engine: sa.Engine) -> sa.Engine:
     try:
         _prepare(engine)
     except sa.exc.DatabaseError as error:
-        raise UserError(f"Cannot open the store {shown(engine)}: {error.orig}.") from error
+        raise UserError(f"Cannot open the store {shown(engine)}: {said(error)}.") from error
     return engine
 
 
@@ -399,7 +404,7 @@ def _check(engine: sa.Engine) -> None:
                 said = " ".join(str(found).split())  # it may have several lines
                 raise UserError(f"{shown(engine)} is damaged: {said}.")
     except sa.exc.DatabaseError as error:
-        raise UserError(f"{shown(engine)} cannot be read: {error.orig}.") from error
+        raise UserError(f"{shown(engine)} cannot be read: {said(error)}.") from error
 
 
 def _copy(path: Path, copy: Path) -> None:

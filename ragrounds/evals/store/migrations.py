@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy.schema import CreateColumn
 
-from ragrounds.evals.store.codec import compress, decompress
+from ragrounds.evals.store.codec import compress, decompress, score_checksum
 
 
 class Migration(Struct, frozen=True):
@@ -223,6 +223,7 @@ def _to_8(connection: sa.Connection) -> None:
     _judges_calls_made_again(connection)
     _add_servers(connection)
     add_column(connection, "attempts", sa.Column("models", sa.Text))
+    _check_sums_of_scores(connection)
 
 
 def _judges_calls_made_again(connection: sa.Connection) -> None:
@@ -252,6 +253,30 @@ def _add_servers(connection: sa.Connection) -> None:
         sa.Column("last", sa.Float, nullable=False),
     )
     made.create(connection)
+
+
+def _check_sums_of_scores(connection: sa.Connection) -> None:
+    add_column(connection, "scores", sa.Column("checksum", sa.LargeBinary))
+    key = ("run", "scorer", "question_id", "epoch")
+    columns = [sa.column(name) for name in (*key, "value", "answer_status", "prediction", "reason")]
+    source = sa.table("scores", *columns, sa.column("checksum"))
+    keys = [source.c[name] for name in key]
+    renewed = (
+        sa.update(source)
+        .where(*(column == sa.bindparam(f"of_{column.name}") for column in keys))
+        .values(checksum=sa.bindparam("sum"))
+    )
+    last: tuple[Any, ...] | None = None
+    while True:
+        ordered = sa.select(*columns).select_from(source).order_by(*keys).limit(_BATCH)
+        rows = connection.execute(ordered if last is None else ordered.where(sa.tuple_(*keys) > last)).all()
+        if not rows:
+            return
+        connection.execute(
+            renewed,
+            [{**{f"of_{name}": getattr(row, name) for name in key}, "sum": score_checksum(row)} for row in rows],
+        )
+        last = tuple(rows[-1])[: len(key)]
 
 
 MIGRATIONS: tuple[Migration, ...] = (

@@ -105,6 +105,7 @@ scores = sa.Table(
     sa.Column("prediction", sa.Text, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("code", sa.Text, comment="digest of scorer, prompts and parser; null: scored before version 7"),
+    sa.Column("checksum", sa.LargeBinary, comment="of the other columns but run and code, so that no bit flips unseen"),
     sqlite_with_rowid=False,
 )
 

@@ -21,6 +21,7 @@ from ragrounds.evals.store.codec import (
     grading_rows,
     run_body,
     run_of,
+    score_of,
     score_rows,
     unpack,
 )
@@ -252,7 +253,14 @@ class Store:
         statement = sa.select(table).where(table.c.run == self.number(run))
         if scorer is not None:
             statement = statement.where(table.c.scorer == scorer)
-        return [_score_of(row) for row in self._read(statement)]
+        return [score_of(run, row) for row in self._read(statement)]
+
+    def scored(self, run: Run, scorer: str) -> set[tuple[str, int]]:
+        """(question id, epoch) of the attempts of a run that have a score of this scorer, whatever it is."""
+        table = schema.scores
+        wanted = sa.select(table.c.question_id, table.c.epoch)
+        rows = self._read(wanted.where(table.c.run == self.number(run), table.c.scorer == scorer))
+        return {(row.question_id, row.epoch) for row in rows}
 
     def stream_scores(self, run: Run) -> Iterator[Score]:
         """All scores of a run by scorer, question id and epoch; hundreds at a time are in memory."""
@@ -260,7 +268,7 @@ class Store:
         statement = sa.select(table).where(table.c.run == self.number(run))
         with autocommit(self.engine) as connection:
             rows = stream(connection, statement.order_by(table.c.scorer, table.c.question_id, table.c.epoch), 500)
-            yield from map(_score_of, rows)
+            yield from (score_of(run, row) for row in rows)
 
     def score_codes(self, run: Run) -> dict[str, set[str]]:
         """Scorer → the digests of the code that made its scores of a run; an empty digest: not known."""
@@ -364,19 +372,6 @@ class Store:
             again(write)
         except sa.exc.SQLAlchemyError as error:
             raise writing_failed(self.engine, error) from error
-
-
-def _score_of(row: Any) -> Score:
-    return Score(
-        question_id=row.question_id,
-        epoch=row.epoch,
-        scorer=row.scorer,
-        value=row.value,
-        answer_status=row.answer_status,
-        prediction=row.prediction,
-        reason=row.reason,
-        code=row.code or "",
-    )
 
 
 def find_run(runs: Sequence[Run], reference: str, place: str) -> Run:

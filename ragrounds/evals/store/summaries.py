@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import StoredQuestion, decompress
+from ragrounds.evals.store.codec import StoredQuestion, decompress, is_whole, score_of
 from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Gold, Question, Run, Score
@@ -233,9 +233,7 @@ class Pages:
                     _S.c.question_id == summary.question.id,
                     _S.c.epoch == summary.epoch,
                 )
-                for row in connection.execute(statement):
-                    values = {name: getattr(row, name) for name in Score.__struct_fields__}
-                    found.append(Score(**{**values, "code": row.code or ""}))
+                found += [score_of(summary.run, row) for row in connection.execute(statement)]
 
     def connect(self) -> sa.Connection:
         """A connection of which every read sees what is committed by then."""
@@ -282,7 +280,7 @@ class Pages:
                 *columns,
                 (_A.c.input + _A.c.output).label("tokens"),
                 outcome.label("outcome"),
-                *(_chosen(name).label(name) for name in ("scorer", "value", "prediction")),
+                *(_chosen(name).label(name) for name in _OF_SCORES),
             )
             .select_from(joined)
             .where(_Q.c.set == run.questions)
@@ -292,6 +290,7 @@ class Pages:
     def _summary(self, number: int, row: Any) -> AttemptSummary:
         run = self.runs[number]
         item = msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion)
+        whole = not row.scorer or is_whole(row)
         return AttemptSummary(
             run=run,
             index=self._starts[number] + row.position * run.epochs + row.epoch,
@@ -300,8 +299,8 @@ class Pages:
             epoch=row.epoch,
             outcome=row.outcome,
             scorer=row.scorer or "",
-            value=row.value,
-            prediction=row.prediction or "",
+            value=row.value if whole else None,
+            prediction=(row.prediction or "") if whole else _DAMAGED,
             cost_uncached=row.cost_uncached,
             cost_paid=row.cost_paid,
             tokens=row.tokens,
@@ -311,6 +310,8 @@ class Pages:
         )
 
 
+_OF_SCORES = ("scorer", "value", "answer_status", "prediction", "reason", "checksum")
+_DAMAGED = "the score is damaged: ragrounds doctor --store"
 _PAIRED = ("question_id", "epoch", "scorer", "value")
 _COLUMNS = {
     "cost": "cost_uncached",

@@ -25,11 +25,12 @@ from ragrounds.evals.store.codec import (
     decompress,
     decompress_untrusted,
     hash_of,
+    is_whole,
     run_body,
     run_of,
     unpack,
 )
-from ragrounds.evals.store.database import insert_new, shown, snapshot, stream, writing_failed
+from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, writing_failed
 from ragrounds.evals.store.garbage import BATCH, Marks, Progress
 from ragrounds.evals.store.store import find_run
 from ragrounds.records import AnswerStatus, Run, Status
@@ -79,7 +80,7 @@ def read_runs(engine: sa.Engine) -> list[Run]:
                 _check_shown(run.agent, run.benchmark)
                 found.append(run)
         except sa.exc.DatabaseError as error:
-            raise UserError(f"{shown(engine)} cannot be read: {error.orig}.") from error
+            raise UserError(f"{shown(engine)} cannot be read: {said(error)}.") from error
         except _BROKEN as error:
             raise UserError(f"{shown(engine)} cannot be read: runs: {error}.") from error
     return found
@@ -120,7 +121,7 @@ class SourceVerifier:
         try:
             return self._read(runs)
         except sa.exc.DatabaseError as error:
-            raise self._broken(str(error.orig)) from error
+            raise self._broken(said(error)) from error
         except _BROKEN as error:
             raise self._broken(str(error) or type(error).__name__) from error
 
@@ -181,6 +182,8 @@ class SourceVerifier:
             _check_shown(row.code or "")
             if row.answer_status not in get_args(AnswerStatus):
                 raise ValueError(f"a score has the answer status {row.answer_status!r}")
+            if not is_whole(row):
+                raise ValueError(f"the score of {row.question_id!r} by {row.scorer} is not what was written")
         self._at = f"judges' calls of {run.id}"
         for row in self._rows(schema.gradings, own(schema.gradings, "run", number)):
             self._marks.mark(self._marks.calls, [row.key])
@@ -261,7 +264,7 @@ def digest(connection: sa.Connection, table: sa.Table, column: str, number: int)
     count = total = 0
     for row in own_rows(connection, table, column, number):
         # Scores are made again where their code has changed (`code`): what they are is in the other columns.
-        values = [value for name, value in row._mapping.items() if name not in (column, "code")]
+        values = [value for name, value in row._mapping.items() if name not in (column, "code", "checksum")]
         count += 1
         total += int.from_bytes(hashlib.sha256(msgspec.msgpack.encode(values)).digest()[:16], "big")
     return count, total % 2**128
