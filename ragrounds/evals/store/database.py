@@ -401,8 +401,8 @@ def _check(engine: sa.Engine) -> None:
                     raise UserError(f"{shown(engine)} is not a store of ragrounds: it holds the {kind} {table!r}.")
             found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
             if found != "ok":
-                said = " ".join(str(found).split())  # it may have several lines
-                raise UserError(f"{shown(engine)} is damaged: {said}.")
+                amiss = " ".join(str(found).split())  # it may have several lines
+                raise UserError(f"{shown(engine)} is damaged: {amiss}.")
     except sa.exc.DatabaseError as error:
         raise UserError(f"{shown(engine)} cannot be read: {said(error)}.") from error
 

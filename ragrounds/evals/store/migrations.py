@@ -258,7 +258,9 @@ def _add_servers(connection: sa.Connection) -> None:
 def _check_sums_of_scores(connection: sa.Connection) -> None:
     add_column(connection, "scores", sa.Column("checksum", sa.LargeBinary))
     key = ("run", "scorer", "question_id", "epoch")
-    columns = [sa.column(name) for name in (*key, "value", "answer_status", "prediction", "reason")]
+    columns: list[sa.ColumnClause[Any]] = [
+        sa.column(name) for name in (*key, "value", "answer_status", "prediction", "reason")
+    ]
     source = sa.table("scores", *columns, sa.column("checksum"))
     keys = [source.c[name] for name in key]
     renewed = (
