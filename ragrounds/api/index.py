@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.api.progress import counted
+from ragrounds.api.servers import ServerChanged, met_retrievers
 from ragrounds.api.workspace import Progress, chosen_settings, texts
 from ragrounds.errors import UserError
 
@@ -73,6 +74,7 @@ def build(
     chunker: str = "none",
     retrievers: str | Sequence[str] = (),
     skip_bad: bool = False,
+    server_changed: ServerChanged = "stop",
     home: str | Path | None = None,
     settings: Settings | None = None,
     progress: Progress | bool | None = None,
@@ -86,6 +88,8 @@ def build(
         chunker: how documents are cut: ``none``, ``recursive[…]``, ``tokens[…]`` or ``headings[…]``.
         retrievers: to build for now; none: bm25. Others are built when they are first used.
         skip_bad: pass over what cannot be read.
+        server_changed: where another server of an embedder answers than the last time: ``stop``, or embed anew
+            (``new``).
         home, settings: the folder of the indexes, and all settings; ``None``: the user's.
         progress: is told how many passages were read, and how far each retriever is; False: nothing is shown.
 
@@ -117,7 +121,8 @@ def build(
             )
         except UnreadableLine as error:
             raise UserError(f"{error} Or pass over what cannot be read with --skip-bad.") from None
-        searchers = [open_searcher(spec, name, place, progress=tell) for spec in texts(retrievers) or ["bm25"]]
+        specs = met_retrievers(texts(retrievers) or ["bm25"], chosen_settings(settings, home), server_changed)
+        searchers = [open_searcher(spec, name, place, progress=tell) for spec in specs]
     return BuiltIndex(
         index=_described(folder),
         manifest=manifest,

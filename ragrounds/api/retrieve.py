@@ -14,7 +14,7 @@ from msgspec import Struct
 from ragrounds.api.frame_rows import Part, Row
 from ragrounds.api.frames import MEASURES, QUERIES, Frame
 from ragrounds.api.results import Result
-from ragrounds.api.servers import ServerChanged, met_servers, server_defaults
+from ragrounds.api.servers import ServerChanged, met_retrievers, met_servers, server_defaults
 from ragrounds.api.workspace import (
     JournalMode,
     Progress,
@@ -365,7 +365,8 @@ def _search_all(
     keep = leak_filter(queries.queries, request.guard, request.guard_near)
     ways, guards = [None, *request.query_generation], [None, keep] if keep else [None]
     written: list[str] = []
-    for spec, way, kept in product(request.retrievers or ("bm25",), ways, guards):
+    retrievers = met_retrievers(request.retrievers or ("bm25",), settings, request.server_changed, request.journal)
+    for spec, way, kept in product(retrievers, ways, guards):
         generated = _generated(way, spec, queries, request, settings, progress, message) if way else None
         found = _search(spec, queries, depth, kept, generated.queries if generated else {}, settings, progress)
         label = found.retriever + (f" after {way}" if way else "") + (" guarded" if kept else "")

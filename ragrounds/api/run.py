@@ -312,11 +312,11 @@ class _Replay:
 
     def _met(self, recipe: Recipe) -> Recipe:
         """The recipe with what its models' servers say of themselves."""
-        from ragrounds.evals.engine.plan import model_texts_of
+        from ragrounds.evals.engine.plan import asked_models
 
         resumed = self._store.run(self._execution.only) if self._execution.only else None
         met = met_servers(
-            self._store, model_texts_of(recipe), self._execution.server_changed, self._execution.journal, resumed
+            self._store, asked_models(recipe), self._execution.server_changed, self._execution.journal, resumed
         )
         return structs.replace(recipe, served=met.texts, servers=met.facts)
 

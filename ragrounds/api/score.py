@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ragrounds.api.frames import JUDGEMENTS, OF_RUNS, Frame
 from ragrounds.api.results import ComparisonResult, RunsResult
-from ragrounds.api.servers import ServerChanged, open_judges
+from ragrounds.api.servers import ServerChanged, met_retrievers, open_judges
 from ragrounds.api.workspace import (
     JournalMode,
     Progress,
@@ -230,7 +230,9 @@ def judge(
     chosen, wanted = chosen_settings(settings, home), find_method(kind)
     with opened_runs(runs, chosen) as (store, found):
         fitting = {run.id: judgeable(store, run, wanted, epochs) for run in found}
-        vectors = named_embedder(embedder) if embedder else None
+        vectors = None
+        if embedder:
+            vectors = named_embedder(*met_retrievers([embedder], chosen, server_changed, journal))
         grader = open_method(wanted, JudgeMeans(store=store, embedder=vectors, prices=user_prices(chosen)))
         models = open_judges(
             store, texts(judges), chosen, base_url=base_url, alias=alias, changed=server_changed, journal=journal

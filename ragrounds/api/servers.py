@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from ragrounds.api.workspace import JournalMode, one_of, texts, user_prices
+from ragrounds.api.workspace import JournalMode, one_of, open_store, texts, user_prices
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -54,6 +54,27 @@ def met_servers(
 
     one_of("--server-changed", changed, ("stop", "new"))
     return finish(meet_servers(store, models, changed=changed, replay=journal == "replay", resumed=resumed))
+
+
+def met_retrievers(
+    specs: Iterable[str], settings: Settings, changed: ServerChanged = "stop", journal: JournalMode = "reuse"
+) -> tuple[str, ...]:
+    """Retrievers' specs with the fingerprints of the servers that their embedders ask, where they have one. The store
+    is opened only where there are such servers.
+
+    Raises:
+        UserError: as :func:`met_servers`; a spec that cannot be read.
+    """
+    from ragrounds.specs import parse
+    from ragrounds.tools.embedding_servers import embedding_models, with_fingerprints
+
+    given = tuple(specs)
+    models = [text for spec in given for text in embedding_models(parse(spec))]
+    if not models:
+        return given
+    with open_store(settings) as store:
+        met = met_servers(store, models, changed, journal)
+    return tuple(str(with_fingerprints(parse(spec), met.texts)) for spec in given)
 
 
 def open_judges(

@@ -34,6 +34,7 @@ def build(
         list[str] | None, typer.Option(help="Retrievers to build for now; others are built when first used.")
     ] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Pass over what cannot be read, and list it.")] = False,
+    server_changed: options.ServerChangedOption = "stop",
     as_json: options.AsJson = False,
 ) -> None:
     """Read a corpus, cut it into passages, and make it searchable.
@@ -44,7 +45,13 @@ def build(
 
     with counting() as progress:
         built = indexes.build(
-            name, source, chunker=chunker, retrievers=retriever or (), skip_bad=skip_bad, progress=progress
+            name,
+            source,
+            chunker=chunker,
+            retrievers=retriever or (),
+            skip_bad=skip_bad,
+            server_changed=options.server_changed(server_changed),
+            progress=progress,
         )
     for wrong in built.passed_over[:20]:
         say(one_line(f"passed over {wrong}", 300))

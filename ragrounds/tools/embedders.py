@@ -73,6 +73,10 @@ class Encoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dimensions: int = 0
     """Matryoshka: only so many of the first numbers are kept, and normalised anew; 0: all."""
     base_url: str = ""
+    alias: str = ""
+    """A name for the server at `base_url`, which may then move."""
+    fingerprint: str = ""
+    """Which of the servers that were met there it is; empty: the first. Runs set it."""
 
     def __post_init__(self) -> None:
         if self.base_url:

@@ -67,6 +67,10 @@ class Server:
         usage = {"prompt_tokens": 10 * len(data), "total_tokens": 10 * len(data)}
         return web.json_response({"object": "list", "data": data, "model": body["model"], "usage": usage})
 
+    async def models(self, request: web.Request) -> web.Response:
+        listed = [{"id": "letters", "root": self.root, "owned_by": "vllm"}] if self.root else []
+        return web.json_response({"object": "list", "data": listed})
+
     async def stats(self, request: web.Request) -> web.Response:
         return web.json_response({"asked": sum(self.asked.values()), "embedded": self.embedded})
 
@@ -117,16 +121,21 @@ def ragas_server(*arguments: str) -> contextlib.AbstractContextManager[Running]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--down", type=Path)
-    server = Server(parser.parse_args().down)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--root", help="where the weights of its one model are, as /v1/models tells it")
+    given = parser.parse_args()
+    server = Server(given.down)
+    server.root = given.root
     app = counted(web.Application(client_max_size=64 * 2**20))
     app.router.add_post("/v1/chat/completions", server.complete)
     app.router.add_post("/v1/embeddings", server.embed)
+    app.router.add_get("/v1/models", server.models)
     app.router.add_get("/stats", server.stats)
 
     async def serve() -> None:
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", given.port)
         await site.start()
         print(site._server.sockets[0].getsockname()[1], flush=True)  # type: ignore[union-attr]
         await asyncio.Event().wait()

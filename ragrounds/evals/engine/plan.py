@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
@@ -31,8 +31,9 @@ from ragrounds.models.prices import Price
 from ragrounds.models.providers import BASELINE, open_model
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Asked, Run
-from ragrounds.specs import Value
+from ragrounds.specs import Value, parse
 from ragrounds.tools.collection_builder import Progress
+from ragrounds.tools.embedding_servers import embedding_models, fingerprints_in, with_fingerprints
 from ragrounds.tools.retriever import open_searcher, searcher_codes
 from ragrounds.version import __version__
 
@@ -172,7 +173,7 @@ def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None)
         OpenedAgent(
             agent,
             open_models(agent, recipe.model, models, recipe.prices, recipe.defaults, recipe.served),
-            _open_searcher(agent, recipe.corpus, home, searchers, progress) if agent.card.searches else None,
+            _open_searcher(agent, recipe, home, searchers, progress) if agent.card.searches else None,
         )
         for agent in agents
     ]
@@ -225,12 +226,12 @@ def model_texts(agent: Agent, default: str | None, defaults: Mapping[str, Value 
 
 def _open_searcher(
     agent: Agent,
-    corpus: str | None,
+    recipe: Recipe,
     home: Path,
     opened: dict[tuple[str, str], Searcher],
     progress: Progress | None,
 ) -> Searcher:
-    place = agent.card.corpus or corpus
+    place = agent.card.corpus or recipe.corpus
     if place is None:
         raise UserError(
             f"The agent {agent.spec!r} searches, but no corpus was given. Name one with --corpus, such as "
@@ -238,8 +239,20 @@ def _open_searcher(
         )
     key = (agent.card.retriever, place)
     if key not in opened:
-        opened[key] = open_searcher(agent.card.retriever, place, home, progress=progress)
+        retriever = with_fingerprints(parse(agent.card.retriever), recipe.served)
+        opened[key] = open_searcher(retriever, place, home, progress=progress)
     return opened[key]
+
+
+def asked_models(recipe: Recipe) -> list[str]:
+    """The texts of all models that a recipe's agents ask, those of their retrievers' embedders on servers too.
+
+    Raises:
+        UserError: as :func:`open_agents`.
+    """
+    agents = [open_agent(text) for text in recipe.agents]
+    retrievers = [parse(agent.card.retriever) for agent in agents if agent.card.searches]
+    return [*sorted(model_texts_of(recipe)), *(text for spec in retrievers for text in embedding_models(spec))]
 
 
 def own_corpus(benchmark: Benchmark) -> str | None:
@@ -371,14 +384,16 @@ def find_or_start_run(
         created=now(),
         version=__version__,
         asked=asked,
-        servers=_of_models(servers, opened.models.values()),
+        servers=_of_agent(servers, opened),
     )
     return store.add_run(run, benchmark.questions, benchmark.golds)
 
 
-def _of_models(servers: Mapping[str, Mapping[str, str]], models: Iterable[Model]) -> dict[str, dict[str, str]]:
-    """Those of some servers that these models are behind."""
-    asked = {server_of(model.spec) for model in models} if servers else set()
+def _of_agent(servers: Mapping[str, Mapping[str, str]], opened: OpenedAgent) -> dict[str, dict[str, str]]:
+    """Those of some servers that an agent asks."""
+    asked = {server_of(model.spec) for model in opened.models.values()} if servers else set()
+    if servers and opened.searcher:
+        asked |= fingerprints_in(parse(opened.searcher.spec)).keys()
     return {server: dict(facts) for server, facts in sorted(servers.items()) if server in asked}
 
 

@@ -20,6 +20,7 @@ from ragrounds.models.options import VLLM, ModelOptions, read_options, server_of
 from ragrounds.models.server_facts import ask_servers, described, differing, fingerprint, same_server
 from ragrounds.records import Run
 from ragrounds.specs import parse
+from ragrounds.tools.embedding_servers import fingerprints_in
 
 ServerChanged = Literal["stop", "new"]
 """What is done where another server answers at an address: stop, or keep what it answers apart, as a new identity."""
@@ -136,4 +137,5 @@ def _fingerprint_in(run: Run, server: str) -> str:
     for text in dict(run.identity.get("models") or {}).values():
         if server_of(text) == server:
             return str(parse(text).parameters.get("fingerprint", ""))
-    return ""
+    retriever = run.identity.get("retriever")
+    return fingerprints_in(parse(retriever)).get(server, "") if retriever else ""

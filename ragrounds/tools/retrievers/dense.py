@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -153,7 +153,9 @@ def _quiet() -> Any:
 
 FORMAT = 1
 _BATCH = 256
-_QUERY_ONLY = {"query_prefix": "", "query_length": 0, "base_url": ""}
+_QUERY_ONLY = {"query_prefix": "", "query_length": 0, "base_url": "", "alias": ""}
+_LATER = ("alias", "fingerprint")
+"""Fields that version 0.1.0 had not: where they are empty, what it built is used."""
 
 
 class DenseStatistics(IndexManifest, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -176,12 +178,15 @@ def open_dense(
     # Only what decides the documents' vectors: another query encoder of a pair searches the same ones.
     model = encoding.document_model or encoding.model
     decisive = msgspec.structs.replace(encoding, model=model, document_model="", **_QUERY_ONLY)
-    documents = msgspec.json.encode(msgspec.structs.asdict(decisive)).decode()
+    plain = {key: value for key, value in msgspec.structs.asdict(decisive).items() if value or key not in _LATER}
     # What a server computes depends on what it is sent, which the encoding says; what is computed here, on the code.
     local = not model.startswith("openai:")
     built_by = code_unless_first("indexes", "dense", code_digest("ragrounds.tools.embedders")) if local else ""
-    key = hashlib.blake2b((documents + built_by).encode(), digest_size=6).hexdigest()
-    folder = collection.folder / f"dense-{key}"
+    documents, folder = _place(collection, plain, built_by)
+    if not local and encoding.base_url and not (folder / "engine.json").is_file():
+        # Version 0.1.0 did not keep the vectors of two servers apart; those that it made are used as they are.
+        plain["server"] = encoding.alias or encoding.base_url.rstrip("/")
+        documents, folder = _place(collection, plain, built_by)
     embedder = open_embedder(encoding)
     statistics = whole_index(
         collection,
@@ -191,15 +196,23 @@ def open_dense(
         lambda: _build(collection, folder, documents, embedder, progress),
     )
     vectors: Vectors = map_array(folder / "vectors.f32", np.float32).reshape(statistics.passages, statistics.dimensions)
-    named = f"ragrounds-{collection.manifest.version}-{key}"
+    named = f"ragrounds-{collection.manifest.version}-{folder.name.removeprefix('dense-')}"
+    placed = {key: value for key, value in spec.parameters.items() if key != "base_url" or not encoding.alias}
     return DenseSearcher(
         collection,
         folder,
-        str(spec.having(store="chroma" if "://" in store else store)),
+        str(Spec(spec.name, placed).having(store="chroma" if "://" in store else store)),
         encoding,
         embedder,
         _store(store, folder, named, vectors, encoding, progress),
     )
+
+
+def _place(collection: Collection, plain: Mapping[str, object], built_by: str) -> tuple[str, Path]:
+    """What decides the vectors of documents, as text, and the folder where they are kept."""
+    documents = msgspec.json.encode(plain).decode()
+    key = hashlib.blake2b((documents + built_by).encode(), digest_size=6).hexdigest()
+    return documents, collection.folder / f"dense-{key}"
 
 
 def _store(
@@ -342,6 +355,8 @@ DENSE = Retriever(
         RetrieverParameter("join", "title and text as pair, sentence, sep or line", _DEFAULTS.join),
         RetrieverParameter("dimensions", "first numbers of a vector that are kept; 0: all", _DEFAULTS.dimensions),
         RetrieverParameter("base_url", "a server with OpenAI's API"),
+        RetrieverParameter("alias", "a name for that server, which may then move"),
+        RetrieverParameter("fingerprint", "which of the servers met at that address it is; set by ragrounds"),
     ),
     index="vectors of all passages, made once for every store",
     cost="the model once for each query",

@@ -1,0 +1,117 @@
+"""Which server gives an embedder's vectors: an index of one is never searched with the vectors of another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ragrounds.errors import UserError
+from ragrounds.evals.store.store import Store
+from ragrounds.models.vllm_server import free_port
+from ragrounds.specs import parse
+from ragrounds.tools.embedding_servers import embedding_models, fingerprints_in, with_fingerprints
+from tests.conftest import Cli
+from tests.servers.process import Running
+from tests.servers.ragas_server import ragas_server
+
+
+def agent(url: str, more: str = "") -> tuple[str, ...]:
+    retriever = f'dense[model="openai:letters",base_url="{url}",store=faiss{more}]'
+    return ("--agent", f"vanilla_rag[retriever={retriever}]", "--limit", "4", "--display", "none")
+
+
+def embedded(server: Running) -> int:
+    return int(server.stats()["embedded"])
+
+
+def indexes(home: Path) -> list[str]:
+    return sorted(path.name for path in home.glob("indexes/**/dense-*"))
+
+
+def retrievers(home: Path) -> list[str]:
+    with Store(home) as store:
+        return [run.identity["retriever"] for run in store.runs()]
+
+
+def test_two_servers_have_two_indexes_unless_they_have_one_name(command: Cli, home: Path) -> None:
+    pytest.importorskip("faiss")
+    with ragas_server() as one, ragas_server() as two:
+        assert command("run", *agent(one.url)).returncode == 0
+        assert command("run", *agent(two.url)).returncode == 0
+        assert len(indexes(home)) == 2
+        assert embedded(one) == embedded(two) > 4
+        before = embedded(one) + embedded(two)
+        assert command("run", *agent(one.url, ",alias=lab")).returncode == 0
+        built = embedded(one) + embedded(two) - before
+        assert built == before / 2
+        done = command("run", *agent(two.url, ",alias=lab"))
+        assert (done.returncode, len(indexes(home))) == (0, 3)
+        assert embedded(one) + embedded(two) == before + built  # moved: its vectors and its searches are still there
+    named = retrievers(home)
+    assert named[2] == named[3] == "dense[alias=lab,model=openai:letters,store=faiss]"
+
+
+def test_what_was_built_before_servers_were_told_apart_is_used(command: Cli, home: Path) -> None:
+    pytest.importorskip("faiss")
+    with ragas_server() as server:
+        assert command("run", *agent(server.url)).returncode == 0
+        (folder,) = home.glob("indexes/**/dense-*")
+        told = json.loads((folder / "engine.json").read_text())
+        plain = json.loads(told["index"])
+        assert plain.pop("server") == server.url
+        as_before = json.dumps(plain, separators=(",", ":"))
+        former = folder.with_name(f"dense-{hashlib.blake2b(as_before.encode(), digest_size=6).hexdigest()}")
+        shutil.move(folder, former)
+        (former / "engine.json").write_text(json.dumps({**told, "index": as_before}))
+        before = embedded(server)
+        assert command("run", *agent(server.url), "--new").returncode == 0
+        assert embedded(server) == before
+        assert indexes(home) == [former.name]
+
+
+def test_another_server_behind_an_address_stops_or_embeds_anew(command: Cli, home: Path) -> None:
+    pytest.importorskip("faiss")
+    port = str(free_port())
+    with ragas_server("--port", port, "--root", "/weights/a") as server:
+        line = ("run", *agent(server.url))
+        assert command(*line).returncode == 0
+        count = embedded(server)
+    with ragas_server("--port", port, "--root", "/weights/b") as server:
+        for asked in (line, ("index", "build", "mine", "--from", "sample", "--retriever", line[2][22:-1])):
+            stopped = command(*asked)
+            assert stopped.returncode == 2, stopped.stderr
+            assert "it told root /weights/a; now it tells root /weights/b" in stopped.stderr
+        with Store(home) as store:
+            (run,) = store.runs()
+        assert f"to resume {run.id}" in command("runs", "resume", run.id).stderr
+        assert embedded(server) == 0
+        assert command(*line, "--server-changed", "new").returncode == 0
+        assert embedded(server) == count
+        assert command(*line, "--new").returncode == 0
+        assert embedded(server) == count
+    first, *others = retrievers(home)
+    assert "fingerprint" not in first
+    assert len(set(others)) == 1
+    assert "fingerprint=" in others[0]
+    assert len(indexes(home)) == 2
+    with Store(home) as store:
+        assert [one.servers.popitem()[1]["root"] for one in store.runs()] == ["/weights/a", "/weights/b", "/weights/b"]
+
+
+def test_embedders_are_found_wherever_they_stand_in_a_spec() -> None:
+    spec = parse(
+        'rrf[a=bm25,b=dense[model="openai:x",base_url="http://h/v1/"],'
+        'c=rerank[of=dense[model="openai:y",base_url="http://g/v1",alias=lab],model=monobert],d=dense[model="openai:z"]]'
+    )
+    texts = list(embedding_models(spec))
+    assert texts == ["openai:x[base_url=http://h/v1/]", "openai:y[alias=lab,base_url=http://g/v1]"]
+    marked = with_fingerprints(spec, {texts[1]: str(parse(texts[1]).having(fingerprint="abc"))})
+    assert str(marked).count("fingerprint") == 1
+    servers = {"openai:x[server=http://h/v1]": "", "openai:y[server=lab]": "abc"}
+    assert fingerprints_in(marked) == servers
+    with pytest.raises(UserError, match="an embedder asks one server"):
+        list(embedding_models(parse('dense[model="openai:x",base_url="http://h/v1,http://g/v1"]')))
