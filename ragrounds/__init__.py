@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ragrounds.api.progress import TerminalListener as TerminalListener
     from ragrounds.api.results import Result as Result
     from ragrounds.api.retrieve import retrieve as retrieve
+    from ragrounds.api.retry import RetryResult as RetryResult
+    from ragrounds.api.retry import retry as retry
     from ragrounds.api.run import RunResult as RunResult
     from ragrounds.api.run import arun as arun
     from ragrounds.api.run import run as run
@@ -44,6 +46,7 @@ _PLACES = {
     "run": "api.run", "arun": "api.run", "RunResult": "api.run",
     "compare": "api.compare", "analyse": "api.compare", "ledger": "api.compare", "report": "api.compare",
     "score": "api.score", "judge": "api.score",
+    "retry": "api.retry", "RetryResult": "api.retry",
     "retrieve": "api.retrieve", "arena": "api.arena", "benchmark": "api.benchmarks",
     "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs",
     "Result": "api.results",

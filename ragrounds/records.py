@@ -254,6 +254,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
     at: float = 0.0
     calls: int = 0
     events: tuple[Event, ...] = ()
+    retry: int = 0
+    """Which time it was made again (`ragrounds runs retry`), from 1; 0: its first attempt."""
 
 
 class Score(Struct, frozen=True, kw_only=True):

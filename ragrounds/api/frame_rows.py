@@ -61,6 +61,7 @@ def _run_rows(store: Store, run: Run) -> Iterator[Part]:
             run.created,
             run.origin,
             run.fingerprint,
+            totals.retried,
         )
     ]
 
@@ -82,7 +83,7 @@ def _attempt_row(run: Run, one: AskedQuestion) -> Row:
     question, attempt = one.question, one.attempt
     about = (run.id, run.agent, question.id, one.epoch, question.benchmark, question.group or None, question.kind)
     if attempt is None or attempt.status == "not_run":
-        return (*about, one.gold.answer, "not_run", attempt.reason or None if attempt else None, *(None,) * 11)
+        return (*about, one.gold.answer, "not_run", attempt.reason or None if attempt else None, *(None,) * 12)
     return (
         *about,
         one.gold.answer,
@@ -96,6 +97,7 @@ def _attempt_row(run: Run, one: AskedQuestion) -> Row:
         attempt.calls,
         sum(call.kind == "search" for call in calls(attempt.events)),
         attempt.at or None,
+        attempt.retry,
     )
 
 

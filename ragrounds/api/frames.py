@@ -84,6 +84,7 @@ RUNS = Frame(
         FrameColumn("created", "time", "When it was begun."),
         _text("origin", "`replayed` or `imported`."),
         _text("fingerprint", "Hash of all that determines its results."),
+        _whole("retried", "Attempts that were made again; `cost_paid` is of the earlier ones too."),
     ),
 )
 ATTEMPTS = Frame(
@@ -111,6 +112,7 @@ ATTEMPTS = Frame(
         _whole("calls", "Calls of models, searches and tools."),
         _whole("searches", "Of these, searches."),
         FrameColumn("at", "time", "When it began."),
+        _whole("retry", "Which time it was made again, from 1; 0: its first attempt; null: not run."),
     ),
 )
 CALLS = Frame(

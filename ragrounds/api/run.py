@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord
     from ragrounds.evals.engine.plan import PlannedRun, Recipe
     from ragrounds.evals.store.journal import StoreJournal
+    from ragrounds.evals.store.retries import AskedAgain, AttemptKey
     from ragrounds.evals.store.store import Store
     from ragrounds.records import Question, Run
     from ragrounds.settings import Settings
@@ -140,7 +141,7 @@ def run(
     given = locals()
     from ragrounds.api.event_loop import finish
 
-    with _begun(given) as replay:
+    with begun_runs(given) as replay:
         return replay.result(finish(replay.carry_out()))
 
 
@@ -194,12 +195,12 @@ async def arun(
         asyncio.CancelledError: the task was cancelled: what is in flight is cut off, what ended is kept.
     """
     given = locals()
-    with _begun(given) as replay:
+    with begun_runs(given) as replay:
         return replay.result(await replay.carry_out())
 
 
 @contextmanager
-def _begun(given: Mapping[str, Any]) -> Iterator[_Replay]:
+def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     """The runs of the arguments of :func:`run`, planned and held until the block ends."""
     from ragrounds.api.progress import run_listener
     from ragrounds.evals.benchmarks import load, select
@@ -236,6 +237,7 @@ class _Replay:
         self._in_flight = execution.concurrency or settings.concurrency
         self.planned_runs: list[PlannedRun] = []
         self.until: ClaimStop | None = None
+        self._wanted: frozenset[AttemptKey] | None = None
         self._journal: StoreJournal
 
     def result(self, ended: str) -> RunResult:
@@ -348,6 +350,16 @@ class _Replay:
             whose = "An attempt" if len(capped) == 1 else f"An attempt of {', '.join(agents)}"
             self._listener.message(f"{whose} ends as capped at {caps.words()}; AGENT[limits.calls=…] sets another cap.")
 
+    def make_again(self, attempts: Mapping[AttemptKey, AskedAgain]) -> None:
+        """Set these attempts of the one run down to be made again; of all that is left, they alone are made."""
+        from ragrounds.evals.engine.progress import ReplayProgress
+        from ragrounds.evals.store.retries import begin_retry
+
+        (planned,) = self.planned_runs
+        begin_retry(self._store, planned.run, attempts)
+        self._wanted = frozenset(attempts)
+        self._counts = ReplayProgress(self._store, self.planned_runs)
+
     async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the
         last question; empty: it did not."""
@@ -379,7 +391,8 @@ class _Replay:
 
                 def hear(finished: FinishedAttempt) -> None:
                     heard(finished)
-                    pilot.hear(finished)
+                    if self._wanted is None:
+                        pilot.hear(finished)
 
                 return await self._replay(
                     self._store,
@@ -391,6 +404,7 @@ class _Replay:
                     concurrency=self._in_flight,
                     stops=stops,
                     listener=hear,
+                    wanted=self._wanted,
                 )
 
         async with closing([model for planned in self.planned_runs for model in planned.models.values()], journal):

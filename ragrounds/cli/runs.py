@@ -6,16 +6,33 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
+from ragrounds.cli.options import Options, grouped
 from ragrounds.cli.output import counting, print_json, say
 
+
+class RetryBudget(Options, frozen=True, kw_only=True):
+    """How attempts are made again."""
+
+    concurrency: options.Concurrency = None
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes that share the work. [default: 1]")] = None
+    max_cost: Annotated[float | None, typer.Option(min=0, help="Dollars to spend; what is begun is finished.")] = None
+    yes: options.Yes = False
+
+    def arguments(self) -> dict[str, Any]:
+        """As the library calls them."""
+        return {
+            "concurrency": self.concurrency, "workers": self.workers, "max_cost": self.max_cost, "confirmed": self.yes
+        }  # fmt: skip
+
+
 app = typer.Typer()
-runs = typer.Typer(name="runs", cls=ListGroup, help="What the store holds: list, show, resume, remove.")
+runs = typer.Typer(name="runs", cls=ListGroup, help="What the store holds: list, show, resume, retry, remove.")
 app.add_typer(runs)
 
 
@@ -73,6 +90,57 @@ def resume_command(context: typer.Context, run: options.RunName) -> None:
     words = _merged(asked.options, context.args)
     say(f"ragrounds run {' '.join(shlex.quote(one_line(word, 200)) for word in words)}")
     context.find_root().command.main(["run", *words, "--only-run", found.id], prog_name="ragrounds")
+
+
+@runs.command("retry")
+@grouped
+def retry_command(
+    run: options.RunName,
+    budget: RetryBudget,
+    status: Annotated[
+        list[str] | None, typer.Option(help="Attempts that ended so: failed, blocked, capped, paused (repeatable).")
+    ] = None,
+    fault: Annotated[
+        list[str] | None, typer.Option(help="Failed attempts with this fault: rate_limit, no_choices, … (repeatable).")
+    ] = None,
+    answer_status: Annotated[
+        list[str] | None,
+        typer.Option(help="Completed attempts read as empty, unreadable, refused or abstained (repeatable)."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be asked again.")] = False,
+    display: options.Display = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Make attempts of a run again, as the run was asked for, and keep those of before.
+
+    Calls that gave a good reply are not paid again. Figures are of the newest attempts; `ragrounds show` has the
+    earlier ones, and the ledger what they cost. Choosing by --answer-status conditions on what came of an attempt:
+    tables say so.
+
+    Example: ragrounds runs retry direct_cot --status failed --fault no_choices
+    """
+    from ragrounds.api.retry import retry
+    from ragrounds.cli.run import RunDisplay
+    from ragrounds.ui.retry import retry_json
+    from ragrounds.ui.tables import results_console
+
+    result = retry(
+        run,
+        status=status or (),
+        fault=fault or (),
+        answer_status=answer_status or (),
+        dry_run=dry_run,
+        **budget.arguments(),
+        listener=RunDisplay(display),
+    )
+    if result.ended:
+        say(f"Ended early: {result.ended}. The same command, or resuming the run, makes the rest again.")
+    if as_json:
+        print_json(retry_json(result.plan, result.became, result.made, result.reused, result.cost_paid))
+    elif not dry_run:
+        result.draw(results_console())
+    if result.became.get("failed"):
+        raise typer.Exit(3)
 
 
 def _merged(kept: tuple[str, ...], given: list[str]) -> list[str]:

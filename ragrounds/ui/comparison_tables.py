@@ -116,7 +116,17 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     """How attempts ended, and what they took."""
     counted = comparison.outcomes(scorers)
     used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
-    names = [*(name.replace("_", " ") for name in used), "calls", "in", "out", "paid", "uncached", "s"]
+    retried = any(row.retried for row in comparison.rows)
+    names = [
+        *(name.replace("_", " ") for name in used),
+        *(["retried"] if retried else []),
+        "calls",
+        "in",
+        "out",
+        "paid",
+        "uncached",
+        "s",
+    ]
     numbers, agents = numbered(comparison), agent_names(comparison)
     told = legend(name for name in used if name in OPEN | {"blocked", "empty"})
     return TextTable(
@@ -129,6 +139,7 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
                 numbers[row.run],
                 agents[row.run],
                 *(f"{counted.get(row.run, Counter())[name]:,}" for name in used),
+                *([f"{row.retried:,}"] if retried else []),
                 *_took(row),
             )
             for row in comparison.rows

@@ -67,6 +67,8 @@ def print_run(
     for name, value in rows:
         table.add_row(Text(safe(name)), Text(safe(value, 2000)))
     console.print(table)
+    for note in comparison.notes if comparison is not None and comparison.rows[0].retried else ():
+        console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
     if costs.total.calls:
         print_table(ledger_table(costs), console)
 
@@ -89,6 +91,7 @@ def _figures(row: RunTotals) -> list[tuple[str, str]]:
     used = f"{tokens(row.usage.input)} in, {tokens(row.usage.output)} out" if row.usage else "unknown"
     return [
         ("attempts", ", ".join(f"{count:,} {status}" for status, count in row.statuses.items() if count)),
+        *([("made again", f"{row.retried:,} attempts (the notes below say why)")] if row.retried else []),
         ("calls", f"{row.calls:,}"),
         ("tokens", used),
         ("paid", dollars(row.cost_paid)),

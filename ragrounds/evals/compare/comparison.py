@@ -7,7 +7,7 @@ be compared on is decided in `ragrounds.evals.compare.comparability`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct, field
@@ -32,6 +32,7 @@ from ragrounds.evals.judges.stale import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
 from ragrounds.evals.scorers.words import recall_words, unknown_words
 from ragrounds.evals.store.answered_by import AnsweredBy, answered_by, other_models
+from ragrounds.evals.store.retries import ANSWER_STATUS, EarlierAttempt, every_replaced
 from ragrounds.evals.store.store import Store
 from ragrounds.records import OPEN, Question, Run, Usage, outcome
 
@@ -59,6 +60,8 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     answered_by: dict[str, dict[str, int]] = {}
     """The model asked → the name that replies give → in how many calls. Attempts made before version 8 of the store
     say nothing."""
+    retried: int = 0
+    """Attempts that were made again (`ragrounds runs retry`): figures are of the newest, `cost_paid` is of all."""
 
 
 class RunFigures(Struct, frozen=True, kw_only=True):
@@ -169,7 +172,8 @@ def compare(
     recall_words(store)
     basis = comparison_basis(store, runs, [scorer_name(name) for name in scorers], common, answered=bool(early))
     answered = answered_by(store, runs)
-    rows = tuple(_totals(run, basis, answered[run.id]) for run in runs)
+    replaced = {run.id: list(every_replaced(store, run)) for run in runs}
+    rows = tuple(_totals(run, basis, answered[run.id], replaced[run.id]) for run in runs)
     stopped = StoppedRuns(store, runs, basis, early)
     notes = [*([chosen] if chosen else []), *basis.notes, *(stopped.notes if early else ())]
     notes += unknown_words(dict.fromkeys(name for one in basis.headlines for name in (one.scorer, *one.columns)))
@@ -179,6 +183,7 @@ def compare(
         if row.statuses.get("not_run")
     ]
     notes += [f"{run.id} was {said}." for run in runs for said in other_models(run, answered[run.id])]
+    notes += [note for run in runs for note in _retry_notes(run, replaced[run.id])]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     tables = _Tables(runs, basis, stopped, seed, cost, group_by, frontiers, pairs, notes)
     return Comparison(
@@ -193,8 +198,10 @@ def compare(
     )
 
 
-def _totals(run: Run, basis: ComparisonBasis, answered: AnsweredBy) -> RunTotals:
+def _totals(run: Run, basis: ComparisonBasis, answered: AnsweredBy, replaced: Sequence[EarlierAttempt]) -> RunTotals:
     summaries = basis.summaries[run.id]
+    shown = {(attempt.question_id, attempt.epoch) for attempt in summaries}
+    earlier = [one.attempt for one in replaced if (one.attempt.question_id, one.attempt.epoch) in shown]
     statuses: Counter[str] = Counter(attempt.status for attempt in summaries)
     missing = len(basis.questions) * basis.epochs - len(summaries)
     if missing:
@@ -210,12 +217,32 @@ def _totals(run: Run, basis: ComparisonBasis, answered: AnsweredBy) -> RunTotals
         epochs=basis.epochs,
         statuses=dict(statuses),
         usage=None if None in usages else sum((usage for usage in usages if usage is not None), Usage()),
-        cost_paid=_sum([attempt.cost_paid for attempt in made]),
+        cost_paid=_sum([attempt.cost_paid for attempt in (*made, *earlier)]),
         cost_uncached=_sum([attempt.cost_uncached for attempt in made]),
         seconds=sum(attempt.seconds for attempt in made) / len(made) if made and run.origin == "replayed" else None,
         calls=sum(attempt.calls for attempt in made),
         answered_by={asked: dict(names) for asked, names in answered.items()},
+        retried=sum(attempt.retry > 0 for attempt in summaries),
     )
+
+
+def _retry_notes(run: Run, replaced: Sequence[EarlierAttempt]) -> Iterator[str]:
+    """What a reader must know of a run whose attempts were made again."""
+    if not replaced:
+        return
+    count = len({(one.attempt.question_id, one.attempt.epoch) for one in replaced})
+    by = Counter(one.chosen for one in replaced)
+    chosen = ", ".join(f"{number:,} by {name}" for name, number in sorted(by.items()))
+    yield (
+        f"{run.id} has {count:,} attempts that were made again ({chosen}). Figures are of the newest; paid is what all "
+        "of them cost; `ragrounds show` has the earlier ones."
+    )
+    if any(name.startswith(ANSWER_STATUS) for name in by):
+        yield (
+            f"{run.id}: attempts were chosen by what came of them (their answer status), and those that came out well "
+            "were not asked again: its figures are those of a system that tries again, not of one attempt a question, "
+            "and are not to be set beside a run without it."
+        )
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

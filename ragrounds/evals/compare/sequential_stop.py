@@ -29,8 +29,9 @@ from ragrounds.evals.compare.figures import PairedFigure, Values
 from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.stats.sequential import ConfidenceSequence, SequentialInterval
+from ragrounds.evals.store.retries import settled
 from ragrounds.evals.store.store import Store
-from ragrounds.records import FINAL, Question, Run, Score, outcome
+from ragrounds.records import Question, Run, Score, outcome
 
 _SEED_BITS = 63
 
@@ -174,9 +175,8 @@ class ClaimStop:
             scores: dict[tuple[str, int], Score] = {
                 (score.question_id, score.epoch): score for score in store.scores(run, self.scorer)
             }
-            for key, status in store.done(run).items():
-                if status in FINAL:
-                    self._hold(run.id, *key, status, scores.get(key))
+            for key, status in settled(store, run).items():
+                self._hold(run.id, *key, status, scores.get(key))
         self._count()
 
     def observe(self, finished: FinishedAttempt) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from langgraph.errors import GraphRecursionError
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent
 from ragrounds.contracts import FinishedAttempt, Scorer
@@ -20,13 +21,14 @@ from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.scorers import score_by
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import StoreJournal, attempt_payer
+from ragrounds.evals.store.retries import replaced_replies, retry_numbers
 from ragrounds.evals.store.store import Store, now
 from ragrounds.evals.store.traces import calls
 from ragrounds.graphs import catalogue
 from ragrounds.graphs.user_graph import UserGraph, is_user_graph, open_user_graph
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import FINAL, Attempt, Gold, Question, Run, Status
+from ragrounds.records import FINAL, Attempt, Gold, Question, Run, Score, Status
 
 MAX_STEPS = 1000
 """Steps of one attempt. Every built-in graph ends by its own limits, far below."""
@@ -58,6 +60,10 @@ class AttemptRunner:
         self._store = store
         self._journal = journal
         self._scorers = scorers
+        self._retries = {planned.run.id: retry_numbers(store, planned.run) for planned in planned_runs}
+        self._replies = replaced_replies(store)
+        self._made = {planned.run.id: store.done(planned.run) for planned in planned_runs}
+        self._scored = {planned.run.id: frozenset(store.score_codes(planned.run)) for planned in planned_runs}
         self._numbers = {planned.run.id: store.number(planned.run) for planned in planned_runs}
         self._graphs = {planned.run.id: _compiled(planned.agent) for planned in planned_runs}
 
@@ -68,6 +74,7 @@ class AttemptRunner:
             StopRun: the run cannot go on.
         """
         run, card = planned.run, planned.agent.card
+        retry = self._retries[run.id].get((item.question.id, item.epoch), 0)
         context = AttemptContext(
             item=item.question,
             epoch=item.epoch,
@@ -79,21 +86,37 @@ class AttemptRunner:
             journal=self._journal,
             limits=planned.agent.caps,
             question_only=card.question_only,
-            payer=attempt_payer(run, item.question.id, item.epoch),
+            payer=attempt_payer(run, item.question.id, item.epoch, retry),
+            replaced=self._replies.retried if retry else self._replies.others,
             gold=item.gold.documents if card.oracle else None,
         )
-        attempt = await _attempt(self._graphs[run.id], context, run)
+        attempt = replace(await _attempt(self._graphs[run.id], context, run), retry=retry)
         finished = _scored(attempt, planned, item, self._scorers)
         on_end(finished)
         number = self._numbers[run.id]
-        await self._store.writer.write(lambda: attempt_rows(attempt, number) + score_rows(finished.scores, number))
+        scores = (*finished.scores, *self._scores_of_before(planned, finished))
+        await self._store.writer.write(lambda: attempt_rows(attempt, number) + score_rows(scores, number))
         return finished
+
+    def _scores_of_before(self, planned: PlannedRun, finished: FinishedAttempt) -> list[Score]:
+        """The scores that an attempt of before has and this one has not, a judge's perhaps, as missing ones: they are
+        of another text."""
+        attempt, made = finished.attempt, {score.scorer for score in finished.scores}
+        if (attempt.question_id, attempt.epoch) not in self._made[planned.run.id]:
+            return []
+        others = self._scored[planned.run.id] - made
+        before = self._store.attempt_scores(planned.run, attempt.question_id, attempt.epoch, others) if others else []
+        why = "the attempt was made again, and this scorer has not seen the new one"
+        return [replace(score, value=None, prediction="", reason=why, code="") for score in before]
 
 
 def stored_attempt(store: Store, planned: PlannedRun, item: WorkItem, scorers: Scorers) -> FinishedAttempt | None:
     """Give an attempt that the store holds and that need not be made again; ``None``: it holds no such."""
     attempt = store.attempt(planned.run, item.question.id, item.epoch)
-    return _scored(attempt, planned, item, scorers) if attempt and attempt.status in FINAL else None
+    retry = retry_numbers(store, planned.run).get((item.question.id, item.epoch), 0)
+    if attempt is None or attempt.status not in FINAL or attempt.retry < retry:
+        return None
+    return _scored(attempt, planned, item, scorers)
 
 
 def _scored(attempt: Attempt, planned: PlannedRun, item: WorkItem, scorers: Scorers) -> FinishedAttempt:

@@ -79,6 +79,8 @@ class AttemptContext(AttemptLog):
     """Once the options have been read, nothing is searched and no query is written any more."""
     payer: bytes = b""
     """Marks the calls that this attempt pays for."""
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    """Keys of recorded replies that are not taken again → the keys to ask under in their place."""
     gold: tuple[str, ...] | None = None
     """Ids of the gold documents, for an oracle alone."""
     _occurrences: Counter[bytes] = field(default_factory=Counter)
@@ -143,6 +145,9 @@ class AttemptContext(AttemptLog):
         if occurrence:
             request = replace(request, occurrence=occurrence)
         key = (_digest(first, occurrence) if occurrence else first).hex()
+        if key in self.replaced:
+            key = self.replaced[key]
+            self.note("asked_again", "an earlier reply to this was not taken: `ragrounds runs retry`")
         entry = Entry(key=key, kind="model", actor=model.spec, request=request, payer=self.payer)
         begun = self.begin_call()
         faults: list[Fault] = []

@@ -18,6 +18,7 @@ from msgspec import Struct
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.store.retries import settled
 from ragrounds.evals.store.store import Store
 from ragrounds.records import FINAL, Attempt, Question, Reply, Run, Usage, outcome
 
@@ -55,7 +56,7 @@ class ReplayProgress:
         self.live_claim: Callable[[], str] = str
         """Says how the claim that may end the runs stands; empty: there is none."""
         for planned in planned_runs:
-            done = sum(status in FINAL for status in store.done(planned.run).values())
+            done = len(settled(store, planned.run))
             run = planned.run
             self.runs[run.id] = RunProgress(run.agent, run.count * run.epochs, before=done)
 
@@ -190,8 +191,8 @@ def pilot_questions(
         questions: all that are asked.
         seed: draws them; ``None``: the first ones, of an order that was drawn already.
     """
-    done = [store.done(planned.run) for planned in planned_runs]
-    answered = {question.id for question in questions if all(kept.get((question.id, 0)) in FINAL for kept in done)}
+    done = [settled(store, planned.run) for planned in planned_runs]
+    answered = {question.id for question in questions if all((question.id, 0) in kept for kept in done)}
     if len(questions) - len(answered) <= 2 * PILOT:
         return None
     drawn = questions if seed is None else sorted(questions, key=lambda question: lot(seed, question.id))
@@ -200,8 +201,8 @@ def pilot_questions(
 
 def attempts_left(store: Store, run: Run, questions: Sequence[Question]) -> int:
     """Count the attempts of a run that are still to be made at these questions."""
-    done = store.done(run)
-    return sum(done.get((question.id, epoch)) not in FINAL for question in questions for epoch in range(run.epochs))
+    done = settled(store, run)
+    return sum((question.id, epoch) not in done for question in questions for epoch in range(run.epochs))
 
 
 def costs_money(planned_runs: Sequence[PlannedRun]) -> bool | None:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import StoredQuestion, attempt_of, decompress
 from ragrounds.evals.store.database import autocommit
+from ragrounds.evals.store.retries import every_replaced
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run
 
@@ -74,6 +75,8 @@ class AttemptTotals(Struct, frozen=True, kw_only=True):
     seconds: float
     """Of all attempts, one after the other."""
     calls: int
+    retried: int
+    """Attempts that were made again; what the earlier ones cost is in `cost_paid`."""
 
 
 def attempt_totals(store: Store, run: Run) -> AttemptTotals:
@@ -84,6 +87,7 @@ def attempt_totals(store: Store, run: Run) -> AttemptTotals:
         sa.select(
             table.c.status,
             sa.func.count().label("attempts"),
+            sa.func.count(table.c.retry).label("retried"),
             *(sa.func.count(column).label(f"{column.name}_known") for column in summed),
             *(sa.func.sum(column).label(column.name) for column in (*summed, table.c.seconds, table.c.calls)),
         )
@@ -92,6 +96,7 @@ def attempt_totals(store: Store, run: Run) -> AttemptTotals:
     )
     with autocommit(store.engine) as connection:
         rows = connection.execute(statement).all()
+    earlier = [one.attempt.cost_paid for one in every_replaced(store, run)]
     made = [row for row in rows if row.status != "not_run"]
 
     def _sum(name: str) -> float | None:
@@ -99,13 +104,15 @@ def attempt_totals(store: Store, run: Run) -> AttemptTotals:
             return None
         return float(sum(getattr(row, name) for row in made))
 
+    paid = _sum("cost_paid")
     tokens = [_sum(name) for name in ("input", "output")]
     return AttemptTotals(
         statuses={row.status: int(row.attempts) for row in rows},
         input=None if tokens[0] is None else int(tokens[0]),
         output=None if tokens[1] is None else int(tokens[1]),
-        cost_paid=_sum("cost_paid"),
+        cost_paid=None if paid is None or None in earlier else paid + sum(cost or 0.0 for cost in earlier),
         cost_uncached=_sum("cost_uncached"),
         seconds=float(sum(row.seconds for row in made)),
         calls=int(sum(row.calls for row in made)),
+        retried=sum(int(row.retried) for row in rows),
     )

@@ -287,6 +287,7 @@ def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
         "calls": attempt.calls,
         "body": body,
         "models": _models_column(attempt.events),
+        "retry": attempt.retry or None,
     }
     return [*blob_rows(apart), (schema.attempts, row)]
 
@@ -318,6 +319,7 @@ def attempt_of(run: Run, row: Any, fetch: Fetch | None) -> Attempt:
         at=row.at,
         calls=row.calls,
         events=body.events,
+        retry=row.retry or 0,
     )
 
 

@@ -32,6 +32,7 @@ from ragrounds.evals.store.database import (
     writing_failed,
 )
 from ragrounds.evals.store.journal import arena_payer, attempt_payer, judging_payer
+from ragrounds.evals.store.retries import retry_numbers_of, to_make_again_of
 from ragrounds.records import Called, Run
 
 BATCH = 500
@@ -112,7 +113,11 @@ class Marks:
         self.attempts_to_come(number, run, final)
 
     def attempts_to_come(self, number: int, run: Run, final: Iterable[str]) -> None:
-        """Mark as payers the attempts of a run that are missing or have none of the statuses `final`."""
+        """Mark as payers the attempts of a run that are missing, have none of the statuses `final`, or are to be made
+        again."""
+        retries = retry_numbers_of(self.connection, number)
+        for question_id, epoch in to_make_again_of(self.connection, number):
+            self.mark(self.payers, [attempt_payer(run, question_id, epoch, retries[question_id, epoch])])
         asked, made = schema.questions.c, schema.attempts.c
         for epoch in range(run.epochs):
             over = sa.exists().where(
@@ -123,7 +128,8 @@ class Marks:
             )
             left = sa.select(asked.question_id).where(asked.set == run.questions, ~over)
             for row in stream(self.connection, left):
-                self.mark(self.payers, [attempt_payer(run, row.question_id, epoch)])
+                retry = retries.get((row.question_id, epoch), 0)
+                self.mark(self.payers, [attempt_payer(run, row.question_id, epoch, retry)])
 
     def of_arena(self, fingerprint: str) -> None:
         """Mark as payer the judging of an arena, which may have been interrupted."""
@@ -152,7 +158,7 @@ def _keys(calls: Iterable[Any]) -> list[bytes]:
     return [bytes.fromhex(call.key) for call in calls if call.key and not call.error]
 
 
-_READ_TABLES = "runs, questions, attempts, gradings, arenas, judgements, calls, blobs"
+_READ_TABLES = "runs, questions, attempts, earlier_attempts, gradings, arenas, judgements, calls, blobs"
 
 
 class RowVolume(Struct, frozen=True):
@@ -281,6 +287,9 @@ class _Collection:
     def _run(self, number: int, run: Run) -> None:
         attempts = sa.select(schema.attempts).where(schema.attempts.c.run == number)
         for row in self._rows(attempts, run.id):
+            self.marks.of_attempt(row)
+        earlier = sa.select(schema.earlier_attempts).where(schema.earlier_attempts.c.run == number)
+        for row in self._rows(earlier, f"{run.id}: earlier attempts"):
             self.marks.of_attempt(row)
         for row in self._rows(sa.select(schema.gradings).where(schema.gradings.c.run == number), f"{run.id}: judges"):
             self.marks.mark(self.marks.calls, [bytes(row.key)])

@@ -22,6 +22,7 @@ from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.codec import decompress
 from ragrounds.evals.store.database import snapshot, stream
 from ragrounds.evals.store.garbage import Marks
+from ragrounds.evals.store.retries import replaced_attempts, to_make_again
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run, Status, Usage
 
@@ -96,7 +97,7 @@ class Unfinished(Struct, frozen=True, kw_only=True):
 
 def unfinished(store: Store, runs: Sequence[Run]) -> Unfinished:
     """The calls that attempts of these runs have paid for, and of which nothing else is written."""
-    open_ = [run for run in runs if len(store.done(run)) < run.count * run.epochs]
+    open_ = [run for run in runs if len(store.done(run)) < run.count * run.epochs or to_make_again(store, run)]
     count, usage = 0, [Usage()]
     if not open_:
         return Unfinished(calls=0, usage=Usage())
@@ -175,6 +176,10 @@ def _calls(store: Store, run: Run) -> Iterator[tuple[str, _Call]]:
             for event in _attempts.decode(decompress(row.body)).events:
                 if isinstance(event, _Called):
                     yield run.id, event.call
+        for row in stream(connection, replaced_attempts(number), 500):
+            for event in _attempts.decode(decompress(row.body)).events:
+                if isinstance(event, _Called):
+                    yield run.id, _replaced(event.call)
         bodies = sa.select(judged.c.body).where(judged.c.run == number, judged.c.body.is_not(None))
         for row in stream(connection, bodies, 500):
             yield run.id, _gradings.decode(decompress(row.body))
@@ -187,6 +192,13 @@ def _calls(store: Store, run: Run) -> Iterator[tuple[str, _Call]]:
         for row in stream(connection, older, 500):
             reply = msgspec.msgpack.decode(decompress(row.response), type=_Reply, ext_hook=_long_text)
             yield run.id, _Call(role=JUDGING, node="", actor=row.actor, cached=True, usage=reply.usage)
+
+
+def _replaced(call: _Call) -> _Call:
+    """A call of an attempt that was made again: it was paid; what the newest attempts cost uncached is without it."""
+    call.paid = (0.0 if call.cached else call.cost_uncached,)
+    call.cost_uncached = 0.0
+    return call
 
 
 def _arenas(store: Store) -> Iterator[tuple[str, _Call]]:

@@ -224,6 +224,7 @@ def _to_8(connection: sa.Connection) -> None:
     _add_servers(connection)
     add_column(connection, "attempts", sa.Column("models", sa.Text))
     _check_sums_of_scores(connection)
+    _attempts_made_again(connection)
 
 
 def _judges_calls_made_again(connection: sa.Connection) -> None:
@@ -279,6 +280,37 @@ def _check_sums_of_scores(connection: sa.Connection) -> None:
             [{**{f"of_{name}": getattr(row, name) for name in key}, "sum": score_checksum(row)} for row in rows],
         )
         last = tuple(rows[-1])[: len(key)]
+
+
+def _attempts_made_again(connection: sa.Connection) -> None:
+    add_column(connection, "attempts", sa.Column("retry", sa.Integer))
+    frozen = sa.MetaData()
+    sa.Table("runs", frozen, sa.Column("number", sa.Integer, primary_key=True))
+    made = sa.Table(
+        "earlier_attempts",
+        frozen,
+        sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
+        sa.Column("question_id", sa.Text, primary_key=True),
+        sa.Column("epoch", sa.Integer, primary_key=True),
+        sa.Column("retry", sa.Integer, primary_key=True),
+        sa.Column("status", sa.Text, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("input", sa.Integer),
+        sa.Column("output", sa.Integer),
+        sa.Column("cached", sa.Integer),
+        sa.Column("reasoning", sa.Integer),
+        sa.Column("cost_paid", sa.Float),
+        sa.Column("cost_uncached", sa.Float),
+        sa.Column("seconds", sa.Float, nullable=False),
+        sa.Column("at", sa.Float, nullable=False),
+        sa.Column("calls", sa.Integer, nullable=False),
+        sa.Column("body", sa.LargeBinary, nullable=False),
+        sa.Column("models", sa.Text),
+        sa.Column("chosen", sa.Text, nullable=False),
+        sa.Column("asked_again", sa.LargeBinary, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    frozen.create_all(connection, [made])
 
 
 MIGRATIONS: tuple[Migration, ...] = (

@@ -90,6 +90,33 @@ attempts = sa.Table(
     sa.Column("calls", sa.Integer, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False, comment="final text and events"),
     sa.Column("models", sa.Text, comment="JSON, [asked, named in the reply, calls] …; null: none, or before 8"),
+    sa.Column("retry", sa.Integer, comment="which time it was made again, from 1; null: its first attempt"),
+    sqlite_with_rowid=False,
+)
+
+earlier_attempts = sa.Table(
+    "earlier_attempts",
+    metadata,
+    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
+    sa.Column("question_id", sa.Text, primary_key=True),
+    sa.Column("epoch", sa.Integer, primary_key=True),
+    sa.Column("retry", sa.Integer, primary_key=True, comment="0: the first attempt"),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("input", sa.Integer),
+    sa.Column("output", sa.Integer),
+    sa.Column("cached", sa.Integer),
+    sa.Column("reasoning", sa.Integer),
+    sa.Column("cost_paid", sa.Float),
+    sa.Column("cost_uncached", sa.Float),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("calls", sa.Integer, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False, comment="final text and events"),
+    sa.Column("models", sa.Text),
+    sa.Column("chosen", sa.Text, nullable=False, comment="what it was chosen by to be made again"),
+    sa.Column("asked_again", sa.LargeBinary, nullable=False, comment="keys of calls whose replies are not taken again"),
+    comment="Attempts as they were before they were made again; the one that stands in `attempts` too is to be.",
     sqlite_with_rowid=False,
 )
 

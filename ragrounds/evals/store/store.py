@@ -175,7 +175,7 @@ class Store:
         """Remove a run with its attempts and scores. Recorded calls stay until `gc`."""
         number = self.number(run)
         with self.engine.begin() as connection:
-            for table in (schema.scores, schema.attempts):
+            for table in (schema.scores, schema.attempts, schema.earlier_attempts):
                 connection.execute(sa.delete(table).where(table.c.run == number))
             connection.execute(sa.delete(schema.runs).where(schema.runs.c.number == number))
 
@@ -261,6 +261,13 @@ class Store:
         wanted = sa.select(table.c.question_id, table.c.epoch)
         rows = self._read(wanted.where(table.c.run == self.number(run), table.c.scorer == scorer))
         return {(row.question_id, row.epoch) for row in rows}
+
+    def attempt_scores(self, run: Run, question_id: str, epoch: int, scorers: Iterable[str]) -> list[Score]:
+        """The scores of one attempt by these scorers: the index goes by them."""
+        table = schema.scores
+        wanted = [table.c.run == self.number(run), table.c.scorer.in_(sorted(scorers))]
+        wanted += [table.c.question_id == question_id, table.c.epoch == epoch]
+        return [_score_of(row) for row in self._read(sa.select(table).where(*wanted))]
 
     def stream_scores(self, run: Run) -> Iterator[Score]:
         """All scores of a run by scorer, question id and epoch; hundreds at a time are in memory."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Request, SearchRequest, SearchResult
 from ragrounds.errors import UserError, nearest
+from ragrounds.evals.store.retries import EarlierAttempt, earlier_attempts
 from ragrounds.evals.store.store import Store
 from ragrounds.records import (
     Attempt,
@@ -93,6 +94,8 @@ class Trace(Struct, frozen=True):
     attempt: Attempt
     scores: tuple[Score, ...]
     steps: tuple[TracedStep, ...]
+    earlier: tuple[EarlierAttempt, ...] = ()
+    """The attempts that this one has replaced (`ragrounds runs retry`), the first one first."""
 
 
 def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:
@@ -107,7 +110,8 @@ def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:
     if attempt is None:
         raise UserError(f"The run {run.id} has no attempt at {question.id!r} in epoch {epoch} yet.")
     scores = tuple(score for score in store.scores(run) if score.question_id == question.id and score.epoch == epoch)
-    return Trace(run, question, golds[question.id], attempt, scores, _steps(store, attempt))
+    earlier = earlier_attempts(store, run, question.id, epoch) if attempt.retry else ()
+    return Trace(run, question, golds[question.id], attempt, scores, _steps(store, attempt), earlier)
 
 
 def every_trace(store: Store, run: Run) -> Iterator[Trace]:
@@ -125,6 +129,7 @@ def every_trace(store: Store, run: Run) -> Iterator[Trace]:
             attempt=attempt,
             scores=tuple(scores.get((attempt.question_id, attempt.epoch), ())),
             steps=_steps(store, attempt),
+            earlier=earlier_attempts(store, run, attempt.question_id, attempt.epoch) if attempt.retry else (),
         )
 
 

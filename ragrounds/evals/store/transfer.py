@@ -32,6 +32,7 @@ from ragrounds.evals.store.codec import (
 )
 from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, writing_failed
 from ragrounds.evals.store.garbage import BATCH, Marks, Progress
+from ragrounds.evals.store.retries import unpacked
 from ragrounds.evals.store.store import find_run
 from ragrounds.records import AnswerStatus, Run, Status
 
@@ -163,7 +164,7 @@ class SourceVerifier:
 
     def _run(self, number: int, run: Run) -> None:
         questions = sa.select(schema.questions.c.question_id).where(schema.questions.c.set == run.questions)
-        for table in (schema.attempts, schema.scores):
+        for table in (schema.attempts, schema.scores, schema.earlier_attempts):
             self._at = f"{table.name} of {run.id}"
             strangers = sa.select(sa.func.count()).where(
                 table.c.run == number,
@@ -175,6 +176,13 @@ class SourceVerifier:
         for row in self._rows(schema.attempts, own(schema.attempts, "run", number)):
             if row.status not in get_args(Status):
                 raise ValueError(f"an attempt has the status {row.status!r}")
+            self._marks.of_attempt(row)
+        self._at = f"earlier attempts of {run.id}"
+        for row in self._rows(schema.earlier_attempts, own(schema.earlier_attempts, "run", number)):
+            if row.status not in get_args(Status):
+                raise ValueError(f"an attempt has the status {row.status!r}")
+            _check_shown(row.chosen)
+            unpacked(row.asked_again)
             self._marks.of_attempt(row)
         self._at = f"scores of {run.id}"
         for row in self._rows(schema.scores, own(schema.scores, "run", number)):
@@ -296,6 +304,7 @@ def _check_types(table: sa.Table, row: Any) -> None:
 
 RUN_TABLES: tuple[sa.Table, ...] = (
     schema.attempts,
+    schema.earlier_attempts,
     schema.scores,
     schema.gradings,
     schema.regradings,

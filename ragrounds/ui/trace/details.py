@@ -75,6 +75,12 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
         + f" | {duration(measured(attempt.seconds, attempt.at))}",
         "dim",
     )
+    for earlier in loaded.earlier:
+        old = earlier.attempt
+        why = f"{old.status}: {old.reason}" if old.reason else old.status
+        which = f"retry {old.retry}" if old.retry else "first attempt"
+        yield TextBlock(f"{which}, made again by {earlier.chosen}: {why}, paid {dollars(old.cost_paid)}", "note")
+        yield TextBlock(old.text or "(no text)", "dim", 2)
     yield TextBlock("\nscores", "heading")
     if not loaded.scores:
         yield TextBlock("not scored", "dim")

@@ -13,9 +13,10 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
+from ragrounds.evals.store.retries import EarlierAttempt
 from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages, SortBy
-from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
-from ragrounds.records import Run
+from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep, calls
+from ragrounds.records import Attempt, Run
 from ragrounds.ui.text import UNKNOWN, dollars, duration, one_line, percent, safe, tokens
 from ragrounds.ui.trace.attempt_list import ScoreDifference, mark
 from ragrounds.ui.trace.details import detail
@@ -211,6 +212,34 @@ def print_trace(trace: Trace, console: Console | None = None, full: bool = False
             ),
             soft_wrap=True,
         )  # fmt: skip
+    for one in trace.earlier:
+        _earlier(one, console, longest)
+
+
+def _earlier(one: EarlierAttempt, console: Console, longest: int | None) -> None:
+    """An attempt that a newer one has replaced: how it ended, its calls, its text."""
+    attempt = one.attempt
+    heading = "first attempt" if not attempt.retry else f"attempt made again {attempt.retry} times"
+    console.print(Rule(Text(f"{heading}, replaced (chosen by {safe(one.chosen)})"), align="left"))
+    console.print(Text(_facts(attempt), style="dim"), soft_wrap=True)
+    for call in calls(attempt.events):
+        came = (
+            f"error: {safe(call.error, longest)}" if call.error else "a reply" + (" (recorded)" if call.cached else "")
+        )
+        console.print(
+            Text(f"{call.kind} by {safe(call.actor)} in {safe(call.node)}: {came}", style="dim"), soft_wrap=True
+        )
+    console.print(_shown(attempt.text or "(no text)", longest))
+
+
+def _facts(attempt: Attempt) -> str:
+    used = attempt.usage
+    cost_paid = f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown"
+    reason = f": {safe(attempt.reason, 300)}" if attempt.reason else ""
+    return (
+        f"{attempt.status}{reason} | {attempt.calls} calls | {cost_paid}"
+        f" | paid {dollars(attempt.cost_paid)}, uncached {dollars(attempt.cost_uncached)} | {duration(attempt.seconds)}"
+    )
 
 
 def _head(trace: Trace, console: Console) -> None:
@@ -222,14 +251,7 @@ def _head(trace: Trace, console: Console) -> None:
         console.print(Text(f"  {letter}. {safe(text)}" + ("   <- gold" if gold else ""), style="green" if gold else ""))
     if not question.options:
         console.print(Text(f"  reference: {safe(trace.gold.answer)}", style="green"))
-    used = attempt.usage
-    cost_paid = f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown"
-    reason = f": {safe(attempt.reason, 300)}" if attempt.reason else ""
-    facts = (
-        f"{attempt.status}{reason} | {attempt.calls} calls | {cost_paid}"
-        f" | paid {dollars(attempt.cost_paid)}, uncached {dollars(attempt.cost_uncached)} | {duration(attempt.seconds)}"
-    )
-    console.print(Text(facts, style="dim"), soft_wrap=True)
+    console.print(Text(_facts(attempt), style="dim"), soft_wrap=True)
 
 
 def _step(number: int, step: TracedStep, trace: Trace, console: Console, longest: int | None) -> None:

@@ -15,6 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ragrounds.evals.store.arenas import AnswerVerdict, answer_verdicts
+from ragrounds.evals.store.retries import EarlierAttempt, earlier_attempts
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.evals.store.traces import TracedCall, traced_call
 from ragrounds.evals.store.traces import steps as steps_of
@@ -195,6 +196,9 @@ class LoadedAttempt:
         self.scores: tuple[Score, ...] = pages.scores(summary) if self.attempt else ()
         self.root = attempt_tree(self.attempt) if self.attempt else _nothing(summary)
         self._store = pages.store
+        self.earlier: tuple[EarlierAttempt, ...] = ()
+        if self.attempt is not None and self.attempt.retry:
+            self.earlier = earlier_attempts(pages.store, summary.run, summary.question.id, summary.epoch)
         self._recorded: dict[str, TracedCall] = {}
 
     def recorded(self, call: Call) -> TracedCall:

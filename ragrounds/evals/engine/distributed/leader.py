@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from ragrounds.evals.engine.plan import PlannedRun, Recipe
 from ragrounds.evals.engine.scheduler import Listener, WorkQueue
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.patience import PATIENCE
+from ragrounds.evals.store.retries import AttemptKey
 from ragrounds.evals.store.store import Store
 from ragrounds.models import traffic
 from ragrounds.records import Gold, Question
@@ -67,6 +68,7 @@ async def replay_distributed(
     budget: Budget | None = None,
     stops: Sequence[Stop] = (),
     listener: Listener = lambda finished: None,
+    wanted: Container[AttemptKey] | None = None,
     say: Say = lambda text: None,
     serve: StartServers | None = None,
     silence: float = SILENCE,
@@ -87,7 +89,8 @@ async def replay_distributed(
     Raises:
         StopRun: the run cannot go on, was interrupted, or all workers are lost.
     """
-    source = WorkQueue(store, planned_runs, questions, golds, [BudgetStop(budget or Budget()), *stops], listener)
+    every = [BudgetStop(budget or Budget()), *stops]
+    source = WorkQueue(store, planned_runs, questions, golds, every, listener, wanted)
     leader = _Leader(store, planned_runs, scorers, source, concurrency, say, silence)
     setup = replace(_setup(recipe, planned_runs, home, url, journal.mode), patience=patience)
     try:

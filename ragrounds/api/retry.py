@@ -1,0 +1,196 @@
+"""Making attempts of a run again: those that failed, or whose text is not taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import chdir, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import asdict
+
+from ragrounds.api.results import ComparisonResult
+from ragrounds.api.run_request import Execution, RunRequest
+from ragrounds.api.workspace import RunsGiven, chosen_settings, opened_runs, run_names, texts
+from ragrounds.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ragrounds.api.progress import RunListener
+    from ragrounds.evals.engine.retry import RetryPlan
+    from ragrounds.records import Asked
+    from ragrounds.settings import Settings
+
+
+class RetryResult(ComparisonResult, frozen=True, kw_only=True):
+    """What came of :func:`retry`: what was asked again, what it cost, and the run's figures."""
+
+    plan: RetryPlan
+    """What was chosen, and what it was projected to cost."""
+    became: Mapping[str, int]
+    """How the attempts that were made again ended: outcome → how many."""
+    ended: str
+    """Why not all of them were made again; empty: they were."""
+    made: int
+    """Calls that were made."""
+    reused: int
+    """Calls that were answered from the journal."""
+    cost_paid: float | None
+    """Dollars paid for it; ``None``: not known."""
+
+    def draw(self, console: Console) -> None:
+        """Print what became of it, and the run's figures."""
+        from ragrounds.ui.retry import result_text
+
+        if self.became:
+            console.print(result_text(self.became, self.made, self.reused, self.cost_paid), markup=False)
+        ComparisonResult.draw(self, console)
+
+
+def retry(
+    run: RunsGiven,
+    *,
+    status: str | Sequence[str] = (),
+    fault: str | Sequence[str] = (),
+    answer_status: str | Sequence[str] = (),
+    dry_run: bool = False,
+    concurrency: int | None = None,
+    workers: int | None = None,
+    max_cost: float | None = None,
+    confirmed: bool = False,
+    listener: RunListener | None = None,
+    progress: bool | None = None,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+) -> RetryResult:
+    """Make attempts of a run again, as the run was asked for, and keep those of before.
+
+    Calls that gave a good reply are not paid again. Figures are of the newest attempts from then on; the earlier ones
+    stay in the store, and what they cost in the ledger. Choosing by `answer_status` conditions on what came of an
+    attempt: such a run's figures are those of a system that tries again, and tables say so.
+
+        rr.retry("direct_cot", status="failed", fault="no_choices")
+
+    Args:
+        run: its id, the beginning of one, an agent's text, or a result of one run.
+        status: ``failed``, ``blocked``, ``capped``, ``paused``.
+        fault: kinds of fault that failed attempts ended with: ``rate_limit``, ``no_choices`` …
+        answer_status: ``empty``, ``unreadable``, ``refused``, ``abstained``: of completed attempts, by the headline.
+        dry_run: only say what would be asked again.
+        concurrency, workers: attempts in flight, and processes that share them; ``None``: as the run was asked for.
+        max_cost: dollars that this call may spend.
+        confirmed: go on where the projected cost is above the threshold of the settings.
+        listener: hears what happens; ``None``: a display in a terminal or a notebook, silence elsewhere.
+        progress: False: no display; True: also where there is no terminal.
+        home, settings: the folder of the run, and all settings; ``None``: the user's.
+
+    Raises:
+        UserError: no such run; nothing or something unknown is chosen; the run was imported, or how it was asked for
+            is not known or names code: then the attempts are set down to be made again by its own command.
+        StopRun: the run cannot go on; what ended is kept, and resuming the run makes the rest again.
+        Interrupted: Ctrl-C; as before.
+    """
+    from ragrounds.api.event_loop import finish
+    from ragrounds.api.progress import run_listener
+    from ragrounds.api.run import begun_runs
+    from ragrounds.evals.compare.comparison import compare
+    from ragrounds.evals.engine.retry import RetryChoice, made_again, plan_retry
+    from ragrounds.ui.retry import plan_text
+
+    chosen, names = chosen_settings(settings, home), run_names(run)
+    if len(names) != 1:
+        raise UserError(f"{len(names):,} runs were named, and attempts of one are made again.")
+    choice = RetryChoice(statuses=texts(status), faults=texts(fault), answer_statuses=texts(answer_status))
+    heard = run_listener(listener, progress)
+    with opened_runs(names, chosen) as (store, [found]):
+        plan = plan_retry(store, found, choice)
+        heard.message(plan_text(plan))
+        if dry_run or not plan.attempts:
+            figures = compare(store, [found])
+            return RetryResult(
+                settings=chosen, comparison=figures, plan=plan, became={}, ended="", made=0, reused=0, cost_paid=0.0
+            )
+    _check_cost(plan, chosen, max_cost, confirmed, heard)
+    asked = _kept(plan, chosen, heard)
+    kept = _arguments(asked)
+    how = {"concurrency": concurrency or kept.pop("concurrency", None), "workers": workers, "max_cost": max_cost}
+    given = {
+        **asdict(msgspec.convert(kept, RunRequest, strict=False)),
+        **asdict(msgspec.convert({**how, "only": plan.run, "confirmed": True}, Execution, strict=False)),
+        "settings": chosen,
+        "home": None,
+        "listener": heard,
+        "progress": None,
+    }
+    with chdir(asked.folder) if Path(asked.folder).is_dir() else nullcontext(), begun_runs(given) as replay:
+        replay.make_again(plan.attempts)
+        result = replay.result(finish(replay.carry_out()))
+    with opened_runs(names, chosen) as (store, [found]):
+        became, costs = made_again(store, found, plan)
+    return RetryResult(
+        settings=chosen,
+        comparison=result.comparison,
+        plan=plan,
+        became=became,
+        ended=result.ended,
+        made=result.made,
+        reused=result.reused,
+        cost_paid=None if None in costs else sum(cost or 0.0 for cost in costs),
+    )
+
+
+def _kept(plan: RetryPlan, settings: Settings, listener: RunListener) -> Asked:
+    """How the run was asked for.
+
+    Raises:
+        UserError: it does not say, or names code: then the attempts are set down, and its own command makes them.
+    """
+    from ragrounds.api.resume import kept_options
+    from ragrounds.evals.store.leases import Lease
+    from ragrounds.evals.store.retries import begin_retry
+
+    try:
+        _, asked = kept_options(plan.run, settings)
+    except UserError as error:
+        with opened_runs([plan.run], settings) as (store, [run]), Lease(store.engine, [run.id], listener.message):
+            begin_retry(store, run, plan.attempts)
+        raise UserError(
+            f"{error} {len(plan.attempts):,} attempts are set down to be made again: it makes them, and whatever else "
+            "is left."
+        ) from error
+    if not Path(asked.folder).is_dir():
+        listener.message(f"{asked.folder}, where this run was begun, is gone: paths are taken from here.")
+    return asked
+
+
+def _arguments(asked: Asked) -> dict[str, Any]:
+    """Options of `ragrounds run`, as the library calls them."""
+    several: dict[str, list[str]] = {"agents": [], "base_url": []}
+    found: dict[str, Any] = {**several}
+    for option, value in zip(asked.options[::2], asked.options[1::2], strict=True):
+        name = {"agent": "agents"}.get(word := option.removeprefix("--").replace("-", "_"), word)
+        if name in several:
+            several[name].append(value)
+        else:
+            found[name] = value
+    return found
+
+
+def _check_cost(
+    plan: RetryPlan, settings: Settings, max_cost: float | None, confirmed: bool, listener: RunListener
+) -> None:
+    """Raise a UserError where the projected cost is above the settings' threshold, and nobody confirms it."""
+    from ragrounds.ui.progress import dollars_span
+
+    above = settings.project_above_dollars
+    if confirmed or max_cost is not None or above is None or plan.cost is None:
+        return
+    if (plan.cost.high or plan.cost.value) > above:
+        what = f"{dollars_span(plan.cost)}, which may be above project_above_dollars = {above:g}"
+        if not listener.confirm(what):
+            raise UserError(
+                f"Making these attempts again is projected to take {what}. Give --yes to go on, or bound it with "
+                "--max-cost; nothing was asked."
+            )

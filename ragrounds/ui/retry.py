@@ -1,0 +1,57 @@
+"""What is asked again of a run, before and after, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ragrounds.evals.engine.retry import RetryPlan
+from ragrounds.evals.store.retries import ANSWER_STATUS
+from ragrounds.ui.progress import dollars_span
+from ragrounds.ui.text import dollars
+
+
+def plan_text(plan: RetryPlan) -> str:
+    """What is about to be asked again, and what it may cost."""
+    if not plan.attempts:
+        there = _counted(plan.there) or "none was made yet"
+        return f"{plan.run}: no attempt is of that kind, so nothing is asked again. There are: {there}."
+    cost = "their cost is not known" if plan.cost is None else f"{dollars_span(plan.cost)} uncached at most"
+    lines = [
+        f"{plan.run}: {len(plan.attempts):,} attempts are made again ({_counted(plan.by)}), {cost}: calls that gave a "
+        "good reply are not paid again. The earlier attempts are kept."
+    ]
+    if any(name.startswith(ANSWER_STATUS) for name in plan.by):
+        lines.append(
+            "They are chosen by what came of them, and those that came out well are not asked again: the run's figures "
+            "become those of a system that tries again, and tables say so."
+        )
+    return "\n".join(lines)
+
+
+def result_text(became: Mapping[str, int], made: int, reused: int, cost_paid: float | None) -> str:
+    """What became of it, and what it cost."""
+    return (
+        f"Made again: {_counted(became) or 'none'}. {made:,} calls made, {reused:,} answered from the journal, "
+        f"{dollars(cost_paid)} paid."
+    )
+
+
+def retry_json(
+    plan: RetryPlan, became: Mapping[str, int], made: int, reused: int, cost_paid: float | None
+) -> dict[str, object]:
+    """What was asked again and what became of it, as values that JSON can hold."""
+    return {
+        "run": plan.run,
+        "attempts": len(plan.attempts),
+        "by": plan.by,
+        "there": plan.there,
+        "projected_cost": plan.cost,
+        "became": became,
+        "made": made,
+        "reused": reused,
+        "cost_paid": cost_paid,
+    }
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())

@@ -1,0 +1,251 @@
+"""Attempts that are made again: what is asked, what is kept, what it costs, and what a killed retry leaves.
+
+A real server on loopback keeps an account of its own, which the ledger has to meet.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import ragrounds as rr
+from ragrounds.evals.store.garbage import collect_garbage
+from ragrounds.evals.store.ledger import ledger, unfinished
+from ragrounds.evals.store.retries import earlier_attempts, retry_numbers, settled, to_make_again
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.transfer import copy_runs, read_runs
+from ragrounds.records import FINAL
+from tests.conftest import Cli
+from tests.servers.scripted_http import GIVEN, GOOD, WRITTEN, Scripted, scripted
+
+LIMIT = 12
+
+
+class Sour:
+    """Without choices for the first three questions, empty for the next two, then well; asked again, always well."""
+
+    def __init__(self, worst: int = 1) -> None:
+        self.seen: dict[str, int] = {}
+        self.worst = worst
+        """How often a question that begins badly is answered so."""
+
+    def __call__(self, prompt: str, before: int) -> str | None:
+        place = self.seen.setdefault(prompt, len(self.seen))
+        if before >= self.worst or place >= 5:
+            return GOOD
+        return None if place < 3 else ""
+
+
+@pytest.fixture
+def server() -> Iterator[Scripted]:
+    with scripted(Sour()) as running:
+        yield running
+
+
+@pytest.fixture
+def options(server: Scripted) -> list[str]:
+    return ["run", "--agent", "direct", "--limit", str(LIMIT), "--model", "openai:m", "--base-url", server.url]
+
+
+def the_run(store: Store):
+    (run,) = store.runs()
+    return run
+
+
+def test_what_failed_or_was_empty_is_asked_again_and_the_first_is_kept(
+    command: Cli, home: Path, server: Scripted, options: list[str]
+) -> None:
+    first = command(*options, "--display", "none")
+    assert first.returncode == 3, first.stderr
+    heading = next(line for line in first.stdout.splitlines() if "failed" in line and "empty" in line)
+    assert "empty: the system ended, and its text is empty" in first.stdout
+    assert "3 failed: no_choices: the provider gave a response without choices" in first.stderr
+    assert heading
+    assert server.calls == LIMIT
+
+    # The same command asks nobody: what was answered is in the journal.
+    assert command(*options, "--display", "none").returncode == 3
+    assert server.calls == LIMIT
+
+    dry = command("runs", "retry", "direct", "--status", "failed", "--dry-run", "--display", "none")
+    assert "3 attempts are made again (3 status failed)" in dry.stderr
+    assert server.calls == LIMIT
+
+    failed = command(
+        "runs", "retry", "direct", "--status", "failed", "--fault", "no_choices", "--display", "none", "--json"
+    )
+    assert failed.returncode == 0, failed.stderr
+    told = json.loads(failed.stdout)
+    assert (told["attempts"], told["by"], told["became"]) == (3, {"fault no_choices": 3}, {"answered": 3})
+    assert (told["made"], server.calls) == (3, LIMIT + 3)
+
+    empty = command("runs", "retry", "direct", "--answer-status", "empty", "--display", "none")
+    assert empty.returncode == 0, empty.stderr
+    assert "chosen by what came of them" in empty.stderr
+    assert "Made again: 2 answered. 2 calls made, 0 answered from the journal" in empty.stdout
+    assert "those of a system that tries again" in empty.stdout
+    assert server.calls == LIMIT + 5
+
+    with Store(home) as store:
+        run = the_run(store)
+        assert set(store.done(run).values()) == {"completed"}
+        assert sum(attempt.retry for attempt in store.attempts(run)) == 5
+        earlier = [one for key in retry_numbers(store, run) for one in earlier_attempts(store, run, *key)]
+        assert sorted(one.attempt.status for one in earlier) == ["completed"] * 2 + ["failed"] * 3
+        assert {one.attempt.text for one in earlier} == {""}
+        assert not to_make_again(store, run)
+        total = ledger(store, [run]).total
+        assert (total.calls, total.reused, total.failed) == (server.calls, 0, 0)
+        assert total.usage is not None
+        assert (total.usage.input, total.usage.output) == (server.calls * GIVEN, server.calls * WRITTEN)
+        assert collect_garbage(store.engine, FINAL, hours=0).calls.count == 0
+        question = earlier[0].attempt.question_id
+
+    shown = command("show", "direct", question)
+    assert "first attempt, replaced (chosen by" in shown.stdout
+    figures = command("runs", "show", "direct")
+    assert "5 attempts" in figures.stdout
+    assert "2 by answer status empty, 3 by fault no_choices" in figures.stdout
+
+    # A new run of the same identity replays what the retries brought, and calls nobody.
+    replayed = command(*options, "--new", "--journal", "replay", "--display", "none")
+    assert replayed.returncode == 0, replayed.stderr
+    assert "0 calls made" in replayed.stderr
+    assert server.calls == LIMIT + 5
+    with Store(home) as store:
+        both = [{one.question_id: one.text for one in store.attempts(run)} for run in store.runs()]
+        assert both[0] == both[1]
+
+
+def test_good_calls_of_the_attempt_are_not_paid_again(command: Cli, home: Path) -> None:
+    """A query is written well, and the answer is empty: the search and the first call are reused."""
+    answers = [""]
+
+    def script(prompt: str, before: int) -> str:
+        return answers[0] if "B. " in prompt else "scurvy gums"
+
+    with scripted(script) as server:
+        options = ["run", "--agent", "i_medrag[rounds=1,queries=1]", "--limit", "3", "--model", "openai:m"]
+        assert command(*options, "--base-url", server.url, "--display", "none").returncode == 0
+        before, answers[0] = server.calls, GOOD
+        done = command("runs", "retry", "i_medrag", "--answer-status", "empty", "--display", "none", "--json")
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        assert told["became"] == {"answered": told["attempts"]}
+        assert 0 < told["made"] == server.calls - before < before
+        assert told["reused"] > 0
+        with Store(home) as store:
+            run = the_run(store)
+            total = ledger(store, [run]).total
+            models = ledger(store, [run], ("role",)).lines
+            assert sum(line.calls - line.reused for line in models if line.role != "searching") == server.calls
+            assert total.failed == 0
+
+
+def test_a_retry_may_fail_again_and_be_made_again(
+    command: Cli, home: Path, options: list[str], server: Scripted
+) -> None:
+    server.script = Sour(worst=3)
+    command(*options, "--display", "none")
+    for expected in ({"failed": 3}, {"failed": 3}, {"answered": 3}):
+        done = command("runs", "retry", "direct", "--fault", "no_choices", "--display", "none", "--json")
+        assert json.loads(done.stdout)["became"] == expected
+        assert done.returncode == (3 if "failed" in expected else 0)
+    assert server.calls == LIMIT + 9
+    with Store(home) as store:
+        run = the_run(store)
+        key = next(iter(retry_numbers(store, run)))
+        assert [one.attempt.retry for one in earlier_attempts(store, run, *key)] == [0, 1, 2]
+        assert store.attempt(run, *key).retry == 3
+        assert ledger(store, [run]).total.calls == server.calls
+    nothing = command("runs", "retry", "direct", "--fault", "no_choices", "--display", "none")
+    assert nothing.returncode == 0
+    assert "no attempt is of that kind, so nothing is asked again. There are: 10 answered, 2 empty." in nothing.stderr
+
+
+def test_a_run_with_retries_is_exported_and_imported(
+    command: Cli, home: Path, options: list[str], tmp_path: Path
+) -> None:
+    command(*options, "--display", "none")
+    command("runs", "retry", "direct", "--status", "failed", "--display", "none")
+    with Store(home) as store, Store(tmp_path / "other") as other:
+        copy_runs(store.engine, other.engine, read_runs(store.engine), FINAL)
+        run = the_run(store)
+        for key in retry_numbers(store, run):
+            assert earlier_attempts(other, run, *key) == earlier_attempts(store, run, *key)
+        assert ledger(other, [run]).total == ledger(store, [run]).total
+        again = copy_runs(store.engine, other.engine, read_runs(store.engine), FINAL)
+        assert again.present == (run.id,)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_killed_in_the_middle_it_is_resumed_and_nothing_is_paid_twice(
+    home: Path, options: list[str], server: Scripted, workers: str, command: Cli
+) -> None:
+    assert command(*options, "--display", "none").returncode == 3
+    server.gate.clear()
+    words = ["runs", "retry", "direct", "--status", "failed", "--display", "none", "--concurrency", "2"]
+    retrying = subprocess.Popen(
+        [sys.executable, "-m", "ragrounds", *words, "--workers", workers],
+        env={**os.environ, "OPENAI_API_KEY": "none"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    until(lambda: server.calls == LIMIT + 2)
+    retrying.send_signal(signal.SIGKILL)
+    retrying.wait()
+    server.gate.set()
+    with Store(home) as store:
+        run = the_run(store)
+        assert len(to_make_again(store, run)) == 3
+        assert sorted(store.done(run).values()) == ["completed"] * 9 + ["failed"] * 3  # the table is whole
+        assert len(settled(store, run)) == 9
+    resumed = command(*options, "--display", "none", "--workers", workers, "--concurrency", "2")
+    assert resumed.returncode == 0, resumed.stderr
+    with Store(home) as store:
+        run = the_run(store)
+        assert set(store.done(run).values()) == {"completed"}
+        assert not to_make_again(store, run)
+        assert unfinished(store, [run]).calls == 0
+        # The two that were in flight when the process died are the only ones that were asked once more.
+        assert server.calls <= LIMIT + 3 + 2
+        assert ledger(store, [run]).total.calls == LIMIT + 3
+
+
+def until(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_the_library_does_the_same(home: Path, server: Scripted) -> None:
+    run = rr.run("sample", "direct", model="openai:m", base_url=server.url, limit=LIMIT)
+    made = rr.retry(run, status="failed", answer_status=["empty"])
+    assert (dict(made.became), made.made, made.ended) == ({"answered": 5}, 5, "")
+    assert {row.retried for row in made.comparison.rows} == {5}
+    assert "Made again: 5 answered." in str(made)
+    frame = made.to_pandas("attempts")
+    assert frame["retry"].sum() == 5
+    assert (rr.runs().to_pandas()["retried"] == 5).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "Which attempts are to be made again?"),
+        (["--status", "faild"], "It can be blocked, failed, capped, paused."),
+        (["--answer-status", "answered"], "It can be abstained, refused, unreadable, empty."),
+    ],
+)
+def test_what_cannot_be_made_again_is_told(command: Cli, options: list[str], words: list[str], message: str) -> None:
+    command(*options, "--display", "none")
+    done = command("runs", "retry", "direct", *words)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())
