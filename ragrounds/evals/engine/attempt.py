@@ -28,7 +28,7 @@ from ragrounds.graphs import catalogue
 from ragrounds.graphs.user_graph import UserGraph, is_user_graph, open_user_graph
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import FINAL, Attempt, Gold, Question, Run, Score, Status
+from ragrounds.records import FINAL, Attempt, Gold, Question, Run, Score, Status, blank
 
 MAX_STEPS = 1000
 """Steps of one attempt. Every built-in graph ends by its own limits, far below."""
@@ -101,13 +101,21 @@ class AttemptRunner:
     def _scores_of_before(self, planned: PlannedRun, finished: FinishedAttempt) -> list[Score]:
         """The scores that an attempt of before has and this one has not, a judge's perhaps, as missing ones: they are
         of another text."""
-        attempt, made = finished.attempt, {score.scorer for score in finished.scores}
+        run, attempt, made = planned.run, finished.attempt, {score.scorer for score in finished.scores}
         if (attempt.question_id, attempt.epoch) not in self._made[planned.run.id]:
             return []
         others = self._scored[planned.run.id] - made
-        before = self._store.attempt_scores(planned.run, attempt.question_id, attempt.epoch, others) if others else []
-        why = "the attempt was made again, and this scorer has not seen the new one"
-        return [replace(score, value=None, prediction="", reason=why, code="") for score in before]
+        return [
+            Score(
+                question_id=attempt.question_id,
+                epoch=attempt.epoch,
+                scorer=name,
+                value=None,
+                answer_status="empty" if blank(attempt.text) else "answered",
+                reason="the attempt was made again, and this scorer has not seen the new one",
+            )
+            for name in (self._store.scored_by(run, attempt.question_id, attempt.epoch, others) if others else ())
+        ]
 
 
 def stored_attempt(store: Store, planned: PlannedRun, item: WorkItem, scorers: Scorers) -> FinishedAttempt | None:

@@ -262,12 +262,12 @@ class Store:
         rows = self._read(wanted.where(table.c.run == self.number(run), table.c.scorer == scorer))
         return {(row.question_id, row.epoch) for row in rows}
 
-    def attempt_scores(self, run: Run, question_id: str, epoch: int, scorers: Iterable[str]) -> list[Score]:
-        """The scores of one attempt by these scorers: the index goes by them."""
+    def scored_by(self, run: Run, question_id: str, epoch: int, scorers: Iterable[str]) -> list[str]:
+        """Those of these scorers that have scored an attempt. They are named because the index goes by them."""
         table = schema.scores
         wanted = [table.c.run == self.number(run), table.c.scorer.in_(sorted(scorers))]
         wanted += [table.c.question_id == question_id, table.c.epoch == epoch]
-        return [_score_of(row) for row in self._read(sa.select(table).where(*wanted))]
+        return [row.scorer for row in self._read(sa.select(table.c.scorer).where(*wanted))]
 
     def stream_scores(self, run: Run) -> Iterator[Score]:
         """All scores of a run by scorer, question id and epoch; hundreds at a time are in memory."""
