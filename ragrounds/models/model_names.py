@@ -18,6 +18,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+from ragrounds.specs import parse
+
 _RELEASE = r"(?:[-@](?:\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3})|:latest)"
 _ROUTES = re.compile(r":(?:free|nitro|floor|online|extended|thinking|beta|exacto)$")
 SERVED = ("id", "root", "parent", "model_path", "model_id", "canonical_slug", "hugging_face_id")
@@ -52,6 +54,11 @@ def answered_otherwise(asked: str, told: Mapping[str, int], served: Collection[s
         return ""
     counted = [f"{name} in {count:,}" for name, count in sorted(shown.items(), key=lambda one: (-one[1], one[0]))]
     return f"answered by {' and '.join(counted)} of {sum(told.values()):,} calls, asked {asked}"
+
+
+def model_name(identity: str) -> str:
+    """The model's name in its canonical text, without provider and parameters."""
+    return parse(identity).name.partition(":")[2]
 
 
 def _plain(name: str) -> str:

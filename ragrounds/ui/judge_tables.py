@@ -43,6 +43,8 @@ def bill_lines(graded: JudgedRun | PanelJudgedRun) -> Iterator[str]:
         f"{graded.calls:,} calls: {graded.calls - graded.reused:,} made now, {graded.reused:,} from the journal"
         f"{before}; {tokened}; paid {dollars(graded.cost_paid)}{broken}, {dollars(graded.cost_uncached)} uncached."
     )
+    for text in graded.other_models:
+        yield f"Note: the judge's calls were {safe(text)}."
     if graded.same_model:
         who = safe(", ".join(graded.same_model)) if panel and isinstance(graded.same_model, tuple) else "The judge"
         yield f"Note: {who} is also the model that wrote these answers; it may favour itself."

@@ -5,8 +5,10 @@ import json
 import pytest
 
 from ragrounds.evals.store.store import Store
+from ragrounds.models.vllm_server import free_port
 from ragrounds.records import Attempt, Gold, Question, Run
 from tests.servers.grader_server import grader_server
+from tests.servers.process import openai_server
 
 ANSWERS = ["methylene blue, of course", "give methylene blue", "exchange transfusion", None, "METHYLENE BLUE", "wait"]
 STATEMENTS = (("fever is common",), ("rest helps",), ("aspirin is harmful", "nice to have"))
@@ -344,3 +346,23 @@ def test_a_store_that_cannot_be_written_is_read_all_the_same(judge, command, gra
     done = command("compare", "direct", "--scorer", "equivalent")
     assert done.returncode == 0, done.stderr
     assert "were made by another version of its code or prompt" in " ".join(done.stdout.split())
+
+
+def test_another_server_that_judges_stops_or_judges_anew(command, home):
+    stage(home, "written", ANSWERS)
+    port = str(free_port())
+    line = ("judge", "written", "--kind", "equivalence", "--judge", "openai:m", "--base-url")
+    listed = [json.dumps([{"id": "m", "owned_by": "vllm", "root": root}]) for root in ("/weights/a", "/weights/b")]
+    with openai_server("--port", port, "--listed", listed[0]) as server:
+        first = command(*line, server.url)
+        asked = server.stats()["asked"]
+        assert asked > 0
+        assert "calls were answered" not in first.stderr
+    with openai_server("--port", port, "--listed", listed[1], "--says", "cheap") as server:
+        stopped = command(*line, server.url)
+        assert (stopped.returncode, server.stats()["asked"]) == (2, 0)
+        assert "it told root /weights/a; now it tells root /weights/b" in stopped.stderr
+        anew = command(*line, server.url, "--server-changed", "new", "--json")
+        assert server.stats()["asked"] == asked
+        assert "Note: the judge's calls were answered by cheap in" in anew.stderr
+        assert "asked m" in json.loads(anew.stdout)["graded"]["other_models"][0]

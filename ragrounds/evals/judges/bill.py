@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ from msgspec.structs import replace as changed
 from ragrounds.contracts import Entry, Journal, Model
 from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, judges_itself
 from ragrounds.evals.store.store import Store
+from ragrounds.models.model_names import answered_otherwise, model_name
 from ragrounds.records import Call, Run, Score, Usage, Verdict
 
 
@@ -32,6 +34,8 @@ class Bill(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of the calls that the journal answered, paid for by earlier processes that were broken off."""
     cost_paid_earlier: float | None = 0.0
     """Of the dollars paid, those of these calls."""
+    other_models: tuple[str, ...] = ()
+    """What is to be said where replies name other models than were asked, or several for one."""
 
 
 def bill(calls: Sequence[Call], earlier: Collection[str] = ()) -> Bill:
@@ -48,7 +52,17 @@ def bill(calls: Sequence[Call], earlier: Collection[str] = ()) -> Bill:
         cost_uncached=_sum([call.cost_uncached for call in calls]),
         earlier=len(carried),
         cost_paid_earlier=_sum([call.cost_uncached for call in carried]),
+        other_models=_other_models(calls),
     )
+
+
+def _other_models(calls: Sequence[Call]) -> tuple[str, ...]:
+    named: dict[str, Counter[str]] = {}
+    for call in calls:
+        if call.model:
+            named.setdefault(call.actor, Counter())[call.model] += 1
+    said = [answered_otherwise(model_name(asked), names) for asked, names in named.items()]
+    return tuple(text for text in said if text)
 
 
 def paid_now(calls: Sequence[Call], earlier: Collection[str]) -> tuple[float | None, int | None]:

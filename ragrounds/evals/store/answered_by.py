@@ -10,10 +10,9 @@ import sqlalchemy as sa
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
-from ragrounds.models.model_names import SERVED, answered_otherwise
+from ragrounds.models.model_names import SERVED, answered_otherwise, model_name
 from ragrounds.models.options import server_of
 from ragrounds.records import Run
-from ragrounds.specs import parse
 
 AnsweredBy = Mapping[str, Mapping[str, int]]
 """The model asked, as its canonical text → the name in replies → in how many calls."""
@@ -42,5 +41,5 @@ def other_models(run: Run, answered: AnsweredBy) -> list[str]:
     for asked, names in sorted(answered.items()):
         facts = run.servers.get(server_of(asked), {})
         served = [facts[name] for name in SERVED if name in facts]
-        said.append(answered_otherwise(parse(asked).name.partition(":")[2], names, served))
+        said.append(answered_otherwise(model_name(asked), names, served))
     return [text for text in said if text]
