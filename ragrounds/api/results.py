@@ -149,8 +149,10 @@ class ComparisonResult(RunsResult, frozen=True, kw_only=True):
 
     def brief(self) -> str:
         """The benchmark, the agents, the headline's values."""
+        from ragrounds.ui.text import in_scale
+
         values = [
-            f"{line.agent} {'-' if line.overall.value is None else f'{line.overall.value:.3g}'}"
+            f"{line.agent} {in_scale(line.overall.value, table.unit)}"
             for table, _ in self.comparison.shown()[:1]
             for line in table.lines
         ]
@@ -197,6 +199,7 @@ def _figure_rows(comparison: Comparison) -> Iterator[Row]:
                 row.cost_paid,
                 row.cost_uncached,
                 row.seconds,
+                whole.pooled,
             )
 
 

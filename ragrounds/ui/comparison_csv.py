@@ -12,7 +12,7 @@ from ragrounds.evals.compare.frontier import Frontier, Range
 
 COLUMNS = (
     *("figure", "scorer", "run", "agent", "against", "part", "n", "missing", "value", "error", "low", "high", "best"),
-    *("first_only", "second_only", "p_mcnemar", "p_holm", "mde", "p_always", "measure", "on_frontier"),
+    *("first_only", "second_only", "p_mcnemar", "p_holm", "mde", "p_always", "measure", "on_frontier", "pooled"),
 )
 """`figure` says what a row is: ``accuracy``, ``difference`` (run minus against), ``outcome``, ``cost``,
 ``cost per correct``, ``price`` (of one more correct answer, run against the cheaper), ``total``. `part` is the dataset,
@@ -58,7 +58,7 @@ def _rows(table: ScorerTable) -> Iterator[Row]:
 
 
 def _figure(run: str, part: str, figure: Figure) -> Row:
-    known = ("n", "missing", "value", "error", "low", "high", "best")
+    known = ("n", "missing", "value", "error", "low", "high", "best", "pooled")
     return {"figure": "accuracy", "run": run, "part": part, **{name: getattr(figure, name) for name in known}}
 
 

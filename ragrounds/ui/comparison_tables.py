@@ -17,7 +17,18 @@ from ragrounds.evals.scorers import described
 from ragrounds.records import OPEN, OUTCOMES, legend
 from ragrounds.ui.frontier import frontier_tables, left_out
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
-from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, duration, p_value, percent, points, safe, tokens
+from ragrounds.ui.text import (
+    TOO_FEW,
+    UNKNOWN,
+    dollars,
+    duration,
+    in_scale,
+    p_value,
+    percent,
+    points,
+    safe,
+    tokens,
+)
 
 
 def numbered(comparison: Comparison) -> dict[str, str]:
@@ -82,10 +93,10 @@ def accuracy_table(
     agents: Mapping[str, str],
     beside: Sequence[ScorerTable] = (),
 ) -> TextTable:
-    """Every dataset, the average, its interval, what the open attempts could still make of it; then the overall figures
-    of the scorers beside the headline."""
+    """Every dataset, the average over them (the figure, with its interval) and over all questions (pooled), what the
+    open attempts could still make of it; then the overall figures of the scorers beside the headline."""
     datasets = list(table.lines[0].datasets)
-    averages = ["average"] if len(datasets) > 1 else []
+    averages = ["average", "pooled"] if len(datasets) > 1 else []
     open_ = ["at best"] if any(_is_open(line.overall) for line in table.lines) else []
     names = [*(safe(name.rpartition("/")[2]) for name in datasets), *averages, "95 %", "n", *open_]
     others = {other.scorer: {line.run: line.overall for line in other.lines} for other in beside}
@@ -93,11 +104,11 @@ def accuracy_table(
     for line in table.lines:
         whole = line.overall
         cells = [with_error(line.datasets[name], table.unit) for name in datasets]
-        cells += [with_error(whole, table.unit)] if averages else []
+        cells += [with_error(whole, table.unit), in_scale(whole.pooled, table.unit)] if averages else []
         cells += [interval(whole, table.unit)]
         cells.append(f"{whole.n:,}" + (f" ({whole.missing:,} missing)" if whole.missing else ""))
-        cells += [_value(whole.best, table.unit)] if open_ else []
-        cells += [_value(others[other.scorer][line.run].value, other.unit) for other in beside]
+        cells += [in_scale(whole.best, table.unit)] if open_ else []
+        cells += [in_scale(others[other.scorer][line.run].value, other.unit) for other in beside]
         rows.append((numbers[line.run], agents[line.run], *cells))
     headings = [other.scorer if other.unit == table.unit else f"{other.scorer} ({other.unit})" for other in beside]
     lower = ", lower is better" if table.direction == "lower" else ""
@@ -201,10 +212,10 @@ def with_error(figure: Figure, unit: str = "percent") -> str:
     """A figure with the ± of MIRAGE's tables. Where that is 0, because all answers of a dataset are alike, the interval
     stands in its place."""
     if figure.error is None or figure.value is None:
-        return _value(figure.value, unit)
+        return in_scale(figure.value, unit)
     if figure.error == 0:
-        return f"{_value(figure.value, unit)} ({interval(figure, unit)})"
-    return f"{_value(figure.value, unit)} ±{_value(figure.error, unit)}"
+        return f"{in_scale(figure.value, unit)} ({interval(figure, unit)})"
+    return f"{in_scale(figure.value, unit)} ±{in_scale(figure.error, unit)}"
 
 
 def interval(figure: Figure, unit: str = "percent") -> str:
@@ -214,10 +225,6 @@ def interval(figure: Figure, unit: str = "percent") -> str:
     if unit == "percent":
         return f"{percent(figure.low, 1)}-{percent(figure.high, 1)}"
     return f"{figure.low:.4g} to {figure.high:.4g}"
-
-
-def _value(value: float | None, unit: str) -> str:
-    return percent(value) if unit == "percent" or value is None else f"{value:.4g}"
 
 
 def difference_interval(tests: PairedFigure, unit: str = "percent") -> str:

@@ -20,15 +20,18 @@ from rich.text import Text
 from ragrounds.evals.compare.claims import ClaimState, ConditionState
 from ragrounds.evals.compare.sequential_stop import StopRecord
 from ragrounds.evals.engine.progress import ProjectedSum, Projection, ReplayProgress, RunProgress
+from ragrounds.evals.scorers import described
 from ragrounds.models.traffic import flows
 from ragrounds.records import OUTCOMES
-from ragrounds.ui.text import dollars, duration, one_line, p_value, percent, safe, tokens
+from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, one_line, p_value, safe, tokens
 
 if TYPE_CHECKING:
     from ragrounds.contracts import FinishedAttempt
 
 
 Display = Literal["full", "plain", "json", "none", "viewer"]
+_FEW = 4
+"""Runs whose scores stand in a line."""
 _PLAIN_EVERY = 10.0
 """Seconds between two plain or JSON lines."""
 
@@ -107,8 +110,9 @@ class LineProgress:
                 "total": run.total,
                 "done": run.before + run.done,
                 "outcomes": dict(run.outcomes),
-                "scorer": run.scorer,
-                "mean": run.mean,
+                "scorer": run.score.scorer,
+                "average": run.score.average,
+                "pooled": run.score.pooled,
                 "cost_paid": run.cost_paid,
             }
             for id, run in tally.runs.items()
@@ -178,7 +182,7 @@ def progress_line(tally: ReplayProgress) -> str:
         f"{all_done:,} of {total:,} attempts, {tally.rate:.1f}/s, {bad:,} failed, "
         f"{f'{empty:,} empty, ' if empty else ''}"
         f"{dollars(_cost_paid(tally))} paid, {duration(tally.seconds_left)} left"
-    ) + "".join(f"; {said}" for said in (*_flows(), claim) if said)
+    ) + "".join(f"; {said}" for said in (*_scores(tally), *_flows(), claim) if said)
 
 
 def progress_parts(tally: ReplayProgress) -> list[Table | Text]:
@@ -186,7 +190,7 @@ def progress_parts(tally: ReplayProgress) -> list[Table | Text]:
     table = Table(box=None, pad_edge=False)
     table.add_column("agent", overflow="fold")
     table.add_column("")
-    for name in ("done", "score so far", "outcomes", "tokens", "paid"):
+    for name in ("done", "average so far" if _several(tally) else "score so far", "outcomes", "tokens", "paid"):
         table.add_column(name, justify="right" if name != "outcomes" else "left")
     for run in tally.runs.values():
         table.add_row(*_cells(run))
@@ -197,16 +201,36 @@ def progress_parts(tally: ReplayProgress) -> list[Table | Text]:
 def _cells(run: RunProgress) -> list[Text | ProgressBar]:
     done = run.before + run.done
     shown = [f"{name} {run.outcomes[name]:,}" for name in OUTCOMES if run.outcomes[name]]
-    score = f"{percent(run.mean, 1)} ({run.scorer})" if run.mean is not None else "-"
     return [
         Text(run.agent),
         ProgressBar(total=max(run.total, 1), completed=done, width=20),
         Text(f"{done:,}/{run.total:,}"),
-        Text(score),
+        Text(score_so_far(run)),
         Text(", ".join(shown), style="red" if run.outcomes["failed"] else ""),
         Text(tokens(run.tokens)),
         Text(dollars(run.cost_paid)),
     ]
+
+
+def score_so_far(run: RunProgress) -> str:
+    """The run's score as its table will have it, with the scorer: of several datasets their average."""
+    score = run.score
+    if score.average is None:
+        return UNKNOWN
+    return f"{in_scale(score.average, described(score.scorer).unit)} ({score.scorer})"
+
+
+def _several(tally: ReplayProgress) -> bool:
+    return any(run.score.datasets > 1 for run in tally.runs.values())
+
+
+def _scores(tally: ReplayProgress) -> list[str]:
+    """The score of each agent, where they are few."""
+    runs = list(tally.runs.values())
+    if len(runs) > _FEW or not any(run.score.average is not None for run in runs):
+        return []
+    named = ", ".join(f"{one_line(run.agent, 40)} {score_so_far(run)}" for run in runs)
+    return [f"{'average' if _several(tally) else 'score'} so far: {named}"]
 
 
 def _flows() -> list[str]:

@@ -34,6 +34,11 @@ def percent(value: float | None, digits: int = 2) -> str:
     return UNKNOWN if value is None else f"{100 * value:.{digits}f}"
 
 
+def in_scale(value: float | None, unit: str) -> str:
+    """A score as every table writes it: a share as a number of percent, another unit as it is."""
+    return percent(value) if unit == "percent" or value is None else f"{value:.4g}"
+
+
 def points(value: float | None, digits: int = 2) -> str:
     """A difference of shares in percentage points, with its sign."""
     return UNKNOWN if value is None else f"{100 * value:+.{digits}f}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -18,63 +18,128 @@ from msgspec import Struct
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.store.retries import settled
 from ragrounds.evals.store.store import Store
-from ragrounds.records import FINAL, Attempt, Question, Reply, Run, Usage, outcome
+from ragrounds.records import FINAL, Attempt, Question, Reply, Run, Score, Usage, outcome
+
+
+class LiveScore:
+    """The score of a run so far by its headline scorer, as its table has it: each question's mean over the epochs that
+    ended, their mean in each dataset, and the unweighted mean over datasets. An attempt that ended without an answer
+    counts 0; a question whose score is missing is left out.
+
+    Args:
+        questions: the run's.
+    """
+
+    def __init__(self, questions: Sequence[Question]) -> None:
+        headlines = headline_of(questions)
+        self.scorer = headlines[0].scorer if headlines else ""
+        """Which scorer it is by; empty: none scores these questions."""
+        known = described(self.scorer) if self.scorer else None
+        pooled = known is not None and known.aggregation.datasets == "pooled"
+        asked = [one for one in questions if known and scores_by_default(known, one)]
+        self._datasets = {question.id: "" if pooled else question.benchmark for question in asked}
+        self._values: dict[str, dict[int, float | None]] = {}
+        self._sums: dict[str, tuple[float, int]] = {}
+        """Dataset → sum of its questions' means, and how many they are."""
+
+    def add(self, attempt: Attempt, score: Score | None) -> None:
+        """Count an attempt that ended; one that was counted before is replaced."""
+        dataset = self._datasets.get(attempt.question_id)
+        if dataset is None:
+            return
+        # An answer that nobody has scored is not a wrong answer.
+        value = score.value if score else None if attempt.status == "completed" else 0.0
+        values = self._values.setdefault(attempt.question_id, {})
+        before = _mean_of(values)
+        values[attempt.epoch] = value
+        total, count = self._sums.get(dataset, (0.0, 0))
+        for mean, sign in ((before, -1), (_mean_of(values), 1)):
+            if mean is not None:
+                total, count = total + sign * mean, count + sign
+        self._sums[dataset] = (total, count)
+
+    @property
+    def datasets(self) -> int:
+        """How many datasets have a score."""
+        return sum(count > 0 for _, count in self._sums.values())
+
+    @property
+    def average(self) -> float | None:
+        """The unweighted mean over datasets; ``None``: nothing is scored yet."""
+        means = [total / count for total, count in self._sums.values() if count]
+        return sum(means) / len(means) if means else None
+
+    @property
+    def pooled(self) -> float | None:
+        """The mean over all questions alike, whatever dataset they are of."""
+        count = sum(each for _, each in self._sums.values())
+        return sum(total for total, _ in self._sums.values()) / count if count else None
+
+
+def _mean_of(values: Mapping[int, float | None]) -> float | None:
+    known = [value for value in values.values() if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
 
 
 @dataclass
 class RunProgress:
-    """One run's counts."""
+    """One run's counts: all attempts that it has, whichever process made them."""
 
     agent: str
     total: int
     """Attempts that the run has in all."""
+    score: LiveScore
     before: int = 0
     """Attempts that were done before this process began."""
     done: int = 0
-    scorer: str = ""
-    """The scorer that `value` is by: the first of the first question."""
-    value: float = 0.0
-    scored: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     cost_paid: float | None = 0.0
     tokens: int = 0
 
-    @property
-    def mean(self) -> float | None:
-        """Mean score so far (of what this process did)."""
-        return self.value / self.scored if self.scored else None
+    def count(self, attempt: Attempt, scores: Sequence[Score]) -> None:
+        """Count an attempt with its scores."""
+        self.cost_paid = (
+            None if self.cost_paid is None or attempt.cost_paid is None else self.cost_paid + attempt.cost_paid
+        )
+        self.tokens += (attempt.usage.input + attempt.usage.output) if attempt.usage else 0
+        found = next((one for one in scores if one.scorer == self.score.scorer), None)
+        read = found or next(iter(scores), None)
+        self.outcomes[outcome(attempt.status, read.answer_status if read else None)] += 1
+        self.score.add(attempt, found)
 
 
 class ReplayProgress:
-    """The counts of all runs of one replay, in this process."""
+    """The counts of all runs of one replay. What earlier processes made is counted from the store."""
 
     def __init__(self, store: Store, planned_runs: Sequence[PlannedRun]) -> None:
         self.started = time.monotonic()
         self.runs: dict[str, RunProgress] = {}
         self.live_claim: Callable[[], str] = str
         """Says how the claim that may end the runs stands; empty: there is none."""
+        questions: dict[str, list[Question]] = {}
         for planned in planned_runs:
-            done = len(settled(store, planned.run))
             run = planned.run
-            self.runs[run.id] = RunProgress(run.agent, run.count * run.epochs, before=done)
+            if run.questions not in questions:
+                questions[run.questions] = store.questions(run)[0]
+            counts = RunProgress(run.agent, run.count * run.epochs, LiveScore(questions[run.questions]))
+            done = settled(store, run)
+            kept = [one for one in store.summaries(run) if (one.question_id, one.epoch) in done]
+            scores: dict[tuple[str, int], list[Score]] = {}
+            for score in store.scores(run, counts.score.scorer) if kept and counts.score.scorer else ():
+                scores.setdefault((score.question_id, score.epoch), []).append(score)
+            for attempt in kept:
+                counts.count(attempt, scores.get((attempt.question_id, attempt.epoch), ()))
+            counts.before = len(kept)
+            self.runs[run.id] = counts
 
     def observe(self, finished: FinishedAttempt) -> None:
         """Count a finished attempt."""
-        counts, attempt = self.runs[finished.run.id], finished.attempt
+        counts = self.runs[finished.run.id]
         counts.done += 1
-        counts.cost_paid = (
-            None if counts.cost_paid is None or attempt.cost_paid is None else counts.cost_paid + attempt.cost_paid
-        )
-        counts.tokens += (attempt.usage.input + attempt.usage.output) if attempt.usage else 0
-        first = finished.scores[0] if finished.scores else None  # the headline's
-        counts.outcomes[outcome(attempt.status, first.answer_status if first else None)] += 1
-        if first is not None:
-            counts.scorer = counts.scorer or first.scorer
-            if first.scorer == counts.scorer and first.value is not None:
-                counts.value += first.value
-                counts.scored += 1
+        counts.count(finished.attempt, finished.scores)
 
     @property
     def done(self) -> int:
