@@ -357,6 +357,9 @@ def _proxy(place: str) -> str | None:
     return urllib.request.getproxies().get(parts.scheme)
 
 
+_QUOTED = re.compile(r":? b(['\"]).*$")
+
+
 def causes(error: BaseException | None) -> Iterator[BaseException]:
     """An error and what led to it."""
     while error is not None:
@@ -368,8 +371,8 @@ def root_cause(error: BaseException) -> str:
     """What the first of an error's causes says, on one line."""
     found = list(causes(error))
     said = next((str(cause) for cause in reversed(found) if str(cause)), type(found[-1]).__name__)
-    # So aiohttp's parser calls whatever is no HTTP.
-    return safe(" ".join(said.split()).removeprefix("400, message: "))
+    # So aiohttp's parser begins for whatever is no HTTP, and it quotes some of the bytes: perhaps half a key.
+    return safe(_QUOTED.sub("", " ".join(said.split()).removeprefix("400, message: ")))
 
 
 # For code that is no coroutine

@@ -119,6 +119,7 @@ async def test_what_is_too_large_fails_once_and_is_not_kept(kind: str, stream: b
         ("gzip that is none", "malformed", "damaged"),
         ("headers without end", "connection", "Too many headers"),
         ("a header of 50 MB", "connection", "8190 bytes"),
+        ("not http", "connection", "Bad status line: Expected HTTP/, RTSP/ or ICE/ (gave up"),
         ("a chunk of 10^18 bytes", "connection", "Not enough data"),
         ("choices of null", "malformed", "a choice"),
         ("html", "malformed", "expected JSON, got text/html"),

@@ -1,7 +1,7 @@
 """A server that sends any bytes: every kind of reply that a broken, hostile or merely different server may give.
 
-A case is named by the model that is asked for, ``CASE``. It gets what was asked (chat, or embeddings; streamed or not)
-and yields the bytes that are sent, headers included. `KINDS` is the list of all cases, which tests and
+A case is named by the model that is asked for (:func:`slug`). It gets what was asked (chat, or embeddings; streamed or
+not) and yields the bytes that are sent, headers included. `KINDS` is the list of all cases, which tests and
 ``perf/faults.py`` share.
 """
 
@@ -11,8 +11,10 @@ import asyncio
 import contextlib
 import gzip
 import json
+import re
+import threading
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, NamedTuple
 
 from tests.servers.streams import events
@@ -39,6 +41,11 @@ class Asked(NamedTuple):
     @property
     def key(self) -> str:
         return self.headers.get("authorization", "").removeprefix("Bearer ")
+
+
+def slug(name: str) -> str:
+    """A case's name as the name of a model."""
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-")
 
 
 Case = Callable[[Asked], AsyncIterator[bytes]]
@@ -283,6 +290,40 @@ for _status in (301, 302, 303, 307, 308):
 fixed("307 with tricks", lambda asked: whole(b"", "307 X", "", "Location: https://u:p@h\x1b[31m\t.example:99999/\x07"))
 fixed("302 to nowhere", lambda asked: whole(b"", "302 Found", ""))
 
+# A key that is repeated
+
+
+def escaped(text: str) -> str:
+    return "".join(f"\\u{ord(letter):04x}" for letter in text)
+
+
+def _echo(asked: Asked) -> bytes:
+    key = asked.key
+    call = {"id": key, "type": "function", "function": {"name": f"f_{key}", "arguments": f'{{"q": "{escaped(key)}"}}'}}
+    message = {"role": "assistant", "content": f"The key is {key}, and again: {key}. (B)", "tool_calls": [call]}
+    message |= {"reasoning_content": f"I saw {key}"}
+    return sent(
+        asked, completion(asked, message=message, usage={**USAGE, "prompt_tokens": key}) | {"model": f"m-{key}"}
+    )
+
+
+fixed("echo", _echo)
+fixed("echo, escaped", lambda asked: whole(
+    payload(asked, completion(asked, message={"content": "The key is HERE."})).replace(
+        b"HERE", escaped(asked.key).encode()), type=typed(asked)
+))  # fmt: skip
+fixed("echo in a 400", lambda asked: whole(
+    json.dumps({"error": {"message": f"bad key {asked.key} " * 40}}).encode(), f"400 {asked.key}"
+))  # fmt: skip
+fixed("echo in a 500 page", lambda asked: whole(f"<p>{asked.key}</p>".encode() * 9, "500 Oops", f"text/{asked.key}"))
+fixed("echo in what is no json", lambda asked: whole(
+    f'{{"x": "{"y" * 100}{asked.key}'.encode(), "200 OK", f"text/{asked.key}", f"X-Key: {asked.key}"
+))  # fmt: skip
+fixed("echo in what is no http", lambda asked: f"{'y' * 30}{asked.key}\r\n\r\n".encode())
+fixed("echo in a redirect", lambda asked: whole(
+    b"", "308 Go", "", f"Location: http://{asked.key}.example/{asked.key}?key={asked.key}", f"Set-Cookie: {asked.key}"
+))  # fmt: skip
+
 # Bombs, floods and silence
 
 
@@ -410,6 +451,12 @@ fixed("one event of 12 MB in lines", lambda asked: whole(
 fixed("1,000,000 empty events", lambda asked: whole(b"data: {}\n\n" * 1_000_000 + b"data: [DONE]\n\n", type=SSE))
 
 
+async def _about(asked: Asked) -> AsyncIterator[bytes]:
+    """What the server says of itself, with the key."""
+    rows = [{"id": f"m-{asked.key}", "object": "model", "owned_by": asked.key}]
+    yield whole(json.dumps({"object": "list", "data": rows, "version": asked.key}).encode())
+
+
 class RawServer:
     """The server, in the running event loop. `hits` holds what was asked, in order."""
 
@@ -440,7 +487,8 @@ class RawServer:
         try:
             asked = await self._read(reader)
             self.hits.append(asked)
-            case = KINDS.get(str(asked.body.get("model", "")), KINDS["plain"])
+            cases = {slug(name): case for name, case in KINDS.items()}
+            case = cases[slug(str(asked.body["model"]))] if asked.body else _about
             async for part in case(asked):
                 writer.write(part)
                 await writer.drain()
@@ -457,6 +505,22 @@ class RawServer:
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         given = json.loads(body) if body else {}
         return Asked(first.split(" ")[1], bool(given.get("stream")), headers, given, self.port)
+
+
+@contextlib.contextmanager
+def raw_server_thread() -> Iterator[RawServer]:
+    """The server in a thread of its own, until the block ends."""
+    server, loop = RawServer(), asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(server.serve(), loop).result(10)
+    try:
+        yield server
+    finally:
+        asyncio.run_coroutine_threadsafe(server.close(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
 
 
 @contextlib.asynccontextmanager
