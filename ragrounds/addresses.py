@@ -47,9 +47,10 @@ def check_address(url: str, instead: str) -> str:
 def redirected(place: str, status: int, location: str, redact: Redactor) -> StopRun:
     """The error of a server that answers with a redirect: one line, without keys and control characters."""
     try:
-        parts = urllib.parse.urlsplit(urllib.parse.urljoin(place, location))
+        # Without keys first: the parts of an address are written in small letters.
+        parts = urllib.parse.urlsplit(urllib.parse.urljoin(place, redact(location)))
         port = f":{parts.port}" if parts.port else ""
-        target = safe(redact(f"{parts.scheme}://{parts.hostname or ''}{port}"), 200).replace("\n", " ")
+        target = safe(f"{parts.scheme}://{parts.hostname or ''}{port}", 200).replace("\n", " ")
     except ValueError:
         target = "an address that cannot be read"
     if not location:

@@ -167,12 +167,13 @@ async def read_parts(parts: AsyncIterable[bytes], encoding: str, size: int) -> b
         BadReply: it has more, or cannot be unpacked.
     """
     pieces: list[bytes] = []
-    async for piece in _pieces(parts, encoding, size):
+    async for piece in read_pieces(parts, encoding, size):
         pieces.append(piece)
     return b"".join(pieces)
 
 
-async def _pieces(parts: AsyncIterable[bytes], encoding: str, size: int) -> AsyncIterator[bytes]:
+async def read_pieces(parts: AsyncIterable[bytes], encoding: str, size: int) -> AsyncIterator[bytes]:
+    """The same body piece by piece, as it is unpacked."""
     unpacker, since = Unpacker(encoding, size), 0
     async for part in parts:
         for piece in unpacker.feed(part):
@@ -300,7 +301,7 @@ class HttpClient:
                 raise redirected(self.place, answer.status, headers.get("location", ""), self._redact)
             parts, encoding = answer.content.iter_any(), headers.get("content-encoding", "")
             if sink is not None and answer.status < 300 and "event-stream" in headers.get("content-type", "").lower():
-                await _pour(_pieces(parts, encoding, STREAM.size), sink)
+                await _pour(read_pieces(parts, encoding, STREAM.size), sink)
                 return HttpAnswer(answer.status, headers, b"")
             content = await read_parts(parts, encoding, limits.size)
             check_json(content, limits)

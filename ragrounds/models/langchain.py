@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ragrounds.addresses import redirected
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun, UserError
+from ragrounds.http import REPLY, BadReply, causes, read_pieces
 from ragrounds.models.base import ProviderModel
 from ragrounds.models.faults import CallFailed, Transient, too_long, with_retries
 from ragrounds.models.openai_protocol import retry_after, tool_of
@@ -111,6 +113,7 @@ class LangChainModel(ProviderModel):
         super().__init__(options, price, listed=options.provider)
         self._chat = chat
         self._redact = Redactor()
+        _bound_clients(chat)
 
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
         """Ask the provider, with retries.
@@ -141,7 +144,7 @@ class LangChainModel(ProviderModel):
             except TimeoutError as error:
                 raise Transient("timeout", f"no complete answer within {timeout:g} s") from error
             except Exception as error:
-                raise _meaning(error, self._options.model) from error
+                raise _meaning(error, self._options.model, place) from error
         return without_keys(read_message(message), self._redact)
 
     def _asked(self, request: Request) -> Runnable[Any, AIMessage]:
@@ -196,11 +199,51 @@ def _forget_clients() -> None:
                     kept.cache_clear()
 
 
-def _meaning(error: Exception, model: str) -> Exception:
+_CLIENTS = ("root_async_client", "root_client", "_async_client", "_client", "async_client", "client")
+"""Where the chat models of LangChain's packages keep their clients."""
+
+
+def _bound_clients(chat: BaseChatModel) -> None:
+    """Have the clients of a chat model follow no redirect and read no more than :data:`ragrounds.http.REPLY` allows,
+    where they are httpx' or its successor's, as those of OpenAI, Anthropic, Groq and Mistral are."""
+    for name in _CLIENTS:
+        client = getattr(chat, name, None)
+        inner = getattr(client, "_client", client)
+        if hasattr(inner, "event_hooks") and hasattr(inner, "follow_redirects"):
+            inner.follow_redirects = False
+            if "Async" in "".join(kind.__name__ for kind in type(inner).__mro__):
+                hooks = inner.event_hooks
+                inner.event_hooks = {**hooks, "response": [*hooks["response"], _bound_response]}
+
+
+async def _bound_response(response: Any) -> None:
+    """Unpack a response of httpx here, in bounded steps, in place of its own decoders."""
+    library = sys.modules[type(response).__module__.partition(".")[0]]
+    stream, encoding = response.stream, response.headers.pop("content-encoding", "")
+
+    class Bounded(library.AsyncByteStream):  # type: ignore[misc,name-defined]
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for piece in read_pieces(stream, encoding, REPLY.size):
+                yield piece
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    response.stream = Bounded()
+
+
+def _meaning(error: Exception, model: str, place: str) -> Exception:
     """Our error for a provider's, by its HTTP status, or else by the name of its class: they share no class."""
+    for cause in causes(error):
+        if isinstance(cause, BadReply):
+            large = cause.kind == "too_large"
+            return CallFailed(cause.kind, cause.message) if large else Transient(cause.kind, cause.message)
     said = redacted(" ".join(str(error).split()))[:500]
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
+    if isinstance(status, int) and 300 <= status < 400:
+        location = response.headers.get("location", "") if response is not None else ""
+        return redirected(place, status, location, Redactor())
     if status in (401, 403):
         return StopRun(f"The provider of {model} refused the key ({status}): {said}")
     if status == 404:

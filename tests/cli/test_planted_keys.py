@@ -70,7 +70,7 @@ def everything(folder: Path) -> Iterator[tuple[str, bytes]]:
                                 yield f"{path}:{table}", plain
 
 
-FORMS = [form for key in (KEY, OTHER) for form in (key, escaped(key), key[:10])]
+FORMS = [form for key in (KEY, OTHER) for form in (key, key.lower(), escaped(key), key[:10])]
 """Ten characters of it are a leak as well."""
 
 

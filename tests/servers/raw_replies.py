@@ -309,7 +309,7 @@ def _echo(asked: Asked) -> bytes:
 
 fixed("echo", _echo)
 fixed("echo, escaped", lambda asked: whole(
-    payload(asked, completion(asked, message={"content": "The key is HERE."})).replace(
+    payload(asked, completion(asked, message={"role": "assistant", "content": "The key is HERE."})).replace(
         b"HERE", escaped(asked.key).encode()), type=typed(asked)
 ))  # fmt: skip
 fixed("echo in a 400", lambda asked: whole(
