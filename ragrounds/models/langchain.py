@@ -209,7 +209,7 @@ def _bound_clients(chat: BaseChatModel) -> None:
     for name in _CLIENTS:
         client = getattr(chat, name, None)
         inner = getattr(client, "_client", client)
-        if hasattr(inner, "event_hooks") and hasattr(inner, "follow_redirects"):
+        if inner is not None and hasattr(inner, "event_hooks") and hasattr(inner, "follow_redirects"):
             inner.follow_redirects = False
             if "Async" in "".join(kind.__name__ for kind in type(inner).__mro__):
                 hooks = inner.event_hooks
