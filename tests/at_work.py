@@ -20,13 +20,16 @@ def until_asked(process: subprocess.Popen[str] | subprocess.Popen[bytes], server
         time.sleep(0.02)
 
 
-def interrupted(process: subprocess.Popen[str], times: int, pause: float = 0.1) -> str:
-    """Press Ctrl-C so often; what the command says on stderr until it has ended as one that was interrupted."""
+def interrupted(
+    process: subprocess.Popen[str], times: int, pause: float = 0.1, how: signal.Signals = signal.SIGINT
+) -> str:
+    """Press Ctrl-C so often, or send another signal; what the command says on stderr until it has ended as one that was
+    interrupted."""
     for _ in range(times):
-        process.send_signal(signal.SIGINT)
+        process.send_signal(how)
         time.sleep(pause)
     _, told = process.communicate(timeout=60)
-    assert process.returncode == 130, told
+    assert process.returncode == 128 + how, told
     assert "Traceback" not in told
     return told
 

@@ -7,8 +7,11 @@ it joins `ragrounds`. A new command is a new file; nothing else has to know of i
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
@@ -102,7 +105,7 @@ def _assembled(files: Iterable[str]) -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
         epilog="Exit codes: 0 done; 1 an --assert does not hold; 2 bad input, a wrong key, or no answer possible; "
-        "3 done, but some attempts failed; 130 interrupted (the same command resumes).",
+        "3 done, but some attempts failed; 130 interrupted, 143 by SIGTERM (the same command resumes).",
     )
     whole.callback()(_options)
     for name in dict.fromkeys(files):
@@ -126,18 +129,48 @@ def _dress(app: typer.Typer) -> None:
 
 
 def main() -> None:
-    """The console script. Typer itself ends usage errors with 2 and Ctrl-C with 130."""
-    with options_named():
+    """The console script. Typer itself ends usage errors with 2 and Ctrl-C with 130; SIGTERM is as Ctrl-C, and its code
+    is 143."""
+    with options_named(), _sigterm_as_ctrl_c() as terminated:
         try:
             if not _completed():
                 command_line()()
         except UserError as error:
             _say(str(error))
-            sys.exit(130 if isinstance(error, Interrupted) else 2)
+            sys.exit(_code(130 if isinstance(error, Interrupted) else 2, terminated))
+        except KeyboardInterrupt:  # while commands are imported
+            sys.exit(_code(130, terminated))
+        except SystemExit as ended:
+            sys.exit(_code(ended.code, terminated))
         except BrokenPipeError:
             # The reader of our output left (`| head`): no reason to complain.
             sys.stderr.close()
             sys.exit(141)
+
+
+def _code(code: str | int | None, terminated: list[int]) -> str | int | None:
+    return 143 if code == 130 and terminated else code
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[list[int]]:
+    """While the block lasts, SIGTERM does what Ctrl-C does at that moment: the first finishes what is in flight, the
+    second stops at once. Gives the signals that came."""
+    terminated: list[int] = []
+
+    def interrupt(number: int, frame: object) -> None:
+        """Hand the signal on to whoever hears Ctrl-C now."""
+        terminated.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield terminated
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield terminated
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _completed() -> bool:

@@ -62,15 +62,18 @@ def results(home: Path) -> dict[tuple[str, str], tuple[str, str, list[float | No
         return kept
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(tmp_path: Path, times: int) -> None:
+def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(
+    tmp_path: Path, times: int, how: signal.Signals
+) -> None:
     with openai_server("--latency", "2.0") as server:
         command = [sys.executable, "-m", "ragrounds", "run", "--agent", "direct", "--model", "openai:plain"]
         command += ["--base-url", server.url, "--display", "none", "--concurrency", "4"]
         environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / "home")}
         process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
         until_asked(process, server, 8)  # the first four are answered and written, the next four are in flight
-        told = interrupted(process, times)
+        told = interrupted(process, times, how=how)
         assert told.count("Finishing what is in flight; Ctrl-C once more stops at once.") == 1
         assert "the same command resumes" in told
     with Store(tmp_path / "home") as store:

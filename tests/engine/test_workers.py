@@ -143,6 +143,20 @@ def test_the_questions_of_a_killed_worker_are_taken_up_by_others(start: Start, t
 
 
 @pytest.mark.slow
+def test_a_worker_that_is_asked_to_end_finishes_what_is_in_flight(start: Start, tmp_path: Path) -> None:
+    with openai_server("--latency", "0.4", "--jitter", "0.1") as server:
+        process = start(server)
+        until(server, 8, process)
+        os.kill(workers(process)[0], signal.SIGTERM)
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+        stats = server.stats()
+    assert "was asked to end (SIGTERM), and has finished what was in flight; " in said
+    assert statuses(tmp_path / "home") == [Counter(completed=COUNT)] * 2
+    assert stats["asked"] == stats["prompts"] == COUNT, "nothing that was in flight is lost"
+
+
+@pytest.mark.slow
 def test_without_any_worker_left_the_run_ends_and_goes_on_later(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.1") as server:
         process = start(server)
@@ -176,12 +190,15 @@ def test_when_the_leader_is_killed_its_workers_end_by_themselves(start: Start, t
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(start: Start, tmp_path: Path, times: int) -> None:
+def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(
+    start: Start, tmp_path: Path, times: int, how: signal.Signals
+) -> None:
     with openai_server("--latency", "3.0") as server:
         process = start(server)
         until_asked(process, server, 9)  # six are answered and written, three or more in flight
-        said = interrupted(process, times, pause=0.2)
+        said = interrupted(process, times, pause=0.2, how=how)
         stats = server.stats()
     assert "the same command resumes" in said
     assert stats["asked"] < COUNT, "the run ended early"

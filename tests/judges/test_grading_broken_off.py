@@ -116,8 +116,9 @@ async def test_the_second_stops_at_once_and_what_was_paid_is_on_the_next_bill(tm
     assert (whole.earlier, whole.cost_paid) == (len(asked.requests), pytest.approx(0.001 * COUNT))
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_on_the_command_line(cli, home, tmp_path, times):
+def test_ctrl_c_on_the_command_line(cli, home, tmp_path, times, how):
     home.mkdir()
     (home / "prices.toml").write_text('["openai:grader"]\ninput = 1000\noutput = 1000\n')
     with Store(home) as store:
@@ -129,7 +130,7 @@ def test_ctrl_c_on_the_command_line(cli, home, tmp_path, times):
             command, env=dict(os.environ), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         until_asked(process, server, 4)  # two are answered and written, two are in flight
-        told = interrupted(process, times)
+        told = interrupted(process, times, how=how)
         assert "kept; the same command resumes from there." in told
         if times == 1:
             assert "4 calls: 4 made now, 0 from the journal" in told

@@ -1,4 +1,4 @@
-"""Asking work on an event loop to stop: Ctrl-C in a terminal, an interrupted cell of a notebook.
+"""Asking work on an event loop to stop: Ctrl-C in a terminal, an interrupted cell of a notebook, SIGTERM.
 
 The first time lets what is in flight finish, the second stops at once. On the main thread the loop hears the signal
 itself. A loop in a thread of its own hears none: there whoever waits for it asks through a :class:`StopRequests`.
@@ -58,8 +58,8 @@ stop_requests: ContextVar[StopRequests | None] = ContextVar("stop_requests", def
 
 @contextlib.contextmanager
 def interruptible(ends: list[BaseException], then: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """The first Ctrl-C lets what is in flight finish, and says so on stderr; the second stops at once. Both put an end
-    into `ends`, and call `then`."""
+    """The first Ctrl-C or SIGTERM lets what is in flight finish, and says so on stderr; the second stops at once. Both
+    put an end into `ends`, and call `then`."""
     task = asyncio.current_task()
     cancelled = 0
 
@@ -91,6 +91,10 @@ class _SignalStops:
     def __init__(self) -> None:
         self.stops: list[Callable[[], None]] = []
         self.before = signal.getsignal(signal.SIGINT)
+        # SIGTERM only where nobody hears it: then it would end the process at once. The command line has it as Ctrl-C.
+        self.numbers = [signal.SIGINT]
+        if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            self.numbers.append(signal.SIGTERM)
 
     def call_all(self) -> None:
         """Act on a Ctrl-C."""
@@ -108,8 +112,9 @@ def _heard_as_signal(stop: Callable[[], None]) -> Iterator[None]:
     heard = _heard.get(loop)
     if heard is None:
         heard = _heard[loop] = _SignalStops()
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # Windows; not the main thread
-            loop.add_signal_handler(signal.SIGINT, heard.call_all)
+        for number in heard.numbers:
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # Windows; not the main thread
+                loop.add_signal_handler(number, heard.call_all)
     heard.stops.append(stop)
     try:
         yield
@@ -117,7 +122,10 @@ def _heard_as_signal(stop: Callable[[], None]) -> Iterator[None]:
         heard.stops.remove(stop)
         if not heard.stops:
             del _heard[loop]
-            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-                # A notebook's kernel and asyncio.run have handlers of their own, which hold for the rest of the call.
-                if loop.remove_signal_handler(signal.SIGINT) and heard.before is not None:
-                    signal.signal(signal.SIGINT, heard.before)
+            for number in heard.numbers:
+                with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                    # A notebook's kernel and asyncio.run have handlers of their own, which hold for the rest of the
+                    # call.
+                    removed = loop.remove_signal_handler(number)
+                    if removed and number == signal.SIGINT and heard.before is not None:
+                        signal.signal(number, heard.before)

@@ -134,6 +134,8 @@ class _Worker:
     alive: bool = True
     done: bool = False
     """It has said that it ends."""
+    left: str = ""
+    """What asked it to end, where this leader did not."""
     hung: str = ""
     """How it was found to work no more; empty: it was not."""
 
@@ -232,7 +234,7 @@ class _Leader:
             traffic.report_flows(worker.link.name, ())
             how = await worker.link.end()
         if not worker.done:
-            self._lost(worker, worker.hung or how)
+            self._lost(worker, worker.hung or worker.left or how)
 
     def _act_on(self, worker: _Worker, message: FromWorker) -> None:
         match message:
@@ -249,8 +251,9 @@ class _Leader:
             case WorkerFailure(reason=reason):
                 self._ends.append(StopRun(reason))
                 self._end_work()
-            case WorkerDone():
-                worker.done = True
+            case WorkerDone(how=how):
+                worker.done = not how
+                worker.left = how
 
     def _ended(self, worker: _Worker, number: int, planned: PlannedRun, finished: FinishedAttempt) -> None:
         assigned = worker.items[number]

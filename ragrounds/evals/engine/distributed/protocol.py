@@ -89,6 +89,9 @@ class WorkerFailure(Struct, frozen=True, tag=True):
 class WorkerDone(Struct, frozen=True, tag=True):
     """From a worker, last: it ends, as it was asked to."""
 
+    how: str = ""
+    """What asked it where the leader did not."""
+
 
 ToWorker = WorkerSetup | CapacityShare | Assignment | EndOfWork
 FromWorker = WorkRequest | AttemptReport | WorkerFailure | WorkerDone

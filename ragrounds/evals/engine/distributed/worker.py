@@ -49,8 +49,14 @@ Inbox = asyncio.Queue[bytes | None]
 """Frames from the leader; ``None``: the line is cut, nobody waits for this worker any more."""
 
 
-async def serve(inbox: Inbox, post: SendFrame) -> None:
-    """Work until the leader says that it is enough; where the link is cut, end at once, whatever is in flight."""
+async def serve(inbox: Inbox, post: SendFrame, asked: Sequence[str] = ()) -> None:
+    """Work until the leader says that it is enough; where the link is cut, end at once, whatever is in flight.
+
+    Args:
+        inbox: what the leader sends.
+        post: sends to the leader.
+        asked: holds who asked the worker to end, once it was not the leader.
+    """
     frame = await inbox.get()
     setup = None if frame is None else to_worker(frame)
     if not isinstance(setup, WorkerSetup):
@@ -60,7 +66,7 @@ async def serve(inbox: Inbox, post: SendFrame) -> None:
             await _work(setup, inbox, post)
         except UserError as error:
             post(encode(WorkerFailure(str(error))))
-    post(encode(WorkerDone()))
+    post(encode(WorkerDone(asked[0] if asked else "")))
 
 
 class _LeaderSource:
@@ -313,9 +319,19 @@ async def _main(incoming: int, outgoing: int) -> None:
             while rest:
                 rest = rest[os.write(outgoing, rest) :]
 
-    reader = threading.Thread(target=_read, args=(incoming, inbox, asyncio.get_running_loop(), post), daemon=True)
+    loop, asked = asyncio.get_running_loop(), list[str]()
+
+    def drain() -> None:
+        """Finish what is in flight, and begin nothing further; a second SIGTERM ends the process."""
+        loop.remove_signal_handler(signal.SIGTERM)
+        asked.append("was asked to end (SIGTERM), and has finished what was in flight")
+        inbox.put_nowait(encode(EndOfWork(now=True)))
+
+    with contextlib.suppress(NotImplementedError):  # Windows
+        loop.add_signal_handler(signal.SIGTERM, drain)
+    reader = threading.Thread(target=_read, args=(incoming, inbox, loop, post), daemon=True)
     reader.start()
-    await serve(inbox, post)
+    await serve(inbox, post, asked)
 
 
 def _read(incoming: int, inbox: Inbox, loop: asyncio.AbstractEventLoop, post: SendFrame) -> None:
