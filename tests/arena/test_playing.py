@@ -195,10 +195,11 @@ async def test_cut_off_in_the_middle_it_ends_as_if_nothing_had_happened(store, t
         assert played(staged) == played(whole)
 
 
-async def test_ctrl_c_lets_what_is_in_flight_finish(store):
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+async def test_ctrl_c_lets_what_is_in_flight_finish(store, how):
     def interrupting(prompt, occurrence):
         if len(judge.requests) == 9:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(how)
         return by_strength(prompt)
 
     judge = Scripted(interrupting)
