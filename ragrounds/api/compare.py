@@ -344,11 +344,11 @@ def report(
     """
     from ragrounds.api.progress import counted
     from ragrounds.evals.compare.comparison import compare as compare_runs
-    from ragrounds.evals.judges.labels import read_labels
+    from ragrounds.evals.judges.labels import answers_labels
     from ragrounds.ui.report.page import report_page
 
     measure, wanted, path = _measure(cost), texts(scorers), Path(out)
-    human = read_labels(Path(labels)) if labels else None
+    human = answers_labels(Path(labels)) if labels else None
     chosen = chosen_settings(settings, home)
     named = _some(runs, baseline)
     with opened_runs(named, chosen) as (store, given), replaced(path, force) as file, counted(progress) as tell:

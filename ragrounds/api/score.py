@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ragrounds.api.frames import JUDGEMENTS, OF_RUNS, Frame
 from ragrounds.api.results import ComparisonResult, RunsResult
@@ -97,6 +97,8 @@ class WrittenSheet(Struct, frozen=True):
     of: int
     """Judged items that there are."""
     labels: tuple[str, ...]
+    disputed: int = 0
+    """Items on which judges disagree, of these."""
 
 
 class AgreementResult(Struct, frozen=True):
@@ -286,7 +288,8 @@ def write_label_sheet(
 ) -> WrittenSheet:
     """Write judged answers to a CSV file for people to label, blind to the verdicts.
 
-    Items are drawn and ordered by the seed; a smaller sample is a part of a larger one.
+    Items are drawn and ordered by the seed; a smaller sample is a part of a larger one. Those on which judges disagree
+    take up to half of it, and say so; figures account for that.
 
     Raises:
         UserError: an unknown run or kind; nothing was judged; a file that is there and `force` is not set.
@@ -299,7 +302,7 @@ def write_label_sheet(
         sheet = label_sheet(store, found, wanted, epoch=epoch, limit=limit, seed=seed, raters=raters)
     with replaced(out, force) as file:
         file.write(sheet.csv())
-    return WrittenSheet(len(sheet.rows), sheet.of, tuple(wanted.labels))
+    return WrittenSheet(len(sheet.rows), sheet.of, tuple(wanted.labels), sheet.disputed)
 
 
 def judge_agreement(
@@ -316,7 +319,9 @@ def judge_agreement(
 
     Args:
         run: a judged run.
-        human: a CSV file with a column of items, and one of labels for each rater.
+        human: a CSV file with a column of items, the digests or texts of the answers that people saw (as
+            :func:`write_label_sheet` writes them), and a column of labels for each rater. A label whose answer is
+            another now is left out, and named.
         kind: whose verdicts are compared.
         epoch: of the run.
         item: the column of items.
@@ -325,12 +330,12 @@ def judge_agreement(
     Raises:
         UserError: an unknown run, kind or label; no item has both a verdict and a majority of people.
     """
-    from ragrounds.evals.judges.labels import agreement, read_labels
+    from ragrounds.evals.judges.labels import agreement, answers_labels, shown_items
     from ragrounds.evals.judges.methods import label_method, verdicts
     from ragrounds.ui.text import one_line
 
     wanted = label_method(kind)
-    labels = read_labels(human, item=item, raters=raters)
+    labels = answers_labels(human, item=item, raters=raters)
     given = {label for row in labels.items.values() for label in row if label}
     unknown = sorted(given - set(wanted.labels))
     if unknown:
@@ -340,9 +345,17 @@ def judge_agreement(
         )
     with opened_runs([run], settings) as (store, [found]):
         said = verdicts(store, found, wanted, epoch)
+        labels, changed = labels.of(shown_items(store, found, wanted, epoch), found.id, epoch)
     try:
-        return AgreementResult(agreement(said, labels), len(labels.raters))
+        agreed = structs.replace(agreement(said, labels), changed=changed)
+        return AgreementResult(agreed, len(labels.raters))
     except ValueError:
+        if changed:
+            raise UserError(
+                f"{human}: the answers to {', '.join(map(one_line, changed[:5]))}{' …' if len(changed) > 5 else ''} in "
+                f"{found.id} are others than people labelled ({len(changed):,} of {len(labels.items) + len(changed):,} "
+                "labelled items), and no other item has both labels."
+            ) from None
         first = next(iter(said))
         raise UserError(
             f"{human}: none of its items has both a majority of people and a verdict. Items look like {first!r}."

@@ -137,8 +137,9 @@ def sheet_command(
 ) -> None:
     """Write judged answers to a CSV file for people to label, blind to the verdicts; `judge agreement` reads it back.
 
-    Items are drawn and ordered by the seed, a smaller sample is a part of a larger one. No cell is a formula to a
-    spreadsheet.
+    Items are drawn and ordered by the seed, a smaller sample is a part of a larger one. Those on which judges disagree
+    take up to half of it; the column `why` says so, and figures account for it. Each row holds a digest of its texts,
+    by which its labels are known to be of this answer. No cell is a formula to a spreadsheet.
 
     Example: ragrounds judge sheet direct_cot --limit 50 --rater anna --rater ben
     """
@@ -148,9 +149,13 @@ def sheet_command(
         run, out, kind=kind, epoch=epoch, limit=limit, seed=seed, raters=rater or ("label",), force=force
     )
     if as_json:
-        print_json({"file": str(out), "items": sheet.items, "of": sheet.of, "labels": sheet.labels})
+        print_json(
+            {"file": str(out), "items": sheet.items, "of": sheet.of, "disputed": sheet.disputed, "labels": sheet.labels}
+        )
     say(
-        f"{out}: {sheet.items:,} of {sheet.of:,} judged items, without the verdicts. Labels are "
+        f"{out}: {sheet.items:,} of {sheet.of:,} judged items, without the verdicts"
+        + (f"; on {sheet.disputed:,} of them judges disagree" if sheet.disputed else "")
+        + ". Labels are "
         f"{', '.join(sheet.labels)}. Then: ragrounds judge agreement {run!r} --kind {kind} --human {out}"
         + (f" --epoch {epoch}" if epoch else "")
     )
@@ -171,7 +176,8 @@ def agreement_command(
     """Set the verdicts in the store against people's: Cohen's kappa, accuracy with its interval, confusion. No model is
     asked.
 
-    An item is a question's id; for statements `#1`, `#2`, … follow it, in the benchmark's order, must-have first.
+    A label whose answer is another now is left out and named. An item is a question's id; for statements `#1`, `#2`, …
+    follow it, in the benchmark's order, must-have first.
 
     Example: ragrounds judge agreement direct_cot --human labels.csv
     """

@@ -82,6 +82,11 @@ def _agreement_lines(found: LabelAgreement, raters: int) -> Iterator[str]:
         "not judged": found.unmatched,
         "people without a majority": found.undecided,
     }
+    if found.changed:
+        some = safe(", ".join(found.changed[:10])) + (", …" if len(found.changed) > 10 else "")
+        yield f"left out, the answer is another than people labelled: {len(found.changed):,} ({some})"
+    if found.weighted:
+        yield "Items on which judges disagree are more frequent in the sheet than in the run; figures account for it."
     yield from (f"left out, {why}: {count:,}" for why, count in left.items() if count)
 
 

@@ -1,6 +1,9 @@
 """`ragrounds judge` and `judge agreement` over real HTTP on loopback."""
 
+import csv
+import io
 import json
+import re
 
 import pytest
 
@@ -189,13 +192,26 @@ def test_bad_input_is_one_line(judge, home, arguments, said):
     assert "Traceback" not in done.stderr
 
 
+def with_answers(text, answers):
+    """A sheet with a column of the answers, by the numbers of their questions."""
+    heading, *lines = list(csv.reader(io.StringIO(text)))
+    found = io.StringIO()
+    rows = [[*heading, "answer"]]
+    for line in lines:
+        number = re.search(r"\d+", line[0])
+        rows.append([*line, (answers[int(number.group())] or "") if number else ""])
+    csv.writer(found).writerows(rows)
+    return found.getvalue()
+
+
 def test_agreement_with_people(judge, command, home, tmp_path):
     stage(home, "direct", ANSWERS)
     judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
-    (tmp_path / "labels.csv").write_text(
+    text = (
         "item,anna,ben\nog/0,equivalent,equivalent\nog/1,Equivalent,equivalent\nog/2,equivalent,equivalent\n"
         "og/4,equivalent,mismatch\nog/5,mismatch,mismatch\nelse,mismatch,mismatch\n"
     )
+    (tmp_path / "labels.csv").write_text(with_answers(text, ANSWERS))
     done = command("judge", "agreement", "direct", "--human", "labels.csv")
     assert done.returncode == 0, done.stderr
     assert "items with both labels: 4" in done.stdout
@@ -216,7 +232,8 @@ def test_agreement_with_people(judge, command, home, tmp_path):
 def test_agreement_by_statement(judge, command, home, tmp_path):
     stage(home, "direct", ["Fever is common. Not rest helps."] * 6, facts=STATEMENTS)
     judge("direct", "--kind", "statements", "--judge", "openai:grader")
-    (tmp_path / "labels.csv").write_text("item,a\nog/0#1,Entailment\nog/0#2,contradiction\nog/1#3,entailment\n")
+    text = "item,a\nog/0#1,Entailment\nog/0#2,contradiction\nog/1#3,entailment\n"
+    (tmp_path / "labels.csv").write_text(with_answers(text, ["Fever is common. Not rest helps."] * 6))
     arguments = ("judge", "agreement", "direct", "--kind", "statements", "--human", "labels.csv", "--json")
     found = json.loads(command(*arguments).stdout)
     assert found["judge"]["accuracy"]["value"] == pytest.approx(2 / 3)
@@ -232,7 +249,7 @@ def test_agreement_by_statement(judge, command, home, tmp_path):
 )
 def test_labels_that_do_not_fit(judge, command, home, tmp_path, text, said):
     stage(home, "direct", ANSWERS)
-    (tmp_path / "labels.csv").write_text(text)
+    (tmp_path / "labels.csv").write_text(with_answers(text, ANSWERS))
     arguments = ("judge", "agreement", "direct", "--human", "labels.csv")
     if "item,a" in text:
         assert command(*arguments).returncode == 2  # not judged yet, or a label of another kind

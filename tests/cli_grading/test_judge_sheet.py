@@ -11,6 +11,7 @@ from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Score
 from tests.cli_grading.test_judge_command import ANSWERS, STATEMENTS, stage
+from tests.servers.grader_server import grader_server
 
 HOSTILE = ['=HYPERLINK("http://x.example","methylene blue")', "+1", "-1 methylene blue", "@SUM(A1)", "\t=1", "a\n=1;=2"]
 
@@ -53,10 +54,12 @@ def test_a_sheet_is_blind_and_read_back(command, home, tmp_path):
     done = command("judge", "sheet", "direct", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
-        "version": 2, "file": "labels.csv", "items": 4, "of": 4, "labels": ["equivalent", "mismatch"],
+        "version": 2, "file": "labels.csv", "items": 4, "of": 4, "disputed": 0, "labels": ["equivalent", "mismatch"],
     }  # fmt: skip
     sheet = rows(tmp_path / "labels.csv")
-    assert list(sheet[0]) == ["item", "question", "beside", "answer", "allowed", "label"]
+    marks = ["run", "epoch", "why", "of", "digest"]
+    assert list(sheet[0]) == ["item", "question", "beside", "answer", "allowed", *marks, "label"]
+    assert {tuple(row[name] for name in marks[:4]) for row in sheet} == {("direct-1", "0", "drawn", "4")}
     assert {row["item"] for row in sheet} == {"og/0", "og/1", "og/2", "og/4"}
     assert {row["answer"] for row in sheet} == {ANSWERS[number] for number in (0, 1, 2, 4)}
     assert {(row["beside"], row["allowed"], row["label"]) for row in sheet} == {
@@ -81,6 +84,101 @@ def test_a_sheet_is_blind_and_read_back(command, home, tmp_path):
     filled(tmp_path / "labels.csv", lambda row: "mismatch" if row["item"] == "og/2" else "")
     found = json.loads(command("judge", "agreement", "direct", "--human", "labels.csv", "--json").stdout)
     assert (found["judge"]["n"], found["undecided"], found["unmatched"]) == (1, 0, 0)
+
+
+def test_a_label_is_of_the_answer_and_not_of_the_id(command, home, tmp_path):
+    for name in ("direct", "twin", "other"):
+        stage(home, name, [f"{text} or so" for text in ANSWERS] if name == "other" else ANSWERS, asked="same")
+        with Store(home) as store:
+            given = {"scorer": "equivalent", "value": 1.0, "prediction": "equivalent", "answer_status": "answered"}
+            store.add_scores(store.run(name), [Score(question_id=f"og/{n}", epoch=0, **given) for n in range(6)])
+    assert command("judge", "sheet", "direct").returncode == 0
+    filled(tmp_path / "labels.csv", lambda row: "equivalent")
+
+    def agreed(name):
+        return command("judge", "agreement", name, "--human", "labels.csv", "--json")
+
+    assert json.loads(agreed("direct").stdout)["judge"]["n"] == 6
+    assert json.loads(agreed("twin").stdout)["judge"]["n"] == 6, "the same answers, whoever gave them"
+    refused = agreed("other")
+    assert refused.returncode == 2
+    assert "6 of 6 labelled items" in refused.stderr
+    with Store(home) as store:
+        run = store.run("direct")
+        (second,) = (one for one in store.attempts(run) if one.question_id == "og/1")
+        store.add_attempts(run, [replace(second, text="something else")])
+    found = json.loads(agreed("direct").stdout)
+    assert (found["judge"]["n"], found["changed"]) == (5, ["og/1"])
+    told = command("judge", "agreement", "direct", "--human", "labels.csv").stdout
+    assert "left out, the answer is another than people labelled: 1 (og/1)" in told
+    page = command("report", "direct", "other", "--human", "labels.csv", "--no-attempts")
+    assert page.returncode == 0, page.stderr
+    body = (tmp_path / "report.html").read_text()
+    assert "#1: people labelled another answer to 1 of their items (og/1)" in body
+    assert "#2: people labelled another answer to 6 of their items" in body
+
+
+def test_an_older_sheet_goes_by_its_texts_and_one_without_is_refused(command, home, tmp_path):
+    stage(home, "direct", ANSWERS)
+    graded(home, [1.0] * 6)
+    assert command("judge", "sheet", "direct").returncode == 0
+    filled(tmp_path / "labels.csv", lambda row: "equivalent")
+    whole = rows(tmp_path / "labels.csv")
+
+    def kept(*names, **changed):
+        with (tmp_path / "old.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, names, extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows({**row, **changed} for row in whole)
+        return command("judge", "agreement", "direct", "--human", "old.csv", "--json")
+
+    assert json.loads(kept("item", "answer", "label").stdout)["judge"]["n"] == 6
+    assert "6 of 6 labelled items" in kept("item", "answer", "label", answer="that").stderr
+    assert "nobody can tell which answer was labelled as 'og/" in kept("item", "label").stderr
+    report = command("report", "direct", "--human", "old.csv")
+    assert report.returncode == 2
+    assert "nobody can tell" in report.stderr
+
+
+def judged_by(command, *judges):
+    """Both judges alone, then as a panel, which has no majority where they disagree."""
+    with grader_server() as server:
+        given = ["judge", "direct", "--kind", "equivalence", "--base-url", server.url]
+        for name in judges:
+            assert command(*given, "--judge", f"openai:{name}").returncode == 0
+        assert command(*given, *(f"--judge=openai:{name}" for name in judges)).returncode == 0
+
+
+def test_items_on_which_judges_disagree_are_in_the_sheet(command, home, tmp_path):
+    stage(home, "direct", [f"{'methylene blue' if n == 3 else 'no idea'} {n}" for n in range(6)])
+    judged_by(command, "grader", "grader-mild")  # the mild one finds all equivalent
+    done = command("judge", "sheet", "direct")
+    assert "6 of 6 judged items, without the verdicts; on 5 of them judges disagree" in done.stderr
+    whole = {row["item"]: (row["why"], row["of"]) for row in rows(tmp_path / "labels.csv")}
+    assert whole.pop("og/3") == ("drawn", "1")
+    assert set(whole.values()) == {("judges disagree", "5")}
+    assert len({row["digest"] for row in rows(tmp_path / "labels.csv")}) == 6
+    assert command("judge", "sheet", "direct", "--limit", "2", "--force").returncode == 0
+    assert sorted(row["why"] for row in rows(tmp_path / "labels.csv")) == ["drawn", "judges disagree"]
+
+
+def test_figures_account_for_how_items_were_drawn(command, home, tmp_path):
+    stage(home, "direct", [f"an answer {n}" for n in range(6)])
+    graded(home, [1.0] * 6)
+    assert command("judge", "sheet", "direct").returncode == 0
+    found = rows(tmp_path / "labels.csv")
+    # As of a run with 94 items on which judges agree, of which two were drawn, and four of four on which they do not.
+    for place, row in enumerate(found):
+        row |= {"why": "drawn", "of": "94"} if place < 2 else {"why": "judges disagree", "of": "4"}
+        row |= {"label": "equivalent" if place < 2 else "mismatch"}
+    with (tmp_path / "labels.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(found[0]))
+        writer.writeheader()
+        writer.writerows(found)
+    said = json.loads(command("judge", "agreement", "direct", "--human", "labels.csv", "--json").stdout)
+    assert said["judge"]["accuracy"]["value"] == pytest.approx(94 / 98)
+    assert (said["weighted"], said["judge"]["kappa_low"]) == (True, None)
+    assert said["judge"]["confusion"]["mismatch"]["equivalent"] == 4
 
 
 def test_a_sample_goes_by_its_seed(command, home, tmp_path):

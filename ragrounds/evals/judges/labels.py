@@ -1,19 +1,26 @@
 """People's labels, to set a judge against: the sheet that they fill in, read back, and the agreement.
 
 A sheet (CSV) has one row an item and one column a rater. It is blind to the judge's verdict, and its items are drawn by
-seed.
+seed; items on which judges disagree make up to half of it, and figures account for that.
+
+A label is of the texts that the person saw. Each row holds a digest of them, and a label whose answer has become
+another is left out. A sheet without digests says the answers themselves, or nobody can tell what was labelled.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.judges.methods import verdicts
+from ragrounds.evals.judges.recorded import recorded_verdicts
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats.agreement import (
     Agreement,
@@ -25,10 +32,39 @@ from ragrounds.evals.stats.agreement import (
 from ragrounds.evals.store.store import Store
 from ragrounds.files import as_csv, broken, read_sheet, shown
 from ragrounds.records import Run
+from ragrounds.text import safe
 
 ITEM = "item"
 TEXTS = ("question", "beside", "answer", "allowed")
 """Columns of a sheet for labelling that are there to be read: the answer, and the text it is to be set against."""
+MARKS = ("run", "epoch", "why", "of", "digest")
+"""Columns that say what a row is: whose answer, why it is in the sheet, how many items of that kind there are, and the
+digest of its texts."""
+DRAWN, DISAGREE = "drawn", "judges disagree"
+
+
+class ShownItem(Struct, frozen=True):
+    """The texts of an item."""
+
+    question: str
+    beside: str
+    answer: str
+
+    @property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that these texts alone have."""
+        return hashlib.sha256(msgspec.msgpack.encode((self.question, self.beside, self.answer))).hexdigest()[:16]
+
+
+class LabelledItem(Struct, frozen=True, kw_only=True):
+    """What the sheet says of an item that people labelled."""
+
+    digest: str = ""
+    answer: str | None = None
+    """Its text, where the sheet has no digest; ``None``: it does not say."""
+    run: str = ""
+    epoch: str = ""
+    why: str = ""
 
 
 class HumanLabels(Struct, frozen=True, kw_only=True):
@@ -37,6 +73,24 @@ class HumanLabels(Struct, frozen=True, kw_only=True):
     raters: tuple[str, ...]
     items: dict[str, tuple[str | None, ...]]
     """Item → label of each rater; ``None``: no label."""
+    marks: dict[str, LabelledItem] = {}
+    sizes: dict[str, float] = {}
+    """Why rows are in the sheet → items of that kind that there are; empty: the sheet does not say."""
+
+    @property
+    def unbound(self) -> list[str]:
+        """Items of which the sheet does not say what answer was labelled."""
+        return [item for item in self.items if not (mark := self.marks[item]).digest and mark.answer is None]
+
+    def of(self, shown: Mapping[str, ShownItem], run: str, epoch: int) -> tuple[HumanLabels, tuple[str, ...]]:
+        """The labels of these items as they are now, and the items that were labelled with another text.
+
+        The sample is one of the run that it was drawn from; of another run with the same answers it is as it came.
+        """
+        changed = tuple(item for item in self.items if item in shown and not _same(self.marks[item], shown[item]))
+        left = {item: labels for item, labels in self.items.items() if item not in changed}
+        own = all((self.marks[item].run, self.marks[item].epoch) == (run, str(epoch)) for item in left)
+        return replace(self, items=left, sizes=self.sizes if own else {}), changed
 
     @property
     def gold(self) -> dict[str, str]:
@@ -64,6 +118,10 @@ class LabelAgreement(Struct, frozen=True, kw_only=True):
     """Items labelled by people that the judge has no verdict on; they are in no figure."""
     undecided: int
     """Items without a majority among people."""
+    changed: tuple[str, ...] = ()
+    """Items whose question, answer or text beside it is another than people labelled; they are in no figure."""
+    weighted: bool = False
+    """Items on which judges disagree were drawn more often than others; accuracy and kappa account for it."""
     human_kappa: float | None
     human_alpha: float | None
 
@@ -77,19 +135,60 @@ def read_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> 
     """
     rows = read_sheet(path, (item, *raters))
     columns = list(rows[0][1]) if rows else []
-    chosen = tuple(raters) or tuple(name for name in columns if name != item and name not in TEXTS)
+    texts = {item, *TEXTS, *MARKS}
+    chosen = tuple(raters) or tuple(name for name in columns if name not in texts)
     if rows and not chosen:
         raise broken(path, "there is no column with labels beside the items", "line 1")
     items: dict[str, tuple[str | None, ...]] = {}
+    marks: dict[str, LabelledItem] = {}
+    kinds: dict[str, float] = {}
     for place, row in rows:
         name = row[item]
         if name in items:
             raise broken(path, f"the item {shown(name)} stands twice", place)
         items[name] = tuple(row[rater].strip().casefold() or None for rater in chosen)
+        given = {mark: row.get(mark, "").strip() for mark in MARKS}
+        marks[name] = LabelledItem(
+            digest=given["digest"],
+            answer=row.get("answer"),
+            run=given["run"],
+            epoch=given["epoch"],
+            why=given["why"],
+        )
+        if given["of"].isdecimal():
+            kinds[given["why"]] = float(given["of"])
     items = {name: labels for name, labels in items.items() if any(labels)}
     if not items:
         raise broken(path, "it holds no labels")
-    return HumanLabels(raters=chosen, items=items)
+    sized = all(marks[name].why in kinds for name in items)
+    return HumanLabels(raters=chosen, items=items, marks=marks, sizes=kinds if sized else {})
+
+
+def answers_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> HumanLabels:
+    """:func:`read_labels` of a sheet that says which answers were labelled.
+
+    Raises:
+        UserError: as there; rows with neither a digest nor the answer.
+    """
+    labels = read_labels(path, item=item, raters=raters)
+    if unbound := labels.unbound:
+        raise UserError(
+            f"{path}: nobody can tell which answer was labelled as {shown(unbound[0])}: a label is of a text, and the "
+            "answer behind an id may have changed. Keep the columns that `ragrounds judge sheet` writes (`digest`), or "
+            "add a column `answer` with the text that people saw."
+        )
+    return labels
+
+
+def _same(mark: LabelledItem, shown: ShownItem) -> bool:
+    if mark.digest:
+        return mark.digest == shown.digest
+    return mark.answer is not None and _plain(mark.answer) == _plain(safe(shown.answer))
+
+
+def _plain(text: str) -> str:
+    """Spreadsheets write lines and spaces in their own way."""
+    return " ".join(text.split())
 
 
 def answer_of(item: str) -> str:
@@ -107,8 +206,11 @@ def agreement(verdicts: Mapping[str, str | None], labels: HumanLabels) -> LabelA
     gold = labels.gold
     items = [item for item in gold if item in verdicts]
     given = [None if (verdict := verdicts[item]) is None else verdict.strip().casefold() for item in items]
+    people, answers = [gold[item] for item in items], [answer_of(item) for item in items]
+    kinds = [labels.marks[item].why for item in items] if labels.sizes else None
     return LabelAgreement(
-        judge=compare_with_human(given, [gold[item] for item in items], [answer_of(item) for item in items]),
+        judge=compare_with_human(given, people, answers, kinds, labels.sizes or None),
+        weighted=len(set(kinds or ())) > 1,
         unmatched=len(gold) - len(items),
         undecided=len(labels.items) - len(gold),
         human_kappa=labels.kappa,
@@ -125,11 +227,35 @@ class LabelSheet(Struct, frozen=True, kw_only=True):
     heading: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     of: int
-    """Items that the judge has a verdict on, of which these were drawn."""
+    """Items that the judge has a verdict on, or judges disagree on, of which these were drawn."""
+    disputed: int = 0
+    """Rows on which judges disagree."""
 
     def csv(self) -> bytes:
         """As a file; no cell is a formula."""
         return as_csv(self.heading, self.rows)
+
+
+def shown_items(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> dict[str, ShownItem]:
+    """Item → its texts, of the answers that an epoch of a run has."""
+    questions, golds = store.questions(run)
+    answers = {attempt.question_id: attempt.text for attempt in store.attempts(run) if attempt.epoch == epoch}
+    return {
+        item: ShownItem(question.text, beside, answers[question.id])
+        for question in questions
+        if question.id in answers
+        for item, beside in method.items(golds[question.id]).items()
+    }
+
+
+def disputed(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> set[str]:
+    """The items on which judges whose replies are recorded gave different verdicts."""
+    found: dict[str, set[str]] = {}
+    for said in recorded_verdicts(store, run, method, epoch):
+        for item, verdict in said.verdicts.items():
+            if verdict:
+                found.setdefault(item, set()).add(verdict)
+    return {item for item, verdicts in found.items() if len(verdicts) > 1}
 
 
 def label_sheet(
@@ -142,32 +268,31 @@ def label_sheet(
     seed: int = 0,
     raters: Sequence[str] = ("label",),
 ) -> LabelSheet:
-    """The items that have a verdict, in an order drawn by `seed`, without it; an empty column for each rater.
+    """The items that have a verdict, or on which judges disagree, in an order drawn by `seed`, without verdicts; an
+    empty column for each rater. Of a `limit`, items on which judges disagree take half, as far as there are any.
 
     Raises:
         UserError: the run was not judged in this way, or a rater's name is a column's already.
     """
-    heading = (ITEM, *TEXTS, *raters)
+    heading = (ITEM, *TEXTS, *MARKS, *raters)
     double = [name for name in raters if heading.count(name) > 1 or not name.strip()]
     if double:
         raise UserError(f"The rater {double[0]!r} cannot have a column: it is empty, there twice, or a text's column.")
-    judged = {item for item, verdict in verdicts(store, run, method, epoch).items() if verdict is not None}
-    questions, golds = store.questions(run)
-    asked = {
-        item: (question, text)
-        for question in questions
-        for item, text in method.items(golds[question.id]).items()
-        if item in judged
+    parted = disputed(store, run, method, epoch)
+    judged = {item for item, verdict in verdicts(store, run, method, epoch).items() if verdict is not None} | parted
+    asked = {item: one for item, one in shown_items(store, run, method, epoch).items() if item in judged}
+    order = sorted(asked, key=lambda item: lot(seed, item))
+    kinds = {
+        DISAGREE: [item for item in order if item in parted],
+        DRAWN: [item for item in order if item not in parted],
     }
-    drawn = sorted(asked, key=lambda item: lot(seed, item))[:limit]
-    wanted = {asked[item][0].id for item in drawn}
-    answers = {
-        attempt.question_id: attempt.text
-        for attempt in store.attempts(run)
-        if attempt.epoch == epoch and attempt.question_id in wanted
-    }
+    wanted = len(order) if limit is None else min(limit, len(order))
+    most = min(len(kinds[DISAGREE]), max((wanted + 1) // 2, wanted - len(kinds[DRAWN])))
+    why = dict.fromkeys(kinds[DISAGREE][:most], DISAGREE) | dict.fromkeys(kinds[DRAWN][: wanted - most], DRAWN)
     rows = tuple(
-        (item, question.text, text, answers[question.id], ALLOWED.join(method.labels), *[""] * len(raters))
-        for item, (question, text) in ((item, asked[item]) for item in drawn)
+        (item, one.question, one.beside, one.answer, ALLOWED.join(method.labels))
+        + (run.id, str(epoch), why[item], str(len(kinds[why[item]])), one.digest)
+        + ("",) * len(raters)
+        for item, one in ((item, asked[item]) for item in order if item in why)
     )
-    return LabelSheet(heading=heading, rows=rows, of=len(asked))
+    return LabelSheet(heading=heading, rows=rows, of=len(asked), disputed=most)

@@ -8,7 +8,7 @@ its statements, are not independent; where they are too few for one there is no 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from ragrounds.evals.stats.bootstrap import bootstrap_holds
-from ragrounds.evals.stats.estimates import stratified_mean
+from ragrounds.evals.stats.estimates import combined_mean, stratified_mean
 from ragrounds.evals.stats.intervals import Estimate
 
 Labels = Sequence[Sequence[str | None]]
@@ -49,7 +49,11 @@ class Agreement(Struct, frozen=True, kw_only=True):
 
 
 def compare_with_human(
-    judge: Sequence[str | None], human: Sequence[str | None], clusters: Sequence[str] | None = None
+    judge: Sequence[str | None],
+    human: Sequence[str | None],
+    clusters: Sequence[str] | None = None,
+    strata: Sequence[str] | None = None,
+    sizes: Mapping[str, float] | None = None,
 ) -> Agreement:
     """Accuracy, Cohen's kappa and confusion of a judge, where both sides have a label.
 
@@ -57,6 +61,9 @@ def compare_with_human(
         judge: labels by item.
         human: the other side's, who may be a judge too.
         clusters: items with the same name are not independent; by default all are.
+        strata: which kind of item each is, where kinds were drawn with different chances.
+        sizes: kind → items that there are, of which those here were drawn. Accuracy and kappa are then those of all
+            items; the confusion counts those here, and kappa has no interval.
 
     Raises:
         ValueError: sides of different length, or no item with both labels.
@@ -64,18 +71,33 @@ def compare_with_human(
     names = [str(place) for place in range(len(judge))] if clusters is None else clusters
     if not len(judge) == len(human) == len(names):
         raise ValueError(f"expected one label of each side an item, got {len(judge)} and {len(human)}")
+    kinds = strata if strata is not None and sizes is not None else [""] * len(names)
     kept = [
-        (one, other, name)
-        for one, other, name in zip(judge, human, names, strict=True)
+        (one, other, name, kind)
+        for one, other, name, kind in zip(judge, human, names, kinds, strict=True)
         if one is not None and other is not None
     ]
-    both = [(one, other) for one, other, _ in kept]
+    both = [(one, other) for one, other, _, _ in kept]
     if not both:
         raise ValueError("no item has a label of both sides")
     labels = sorted({label for pair in both for label in pair})
     table = Counter((right, given) for given, right in both)
-    given, right, drawn = zip(*kept, strict=True)
+    given, right, drawn, of = zip(*kept, strict=True)
     same = [float(one == other) for one, other in both]
+    found, asked = Counter(of), Counter(kinds)
+    each = {kind: (sizes or {}).get(kind, 1.0) / (asked[kind] if sizes else 1.0) for kind in found}
+    if max(each.values()) > min(each.values()) * (1 + 1e-6):
+        parts = [each[kind] * count for kind, count in found.items()]
+        shares = [part / sum(parts) for part in parts]
+        return Agreement(
+            n=len(both),
+            missing=len(judge) - len(both),
+            accuracy=combined_mean([same], [1.0], of, drawn, weights=shares),
+            kappa=cohen_kappa(given, right, [each[kind] for kind in of]),
+            kappa_low=None,
+            kappa_high=None,
+            confusion={one: {other: table[one, other] for other in labels} for one in labels},
+        )
     interval = kappa_interval(given, right, drawn) if _enough(same, drawn) else None
     return Agreement(
         n=len(both),
@@ -98,19 +120,25 @@ def _enough(same: Sequence[float], clusters: Sequence[str]) -> bool:
     return bootstrap_holds([np.array(list(sums.values()))])
 
 
-def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
-    """Cohen's kappa (1960) of two raters who labelled the same items.
+def cohen_kappa(first: Sequence[str], second: Sequence[str], counts: Sequence[float] | None = None) -> float | None:
+    """Cohen's kappa (1960) of two raters who labelled the same items. `counts`: how many items each stands for.
 
     Raises:
         ValueError: no items, or lengths that differ.
     """
     if not first or len(first) != len(second):
         raise ValueError(f"expected one label of each rater an item, got {len(first)} and {len(second)}")
-    n = len(first)
-    observed = sum(one == other for one, other in zip(first, second, strict=True)) / n
-    left, right = Counter(first), Counter(second)
+    each = counts if counts is not None else [1] * len(first)
+    left, right = defaultdict[str, float](float), defaultdict[str, float](float)
+    same = 0.0
+    for one, other, count in zip(first, second, each, strict=True):
+        left[one] += count
+        right[other] += count
+        same += count * (one == other)
+    n = sum(each)
+    observed = same / n
     expected = sum(left[label] * right[label] for label in left) / n**2
-    return None if expected == 1 else (observed - expected) / (1 - expected)
+    return None if abs(1 - expected) < 1e-12 else (observed - expected) / (1 - expected)
 
 
 def kappa_interval(
@@ -196,7 +224,7 @@ def krippendorff_alpha(ratings: Labels, level: Level = "nominal", order: Sequenc
             for other, again in counts.items():
                 pairs = often * (again - (one == other))
                 if pairs:
-                    meeting[one, other] += pairs / (len(item) - 1)  # type: ignore[assignment]
+                    meeting[one, other] += pairs / (len(item) - 1)
     totals: Counter[str] = Counter()
     for (one, _), weight in meeting.items():
         totals[one] += weight

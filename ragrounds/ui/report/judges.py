@@ -10,7 +10,7 @@ from itertools import combinations
 
 from ragrounds.evals.arena.lineup import REFERENCE, gather_lineup
 from ragrounds.evals.arena.report import ArenaReport, AxisReport, arena_report
-from ragrounds.evals.judges.labels import HumanLabels, agreement, answer_of
+from ragrounds.evals.judges.labels import HumanLabels, agreement, answer_of, shown_items
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import RecordedVerdicts, recorded_verdicts
 from ragrounds.evals.scorers.judged import LabelMethod
@@ -66,8 +66,11 @@ def verdict_parts(
             if len(judges) > 2:
                 remarks += _together(f"#{number}", judges)
             if human is not None and _words(human) <= set(kind.labels):
+                own, changed = human.of(shown_items(store, run, kind), run.id, 0)
                 for said in sides:
-                    agreed += _people(f"#{number}", said, human)
+                    agreed += _people(f"#{number}", said, own)
+                if changed:
+                    remarks.append(_changed(f"#{number}", changed))
         labels = (column for label in kind.labels for column in (Column(f"{label} %"), Column("95 %")))
         yield TextTable(
             key="verdicts",
@@ -142,6 +145,11 @@ def _pair(run: str, one: RecordedVerdicts, other: RecordedVerdicts) -> list[tupl
         [answer_of(item) for item in items],
     )
     return [(run, one_line(one.judge, 60), one_line(other.judge, 60), *_agreement(found))]
+
+
+def _changed(run: str, items: Sequence[str]) -> str:
+    some = ", ".join(one_line(item, 40) for item in items[:5]) + (" and others" if len(items) > 5 else "")
+    return f"{run}: people labelled another answer to {len(items):,} of their items ({some}); these are left out."
 
 
 def _people(run: str, said: RecordedVerdicts, human: HumanLabels) -> list[tuple[str, ...]]:

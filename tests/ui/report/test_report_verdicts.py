@@ -21,7 +21,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.page import report_page
-from tests.cli_grading.test_judge_command import STATEMENTS, stage
+from tests.cli_grading.test_judge_command import STATEMENTS, stage, with_answers
 from tests.judges.doubles import Scripted
 
 ANSWERS = ["blue one", "blue two", "red three", None, "blue five", "rot"]
@@ -107,9 +107,8 @@ def test_methods_say_what_a_judge_did_and_what_is_missing(home):
 def test_against_people(home, tmp_path):
     stage(home, "direct", ANSWERS)
     judged(home, says("strict"))
-    (tmp_path / "labels.csv").write_text(
-        "item,anna\nog/0,equivalent\nog/1,equivalent\nog/2,mismatch\nog/4,mismatch\nog/5,mismatch\n"
-    )
+    text = "item,anna\nog/0,equivalent\nog/1,equivalent\nog/2,mismatch\nog/4,mismatch\nog/5,mismatch\n"
+    (tmp_path / "labels.csv").write_text(with_answers(text, ANSWERS))
     _, rows = shown(home, human=read_labels(tmp_path / "labels.csv"))
     found = next(row for row in rows if row[2] == "people" and row[1] == "test:<b>strict</b>")
     assert found[3:5] == ["5", "80.0"]
@@ -123,7 +122,9 @@ def test_against_people(home, tmp_path):
 def test_the_command_takes_peoples_labels(command, home, tmp_path):
     stage(home, "direct", ANSWERS)
     judged(home, says("strict"))
-    (tmp_path / "labels.csv").write_text("item,anna,ben\nog/0,equivalent,equivalent\nog/1,equivalent,mismatch\n")
+    (tmp_path / "labels.csv").write_text(
+        with_answers("item,anna,ben\nog/0,equivalent,equivalent\nog/1,equivalent,mismatch\n", ANSWERS)
+    )
     done = command("report", "direct", "--human", "labels.csv", "--no-attempts")
     assert done.returncode == 0, done.stderr
     assert "majority of 2 people" in (tmp_path / "report.html").read_text()
