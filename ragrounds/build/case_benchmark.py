@@ -51,7 +51,7 @@ class ExpertRating(Struct, frozen=True, kw_only=True):
         """Why a pair is dropped, and the case itself; empty texts: it is kept."""
         given = [int(rating) for rating in ratings if rating is not None]
         if not given:
-            return NOT_RATED, "its cells are empty" if ratings else "it is not in the sheet"
+            return NOT_RATED, "its cells are empty" if ratings else "it is not in the sheet, or with other texts"
         return ("", "") if min(given) >= self.least else (f"rated below {self.least}", ", ".join(map(str, given)))
 
 
@@ -77,7 +77,8 @@ class CaseBenchmark(Struct, frozen=True, kw_only=True):
         pairs = kept_results(results)
         if self.rating.sheet is None:
             return self._product(pairs, results, (), None)
-        ratings = read_ratings(self.rating.sheet, {pair.question.id for pair in pairs}, SCALE)
+        texts = {id: dict(zip(_SHOWN, cells, strict=True)) for id, cells in _rows(pairs).items()}
+        ratings = read_ratings(self.rating.sheet, texts, SCALE, texts=texts)
         nobody: tuple[str | None, ...] = ()
         faults = {pair.question.id: self.rating.fault(ratings.items.get(pair.question.id, nobody)) for pair in pairs}
         dropped = [
@@ -149,9 +150,17 @@ class CaseBenchmark(Struct, frozen=True, kw_only=True):
         }
 
     def _sheet(self, pairs: Sequence[ItemResult]) -> dict[str, Lines]:
-        rows = {pair.question.id: (str(pair.product["question"]), str(pair.product["answer"])) for pair in pairs}
-        lines = sheet_lines(("question", "answer"), rows, self.rating.raters)
+        lines = sheet_lines(_SHOWN, _rows(pairs), self.rating.raters)
         return {free_name(self.out, SHEET, lines): lines, "instructions.md": [INSTRUCTIONS]}
+
+
+_SHOWN = ("question", "answer")
+"""Columns of the sheet."""
+
+
+def _rows(pairs: Sequence[ItemResult]) -> dict[str, tuple[str, str]]:
+    """What the sheet shows of each pair."""
+    return {pair.question.id: (str(pair.product["question"]), str(pair.product["answer"])) for pair in pairs}
 
 
 def _row(pair: ItemResult) -> JsonObject:

@@ -1,6 +1,7 @@
 """Sheets for experts: an item a row, an empty column a rater, read back when they are filled in.
 
-Rows are known by their id, so the others may be sorted and edited freely.
+Rows are known by their id, so that they may be sorted and edited freely, and each holds a digest of its texts: what was
+said of a text that is another now does not count. A sheet without digests is read by its texts.
 
 A benchmark of retrieval has a sheet with a sample of its final labels (CMedTEB, Section 3.2: 5,000 pairs, 93.3 %
 agreement). It is blind: it shows a query and a passage, never what the models answered. Read back, the experts'
@@ -16,7 +17,9 @@ from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.judges.labels import HumanLabels, LabelAgreement, agreement
@@ -24,6 +27,7 @@ from ragrounds.files import as_csv, broken, read_sheet, shown
 from ragrounds.text import safe
 
 ID = "id"
+DIGEST = "digest"
 RATER = re.compile(r"rating(?:[ _-]?\w+)?", re.IGNORECASE)
 """Columns that are a rater's: ``rating``, ``rating_1``, ``rating anna``."""
 
@@ -34,6 +38,8 @@ class SheetRatings(Struct, frozen=True, kw_only=True):
     raters: tuple[str, ...]
     items: dict[str, tuple[str | None, ...]]
     """Item → rating of each rater, as it is written; ``None``: an empty cell."""
+    changed: tuple[str, ...] = ()
+    """Items whose texts are others than in the sheet; they are not among `items`."""
 
 
 def sheet_lines(
@@ -43,8 +49,13 @@ def sheet_lines(
     item), an empty column a rater, and `more` empty ones."""
     ratings = ["rating"] if raters == 1 else [f"rating_{number}" for number in range(1, raters + 1)]
     empty = [""] * (len(ratings) + len(more))
-    heading = [ID, *columns, *ratings, *more]
-    return [as_csv(heading, ([item, *cells, *empty] for item, cells in rows.items()))]
+    heading = [ID, *columns, *ratings, *more, DIGEST]
+    return [as_csv(heading, ([item, *cells, *empty, _digest(cells)] for item, cells in rows.items()))]
+
+
+def _digest(cells: Iterable[str]) -> str:
+    """Sixteen hexadecimal digits of a row's texts."""
+    return hashlib.sha256(msgspec.msgpack.encode(list(cells))).hexdigest()[:16]
 
 
 def free_name(folder: Path, stem: str, lines: Sequence[bytes]) -> str:
@@ -59,9 +70,16 @@ def read_ratings(
     items: Collection[str],
     allowed: Sequence[str],
     spellings: Mapping[str, str] = MappingProxyType({}),
+    texts: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> SheetRatings:
-    """Read a sheet back: every column named like a rating is a rater's. `spellings` are other ways to write an allowed
-    rating, in lower case.
+    """Read a sheet back: every column named like a rating is a rater's.
+
+    Args:
+        path: the sheet.
+        items: those that may be in it.
+        allowed: ratings.
+        spellings: other ways to write an allowed rating, in lower case.
+        texts: item → column → its text as it is now. Ratings of other texts are left out.
 
     Raises:
         UserError: a broken file, no column of ratings, an item that is not known or stands twice, a rating that is not
@@ -72,6 +90,7 @@ def read_ratings(
     if not raters:
         raise broken(path, "expected rows with one or more columns 'rating', 'rating_1', …", "line 1")
     found: dict[str, tuple[str | None, ...]] = {}
+    changed: list[str] = []
     words = {rating.casefold(): rating for rating in allowed} | dict(spellings)
     written = {safe(item).strip(): item for item in items}
     for place, row in rows:
@@ -83,7 +102,25 @@ def read_ratings(
         if item in found:
             raise broken(path, f"the item {shown(item)} stands twice", place)
         found[item] = tuple(_rating(row[rater], words, allowed, path, place) for rater in raters)
-    return SheetRatings(raters=raters, items=found)
+        if item in texts and not _same(row, texts[item], path):
+            changed.append(item)
+    left = {item: ratings for item, ratings in found.items() if item not in changed}
+    return SheetRatings(raters=raters, items=left, changed=tuple(changed))
+
+
+def _same(row: Mapping[str, str], texts: Mapping[str, str], path: Path) -> bool:
+    """Whether a row is of these texts.
+
+    Raises:
+        UserError: it has neither the digest nor the texts.
+    """
+    if row.get(DIGEST, "").strip():
+        return row[DIGEST].strip() == _digest(texts.values())
+    if missing := [name for name in texts if name not in row]:
+        raise broken(
+            path, f"nobody can tell what was rated: there is neither a column {DIGEST!r} nor {missing[0]!r}", "line 1"
+        )
+    return all(row[name].split() == safe(text).split() for name, text in texts.items())
 
 
 def _rating(cell: str, words: Mapping[str, str], allowed: Sequence[str], path: Path, place: str) -> str | None:
@@ -96,6 +133,8 @@ def _rating(cell: str, words: Mapping[str, str], allowed: Sequence[str], path: P
     return meant
 
 
+PAIR = ("query", "passage")
+"""Columns of a sheet of pairs."""
 DECISIONS = ("yes", "no")
 """Whether the passage is relevant to the query."""
 SPELLINGS = dict.fromkeys(("y", "1", "true"), "yes") | dict.fromkeys(("n", "0", "false"), "no")
@@ -137,21 +176,34 @@ def sample_lines(
 ) -> list[bytes]:
     """The sheet of a sample; `queries` and `passages` are texts by id."""
     rows = {label.item: (queries[label.query], passages[label.document]) for label in labels}
-    return sheet_lines(("query", "passage"), rows, experts)
+    return sheet_lines(PAIR, rows, experts)
 
 
-def expert_agreement(path: Path, labels: Iterable[FinalLabel]) -> LabelAgreement:
-    """The final labels against the decisions in a sheet that was filled in, in whole or in part.
+def expert_agreement(
+    path: Path, labels: Iterable[FinalLabel], queries: Mapping[str, str], passages: Mapping[str, str]
+) -> LabelAgreement:
+    """The final labels against the decisions in a sheet that was filled in, in whole or in part. `queries` and
+    `passages` are the texts of today by id: what was decided on others is left out.
 
     Raises:
         UserError: not the sheet of this benchmark, a decision that is neither yes nor no, or no decision at all.
     """
-    said: dict[str, str | None] = {label.item: DECISIONS[0] if label.relevant else DECISIONS[1] for label in labels}
-    ratings = read_ratings(path, list(said), DECISIONS, SPELLINGS)
+    known = {label.item: label for label in labels}
+    said: dict[str, str | None] = {item: DECISIONS[0] if one.relevant else DECISIONS[1] for item, one in known.items()}
+    texts = {
+        item: dict(zip(PAIR, (queries.get(one.query, ""), passages.get(one.document, "")), strict=True))
+        for item, one in known.items()
+    }
+    ratings = read_ratings(path, list(said), DECISIONS, SPELLINGS, texts)
     people = HumanLabels(raters=ratings.raters, items=ratings.items)
     try:
-        return agreement(said, people)
+        return replace(agreement(said, people), changed=ratings.changed)
     except ValueError:
+        if ratings.changed:
+            raise UserError(
+                f"{path}: the texts of {len(ratings.changed):,} of its rows are others now, and no other row has a "
+                "decision that more than half of the experts gave."
+            ) from None
         raise UserError(
             f"{path}: no item has a decision that more than half of the experts gave; write yes or no."
         ) from None

@@ -137,15 +137,18 @@ class FalseNegativeBenchmark(Struct, frozen=True, kw_only=True):
     def _experts(self, labels: Sequence[FinalLabel]) -> tuple[list[str], JsonObject, dict[str, Lines]]:
         """A sample of the false negatives for experts (the paper: 500, of which they confirmed 92 %)."""
         if self.expert.sheet is not None:
-            agreed = expert_agreement(self.expert.sheet, labels)
+            agreed = expert_agreement(self.expert.sheet, labels, self.asked.queries, self._texts(labels))
             return [agreement_note(agreed)], {"experts": msgspec.to_builtins(agreed)}, {}
         if not self.expert.sample or not labels:
             return [], {}, {}
         drawn = sample_labels(labels, self.expert.sample, self.item_set.seed)
-        wanted = {label.document for label in drawn}
-        texts = {each.document: titled(each) for each in self._documents() if each.document in wanted}
-        lines = sample_lines(drawn, self.asked.queries, texts, self.expert.experts)
+        lines = sample_lines(drawn, self.asked.queries, self._texts(drawn), self.expert.experts)
         return [], {}, {free_name(self.expert.out, SHEET, lines): lines, "instructions.md": [INSTRUCTIONS]}
+
+    def _texts(self, labels: Sequence[FinalLabel]) -> dict[str, str]:
+        """The texts of the labelled documents."""
+        wanted = {label.document for label in labels}
+        return {each.document: titled(each) for each in self._documents() if each.document in wanted}
 
 
 def check_documents(asked: QuerySet, benchmark: str) -> None:

@@ -236,7 +236,7 @@ def retrieval_files(
     files: dict[str, Lines] = dict(judged_beir(queries, corpus))
     files["sets/rerank.jsonl"] = rerank_lines(queries, passages, most=most, seed=seed)
     if expert.sheet is not None:
-        return files, expert_agreement(expert.sheet, labels)
+        return files, expert_agreement(expert.sheet, labels, {query.id: query.text for query in queries}, passages)
     if expert.sample:
         drawn = sample_labels(labels, expert.sample, seed)
         lines = sample_lines(drawn, {query.id: query.text for query in queries}, passages, expert.experts)
@@ -266,9 +266,10 @@ def agreement_note(found: LabelAgreement) -> str:
     """One line for the card."""
     share = found.judge.accuracy
     kappa = "not defined" if found.judge.kappa is None else f"{found.judge.kappa:.3f}"
+    changed = f" {len(found.changed):,} of their rows are of other texts, and left out." if found.changed else ""
     return (
         f"Experts agree with {share.value:.1%} of {share.n:,} labels (95 % interval {share.low or 0:.1%} to "
-        f"{1 if share.high is None else share.high:.1%}), Cohen's kappa {kappa}."
+        f"{1 if share.high is None else share.high:.1%}), Cohen's kappa {kappa}.{changed}"
     )
 
 

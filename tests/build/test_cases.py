@@ -136,7 +136,7 @@ def test_experts_keep_what_they_rate_four_or_five(command: Cli, tmp_path: Path) 
         asked = server.stats()["asked"]
         with (out / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
             rows = list(csv.DictReader(file))
-        assert list(rows[0]) == ["id", "question", "answer", "rating_1", "rating_2", "comment"]
+        assert list(rows[0]) == ["id", "question", "answer", "rating_1", "rating_2", "comment", "digest"]
         assert len(rows) == MADE
         # 14 pairs: 5/4, 4/-, 3/5, 5/2, -/-, and the other nine 4/4.
         said = [("5", "4"), ("4", ""), ("3", "5"), ("5", "2"), ("", ""), *[("4", "4")] * 9]

@@ -11,12 +11,13 @@ from ragrounds.build.expert_sheets import FinalLabel, expert_agreement, free_nam
 from ragrounds.errors import UserError
 
 LABELS = [FinalLabel(query="q", document=f"d{n}", relevant=n < 4) for n in range(10)]
+QUERIES = {"q": "=Why?"}
 TEXTS = {f"d{n}": f"Text {n}" for n in range(10)}
 
 
 def write(path: Path, labels: list[FinalLabel], decisions: dict[str, str]) -> list[dict[str, str]]:
     """Write the sheet with the expert's words beside the items; gives its rows."""
-    path.write_bytes(b"".join(sample_lines(labels, {"q": "=Why?"}, TEXTS)))
+    path.write_bytes(b"".join(sample_lines(labels, QUERIES, TEXTS)))
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     with path.open("w", encoding="utf-8-sig", newline="") as file:
@@ -29,13 +30,13 @@ def write(path: Path, labels: list[FinalLabel], decisions: dict[str, str]) -> li
 def test_the_expert_does_not_see_the_label_and_agreement_is_as_by_hand(tmp_path: Path) -> None:
     path = tmp_path / "expert.csv"
     rows = write(path, LABELS, {})
-    assert {tuple(row) for row in rows} == {("id", "query", "passage", "rating", "comment")}
+    assert {tuple(row) for row in rows} == {("id", "query", "passage", "rating", "comment", "digest")}
     assert {row["query"] for row in rows} == {"'=Why?"}
     with pytest.raises(UserError, match="write yes or no"):
-        expert_agreement(path, LABELS)
+        expert_agreement(path, LABELS, QUERIES, TEXTS)
     # The expert says yes to d0, d1, d2 and d4, no to the rest but d9, which stays open.
     write(path, LABELS, {label.item: "yes" if n in (0, 1, 2, 4) else "no" for n, label in enumerate(LABELS[:9])})
-    found = expert_agreement(path, LABELS)
+    found = expert_agreement(path, LABELS, QUERIES, TEXTS)
     assert found.judge.n == 9
     assert found.judge.accuracy.value == pytest.approx(7 / 9)
     # Labels yes 4, expert yes 4 of 9: chance (16 + 25)/81.
@@ -48,10 +49,32 @@ def test_a_sheet_of_another_benchmark_or_a_strange_word_is_an_error(tmp_path: Pa
     path = tmp_path / "expert.csv"
     write(path, LABELS[:2], {LABELS[0].item: "yes", LABELS[1].item: "maybe"})
     with pytest.raises(UserError, match="line 3: the rating 'maybe' is none of yes, no"):
-        expert_agreement(path, LABELS)
+        expert_agreement(path, LABELS, QUERIES, TEXTS)
     write(path, LABELS[:2], {LABELS[0].item: "yes", LABELS[1].item: "no"})
     with pytest.raises(UserError, match="there is no item"):
-        expert_agreement(path, LABELS[:1])
+        expert_agreement(path, LABELS[:1], QUERIES, TEXTS)
+
+
+def test_a_decision_is_on_the_texts_and_not_on_their_ids(tmp_path: Path) -> None:
+    path = tmp_path / "expert.csv"
+    write(path, LABELS, {label.item: "yes" for label in LABELS})
+    found = expert_agreement(path, LABELS, QUERIES, TEXTS | {"d3": "Another text"})
+    assert (found.judge.n, found.changed) == (9, (LABELS[3].item,))
+    with pytest.raises(UserError, match="the texts of 10 of its rows are others now"):
+        expert_agreement(path, LABELS, {"q": "Wherefore?"}, TEXTS)
+    rows = list(csv.DictReader(path.open(encoding="utf-8-sig", newline=""), delimiter=";"))
+
+    def without(*names: str) -> None:
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, [name for name in rows[0] if name not in names], extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(rows)
+
+    without("digest")  # as an earlier version wrote it
+    assert expert_agreement(path, LABELS, QUERIES, TEXTS | {"d3": "Another text"}).changed == (LABELS[3].item,)
+    without("digest", "passage")
+    with pytest.raises(UserError, match="nobody can tell what was rated"):
+        expert_agreement(path, LABELS, QUERIES, TEXTS)
 
 
 def test_a_sample_is_drawn_by_its_seed() -> None:

@@ -56,12 +56,13 @@ def test_yes_and_no_are_taken_in_their_usual_spellings(tmp_path: Path) -> None:
     said = [*YES, *NO]
     labels = [FinalLabel(query="q", document=f"d{n}", relevant=word in YES) for n, word in enumerate(said)]
     path = tmp_path / "sheet.csv"
-    lines = b"".join(sample_lines(labels, {"q": "Why?"}, {label.document: "Text" for label in labels})).decode("utf-8")
+    texts = {"q": "Why?"}, {label.document: "Text" for label in labels}
+    lines = b"".join(sample_lines(labels, *texts)).decode("utf-8")
     heading, *rows = lines.splitlines()
     filled = [row.replace(",Text,,", f',Text,"{word}",') for row, word in zip(rows, said, strict=True)]
     path.write_text("\n".join([heading, *filled]), encoding="utf-8")
-    found = expert_agreement(path, labels)
+    found = expert_agreement(path, labels, *texts)
     assert (found.judge.n, found.judge.accuracy.value) == (len(said), 1.0)
     path.write_text("\n".join([heading, filled[0].replace('"yes"', "2"), *filled[1:]]), encoding="utf-8")
     with pytest.raises(UserError, match="line 2: the rating '2' is none of yes, no"):
-        expert_agreement(path, labels)
+        expert_agreement(path, labels, *texts)
