@@ -217,7 +217,7 @@ def krippendorff_alpha(ratings: Labels, level: Level = "nominal", order: Sequenc
     if not items:
         raise ValueError("Krippendorff's alpha needs an item with two labels or more")
     # The coincidence matrix: how often two labels meet within an item, each item weighing as many as it has labels.
-    meeting: Counter[tuple[str, str]] = Counter()
+    meeting = defaultdict[tuple[str, str], float](float)
     for item in items:
         counts = Counter(item)
         for one, often in counts.items():
@@ -225,7 +225,7 @@ def krippendorff_alpha(ratings: Labels, level: Level = "nominal", order: Sequenc
                 pairs = often * (again - (one == other))
                 if pairs:
                     meeting[one, other] += pairs / (len(item) - 1)
-    totals: Counter[str] = Counter()
+    totals = defaultdict[str, float](float)
     for (one, _), weight in meeting.items():
         totals[one] += weight
     distance = _distance(level, totals, order)
