@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from ragrounds.errors import UserError
 from ragrounds.evals.store.answered_by import answered_by, other_models
 from ragrounds.evals.store.servers import keep_server, known_servers
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Call, Called, Gold, Question, Run
+from ragrounds.evals.store.transfer import copy_runs
+from ragrounds.records import FINAL, Attempt, Call, Called, Gold, Question, Run
 
 
 @pytest.fixture(params=["SQLite", "PostgreSQL"])
@@ -25,18 +28,18 @@ def test_servers_are_kept_by_place_and_fingerprint_the_last_first(
 ) -> None:
     times = iter(range(1, 9))
     monkeypatch.setattr("ragrounds.evals.store.servers.now", lambda: float(next(times)))
-    keep_server(store, "openai:m[server=lab]", "", {"root": "/a"})
-    keep_server(store, "openai:m[server=lab]", "fff", {"root": "/b"})
-    keep_server(store, "openai:m[server=other]", "", {"root": "/c"})
-    known = known_servers(store, "openai:m[server=lab]")
+    keep_server(store.engine, "openai:m[server=lab]", "", {"root": "/a"})
+    keep_server(store.engine, "openai:m[server=lab]", "fff", {"root": "/b"})
+    keep_server(store.engine, "openai:m[server=other]", "", {"root": "/c"})
+    known = known_servers(store.engine, "openai:m[server=lab]")
     assert [(one.fingerprint, one.facts, one.first, one.last) for one in known] == [
         ("fff", {"root": "/b"}, 2.0, 2.0),
         ("", {"root": "/a"}, 1.0, 1.0),
     ]
-    keep_server(store, "openai:m[server=lab]", "", {"root": "/a", "version": "2"})
-    (back, _) = known_servers(store, "openai:m[server=lab]")
+    keep_server(store.engine, "openai:m[server=lab]", "", {"root": "/a", "version": "2"})
+    (back, _) = known_servers(store.engine, "openai:m[server=lab]")
     assert (back.fingerprint, back.facts, back.first, back.last) == ("", {"root": "/a", "version": "2"}, 1.0, 4.0)
-    assert known_servers(store, "openai:m[server=nobody]") == []
+    assert known_servers(store.engine, "openai:m[server=nobody]") == []
 
 
 def made(name: str, servers: dict[str, dict[str, str]]) -> Run:
@@ -79,3 +82,23 @@ def test_the_models_of_replies_are_counted_by_run(store: Store) -> None:
     assert other_models(two, found["two"]) == []  # the server lists it
     store.add_attempts(one, [attempt(one, 2, "m")])  # made again
     assert answered_by(store, [one]) == {"one": {"openai:m[server=s]": {"m": 5}}}
+
+
+def test_a_copied_run_brings_its_servers_unless_another_is_known_there(store: Store, tmp_path: Path) -> None:
+    questions = [Question(id=f"q{number}", benchmark="b", text="?") for number in range(4)]
+    golds = {one.id: Gold(question_id=one.id, answer="A") for one in questions}
+    server = "openai:m[server=lab]"
+    run = made("one", {server: {"root": "/a"}})
+    run = replace(run, identity={"models": {"model": "openai:m[fingerprint=fff,server=lab,temperature=0]"}})
+    store.add_run(run, questions, golds)
+    with Store(tmp_path / "other") as other:
+        copy_runs(store.engine, other.engine, [run], FINAL)
+        (known,) = known_servers(other.engine, server)
+        assert (known.fingerprint, known.facts) == ("fff", {"root": "/a"})
+        assert copy_runs(store.engine, other.engine, [run], FINAL).present == ("one",)
+    with Store(tmp_path / "third") as third:
+        keep_server(third.engine, server, "", {"root": "/b"})
+        keep_server(third.engine, server, "fff", {"root": "/c"})
+        with pytest.raises(UserError, match="it told root /a, the one that is known root /c"):
+            copy_runs(store.engine, third.engine, [run], FINAL)
+        assert third.runs() == []

@@ -14,13 +14,12 @@ from typing import Literal
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.evals.store.servers import KnownServer, keep_server, known_servers
+from ragrounds.evals.store.servers import KnownServer, fingerprint_in, keep_server, known_servers
 from ragrounds.evals.store.store import Store, now
-from ragrounds.models.options import VLLM, ModelOptions, read_options, server_of
+from ragrounds.models.options import VLLM, ModelOptions, read_options
 from ragrounds.models.server_facts import ask_servers, described, differing, fingerprint, same_server
 from ragrounds.records import Run
 from ragrounds.specs import parse
-from ragrounds.tools.embedding_servers import fingerprints_in
 
 ServerChanged = Literal["stop", "new"]
 """What is done where another server answers at an address: stop, or keep what it answers apart, as a new identity."""
@@ -81,9 +80,9 @@ async def meet_servers(
 async def _meet(
     store: Store, options: ModelOptions, changed: ServerChanged, replay: bool, resumed: Run | None
 ) -> KnownServer | None:
-    known, mark = known_servers(store, options.server), ""
+    known, mark = known_servers(store.engine, options.server), ""
     if resumed is not None:
-        mark = _fingerprint_in(resumed, options.server)
+        mark = fingerprint_in(resumed, options.server)
         known = [one for one in known if one.fingerprint == mark]
         if not known and (kept := resumed.servers.get(options.server)):
             known = [_server(options.server, mark, kept, resumed.created)]
@@ -105,7 +104,7 @@ async def _meet(
 
 
 def _keep(store: Store, server: str, mark: str, facts: Mapping[str, str]) -> KnownServer:
-    keep_server(store, server, mark, facts)
+    keep_server(store.engine, server, mark, facts)
     return _server(server, mark, facts, now())
 
 
@@ -130,12 +129,3 @@ def _changed(options: ModelOptions, before: KnownServer, told: Mapping[str, str]
     return UserError(
         f"Another server answers at {where} for {options.server}: on {seen} it told {then}; now it tells {today}. {on}."
     )
-
-
-def _fingerprint_in(run: Run, server: str) -> str:
-    """The fingerprint of a server in a run's identity; empty: it has none."""
-    for text in dict(run.identity.get("models") or {}).values():
-        if server_of(text) == server:
-            return str(parse(text).parameters.get("fingerprint", ""))
-    retriever = run.identity.get("retriever")
-    return fingerprints_in(parse(retriever)).get(server, "") if retriever else ""

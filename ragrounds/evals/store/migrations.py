@@ -252,6 +252,7 @@ def _add_servers(connection: sa.Connection) -> None:
         sa.Column("facts", sa.Text, nullable=False),
         sa.Column("first", sa.Float, nullable=False),
         sa.Column("last", sa.Float, nullable=False),
+        sqlite_with_rowid=False,
     )
     made.create(connection)
 

@@ -237,4 +237,5 @@ servers = sa.Table(
     sa.Column("first", sa.Float, nullable=False),
     sa.Column("last", sa.Float, nullable=False),
     comment="What servers said of themselves: another server behind one address is told from the first by it.",
+    sqlite_with_rowid=False,
 )

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.database import upsert, writing_failed
-from ragrounds.evals.store.store import Store, now
+from ragrounds.evals.store.database import shown, upsert, writing_failed
+from ragrounds.evals.store.store import now
+from ragrounds.models.options import server_of
+from ragrounds.records import Run
+from ragrounds.specs import parse
+from ragrounds.tools.embedding_servers import fingerprints_in
 
 
 class KnownServer(Struct, frozen=True, kw_only=True):
@@ -26,11 +31,11 @@ class KnownServer(Struct, frozen=True, kw_only=True):
     last: float
 
 
-def known_servers(store: Store, server: str) -> list[KnownServer]:
+def known_servers(engine: sa.Engine, server: str) -> list[KnownServer]:
     """The servers that were met under an address or alias, that of the last time first."""
     table = schema.servers
     statement = sa.select(table).where(table.c.server == server).order_by(table.c.last.desc())
-    with store.engine.connect() as connection:
+    with engine.connect() as connection:
         return [
             KnownServer(
                 server=row.server,
@@ -43,13 +48,13 @@ def known_servers(store: Store, server: str) -> list[KnownServer]:
         ]
 
 
-def keep_server(store: Store, server: str, fingerprint: str, facts: Mapping[str, str]) -> None:
+def keep_server(engine: sa.Engine, server: str, fingerprint: str, facts: Mapping[str, str]) -> None:
     """Keep what a server told now; one of the same fingerprint is replaced, and keeps when it was met first.
 
     Raises:
         StopRun: the store cannot be written.
     """
-    before = next((one.first for one in known_servers(store, server) if one.fingerprint == fingerprint), None)
+    before = next((one.first for one in known_servers(engine, server) if one.fingerprint == fingerprint), None)
     told, at = msgspec.json.encode(dict(facts), order="deterministic").decode(), now()
     row = {
         "server": server,
@@ -59,7 +64,40 @@ def keep_server(store: Store, server: str, fingerprint: str, facts: Mapping[str,
         "last": at,
     }
     try:
-        with store.engine.begin() as connection:
-            connection.execute(upsert(store.engine, schema.servers), [row])
+        with engine.begin() as connection:
+            connection.execute(upsert(engine, schema.servers), [row])
     except sa.exc.SQLAlchemyError as error:
-        raise writing_failed(store.engine, error) from error
+        raise writing_failed(engine, error) from error
+
+
+def fingerprint_in(run: Run, server: str) -> str:
+    """The fingerprint of a server in a run's identity; empty: it has none."""
+    models, retriever = run.identity.get("models"), run.identity.get("retriever")
+    for text in models.values() if isinstance(models, dict) else ():
+        if server_of(str(text)) == server:
+            return str(parse(str(text)).parameters.get("fingerprint", ""))
+    return fingerprints_in(parse(str(retriever))).get(server, "") if retriever else ""
+
+
+def adopt_servers(engine: sa.Engine, runs: Iterable[Run], *, check: bool) -> None:
+    """Know the servers of runs that come from another store: those that the store does not know are kept, or, where it
+    is only to be checked, nothing is.
+
+    Raises:
+        UserError: the store knows another server under the same identity: the calls of both would have equal keys.
+        StopRun: the store cannot be written.
+    """
+    from ragrounds.models.server_facts import described, differing
+
+    for run in runs:
+        for server, facts in run.servers.items():
+            mark = fingerprint_in(run, server)
+            known = next((one for one in known_servers(engine, server) if one.fingerprint == mark), None)
+            if known is None and not check:
+                keep_server(engine, server, mark, facts)
+            if known is not None and (names := differing(known.facts, facts)):
+                raise UserError(
+                    f"The run {run.id} was answered by another server than {shown(engine)} knows as {server}: it told "
+                    f"{described(facts, names)}, the one that is known {described(known.facts, names)}. Recorded calls "
+                    "of the two cannot be told apart, so nothing was written. Keep the run in a store of its own."
+                )

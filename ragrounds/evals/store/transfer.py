@@ -33,6 +33,7 @@ from ragrounds.evals.store.codec import (
 from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, writing_failed
 from ragrounds.evals.store.garbage import BATCH, Marks, Progress
 from ragrounds.evals.store.retries import unpacked
+from ragrounds.evals.store.servers import adopt_servers
 from ragrounds.evals.store.store import find_run
 from ragrounds.records import AnswerStatus, Run, Status
 
@@ -348,14 +349,16 @@ def copy_runs(
         report: called with the step and the rows it has passed.
 
     Raises:
-        UserError: the source is broken or lacks something, or the target has a run of the same id with other content;
-            nothing was written.
+        UserError: the source is broken or lacks something, or the target has a run of the same id with other content,
+            or knows another server where one of the runs was answered; nothing was written.
         StopRun: the target cannot be written.
     """
     with snapshot(source) as reading:
         marks = Marks(reading)
         chosen = SourceVerifier(reading, shown(source), marks, final, report).read(runs)
         present = _present(reading, target, chosen)
+        new = [run for run in chosen.runs.values() if run.id not in present]
+        adopt_servers(target, new, check=True)
         writer = _Writer(reading, target, report)
         for table in (schema.questions,):
             for name in chosen.sets:
@@ -364,7 +367,6 @@ def copy_runs(
         texts = writer.add(schema.blobs, stream(reading, marked, 20))
         marked = sa.select(schema.calls).join(marks.calls, schema.calls.c.key == marks.calls.c.mark)
         calls = writer.add(schema.calls, stream(reading, marked))
-        new = [run for run in chosen.runs.values() if run.id not in present]
         for number, run in chosen.runs.items():
             if run.id not in present:
                 writer.run(run, {table: own_rows(reading, table, "run", number) for table in RUN_TABLES})
@@ -372,6 +374,7 @@ def copy_runs(
         for arena in arenas:
             rows = {table: own_rows(reading, table, "arena", arena.number) for table in ARENA_TABLES}
             writer.arena(arena.row, rows)
+    adopt_servers(target, new, check=False)
     return TransferResult(
         runs=tuple(run.id for run in new),
         present=tuple(sorted(present & {run.id for run in chosen.runs.values()})),
