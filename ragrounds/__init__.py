@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ragrounds.api.compare import compare as compare
     from ragrounds.api.compare import ledger as ledger
     from ragrounds.api.compare import report as report
+    from ragrounds.api.doctor import doctor as doctor
     from ragrounds.api.progress import NotebookListener as NotebookListener
     from ragrounds.api.progress import RunListener as RunListener
     from ragrounds.api.progress import TerminalListener as TerminalListener
@@ -47,6 +48,7 @@ _PLACES = {
     "compare": "api.compare", "analyse": "api.compare", "ledger": "api.compare", "report": "api.compare",
     "score": "api.score", "judge": "api.score",
     "retry": "api.retry", "RetryResult": "api.retry",
+    "doctor": "api.doctor",
     "retrieve": "api.retrieve", "arena": "api.arena", "benchmark": "api.benchmarks",
     "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs",
     "Result": "api.results",

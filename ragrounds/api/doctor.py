@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from ragrounds.api.results import Result
 from ragrounds.api.servers import server_defaults
-from ragrounds.api.workspace import chosen_settings, open_store
+from ragrounds.api.workspace import Progress, chosen_settings, open_store
 from ragrounds.errors import nearest
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ragrounds.evals.store.store import Store
+    from ragrounds.evals.store.verification import Finding
     from ragrounds.models.providers import ServerCapabilities
     from ragrounds.plugins import ExtensionPoint
     from ragrounds.settings import Settings
@@ -55,7 +61,36 @@ class Addition(Struct, frozen=True, kw_only=True):
     """Why it cannot be used; empty: it can."""
 
 
-class Diagnosis(Struct, frozen=True, kw_only=True):
+class StoreCheck(Struct, frozen=True, kw_only=True):
+    """What :func:`doctor` found in a store."""
+
+    checked: dict[str, int]
+    """What was looked at → how many."""
+    found: dict[str, int]
+    """``damage: KIND`` or ``note: KIND`` → how many."""
+    findings: tuple[Finding, ...]
+    """The first of every kind, damage before notes."""
+
+    @property
+    def damaged(self) -> int:
+        """How many things are damaged or missing."""
+        return sum(count for kind, count in self.found.items() if kind.startswith("damage: "))
+
+    def lines(self) -> Iterator[str]:
+        """What was looked at and found, in words."""
+        looked = ", ".join(f"{count:,} {what}" for what, count in self.checked.items() if count) or "nothing"
+        yield f"{'checked':10} {looked}"
+        for finding in self.findings:
+            yield f"  {finding.grade}: {finding.kind}, {finding.place}: {finding.what}"
+        for kind, count in self.found.items():
+            shown = sum(f"{one.grade}: {one.kind}" == kind for one in self.findings)
+            if count > shown:
+                yield f"  {kind}: {count - shown:,} more"
+        notes = sum(self.found.values()) - self.damaged
+        yield f"{'damage':10} {self.damaged:,} found; {notes:,} notes"
+
+
+class Diagnosis(Result, frozen=True, kw_only=True):
     """What :func:`doctor` found."""
 
     ragrounds: str
@@ -72,6 +107,56 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     """What installed packages add, by kind and name."""
     model: ServerCapabilities | None = None
     """``None``: no model was named."""
+    contents: StoreCheck | None = None
+    """``None``: the store was not looked through."""
+
+    def lines(self) -> Iterator[str]:
+        """All that was found, in words."""
+        for name in ("ragrounds", "python", "home", "settings", "store"):
+            yield f"{name:10} {getattr(self, name)}"
+        here = ", ".join(name for name, there in self.extras.items() if there) or "none"
+        missing = ", ".join(name for name, there in self.extras.items() if not there) or "none"
+        yield f"{'extras':10} here: {here}; not here: {missing} (pip install 'ragrounds[NAME]')"
+        yield from _added(self.additions)
+        yield from _server(self.model)
+        if self.contents is not None:
+            yield from self.contents.lines()
+
+    def draw(self, console: Console) -> None:
+        """Print all that was found, as the command does."""
+        from rich.text import Text
+
+        from ragrounds.ui.text import safe
+
+        for line in self.lines():
+            console.print(Text(safe(line)), soft_wrap=True)
+
+    def brief(self) -> str:
+        """The store, and whether it is whole."""
+        checked = "" if self.contents is None else f"; {self.contents.damaged:,} damaged"
+        return f"{self.store}{checked}"
+
+
+def _added(additions: tuple[Addition, ...]) -> Iterator[str]:
+    broken = sum(bool(one.fault) for one in additions)
+    yield f"{'additions':10} {len(additions)} from installed packages" + (f", {broken} broken" if broken else "")
+    for one in additions:
+        source = f"{one.package} {one.version}".strip()
+        yield f"  {one.kind or one.group:13} {one.name}, from {source} ({one.value})"
+        if one.fault:
+            yield f"    broken: {one.fault}"
+
+
+def _server(probed: ServerCapabilities | None) -> Iterator[str]:
+    if probed is None:
+        return
+    answers = {True: "yes", False: "no", None: "could not be told"}
+    yield f"{'model':10} {probed.spec}"
+    yield f"  goes on with its own text by: {probed.continues} ({probed.why})"
+    yield f"  stop strings end the text: {answers[probed.stops]}"
+    yield f"  says which stop string it was: {answers[probed.names_stop]}"
+    yield f"  leaves the stop string in the text: {answers[probed.keeps_stop]}"
+    yield f"  takes tools: {answers[probed.tools]}"
 
 
 def doctor(
@@ -79,17 +164,25 @@ def doctor(
     base_url: str | None = None,
     alias: str | None = None,
     *,
+    store: bool = False,
+    progress: Progress | bool | None = None,
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> Diagnosis:
-    """Say where things live, which extras are here, what was added from outside, and what a model's server can do.
+    """Say where things live, which extras are here, what was added from outside, what a model's server can do, and
+    whether everything in the store is what was written.
+
+        rr.doctor(store=True).contents.damaged
 
     Every installed package that adds something is imported. With a model, its server is asked a few questions of some
-    twenty tokens each.
+    twenty tokens each. The store is only read: each row is decoded and checked against its check sum, what it refers to
+    must be there, and stored answers are scored again by the scorers that ask no model.
 
     Args:
         model: ``provider:model``.
         base_url, alias: of its server, where it is OpenAI-compatible, and a name for several; by default the settings'.
+        store: look through the whole store, which takes a minute for some 20,000 attempts.
+        progress: is told what is looked at and how many are done; False: nothing is shown.
         home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
 
     Raises:
@@ -105,8 +198,9 @@ def doctor(
     from ragrounds.version import __version__
 
     chosen = chosen_settings(settings, home)
-    with open_store(chosen) as store:
-        place, runs = store.place, len(store.runs())
+    with open_store(chosen) as opened:
+        place, runs = opened.place, opened.count_runs()
+        contents = _look_through(opened, progress) if store else None
     probed = None
     if model is not None:
         text = with_defaults(model, {**server_defaults(base_url, alias, chosen), "timeout": 60.0})
@@ -120,6 +214,26 @@ def doctor(
         extras={name: find_spec(module) is not None for name, module in EXTRAS.items()},
         additions=tuple(additions()),
         model=probed,
+        contents=contents,
+    )
+
+
+def _look_through(store: Store, progress: Progress | bool | None) -> StoreCheck:
+    from ragrounds.api.progress import counted
+    from ragrounds.evals.judges.rescoring import check_scores
+    from ragrounds.evals.store.verification import Findings, Verification
+
+    findings = Findings()
+    with counted(progress) as tell:
+        walk = Verification(store.engine, findings, tell)
+        walk.walk()
+        if not walk.unreadable:
+            for run in walk.runs.values():
+                check_scores(store, run, findings, tell)
+    return StoreCheck(
+        checked=dict(findings.checked),
+        found={f"{grade}: {kind}": count for (grade, kind), count in sorted(findings.found.items())},
+        findings=tuple(sorted(findings.kept, key=lambda one: (one.grade, one.kind))),
     )
 
 

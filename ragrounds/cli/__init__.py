@@ -104,8 +104,9 @@ def _assembled(files: Iterable[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-        epilog="Exit codes: 0 done; 1 an --assert does not hold; 2 bad input, a wrong key, or no answer possible; "
-        "3 done, but some attempts failed; 130 interrupted, 143 by SIGTERM (the same command resumes).",
+        epilog="Exit codes: 0 done; 1 an --assert does not hold, or the store is damaged; 2 bad input, a wrong key, or "
+        "no answer possible; 3 done, but some attempts failed; 130 interrupted, 143 by "
+        "SIGTERM (the same command resumes).",
     )
     whole.callback()(_options)
     for name in dict.fromkeys(files):
@@ -146,6 +147,17 @@ def main() -> None:
             # The reader of our output left (`| head`): no reason to complain.
             sys.stderr.close()
             sys.exit(141)
+        except Exception as error:
+            if not _of_the_database(error):
+                raise
+            _say(f"The store cannot be read: {error.args[0]}. `ragrounds doctor --store` looks at all of it.")
+            sys.exit(2)
+
+
+def _of_the_database(error: Exception) -> bool:
+    """Whether a database could not do what it was asked, as one whose file is damaged."""
+    loaded = sys.modules.get("sqlalchemy.exc")
+    return loaded is not None and isinstance(error, loaded.DBAPIError)
 
 
 def _code(code: str | int | None, terminated: list[int]) -> str | int | None:

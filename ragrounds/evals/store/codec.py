@@ -275,7 +275,7 @@ def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
         "question_id": attempt.question_id,
         "epoch": attempt.epoch,
         "status": attempt.status,
-        "reason": _column(attempt.reason),
+        "reason": column_text(attempt.reason),
         "input": usage.input if usage else None,
         "output": usage.output if usage else None,
         "cached": usage.cached if usage else None,
@@ -372,7 +372,7 @@ def run_of(body: bytes) -> Run:
 def _score_row(score: Score, number: int) -> dict[str, object]:
     row = {"run": number, **msgspec.structs.asdict(score)}
     for name in ("prediction", "reason"):
-        row[name] = _column(row[name])
+        row[name] = column_text(row[name])
     row["code"] = score.code or None
     return {**row, "checksum": score_checksum(SimpleNamespace(**row))}
 
@@ -417,6 +417,7 @@ def score_of(run: Run, row: Any) -> Score:
     )
 
 
-def _column(text: str) -> str:
+def column_text(text: str) -> str:
+    """A text as a column of text keeps it."""
     # A text column of PostgreSQL takes no NUL, and no encoder takes lone surrogates.
     return wellformed(text).replace("\0", "\ufffd")

@@ -154,6 +154,12 @@ class Lease:
             raise writing_failed(self._engine, error) from error
 
 
+def is_stale(held: sa.Row[tuple[object, ...]]) -> bool:
+    """Whether the owner of a lease was a process of this machine that has ended. Of another machine's nothing is
+    known."""
+    return held.machine == _here()["machine"] and not Process(held.pid, held.started).alive
+
+
 def worker(engine: sa.Engine, run: str) -> str:
     """Which process holds the lease of a run, in words; empty: none."""
     with engine.connect() as connection:

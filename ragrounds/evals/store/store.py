@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import (
+    DamagedRecord,
     StoredQuestion,
     attempt_of,
     attempt_rows,
@@ -132,6 +133,10 @@ class Store:
         rows = self._read(sa.select(schema.runs.c.body).order_by(schema.runs.c.number))
         return [run_of(row.body) for row in rows]
 
+    def count_runs(self) -> int:
+        """How many runs there are."""
+        return int(self._read(sa.select(sa.func.count()).select_from(schema.runs)).scalar_one())
+
     def latest(self, fingerprint: str) -> Run | None:
         """The newest run with this fingerprint."""
         statement = (
@@ -208,8 +213,12 @@ class Store:
         rows = self._read(sa.select(*columns).where(schema.attempts.c.run == self.number(run)))
         return [attempt_of(run, row, None) for row in rows]
 
-    def attempts(self, run: Run) -> Iterator[Attempt]:
-        """All attempts of a run with text and events, by question id and epoch; hundreds at a time are in memory."""
+    def attempts(self, run: Run, skip_damaged: bool = False) -> Iterator[Attempt]:
+        """All attempts of a run with text and events, by question id and epoch; hundreds at a time are in memory.
+
+        Raises:
+            DamagedRecord: one is not what was written; with `skip_damaged` it is left out.
+        """
         table = schema.attempts
         number = self.number(run)
         after: tuple[str, int] = ("", -1)
@@ -222,7 +231,13 @@ class Store:
             )
             rows = self._read(statement).all()
             for row in rows:
-                yield attempt_of(run, row, self.texts)
+                try:
+                    attempt = attempt_of(run, row, self.texts)
+                except DamagedRecord:
+                    if not skip_damaged:
+                        raise
+                else:
+                    yield attempt
             if len(rows) < _CHUNK:
                 return
             after = (rows[-1].question_id, rows[-1].epoch)

@@ -1,0 +1,188 @@
+"""`doctor --store`: whatever is damaged, missing or odd in a store is named, on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+import ragrounds as rr
+from ragrounds.api.doctor import StoreCheck
+from ragrounds.evals.scorers import known_scorer
+from ragrounds.evals.store.codec import decompress
+from ragrounds.evals.store.store import Store
+from ragrounds.settings import Settings
+from tests.conftest import Cli
+from tests.engine.conftest import planned, replayed
+from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
+from tests.store.old import version_1
+
+
+async def filled(home: Path, url: str | None = None, count: int = 6) -> None:
+    """Two runs that share calls, with long texts, scored by the scorers of now."""
+    asked, golds = questions(count)
+    long = '{"answer_choice": "A"} ' + "a long reply " * 80
+    searcher = ScriptedSearcher(texts=[f"{i} " + "a passage " * 90 for i in range(3)])
+    with Store(home, url) as store:
+        for agent in ("vanilla_rag", "direct"):
+            model = ScriptedModel(say=always(long))
+            await replayed(store, [planned(store, agent, asked, golds, model, searcher)], asked, golds)
+
+
+def looked_through(home: Path, url: str | None = None) -> StoreCheck:
+    found = rr.doctor(store=True, progress=False, settings=Settings(home=home, store=url)).contents
+    assert found is not None
+    return found
+
+
+async def test_a_whole_store_has_nothing_to_name(tmp_path: Path) -> None:
+    await filled(tmp_path)
+    found = looked_through(tmp_path)
+    assert (found.found, found.findings, found.damaged) == ({}, (), 0)
+    looked = {"runs": 2, "questions": 6, "attempts": 12, "scored again": 12}
+    assert {what: found.checked[what] for what in looked} == looked
+    assert min(found.checked[what] for what in ("scores", "recorded calls", "texts")) > 0
+
+
+def test_a_store_of_an_older_version_is_whole_too(tmp_path: Path) -> None:
+    version_1(tmp_path)
+    assert looked_through(tmp_path).damaged == 0
+
+
+FIRST = "run = 1 AND question_id = (SELECT min(question_id) FROM attempts)"
+DAMAGE = {
+    "an attempt's body": (f"UPDATE attempts SET body = substr(body, 1, 20) WHERE {FIRST}", "attempt", "vanilla_rag-"),
+    "an attempt's status": (
+        f"UPDATE attempts SET status = 'fine' WHERE {FIRST}",
+        "attempt",
+        "the status 'fine' is none",
+    ),
+    "an attempt of nothing": (f"UPDATE attempts SET question_id = 'zz' WHERE {FIRST}", "attempt", "1 are of questions"),
+    "an attempt that is gone": (f"DELETE FROM attempts WHERE {FIRST}", "score", "of attempts that are not there"),
+    "a score": (f"UPDATE scores SET prediction = 'B' WHERE {FIRST}", "score", "it is not what was written"),
+    "a text that is gone": ("DELETE FROM blobs", "text", "a record refers to it, and it is not there"),
+    "a call that is gone": ("DELETE FROM calls", "recorded call", "it is not there"),
+    "a run's body": ("UPDATE runs SET body = substr(body, 2) WHERE number = 1", "run", "vanilla_rag-"),
+    "a run's id": ("UPDATE runs SET id = 'other' WHERE number = 1", "run", "other"),
+    "a question that is gone": ("DELETE FROM questions WHERE position = 2", "question set", "5 are here"),
+    "a question's id": ("UPDATE questions SET question_id = 'x' WHERE position = 2", "question", "its columns"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+async def test_damage_is_named_with_its_place(tmp_path: Path, kind: str) -> None:
+    await filled(tmp_path)
+    statement, noun, said = DAMAGE[kind]
+    with closing(sqlite3.connect(tmp_path / "store.sqlite")) as connection, connection:
+        assert connection.execute(statement).rowcount > 0
+    found = looked_through(tmp_path)
+    assert found.damaged > 0
+    mine = [one for one in found.findings if one.kind == noun and one.grade == "damage"]
+    assert any(said in f"{one.place}: {one.what}" for one in mine), found.findings
+
+
+@pytest.mark.parametrize("kind", [kind for kind in DAMAGE if "body" not in kind])
+async def test_damage_on_postgresql_is_named_too(url: str, tmp_path: Path, kind: str) -> None:
+    await filled(tmp_path, url)
+    assert looked_through(tmp_path, url).damaged == 0
+    statement, noun, said = DAMAGE[kind]
+    with Store(tmp_path, url) as store, store.engine.begin() as connection:
+        connection.execute(sa.text(statement))
+    found = looked_through(tmp_path, url)
+    assert any(one.kind == noun and said in f"{one.place}: {one.what}" for one in found.findings), found.findings
+
+
+async def test_a_score_that_todays_scorer_would_not_give_is_named(tmp_path: Path) -> None:
+    await filled(tmp_path)
+    with Store(tmp_path) as store:
+        run = store.run("direct")
+        first = next(one for one in store.scores(run) if known_scorer(one.scorer).name == one.scorer)
+        wrong = {"value": 1.0 - (first.value or 0.0), "prediction": "C"}
+        store.add_scores(run, [type(first)(**{**{k: getattr(first, k) for k in first.__struct_fields__}, **wrong})])
+    found = looked_through(tmp_path)
+    assert found.found == {"damage: score that differs": 1}
+    (one,) = found.findings
+    assert one.place.startswith(f"{run.id}, '{first.question_id}', epoch 0, {first.scorer}")
+    assert "stored" in one.what
+    assert "'C'" in one.what
+    with Store(tmp_path) as store, store.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE scores SET code = 'earlier'"))
+    found = looked_through(tmp_path)
+    assert found.found == {"note: score that differs": 1}
+    assert found.damaged == 0
+
+
+async def test_what_is_left_over_is_a_note(tmp_path: Path) -> None:
+    await filled(tmp_path)
+    with Store(tmp_path) as store, store.engine.begin() as connection:
+        connection.execute(sa.text("DELETE FROM scores WHERE run = 2"))
+    found = looked_through(tmp_path)
+    assert found.found == {"note: attempts without a score": 1}
+    assert found.findings[0].what.startswith("6: `ragrounds score direct-")
+
+
+async def test_the_command_says_it_and_ends_with_one(command: Cli, home: Path) -> None:
+    await filled(home)
+    done = command("doctor", "--store")
+    assert done.returncode == 0
+    assert "12 attempts" in done.stdout
+    assert "damage     0 found; 0 notes" in done.stdout
+    with closing(sqlite3.connect(home / "store.sqlite")) as connection, connection:
+        connection.execute(DAMAGE["a score"][0])
+        connection.execute("UPDATE runs SET body = substr(body, 2) WHERE number = 2")
+    done = command("doctor", "--store", "--json")
+    assert done.returncode == 1
+    kinds = {one["kind"] for one in json.loads(done.stdout)["contents"]["findings"]}
+    assert kinds == {"score", "run"}
+    done = command("doctor", "--store")
+    assert done.returncode == 1
+    assert "damage: score, vanilla_rag-" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("attempts", "body"),
+        ("calls", "request"),
+        ("calls", "response"),
+        ("blobs", "data"),
+        ("questions", "body"),
+        ("runs", "body"),
+    ],
+)
+async def test_a_flipped_bit_is_named_or_changes_nothing(tmp_path: Path, table: str, column: str) -> None:
+    await filled(tmp_path)
+    draw = random.Random(table + column)
+    with closing(sqlite3.connect(tmp_path / "store.sqlite")) as connection:
+        for _ in range(6):
+            (before,) = connection.execute(f"SELECT {column} FROM {table} ORDER BY random() LIMIT 1").fetchone()
+            place = draw.randrange(len(before))
+            after = before[:place] + bytes([before[place] ^ (1 << draw.randrange(8))]) + before[place + 1 :]
+            with connection:
+                connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (after, before))
+            found = looked_through(tmp_path)
+            if not found.damaged:
+                assert decompress(after) == decompress(before)
+            with connection:
+                connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (before, after))
+    assert looked_through(tmp_path).damaged == 0
+
+
+async def test_a_file_with_broken_pages_is_named_in_one_line_or_more(command: Cli, home: Path) -> None:
+    await filled(home)
+    path = home / "store.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA journal_mode=DELETE")
+    data = path.read_bytes()
+    for start in (8192, 3 * 8192, len(data) // 2 // 8192 * 8192, len(data) - 8192):
+        path.write_bytes(data[:start] + b"\xff" * 8192 + data[start + 8192 :])
+        done = command("doctor", "--store")
+        assert done.returncode in (1, 2), start
+        assert "Traceback" not in done.stderr
+        assert "damage" in done.stdout or "ragrounds: " in done.stderr
