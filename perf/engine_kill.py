@@ -189,8 +189,8 @@ def digest(messages: Any, model: str) -> str:
     return hashlib.sha256(json.dumps([messages, model]).encode()).hexdigest()[:16]
 
 
-def recorded(home: Path) -> set[str]:
-    """Digests of the model calls that the journal holds."""
+def recorded(home: Path, url: str | None = None) -> set[str]:
+    """Digests of the model calls that the journal holds, of the store at `url` or in the folder."""
     import sqlalchemy as sa
 
     from ragrounds.contracts import Request
@@ -198,14 +198,14 @@ def recorded(home: Path) -> set[str]:
     from ragrounds.evals.store.codec import unpack
     from ragrounds.evals.store.store import Store
 
-    with Store(home) as store, store.engine.connect() as connection:
+    with Store(home, url) as store, store.engine.connect() as connection:
         rows = connection.execute(sa.select(schema.calls.c.request).where(schema.calls.c.kind == "model"))
         requests = [unpack(row.request, Request, store.texts) for row in rows]
     plain = ([{"role": m.role, "content": m.content} for m in request.messages] for request in requests)
     return {digest(messages, "plain") for messages in plain}
 
 
-def results(home: Path) -> dict[str, Any]:
+def results(home: Path, url: str | None = None) -> dict[str, Any]:
     """What a run came to: status, answer and scores of every attempt; the ledger's sums; calls."""
     import sqlalchemy as sa
 
@@ -214,7 +214,7 @@ def results(home: Path) -> dict[str, Any]:
 
     attempts: dict[str, Any] = {}
     cost_paid = cost_uncached = 0.0
-    with Store(home) as store:
+    with Store(home, url) as store:
         for run in store.runs():
             scores: dict[str, list[Any]] = {}
             for score in store.scores(run):
