@@ -1,8 +1,8 @@
 """Runs that are killed, asked to end, stopped, or lose their database, beside one that nobody disturbs.
 
 One table: `kill -9`, SIGTERM, SIGSTOP of one of three workers, and restarts of PostgreSQL, each at moments drawn at
-random. Results have to be equal to those of the undisturbed run, and the server, which counts each distinct request, may
-have answered only those twice that were in flight at that moment: none that the journal held.
+random. Results have to be equal to those of the undisturbed run, and the server, which counts each distinct request,
+may have answered only those twice that were in flight at that moment: none that the journal held.
 
     python perf/engine_disturbed.py
 
@@ -224,15 +224,12 @@ def workers(leader: int) -> list[int]:
 
 def table(rows: list[Row], options: argparse.Namespace) -> str:
     """The table in Markdown."""
-    lines = [
-        f"{datetime.date.today()}, load {os.getloadavg()[1]:.1f}; {options.questions} questions × {len(AGENTS)} agents, "
-        f"{options.concurrency} attempts in flight, answers after {options.latency:g} to {2 * options.latency:g} s, 4 % "
-        "of the requests meet a fault.",
-        "",
-        "| | times | attempts | equal to the undisturbed run | answers of the server | of distinct requests | answered "
-        "again | of these in the journal | seconds |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    what = f"{options.questions} questions × {len(AGENTS)} agents, {options.concurrency} attempts in flight"
+    slow = f"answers after {options.latency:g} to {2 * options.latency:g} s, 4 % of the requests meet a fault"
+    heads = ["", "times", "attempts", "equal to the undisturbed run", "answers of the server", "distinct requests"]
+    heads += ["answered again", "of these in the journal", "seconds"]
+    lines = [f"{datetime.date.today()}, load {os.getloadavg()[1]:.1f}: {what}, {slow}.", ""]
+    lines += ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for row in rows:
         same = "-" if row.name == "undisturbed" else "yes" if row.equal else "**no**"
         lines.append(

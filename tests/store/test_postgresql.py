@@ -13,6 +13,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import blob_rows
 from ragrounds.evals.store.ledger import ledger, unfinished
+from ragrounds.evals.store.retries import every_replaced
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.writer import Writer
 from tests.engine.conftest import attempts, planned, replayed
@@ -47,6 +48,14 @@ async def test_a_run_goes_on_and_shares_its_journal(store: Store) -> None:
         await replayed(store, [planned(store, "direct", asked, golds, model)], asked, golds)
     journal = await replayed(store, [planned(store, "direct[limits.calls=3]", asked, golds, model)], asked, golds)
     assert (len(model.asked), journal.made, journal.reused) == (6, 0, 6)
+
+
+async def test_what_is_streamed_is_read_in_a_transaction(store: Store) -> None:
+    asked, golds = questions(3)
+    one = planned(store, "direct", asked, golds, ScriptedModel())
+    await replayed(store, [one], asked, golds)
+    assert len([*store.stream_scores(one.run)]) == len(store.scores(one.run)) > 0
+    assert [*every_replaced(store, one.run)] == []
 
 
 async def test_failed_attempts_are_replaced_and_a_reason_may_hold_anything(store: Store) -> None:

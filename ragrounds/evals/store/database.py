@@ -136,7 +136,8 @@ def autocommit(engine: sa.Engine) -> sa.Connection:
 
 
 def stream(connection: sa.Connection, statement: sa.Select[Any], size: int = 100) -> Iterator[Any]:
-    """The rows of a statement one after the other; `size` of them are in memory."""
+    """The rows of a statement one after the other; `size` of them are in memory. The connection is in a transaction
+    (:func:`snapshot`): PostgreSQL has no cursor outside of one."""
     with connection.execute(statement, execution_options={"yield_per": size}) as rows:
         yield from rows
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import attempt_of
-from ragrounds.evals.store.database import autocommit, insert_new, stream, writing_failed
+from ragrounds.evals.store.database import autocommit, insert_new, snapshot, stream, writing_failed
 from ragrounds.evals.store.store import Store
 from ragrounds.records import FINAL, Attempt, Run
 
@@ -136,7 +136,7 @@ def earlier_attempts(store: Store, run: Run, question_id: str, epoch: int = 0) -
 
 def every_replaced(store: Store, run: Run) -> Iterator[EarlierAttempt]:
     """All attempts of a run that newer ones have replaced, without text and events."""
-    with autocommit(store.engine) as connection:
+    with snapshot(store.engine) as connection:
         for row in stream(connection, replaced_attempts(store.number(run)), 500):
             yield EarlierAttempt(attempt_of(run, row, None), row.chosen)
 

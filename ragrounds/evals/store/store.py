@@ -26,7 +26,16 @@ from ragrounds.evals.store.codec import (
     score_rows,
     unpack,
 )
-from ragrounds.evals.store.database import autocommit, insert_new, open_engine, shown, stream, upsert, writing_failed
+from ragrounds.evals.store.database import (
+    autocommit,
+    insert_new,
+    open_engine,
+    shown,
+    snapshot,
+    stream,
+    upsert,
+    writing_failed,
+)
 from ragrounds.evals.store.patience import PATIENCE, Patience, Say, again, lost
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.writer import Writer, group
@@ -288,7 +297,7 @@ class Store:
         """All scores of a run by scorer, question id and epoch; hundreds at a time are in memory."""
         table = schema.scores
         statement = sa.select(table).where(table.c.run == self.number(run))
-        with autocommit(self.engine) as connection:
+        with snapshot(self.engine) as connection:
             rows = stream(connection, statement.order_by(table.c.scorer, table.c.question_id, table.c.epoch), 500)
             yield from (score_of(run, row) for row in rows)
 
