@@ -37,6 +37,8 @@ _KEPT = (
 evening: budgets, displays, where workers are, when to stop."""
 _FORMER = {"--answer-tokens": "--max-answer-tokens"}
 """Options that runs of earlier versions keep → today's."""
+_FORMER_GROUP = "several"
+"""What version 0.1.0 called every group of servers."""
 
 
 def kept_request(request: RunRequest, recipe: Recipe, concurrency: int | None) -> Asked:
@@ -97,4 +99,7 @@ def kept_options(reference: str, settings: Settings | None = None) -> tuple[Run,
             f"store names it. Give the command yourself, which resumes it: cd {quote(run.asked.folder)} && ragrounds "
             f"run {join(run.asked.options)}"
         )
-    return run, Asked(run.asked.folder, tuple(_FORMER.get(word, word) for word in run.asked.options))
+    options = tuple(_FORMER.get(word, word) for word in run.asked.options)
+    if options.count("--base-url") > 1 and "--alias" not in options:
+        options += ("--alias", _FORMER_GROUP)
+    return run, Asked(run.asked.folder, options)

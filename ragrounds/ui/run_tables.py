@@ -62,7 +62,7 @@ def print_run(
             counts = one.lines[0].outcomes
             outcomes = ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if counts.get(name))
             rows.append((f"outcomes ({one.scorer})", outcomes))
-    rows += [(f"told by {server}", _plain(facts)) for server, facts in run.servers.items()]
+    rows += [("server told", f"{server}: {_plain(facts)}") for server, facts in run.servers.items()]
     rows += [(f"identity: {name}", _plain(value)) for name, value in run.identity.items()]
     for name, value in rows:
         table.add_row(Text(safe(name)), Text(safe(value, 2000)))
