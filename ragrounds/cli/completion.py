@@ -142,6 +142,7 @@ OPTIONS: Mapping[str, Completer] = {
     "--attempt": attempts,
     "--baseline": RUNS,
     "--benchmark": benchmarks,
+    "--answer-status": one_of("empty", "unreadable", "refused", "abstained"),
     "--corpus": corpora,
     "--cost": one_of("auto", "uncached", "paid", "tokens", "calls", "seconds"),
     "--display": one_of("full", "plain", "json", "none"),
@@ -159,6 +160,7 @@ OPTIONS: Mapping[str, Completer] = {
     "--schedule": one_of("published", "full", "adaptive"),
     "--scorer": named("scorers"),
     "--sort": one_of("asked", "cost", "calls", "time", "tokens", "score", "newest"),
+    "--status": one_of("failed", "blocked", "capped", "paused"),
 }
 """Option → its completer: an option has one meaning in all commands."""
 ARGUMENTS: Mapping[tuple[str, str], Completer] = {
