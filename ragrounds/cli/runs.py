@@ -137,7 +137,7 @@ def retry_command(
         say(f"Ended early: {result.ended}. The same command, or resuming the run, makes the rest again.")
     if as_json:
         print_json(retry_json(result.plan, result.became, result.made, result.reused, result.cost_paid))
-    elif not dry_run:
+    elif result.became:
         result.draw(results_console())
     if result.became.get("failed"):
         raise typer.Exit(3)

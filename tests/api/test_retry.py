@@ -22,10 +22,12 @@ from ragrounds.evals.store.ledger import ledger, unfinished
 from ragrounds.evals.store.retries import earlier_attempts, retry_numbers, settled, to_make_again
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.transfer import copy_runs, read_runs
-from ragrounds.records import FINAL
+from ragrounds.records import FINAL, Score
 from tests.conftest import Cli
 from tests.servers.scripted_http import GIVEN, GOOD, WRITTEN, Scripted, scripted
 
+PRICE = (GIVEN * 1000.0 + WRITTEN * 2000.0) / 1e6
+"""Dollars of a call, at the prices that a test sets."""
 LIMIT = 12
 
 
@@ -125,6 +127,55 @@ def test_what_failed_or_was_empty_is_asked_again_and_the_first_is_kept(
         assert both[0] == both[1]
 
 
+def test_what_is_paid_is_what_the_server_was_paid_for(home: Path, server: Scripted) -> None:
+    """Three attempts fail and two are empty, and all that was asked for them stands in the accounts."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "prices.toml").write_text('["openai:m"]\ninput = 1000.0\noutput = 2000.0\n')
+    run = rr.run("sample", "direct", model="openai:m", base_url=server.url, limit=LIMIT)
+    planned = rr.retry(run, status="failed", answer_status="empty", dry_run=True)
+    assert planned.plan.cost is not None
+    assert planned.plan.cost.value == pytest.approx(5 * PRICE)
+    assert server.calls == LIMIT
+    made = rr.retry(run, status="failed", answer_status="empty", confirmed=True)
+    assert made.cost_paid == pytest.approx(5 * PRICE)
+    (row,) = made.comparison.rows
+    assert row.cost_paid == pytest.approx(server.calls * PRICE)
+    assert row.cost_uncached == pytest.approx(LIMIT * PRICE)
+    with Store(home) as store:
+        total = ledger(store, store.runs()).total
+    assert total.cost_paid == pytest.approx(server.calls * PRICE)
+    assert total.cost_uncached == pytest.approx(LIMIT * PRICE)
+    assert rr.runs().to_pandas()["cost_paid"].sum() == pytest.approx(server.calls * PRICE)
+
+
+@pytest.mark.parametrize(
+    ("text", "option", "word"),
+    [("E", "--answer-status", "unreadable"), ("I'm sorry, but I can't help with that.", "--answer-status", "refused")],
+)
+def test_an_answer_that_is_not_taken_is_asked_again(
+    command: Cli, home: Path, server: Scripted, options: list[str], text: str, option: str, word: str
+) -> None:
+    """The reply was good in form, so the attempt's last call is asked again; a judge's score of the text goes."""
+    bad = [json.dumps({"answer_choice": text}) if word == "unreadable" else text]
+    server.script = lambda prompt, before: bad[0]
+    command(*options, "--display", "none")
+    bad[0] = GOOD
+    dry = rr.retry("direct", answer_status=word, dry_run=True)
+    (question, _), *_ = dry.plan.attempts
+    with Store(home) as store:
+        judged = Score(question_id=question, epoch=0, scorer="equivalent", value=0.0, answer_status="refused")
+        store.add_scores(the_run(store), [judged])
+    told = json.loads(command("runs", "retry", "direct", option, word, "--display", "none", "--json").stdout)
+    assert told["became"] == {"answered": told["attempts"]}
+    assert told["attempts"] == told["made"] == server.calls - LIMIT > 0
+    with Store(home) as store:
+        run = the_run(store)
+        made = {one.question_id: one for one in store.attempts(run)}
+        assert (made[question].retry, made[question].text) == (1, GOOD)
+        (score,) = store.scores(run, "equivalent")
+        assert (score.value, score.answer_status) == (None, "answered")
+
+
 def test_good_calls_of_the_attempt_are_not_paid_again(command: Cli, home: Path) -> None:
     """A query is written well, and the answer is empty: the search and the first call are reused."""
     answers = [""]
@@ -148,6 +199,24 @@ def test_good_calls_of_the_attempt_are_not_paid_again(command: Cli, home: Path) 
             models = ledger(store, [run], ("role",)).lines
             assert sum(line.calls - line.reused for line in models if line.role != "searching") == server.calls
             assert total.failed == 0
+
+
+def test_other_agents_that_share_a_call_keep_the_first_reply(command: Cli, home: Path, server: Scripted) -> None:
+    """Two runs ask the same: the retry of one changes nothing for a later run of the other."""
+    options = ["--limit", str(LIMIT), "--model", "openai:m", "--base-url", server.url, "--display", "none"]
+    both = ["--agent", "direct", "--agent", "direct[limits.calls=9]"]
+    command("run", *both, *options)
+    assert server.calls == LIMIT
+    command("runs", "retry", "direct", "--status", "failed", "--display", "none")
+    assert server.calls == LIMIT + 3
+    command("run", "--agent", "direct[limits.calls=9]", *options, "--new", "--journal", "replay")
+    with Store(home) as store:
+        failed = [sum(status == "failed" for status in store.done(run).values()) for run in store.runs()]
+    assert failed == [0, 3, 3]
+    # Its own retry finds what the other one's has brought, and pays nothing.
+    done = command("runs", "retry", "direct[limits.calls=9]", "--status", "failed", "--display", "none", "--json")
+    assert (json.loads(done.stdout)["made"], json.loads(done.stdout)["reused"]) == (0, 3)
+    assert server.calls == LIMIT + 3
 
 
 def test_a_retry_may_fail_again_and_be_made_again(

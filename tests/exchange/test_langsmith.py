@@ -6,6 +6,8 @@ import pytest
 
 from ragrounds.errors import UserError
 from ragrounds.evals.exchange.langsmith import upload
+from ragrounds.records import WITHOUT_ANSWER
+from tests.compare.making import add_run, questions
 from tests.exchange.conftest import SECRET
 
 pytest.importorskip("langsmith", reason="needs langsmith")
@@ -27,6 +29,17 @@ def test_the_tree_is_sent_once_and_without_keys(store, run, listening, monkeypat
     assert root["extra"]["metadata"]["strict.score"] == 1.0
     assert SECRET.encode() not in sent
     assert b"My key: [key]" in sent
+
+
+def test_every_export_marks_the_same_attempts_as_errors(store, listening):
+    statuses = dict(enumerate(["completed", "blocked", "failed", "capped", "paused"]))
+    run = add_run(store, "all", questions(5), [1, 0, 0, 1, 0], status=statuses)
+    upload(store, [run], url=listening.url, key="k" * 20, project="mine")
+    posts = [json.loads(body)["post"] for method, path, _, body in listening.requests if path == "/runs/batch"]
+    roots = [node for post in posts for node in post if not node.get("parent_run_id")]
+    marked = {node["extra"]["metadata"]["status"] for node in roots if node.get("error")}
+    assert marked == WITHOUT_ANSWER - {"not_run"}
+    assert {node["extra"]["metadata"]["status"] for node in roots} - marked == {"completed", "capped"}
 
 
 def test_a_server_that_refuses_is_one_clear_line(store, run, listening):

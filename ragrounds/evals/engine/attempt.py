@@ -61,7 +61,7 @@ class AttemptRunner:
         self._journal = journal
         self._scorers = scorers
         self._retries = {planned.run.id: retry_numbers(store, planned.run) for planned in planned_runs}
-        self._replies = replaced_replies(store)
+        self._replies = {planned.run.id: replaced_replies(store, planned.run) for planned in planned_runs}
         self._made = {planned.run.id: store.done(planned.run) for planned in planned_runs}
         self._scored = {planned.run.id: frozenset(store.score_codes(planned.run)) for planned in planned_runs}
         self._numbers = {planned.run.id: store.number(planned.run) for planned in planned_runs}
@@ -87,7 +87,7 @@ class AttemptRunner:
             limits=planned.agent.caps,
             question_only=card.question_only,
             payer=attempt_payer(run, item.question.id, item.epoch, retry),
-            replaced=self._replies.retried if retry else self._replies.others,
+            replaced=self._replies[run.id].retried if retry else self._replies[run.id].others,
             gold=item.gold.documents if card.oracle else None,
         )
         attempt = replace(await _attempt(self._graphs[run.id], context, run), retry=retry)

@@ -125,6 +125,7 @@ class InspectWriter:
                 "dataset": question.benchmark,
                 "subject": question.group,
                 "status": attempt.status,
+                "retry": attempt.retry,
                 "labels": list(question.options),
                 "documents": list(trace.gold.documents),
                 "cost_paid": attempt.cost_paid,

@@ -66,7 +66,7 @@ def _ingest(client: Any, nodes: list[dict[str, object]], problems: list[Exceptio
 
 def _nodes(trace: Trace) -> Iterator[dict[str, object]]:
     attempt, run = trace.attempt, trace.run
-    key = f"{run.id}\0{trace.question.id}\0{attempt.epoch}"
+    key = f"{run.id}\0{trace.question.id}\0{attempt.epoch}" + (f"\0{attempt.retry}" if attempt.retry else "")
     start = attempt.at or run.created
     root = _node(key, (), start, start + attempt.seconds, run.agent, "chain")
     yield root | {
@@ -78,6 +78,7 @@ def _nodes(trace: Trace) -> Iterator[dict[str, object]]:
                 "run": run.id,
                 "question_id": trace.question.id,
                 "status": attempt.status,
+                "retry": attempt.retry,
                 "cost_uncached": attempt.cost_uncached,
                 **{f"{score.scorer}.score": score.value for score in trace.scores},
             }

@@ -62,6 +62,7 @@ class SpanBuilder:
             "subject": trace.question.group,
             "epoch": attempt.epoch,
             "status": attempt.status,
+            "retry": attempt.retry,
             **score,
         }
         yield self._span(

@@ -147,14 +147,16 @@ class ReplacedReplies(Struct, frozen=True):
     retried: Mapping[str, str] = {}
     """For attempts that are made again: the key to ask under."""
     others: Mapping[str, str] = {}
-    """For all other attempts: the newest of these keys that the journal holds. They replay what a retry has brought,
-    and ask nothing again themselves."""
+    """For other attempts, of another run of the same identity: the newest of these keys that the journal holds. They
+    replay what a retry has brought, and ask nothing again themselves."""
 
 
-def replaced_replies(store: Store) -> ReplacedReplies:
-    """The replies of all runs that are not taken again: runs share the journal, and so what was asked again in it."""
+def replaced_replies(store: Store, run: Run) -> ReplacedReplies:
+    """The replies that this run, and others of its identity, do not take again. Runs of other agents that share the
+    calls keep what was answered first: what came of one agent's attempts says nothing of theirs."""
+    same = sa.select(schema.runs.c.number).where(schema.runs.c.fingerprint == run.fingerprint)
     with autocommit(store.engine) as connection:
-        packed = connection.execute(sa.select(_E.c.asked_again)).scalars().all()
+        packed = connection.execute(sa.select(_E.c.asked_again).where(_E.c.run.in_(same))).scalars().all()
         keys = {key for one in packed for key in unpacked(bytes(one))}
         chains = {key: [following_key(key)] for key in sorted(keys)}
         for chain in chains.values():

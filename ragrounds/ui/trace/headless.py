@@ -224,7 +224,7 @@ def _earlier(one: EarlierAttempt, console: Console, longest: int | None) -> None
     console.print(Text(_facts(attempt), style="dim"), soft_wrap=True)
     for call in calls(attempt.events):
         came = (
-            f"error: {safe(call.error, longest)}" if call.error else "a reply" + (" (recorded)" if call.cached else "")
+            f"error: {safe(call.error, longest)}" if call.error else "answered" + (", recorded" if call.cached else "")
         )
         console.print(
             Text(f"{call.kind} by {safe(call.actor)} in {safe(call.node)}: {came}", style="dim"), soft_wrap=True
