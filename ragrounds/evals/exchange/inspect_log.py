@@ -139,7 +139,7 @@ class InspectWriter:
             completed_at=_time(start + attempt.seconds).isoformat(),
             total_time=attempt.seconds,
             working_time=attempt.seconds,
-            uuid=f"{trace.run.id}/{question.id}/{attempt.epoch}",
+            uuid=f"{trace.run.id}/{question.id}/{attempt.epoch}" + (f"/{attempt.retry}" if attempt.retry else ""),
             error=self._log.EvalError(message=reason, traceback="", traceback_ansi="") if failed else None,
         )
 

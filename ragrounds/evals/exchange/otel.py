@@ -50,7 +50,7 @@ class SpanBuilder:
     def spans(self, trace: Trace) -> Iterator[Any]:
         """The spans of one attempt, the attempt itself first."""
         attempt, run = trace.attempt, trace.run
-        key = (run.id, trace.question.id, str(attempt.epoch))
+        key = (run.id, trace.question.id, str(attempt.epoch), *([str(attempt.retry)] if attempt.retry else []))
         names = self._names
         start = attempt.at or run.created
         score = {f"{one.scorer}.score": one.value for one in trace.scores if one.value is not None}
