@@ -253,6 +253,8 @@ def test_a_run_with_retries_is_exported_and_imported(
         assert ledger(other, [run]).total == ledger(store, [run]).total
         again = copy_runs(store.engine, other.engine, read_runs(store.engine), FINAL)
         assert again.present == (run.id,)
+    checked = command("doctor", "--store")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

@@ -27,6 +27,7 @@ from ragrounds.evals.store.codec import (
 from ragrounds.evals.store.database import is_sqlite, said, snapshot, stream
 from ragrounds.evals.store.garbage import Marks, Progress
 from ragrounds.evals.store.leases import is_stale
+from ragrounds.evals.store.retries import unpacked
 from ragrounds.records import AnswerStatus, Run, Status
 
 Grade = Literal["damage", "note"]
@@ -199,6 +200,10 @@ class Verification:
                         self._marks.mark(self._marks.calls, [bytes(row.key)])
                     elif table is schema.stoppings:
                         decompress_untrusted(row.body)
+                        continue
+                    elif table is schema.earlier_attempts:
+                        unpacked(row.asked_again)
+                        self._marks.of_attempt(row)
                         continue
                     if "body" in table.c and row.body is not None:
                         self._marks.mark(self._marks.blobs, decode_without_texts(row.body)[1])
