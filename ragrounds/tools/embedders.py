@@ -286,11 +286,20 @@ class _Row(msgspec.Struct):
     index: int | None = None
 
 
+class NoVectors(UserError):
+    """A server gave no vectors; `kind` is the fault: ``timeout``, ``server``, ``malformed``, ``too_large`` …"""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
 class _Passing(Exception):
     """An answer after which is tried again; `wait`: seconds that the server asked for."""
 
-    def __init__(self, reason: str, wait: float | None = None) -> None:
+    def __init__(self, kind: str, reason: str, wait: float | None = None) -> None:
         super().__init__(reason)
+        self.kind = kind
         self.wait = wait
 
 
@@ -339,11 +348,12 @@ class OpenAIEmbedder(_TextEmbedder):
             except (BadReply, _Passing, aiohttp.ClientError, OSError) as problem:
                 said = str(problem) if isinstance(problem, BadReply | _Passing) else root_cause(problem)
                 said = self._redact(safe(said).replace("\n", " "))[:500]
-                raise UserError(f"The embedding model {self._model!r} gave no vectors: {said}.") from None
+                kind = getattr(problem, "kind", "connection")
+                raise NoVectors(kind, f"The embedding model {self._model!r} gave no vectors: {said}.") from None
             rows += found
             tokens = None if tokens is None or counted is None else tokens + counted
         if len({np.shape(row) for row in rows}) > 1:
-            raise UserError(f"{self._encoding.model!r} gave vectors of different lengths.")
+            raise NoVectors("malformed", f"{self._encoding.model!r} gave vectors of different lengths.")
         return finish_vectors(np.array(rows), self._encoding), tokens
 
     async def _asked_again(self, batch: list[str]) -> tuple[list[Vectors], int | None]:
@@ -355,7 +365,7 @@ class OpenAIEmbedder(_TextEmbedder):
             try:
                 return self._read(await self._client.send("POST", "/embeddings", body, limits=VECTORS), len(batch))
             except TimeoutError:
-                problem: Exception = _Passing(f"no complete answer within {self._seconds:g} s")
+                problem: Exception = _Passing("timeout", f"no complete answer within {self._seconds:g} s")
             except (_Passing, aiohttp.ClientError, OSError) as error:
                 problem = error
             if number == self._tries:
@@ -370,14 +380,15 @@ class OpenAIEmbedder(_TextEmbedder):
         if status >= 400:
             said = f"{status}: {' '.join(text_of(answer.body[:4096], '').split())}"
             if status in (408, 409, 429) or status >= 500:
-                raise _Passing(said, float(wait) if wait.isdigit() else None)
+                kind = "rate_limit" if status == 429 else "server"
+                raise _Passing(kind, said, float(wait) if wait.isdigit() else None)
             raise BadReply("bad_request", said)
         try:
             given = read_json(answer.body)
             rows = msgspec.convert(given.get("data") if isinstance(given, dict) else None, list[_Row])
         except ValueError as error:
             start = text_of(answer.body[:4096], "")
-            raise _Passing(f"not a list of vectors ({error}): {self._redact(start)[:120]!r}") from None
+            raise _Passing("malformed", f"not a list of vectors ({error}): {self._redact(start)[:120]!r}") from None
         places = [row.index for row in rows]
         if not any(place is not None for place in places):
             places = list(range(len(rows)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gzip
 import json
 import re
@@ -48,6 +49,8 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-")
 
 
+STREAMED = "streamed--"
+"""Before a model's name: the case of a stream, whatever was asked."""
 Case = Callable[[Asked], AsyncIterator[bytes]]
 KINDS: dict[str, Case] = {}
 
@@ -327,15 +330,22 @@ fixed("echo in a redirect", lambda asked: whole(
 # Bombs, floods and silence
 
 
-async def _bomb(asked: Asked, size: int, encoding: str = "gzip") -> AsyncIterator[bytes]:
+@functools.cache
+def _block(encoding: str) -> tuple[bytes, bytes]:
+    """What a packed body begins with, and 8 MB of it, packed, which may be repeated."""
     packer = zlib.compressobj(9, wbits=31 if encoding == "gzip" else 15)
+    start = packer.flush(zlib.Z_FULL_FLUSH)
+    return start, packer.compress(b"a" * (8 * MB)) + packer.flush(zlib.Z_FULL_FLUSH)
+
+
+async def _bomb(asked: Asked, size: int, encoding: str = "gzip") -> AsyncIterator[bytes]:
     yield head("200 OK", typed(asked), f"Content-Encoding: {encoding}", "Transfer-Encoding: chunked")
-    start = b'data: {"choices": [{"delta": {"content": "' if asked.stream else b'{"choices": [{"message": {"content": "'
-    yield chunk(packer.compress(start) + packer.flush(zlib.Z_SYNC_FLUSH))
+    start, block = _block(encoding)
+    packer = zlib.compressobj(9, wbits=-15)
+    text = b'data: {"choices": [{"delta": {"content": "' if asked.stream else b'{"choices": [{"message": {"content": "'
+    yield chunk(start + packer.compress(text) + packer.flush(zlib.Z_FULL_FLUSH))
     for _ in range(size // (8 * MB)):
-        if part := packer.compress(b"a" * (8 * MB)):
-            yield chunk(part)
-    yield chunk(packer.compress(b'"}}]}\n\n') + packer.flush()) + b"0\r\n\r\n"
+        yield chunk(block)
 
 
 @kind("gzip of 1 GB")
@@ -488,7 +498,7 @@ class RawServer:
             asked = await self._read(reader)
             self.hits.append(asked)
             cases = {slug(name): case for name, case in KINDS.items()}
-            case = cases[slug(str(asked.body["model"]))] if asked.body else _about
+            case = cases[slug(asked.body["model"])] if asked.body["model"] else _about
             async for part in case(asked):
                 writer.write(part)
                 await writer.drain()
@@ -504,7 +514,9 @@ class RawServer:
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         given = json.loads(body) if body else {}
-        return Asked(first.split(" ")[1], bool(given.get("stream")), headers, given, self.port)
+        model = str(given.get("model", ""))
+        stream = bool(given.get("stream")) or model.startswith(STREAMED)  # embeddings are never asked for as a stream
+        return Asked(first.split(" ")[1], stream, headers, {**given, "model": model.removeprefix(STREAMED)}, self.port)
 
 
 @contextlib.contextmanager
