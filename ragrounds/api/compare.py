@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from ragrounds.api.frame_rows import Part, Row
 from ragrounds.api.frames import LEDGER, Frame, FrameColumn
@@ -21,6 +21,7 @@ from ragrounds.api.workspace import (
     replaced,
     run_names,
     texts,
+    user_prices,
 )
 from ragrounds.errors import UserError
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ragrounds.evals.compare.frontier import CostMeasure
     from ragrounds.evals.compare.pairs import PairChoice
     from ragrounds.evals.store.ledger import Ledger, LedgerKey, LedgerLine, Unfinished
+    from ragrounds.evals.store.repricing import RepricedModel
     from ragrounds.records import Run
     from ragrounds.settings import Settings
 
@@ -69,6 +71,8 @@ class LedgerView(Result, frozen=True, kw_only=True):
     """Recorded calls of attempts that were broken off."""
     place: str
     """Where the store is."""
+    repriced: tuple[RepricedModel, ...] = ()
+    """What prices given later have changed, by model."""
 
     def draw(self, console: Console) -> None:
         """Print a line for each part, and their sum."""
@@ -238,6 +242,8 @@ def ledger(
     runs: RunsGiven = (),
     by: str | Sequence[str] = (),
     *,
+    reprice: Literal["", "unknown", "all"] = "",
+    prices: str | Sequence[str] = (),
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> LedgerView:
@@ -248,21 +254,32 @@ def ledger(
     Args:
         runs: ids, beginnings of ids, agents' texts, results or loaded runs; none: all runs and arenas.
         by: what costs are split by: run, role, node, model; none: role, node and model.
+        reprice: apply the prices of today to stored calls, and write what they cost: those without a known price
+            (``unknown``), or ``all`` that have one today. Arenas are repriced where no runs are named.
+        prices: of models, for this: ``openai:NAME[price_input=0.1,price_output=0.4]``, beside prices.toml.
         home, settings: the folder of the store, and all settings; ``None``: the user's.
 
     Raises:
-        UserError: an unknown run or split.
+        UserError: an unknown run or split; prices without `reprice`.
+        StopRun: what is repriced cannot be written.
     """
     from ragrounds.evals.store.ledger import LEDGER_KEYS, unfinished
     from ragrounds.evals.store.ledger import ledger as ledger_of
+    from ragrounds.evals.store.repricing import PriceBook
+    from ragrounds.evals.store.repricing import reprice as apply_prices
 
     keys = [cast("LedgerKey", one_of("--by", name, LEDGER_KEYS)) for name in texts(by)] or LEDGER_KEYS[1:]
-    names = run_names(runs)
-    with open_store(chosen_settings(settings, home)) as store:
+    one_of("--reprice", reprice, ("", "unknown", "all"))
+    if prices and not reprice:
+        raise UserError("--price goes with --reprice, which applies it to stored calls.")
+    names, chosen = run_names(runs), chosen_settings(settings, home)
+    book = PriceBook.of(user_prices(chosen), texts(prices)) if reprice else PriceBook()
+    with open_store(chosen) as store:
         found = store.named(names) if names else store.runs()
         found = list({run.id: run for run in found}.values())
+        changed = apply_prices(store, found, book, every=reprice == "all", arenas=not names) if reprice else ()
         made = ledger_of(store, found, keys, arenas=not names)
-        return LedgerView(ledger=made, unfinished=unfinished(store, found), place=store.place)
+        return LedgerView(ledger=made, unfinished=unfinished(store, found), place=store.place, repriced=changed)
 
 
 def analyse(

@@ -144,26 +144,49 @@ def ledger_command(
     by: Annotated[
         str, typer.Option(help="What costs are split by: run, role, node, model, with commas.")
     ] = "role,node,model",
+    reprice: Annotated[
+        bool, typer.Option("--reprice", help="Apply the prices of today to stored calls without a known price.")
+    ] = False,
+    reprice_all: Annotated[
+        bool, typer.Option("--reprice-all", help="The same for every stored call that has a price today.")
+    ] = False,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(help="A model with its price, for these: 'openai:NAME[price_input=0.1,price_output=0.4]'."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what runs cost, judging included: what was paid, and what it would cost with an empty journal.
 
     Roles are answering, reading, querying, searching and judging; nodes are the graph's. A sum with a call in it whose
     price is not known is unknown. Prices are those of the day of the call: the model's own, the ones in prices.toml,
-    or genai-prices' list.
+    or genai-prices' list. --reprice applies those of today (--price, prices.toml, the list) to the tokens and busy
+    seconds that are stored, and writes what comes of it; no call is made, and unknown tokens stay unknown.
 
     Examples:
+
+      ragrounds ledger --reprice --price 'openai:my-llama[price_input=0.05,price_output=0.2]'
 
       ragrounds ledger direct_cot 'vanilla_rag[top_k=8]' --by run,role
 
       ragrounds ledger --by model --json
     """
     from ragrounds.api.compare import ledger
+    from ragrounds.ui.run_tables import repriced_lines
     from ragrounds.ui.tables import results_console
 
-    found = ledger(runs or (), [name.strip() for name in by.split(",") if name.strip()])
+    found = ledger(
+        runs or (),
+        [name.strip() for name in by.split(",") if name.strip()],
+        reprice="all" if reprice_all else "unknown" if reprice else "",
+        prices=price or (),
+    )
+    for line in repriced_lines(found.repriced) if reprice or reprice_all else ():
+        say(line)
     if as_json:
-        print_json(found.ledger)
+        import msgspec
+
+        print_json({**msgspec.structs.asdict(found.ledger), **({"repriced": found.repriced} if found.repriced else {})})
     elif not found.ledger.total.calls:
         say("These runs have made no calls." if runs else f"No calls yet in {found.place}.")
     else:

@@ -13,6 +13,7 @@ from rich.text import Text
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.store.garbage import Garbage, RowVolume
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
+from ragrounds.evals.store.repricing import RepricedModel
 from ragrounds.evals.store.transfer import TransferResult
 from ragrounds.records import OUTCOMES, Run
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
@@ -116,6 +117,17 @@ def _plain(value: object) -> str:
 
 _OPTIONAL = ("reused", "failed", "cached", "reasoning")
 """Columns that are shown where anything stands in them."""
+
+
+def repriced_lines(repriced: Sequence[RepricedModel]) -> Iterator[str]:
+    """What prices given later have changed."""
+    for one in repriced:
+        cost = f"uncached {dollars(one.before)} before, {dollars(one.after)} now"
+        changed = f"{one.changed:,} of {one.calls:,} calls have another price ({cost})" if one.changed else ""
+        unknown = f"the price of {one.unknown:,} of {one.calls:,} calls is not known" if one.unknown else ""
+        yield f"{safe(one.model)}: {'; '.join(part for part in (changed, unknown) if part) or 'no price has changed'}."
+    if not repriced:
+        yield "No stored call is without a known price."
 
 
 def ledger_table(ledger: Ledger) -> TextTable:

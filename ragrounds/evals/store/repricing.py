@@ -1,0 +1,241 @@
+"""What calls cost by prices that were given after they were made (`ragrounds ledger --reprice`).
+
+A call keeps its tokens, and the journal the seconds that its server was busy with it, so a price that comes later can
+be applied to it. It is written into everything that holds the call: attempts (also those that were made again), the
+calls of judges, the judgements of arenas. Tokens that are not known stay so, and with them what they cost; no call is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+
+from ragrounds.contracts import Used
+from ragrounds.errors import UserError
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.arenas import ArenaStore
+from ragrounds.evals.store.codec import compress, decompress
+from ragrounds.evals.store.database import exclusive_transaction, writing_failed
+from ragrounds.evals.store.store import Store
+from ragrounds.models.options import VLLM, read_options
+from ragrounds.models.prices import Price, embedding_price, listed_price
+from ragrounds.records import Run, Usage
+from ragrounds.specs import Spec, parse
+
+_BATCH = 200
+"""Rows that are read and written together."""
+
+
+class PriceBook(Struct, frozen=True, kw_only=True):
+    """Prices by ``provider:model``, those said now before the user's list."""
+
+    listed: Mapping[str, Price] = {}
+    said: Mapping[str, Price] = {}
+    batch: frozenset[str] = frozenset()
+    """Models that answered at batch rates."""
+
+    @classmethod
+    def of(cls, listed: Mapping[str, Price], models: Iterable[str]) -> PriceBook:
+        """The book of a price list and models with their prices, ``openai:NAME[price_input=…,price_output=…]``.
+
+        Raises:
+            UserError: a model without a price.
+        """
+        said: dict[str, Price] = {}
+        batch = set()
+        for text in models:
+            options = read_options(parse(text))
+            name = f"{options.provider}:{options.model}"
+            price = options.serving.price or listed.get(name)
+            if price is None:
+                raise UserError(
+                    f"--price {text!r} names no price. Give {name}[price_input=…,price_output=…] in dollars per "
+                    "million tokens, or price_gpu_hour=…"
+                )
+            said[name] = msgspec.structs.replace(price, gpus=price.gpus or options.gpus)
+            if options.serving.batch:
+                batch.add(name)
+        return cls(listed=listed, said=said, batch=frozenset(batch))
+
+    def of_model(self, spec: Spec, usage: Usage | None, busy: Callable[[], float | None]) -> float | None:
+        """Dollars of a reply; ``None``: not known."""
+        provider, _, model = spec.name.partition(":")
+        price = self.said.get(spec.name) or self.listed.get(spec.name)
+        if price is not None:
+            timed = busy() if price.gpu_hour is not None else None
+            return price.of(usage, timed, batch=spec.name in self.batch)
+        if usage is None or provider == VLLM or "server" in spec.parameters or not model:
+            return None
+        return 0.0 if provider == "baseline" else listed_price(provider, model, usage)
+
+    def of_vectors(self, used: Used) -> float | None:
+        """Dollars of vectors that a server made; ``None``: not known."""
+        return embedding_price(used.model, used.tokens, {**self.listed, **self.said}, hosted=used.hosted)
+
+
+class RepricedModel(Struct, frozen=True, kw_only=True):
+    """What became of the calls of one model, or of a searcher's."""
+
+    model: str
+    calls: int
+    """Calls that were looked at: those without a known price, or all."""
+    changed: int
+    """Of these, with another price now."""
+    unknown: int
+    """Of these, whose price is still not known."""
+    before: float | None
+    """Dollars uncached of these calls; ``None``: not known of all."""
+    after: float | None
+
+
+def reprice(
+    store: Store, runs: Sequence[Run], prices: PriceBook, *, every: bool = False, arenas: bool = False
+) -> tuple[RepricedModel, ...]:
+    """Apply prices to stored calls without one, and write what they cost.
+
+    Args:
+        store: of the runs.
+        runs: whose attempts and judges' calls.
+        prices: what calls cost.
+        every: also calls that have a price: it is replaced by the one of today, where there is one.
+        arenas: also the calls of all arenas.
+
+    Returns:
+        What changed, by model.
+
+    Raises:
+        ragrounds.errors.StopRun: the store cannot be written.
+    """
+    work = _Repricing(store, prices, every)
+    try:
+        for run in runs:
+            number = store.number(run)
+            for table in (schema.attempts, schema.earlier_attempts):
+                work.rewrite(table, table.c.run == number, work.attempt)
+            for table in (schema.gradings, schema.regradings):
+                work.rewrite(table, table.c.run == number, work.judge_call)
+        kept = ArenaStore(store)
+        for arena in kept.arenas() if arenas else ():
+            work.rewrite(schema.judgements, schema.judgements.c.arena == kept.add(arena), work.judgement)
+    except sa.exc.SQLAlchemyError as error:
+        raise writing_failed(store.engine, error) from error
+    return tuple(RepricedModel(model=name, **figures) for name, figures in sorted(work.models.items()))
+
+
+class _Answered(Struct):
+    """What the price of a recorded reply, or of a search, depends on beside its tokens."""
+
+    busy: float | None = None
+    used: tuple[Used, ...] | None = ()
+
+
+class _Repricing:
+    """The new prices of calls, in whatever row they stand."""
+
+    def __init__(self, store: Store, prices: PriceBook, every: bool) -> None:
+        self._store, self._prices, self._every = store, prices, every
+        self.models: dict[str, dict[str, Any]] = {}
+
+    def rewrite(
+        self,
+        table: sa.Table,
+        which: sa.ColumnElement[bool],
+        change: Callable[[Any, Any], dict[str, float | None] | None],
+    ) -> None:
+        """Rewrite the rows whose bodies `change` changes; it gives the columns that change with them."""
+        key = list(table.primary_key.columns)
+        chosen = sa.select(*key, *(column for column in table.c if column not in key))
+        statement = chosen.where(which, table.c.body.is_not(None)).order_by(*key).limit(_BATCH).with_for_update()
+        last: tuple[object, ...] | None = None
+        while True:
+            beyond = statement if last is None else statement.where(sa.tuple_(*key) > last)
+            with exclusive_transaction(self._store.engine) as connection:
+                rows = connection.execute(beyond).all()
+                for row in rows:
+                    body = msgspec.msgpack.decode(decompress(row.body))
+                    columns = change(body, row)
+                    if columns is not None:
+                        same = sa.and_(*(column == value for column, value in zip(key, row, strict=False)))
+                        written = {"body": compress(msgspec.msgpack.encode(body)), **columns}
+                        connection.execute(sa.update(table).where(same).values(written))
+            if len(rows) < _BATCH:
+                return
+            last = tuple(rows[-1])[: len(key)]
+
+    def attempt(self, body: Any, row: Any) -> dict[str, float | None] | None:
+        """Change the calls of an attempt; gives its sums, unless something of it was never recorded."""
+        calls = [event["call"] for event in body["events"] if event["type"] == "called"]
+        if not self._changes(calls):
+            return None
+        asked = [call for call in calls if not call.get("error") and call.get("kind", "model") != "search"]
+        gap = row.input is None and all(call.get("usage") is not None for call in asked)
+        return {} if gap else self._sums(calls)
+
+    def judgement(self, detail: Any, row: Any) -> dict[str, float | None] | None:
+        """Change the calls of an arena's judgement; gives its sums."""
+        return self._sums(detail["calls"]) if self._changes(detail["calls"]) else None
+
+    def judge_call(self, call: Any, row: Any) -> dict[str, float | None] | None:
+        """Change a judge's call."""
+        return {} if self._changes([call]) else None
+
+    def _changes(self, calls: Sequence[Any]) -> bool:
+        return sum(self._change(call) for call in calls) > 0  # each is looked at
+
+    def _change(self, call: Any) -> bool:
+        before = call.get("cost_uncached")
+        if call.get("error") or not isinstance(call["actor"], str) or (before is not None and not self._every):
+            return False
+        after = self._price(call)
+        after = before if after is None else after  # what has a price keeps it where today there is none
+        told = self.models.setdefault(
+            call["actor"], {"calls": 0, "changed": 0, "unknown": 0, "before": 0.0, "after": 0.0}
+        )
+        told["calls"] += 1
+        told["changed"] += after != before
+        told["unknown"] += after is None
+        for name, cost in (("before", before), ("after", after)):
+            told[name] = None if told[name] is None or cost is None else told[name] + cost
+        call["cost_uncached"] = after
+        return bool(after != before)
+
+    def _price(self, call: Any) -> float | None:
+        usage = msgspec.convert(call.get("usage"), Usage | None)
+        key = call.get("key", "")
+        try:
+            spec = parse(call["actor"])
+        except UserError:  # what a foreign system called by a name of its own
+            return None
+        if call["kind"] == "model":
+            return self._prices.of_model(spec, usage, lambda: self._answered(key).busy)
+        if call["kind"] == "search":
+            used = self._answered(key).used
+            return None if used is None else _sum(self._prices.of_vectors(one) for one in used)
+        model = str(spec.parameters.get("model", ""))
+        if usage is None or not model.startswith("openai:"):
+            return None
+        return self._prices.of_vectors(Used(model, usage.input, "base_url" not in spec.parameters))
+
+    def _answered(self, key: str) -> _Answered:
+        """What the journal holds under a key; nothing is known where it holds nothing."""
+        found = sa.select(schema.calls.c.response).where(schema.calls.c.key == bytes.fromhex(key))
+        with self._store.engine.connect() as connection:
+            row = connection.execute(found).first() if key else None
+        if row is None:
+            return _Answered(used=None)
+        return msgspec.msgpack.decode(decompress(row.response), type=_Answered, ext_hook=lambda code, data: "(long)")
+
+    def _sums(self, calls: Iterable[Any]) -> dict[str, float | None]:
+        replied = [call for call in calls if not call.get("error")]
+        paid = (0.0 if call.get("cached") else call.get("cost_uncached") for call in replied)
+        return {"cost_paid": _sum(paid), "cost_uncached": _sum(call.get("cost_uncached") for call in replied)}
+
+
+def _sum(amounts: Iterable[float | None]) -> float | None:
+    found = list(amounts)
+    known = [amount for amount in found if amount is not None]
+    return sum(known) if len(known) == len(found) else None

@@ -1,0 +1,118 @@
+"""Prices that are given later: what is stored is repriced as if they had been known, and nothing is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ragrounds as rr
+from ragrounds.errors import UserError
+from tests.cli_grading.test_judge_command import ANSWERS, stage
+from tests.conftest import Cli
+from tests.servers.grader_server import grader_server
+from tests.servers.process import Running, running
+
+GIVEN, WRITTEN = 1000.0, 2000.0
+PRICED = f"price_input={GIVEN:g},price_output={WRITTEN:g}"
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Running]:
+    with grader_server() as server:
+        yield server
+
+
+def lines(**more: object) -> dict[str, tuple[float | None, float | None]]:
+    found = rr.ledger(by="model", **more).ledger.lines
+    return {line.model.partition("[")[0]: (line.cost_paid, line.cost_uncached) for line in found}
+
+
+def test_runs(server: Running, home: Path, command: Cli) -> None:
+    start = server.account()
+    agents = ["direct", "direct[limits.calls=9]"]
+    for name in ("late", "early"):
+        model = f"openai:{name}" + (f"[{PRICED}]" if name == "early" else "")
+        rr.run("sample", agents, limit=4, model=model, base_url=server.url)
+    whole = server.account() - start
+    early = lines()["openai:early"]
+    assert lines()["openai:late"] == (None, None)
+    told = command("ledger", "--reprice", "--price", f"openai:late[{PRICED}]", "--by", "model")
+    assert told.returncode == 0, told.stderr
+    assert "8 of 8 calls have another price (uncached unknown before, $" in told.stderr
+    assert server.account() - start == whole, "nothing is asked"
+    # The prompts and replies of both models are as long, so both cost the same; what was shared was paid once.
+    assert lines() == {"openai:late": pytest.approx(early), "openai:early": early}
+    attempts = [attempt for one in rr.runs().ids for attempt in rr.load(one).to_pandas("attempts").to_dict("records")]
+    assert sum(one["cost_paid"] for one in attempts) == pytest.approx(whole.dollars())
+    again = command("ledger", "--reprice", "--price", "openai:late[price_input=1,price_output=1]", "--by", "model")
+    assert "No stored call is without a known price" in again.stderr
+    twice = command(
+        "ledger", "--reprice-all", "--by", "model", "--json",
+        "--price", f"openai:late[price_input={2 * GIVEN},price_output={2 * WRITTEN}]",
+    )  # fmt: skip
+    assert json.loads(twice.stdout)["repriced"][1]["changed"] == 8
+    assert lines()["openai:late"] == pytest.approx([2 * cost for cost in early])
+    assert lines()["openai:early"] == pytest.approx(early), "there is no price of it today: the earlier stands"
+
+
+def test_comparisons_show_the_new_costs(server: Running, home: Path) -> None:
+    made = rr.run("sample", "direct", limit=4, model="openai:slow", base_url=server.url)
+    assert rr.compare(made).comparison.rows[0].cost_uncached is None
+    (home / "prices.toml").write_text('["openai:slow"]\ngpu_hour = 3600.0\n')
+    (changed,) = rr.ledger(made, reprice="unknown").repriced
+    assert changed.changed == changed.calls == 4
+    cost = rr.compare(made).comparison.rows[0].cost_uncached
+    assert cost == pytest.approx(changed.after)
+    assert cost is not None
+    assert cost > 0, "a dollar for each second that the server was busy, which the journal knows"
+
+
+def test_judges_and_arenas(grader: Running, home: Path) -> None:
+    start = grader.account()
+    for name in ("one", "other"):
+        stage(home, name, ANSWERS if name == "one" else [f"{text}." for text in ANSWERS], asked="same")
+    rr.judge(["one", "other"], "equivalence", judges="openai:late", base_url=grader.url)
+    judged = grader.account()
+    rr.judge(["one", "other"], "equivalence", judges="openai:late", base_url=grader.url, journal="fresh")
+    rr.arena(["one", "other"], "openai:late", base_url=grader.url, progress=False, resamples=10)
+    whole = grader.account() - start
+    assert lines() == {"openai:late": (None, None)}
+    (changed,) = rr.ledger(reprice="unknown", prices=f"openai:late[{PRICED}]").repriced
+    assert (changed.calls, changed.unknown) == (whole.calls, 0)
+    assert judged != start
+    assert lines() == {"openai:late": pytest.approx([whole.dollars()] * 2)}
+    from ragrounds.api.arena import show_arena
+
+    (cost,) = show_arena(resamples=10).report.costs
+    assert cost.cost_paid == cost.cost_uncached
+    assert 0 < (cost.cost_paid or 0) < whole.dollars()
+
+
+def test_searches_by_an_embedder(home: Path) -> None:
+    with running("ragas_server") as embedder:
+        retriever = f'dense[model="openai:letters",base_url="{embedder.url}"]'
+        made = rr.run("sample", f"vanilla_rag[retriever={retriever}]", limit=4)
+    assert rr.ledger(made).ledger.total.cost_uncached is None
+    (home / "prices.toml").write_text('["openai:letters"]\ninput = 1000.0\noutput = 0.0\n')
+    rr.ledger(made, reprice="unknown")
+    assert rr.ledger(made).ledger.total.cost_uncached == pytest.approx(4 * 10 * 1000 / 1e6)
+
+
+def test_unknown_tokens_stay_unknown(server: Running, home: Path) -> None:
+    made = rr.run("sample", "direct", limit=2, model="openai:fault-no-usage", base_url=server.url)
+    (changed,) = rr.ledger(made, reprice="unknown", prices=f"openai:fault-no-usage[{PRICED}]").repriced
+    assert (changed.changed, changed.unknown) == (0, changed.calls)
+    assert rr.ledger(made).ledger.total.cost_uncached is None
+
+
+@pytest.mark.usefixtures("home")
+def test_what_cannot_be_meant_is_said() -> None:
+    with pytest.raises(UserError, match="`price` goes with `reprice`"):
+        rr.ledger(prices="openai:late[price_input=1,price_output=1]")
+    with pytest.raises(UserError, match="names no price"):
+        rr.ledger(reprice="unknown", prices="openai:late")
+    with pytest.raises(UserError, match="'every' is unknown"):
+        rr.ledger(reprice="every")  # type: ignore[arg-type]
