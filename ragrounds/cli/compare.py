@@ -14,7 +14,7 @@ from ragrounds.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ragrounds.api.compare import CompareResult
+    from ragrounds.api.compare import CompareResult, LedgerView
 
 app = typer.Typer()
 
@@ -191,6 +191,10 @@ def ledger_command(
         say("These runs have made no calls." if runs else f"No calls yet in {found.place}.")
     else:
         found.draw(results_console())
+    _say_unfinished(found)
+
+
+def _say_unfinished(found: LedgerView) -> None:
     open_ = found.unfinished
     if open_.calls:
         used = "tokens not known" if open_.usage is None else f"{open_.usage.input + open_.usage.output:,} tokens"

@@ -2,7 +2,8 @@
 
 A call keeps its tokens, and the journal the seconds that its server was busy with it, so a price that comes later can
 be applied to it. It is written into everything that holds the call: attempts (also those that were made again), the
-calls of judges, the judgements of arenas. Tokens that are not known stay so, and with them what they cost; no call is made.
+calls of judges, the judgements of arenas. Tokens that are not known stay so, and with them what they cost; no call is
+made.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from ragrounds.models.prices import Price, embedding_price, listed_price
 from ragrounds.records import Run, Usage
 from ragrounds.specs import Spec, parse
 
+Plain = dict[str, Any]
+"""A stored record without its type."""
+Columns = dict[str, float | None]
 _BATCH = 200
 """Rows that are read and written together."""
 
@@ -138,15 +142,16 @@ class _Repricing:
 
     def __init__(self, store: Store, prices: PriceBook, every: bool) -> None:
         self._store, self._prices, self._every = store, prices, every
-        self.models: dict[str, dict[str, Any]] = {}
+        self.models: dict[str, Plain] = {}
 
     def rewrite(
         self,
         table: sa.Table,
         which: sa.ColumnElement[bool],
-        change: Callable[[Any, Any], dict[str, float | None] | None],
+        change: Callable[[Plain, bool], Columns | None],
     ) -> None:
-        """Rewrite the rows whose bodies `change` changes; it gives the columns that change with them."""
+        """Rewrite the rows whose bodies `change` changes; it is told whether the row lacks tokens, and gives the
+        columns that change with the body."""
         key = list(table.primary_key.columns)
         chosen = sa.select(*key, *(column for column in table.c if column not in key))
         statement = chosen.where(which, table.c.body.is_not(None)).order_by(*key).limit(_BATCH).with_for_update()
@@ -157,7 +162,7 @@ class _Repricing:
                 rows = connection.execute(beyond).all()
                 for row in rows:
                     body = msgspec.msgpack.decode(decompress(row.body))
-                    columns = change(body, row)
+                    columns = change(body, getattr(row, "input", 0) is None)
                     if columns is not None:
                         same = sa.and_(*(column == value for column, value in zip(key, row, strict=False)))
                         written = {"body": compress(msgspec.msgpack.encode(body)), **columns}
@@ -166,27 +171,27 @@ class _Repricing:
                 return
             last = tuple(rows[-1])[: len(key)]
 
-    def attempt(self, body: Any, row: Any) -> dict[str, float | None] | None:
+    def attempt(self, body: Plain, untold: bool) -> Columns | None:
         """Change the calls of an attempt; gives its sums, unless something of it was never recorded."""
         calls = [event["call"] for event in body["events"] if event["type"] == "called"]
         if not self._changes(calls):
             return None
         asked = [call for call in calls if not call.get("error") and call.get("kind", "model") != "search"]
-        gap = row.input is None and all(call.get("usage") is not None for call in asked)
+        gap = untold and all(call.get("usage") is not None for call in asked)
         return {} if gap else self._sums(calls)
 
-    def judgement(self, detail: Any, row: Any) -> dict[str, float | None] | None:
+    def judgement(self, detail: Plain, untold: bool) -> Columns | None:
         """Change the calls of an arena's judgement; gives its sums."""
         return self._sums(detail["calls"]) if self._changes(detail["calls"]) else None
 
-    def judge_call(self, call: Any, row: Any) -> dict[str, float | None] | None:
+    def judge_call(self, call: Plain, untold: bool) -> Columns | None:
         """Change a judge's call."""
         return {} if self._changes([call]) else None
 
-    def _changes(self, calls: Sequence[Any]) -> bool:
+    def _changes(self, calls: Sequence[Plain]) -> bool:
         return sum(self._change(call) for call in calls) > 0  # each is looked at
 
-    def _change(self, call: Any) -> bool:
+    def _change(self, call: Plain) -> bool:
         before = call.get("cost_uncached")
         if call.get("error") or not isinstance(call["actor"], str) or (before is not None and not self._every):
             return False
@@ -203,7 +208,7 @@ class _Repricing:
         call["cost_uncached"] = after
         return bool(after != before)
 
-    def _price(self, call: Any) -> float | None:
+    def _price(self, call: Plain) -> float | None:
         usage = msgspec.convert(call.get("usage"), Usage | None)
         key = call.get("key", "")
         try:
@@ -229,7 +234,7 @@ class _Repricing:
             return _Answered(used=None)
         return msgspec.msgpack.decode(decompress(row.response), type=_Answered, ext_hook=lambda code, data: "(long)")
 
-    def _sums(self, calls: Iterable[Any]) -> dict[str, float | None]:
+    def _sums(self, calls: Iterable[Plain]) -> Columns:
         replied = [call for call in calls if not call.get("error")]
         paid = (0.0 if call.get("cached") else call.get("cost_uncached") for call in replied)
         return {"cost_paid": _sum(paid), "cost_uncached": _sum(call.get("cost_uncached") for call in replied)}
