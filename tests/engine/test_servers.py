@@ -49,12 +49,16 @@ def test_two_other_addresses_are_not_answered_from_the_journal_of_the_first(comm
         assert command(*RUN, *second).returncode == 2
         assert "4 calls made, 0 answered" in command(*RUN, *second, "--alias", "other").stderr
         assert (asked(a, b), asked(c, d)) == (4, 4)
-        # The group grows, moves, and shrinks to one, knowingly.
-        for moved in (("--base-url", f"{a.url},{b.url},{c.url}"), second, ("--base-url", d.url)):
-            assert "0 calls made" in command(*RUN, *moved, "--alias", "lab").stderr
-            assert "0 calls made, 4 answered" in command(*RUN, *moved, "--alias", "lab", "--new").stderr
-        assert asked(a, b, c, d) == 8
-    assert identities(home) == ["openai:m[server=lab]", "openai:m[server=other]", *["openai:m[server=lab]"] * 3]
+    assert identities(home) == ["openai:m[server=lab]", "openai:m[server=other]"]
+
+
+def test_a_group_grows_moves_and_shrinks_under_its_name(command: Cli, home: Path) -> None:
+    with openai_server() as a, openai_server() as b, openai_server() as c:
+        for urls, made in ((f"{a.url},{b.url}", 4), (f"{a.url},{b.url},{c.url}", 0), (c.url, 0)):
+            done = command(*at(urls, "--alias", "lab", "--new"))
+            assert f"{made} calls made, {4 - made} answered" in done.stderr
+        assert (asked(a, b), asked(c)) == (4, 0)
+    assert set(identities(home)) == {"openai:m[server=lab]"}
 
 
 @pytest.mark.parametrize("where", ["model", "settings", "environment"])
@@ -92,19 +96,24 @@ def test_servers_of_a_group_that_differ_stop_the_run(command: Cli) -> None:
         assert asked(a, b) == 0
 
 
-def test_another_server_at_an_address_stops_or_is_kept_apart(command: Cli, home: Path) -> None:
-    port = free_port()
-    with serving("--port", str(port)) as server:
-        here = ("--base-url", server.url)
-        first = command(*RUN, *here)
-        assert "4 calls made" in first.stderr
-        # The same one, started again.
-    with serving("--port", str(port)) as server:
-        assert "0 calls made, 4 answered" in command(*RUN, *here, "--new").stderr
+def at(url: str, *more: str) -> tuple[str, ...]:
+    return (*RUN, "--base-url", url, *more)
+
+
+def began(command: Cli, port: str) -> None:
+    """A run by the first server, which is started again and is known."""
+    with serving("--port", port) as server:
+        assert "4 calls made" in command(*at(server.url)).stderr
+    with serving("--port", port) as server:
+        assert "0 calls made, 4 answered" in command(*at(server.url, "--new")).stderr
+
+
+def test_another_server_at_an_address_stops_the_command(command: Cli, home: Path) -> None:
+    began(command, port := str(free_port()))
     runs = run_ids(home)
-    with serving("--port", str(port), root="/weights/b") as server:
-        for more in ((), ("--new",), ("--journal", "fresh"), ("--temperature", "0.5")):
-            stopped = command(*RUN, *here, *more)
+    with serving("--port", port, root="/weights/b") as server:
+        for more in ((), ("--new", "--journal", "fresh", "--temperature", "0.5")):
+            stopped = command(*at(server.url, *more))
             assert stopped.returncode == 2
             (line,) = stopped.stderr.splitlines()
             assert f"Another server answers at {server.url} for openai:m[server=" in line
@@ -113,28 +122,40 @@ def test_another_server_at_an_address_stops_or_is_kept_apart(command: Cli, home:
         resumed = command("runs", "resume", runs[0])
         assert resumed.returncode == 2
         assert f"Start that one again to resume {runs[0]}; or give the command of a new run with" in resumed.stderr
-        assert run_ids(home) == runs
         assert asked(server) == 0
-        new = command(*RUN, *here, "--server-changed", "new")
+    assert run_ids(home) == runs
+
+
+def test_another_server_at_an_address_is_kept_apart(command: Cli, home: Path) -> None:
+    began(command, port := str(free_port()))
+    with serving("--port", port, root="/weights/b") as server:
+        new = command(*at(server.url, "--server-changed", "new"))
         assert (new.returncode, asked(server)) == (0, 4)
         assert "4 calls made, 0 answered" in new.stderr
         # From now on it is known: nothing has to be said again, and its run resumes.
-        assert "0 calls made, 4 answered" in command(*RUN, *here, "--new").stderr
+        assert "0 calls made, 4 answered" in command(*at(server.url, "--new")).stderr
         other = run_ids(home)[2]
         assert command("runs", "resume", other).returncode == 0
         assert asked(server) == 4
-    assert len(set(identities(home))) == 2
-    with serving("--port", str(port)) as server:  # the first is back
-        assert "0 calls made, 4 answered" in command(*RUN, *here, "--new").stderr
-        assert command("runs", "resume", runs[0]).returncode == 0
+    first, _, second, _ = identities(home)
+    assert "fingerprint=" not in first
+    assert "fingerprint=" in second
+    assert "root=/weights/b" in command("runs", "show", other).stdout
+
+
+def test_each_server_is_recognised_when_it_is_back(command: Cli, home: Path) -> None:
+    began(command, port := str(free_port()))
+    with serving("--port", port, root="/weights/b") as server:
+        assert command(*at(server.url, "--server-changed", "new")).returncode == 0
+    first, _, other = run_ids(home)
+    with serving("--port", port) as server:
+        assert "0 calls made, 4 answered" in command(*at(server.url, "--new")).stderr
+        assert command("runs", "resume", first).returncode == 0
         assert f"to resume {other}" in command("runs", "resume", other).stderr
         assert asked(server) == 0
     # A replay asks nobody: the server of the last time is meant, or the resumed run's own.
-    assert "0 calls made, 4 answered" in command(*RUN, *here, "--new", "--journal", "replay").stderr
+    assert "0 calls made, 4 answered" in command(*at(server.url, "--new", "--journal", "replay")).stderr
     assert identities(home)[-1] == identities(home)[0]
-    shown = command("runs", "show", other).stdout
-    assert "root=/weights/b" in shown
-    assert "fingerprint=" in identities(home)[2]
 
 
 def run_ids(home: Path) -> list[str]:
