@@ -33,7 +33,7 @@ def server_defaults(
         return {"base_url": url, "alias": alias}
     if alias and not settings.base_url:
         raise UserError(f"--alias {alias} names a server or a group of them: give --base-url, too.")
-    return {"base_url": settings.base_url, "alias": alias or settings.alias}
+    return {"base_url": settings.base_url, "alias": (alias or settings.alias) if settings.base_url else None}
 
 
 def met_servers(

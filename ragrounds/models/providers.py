@@ -68,6 +68,10 @@ class ServerCapabilities(Struct, frozen=True, kw_only=True):
     """The stop string is part of the text; otherwise it is put back here."""
     tools: bool | None = None
     """The server takes tools."""
+    answered_by: str = ""
+    """The model that a reply named; empty: none."""
+    told: Mapping[str, str] = {}
+    """What the server says of the model: see :mod:`ragrounds.models.server_facts`."""
 
 
 async def probe(text: str | Spec) -> ServerCapabilities:
@@ -95,7 +99,16 @@ async def probe(text: str | Spec) -> ServerCapabilities:
         names_stop=plain.stopped_at == _STOP,
         keeps_stop=plain.text.rstrip().endswith(_STOP),
         tools=tools is not None,
+        answered_by=plain.model,
+        told=await _told(spec),
     )
+
+
+async def _told(spec: Spec) -> Mapping[str, str]:
+    from ragrounds.models.server_facts import ask_servers
+
+    options = read_options(spec)
+    return await ask_servers(options) if options.provider in ("openai", VLLM) and options.serving.urls else {}
 
 
 async def _continuation(spec: Spec) -> tuple[Continuation, str]:

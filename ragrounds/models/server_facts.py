@@ -19,7 +19,7 @@ from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.models.openai_compatible import key_of
 from ragrounds.models.options import ModelOptions
 from ragrounds.models.transport import Transport
-from ragrounds.text import wellformed
+from ragrounds.text import safe, wellformed
 
 PATIENCE = 5.0
 """Seconds that all that a server is asked here may take."""
@@ -131,7 +131,7 @@ def _facts(fields: Mapping[str, object], names: tuple[str, ...]) -> Iterator[tup
 
 
 def _short(value: str) -> str:
-    text = " ".join(wellformed(value).split())
+    text = " ".join(safe(wellformed(value)).split())
     return text if len(text) <= _LONGEST else f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
