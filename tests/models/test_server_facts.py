@@ -73,6 +73,7 @@ PROPS = {
     "default_generation_settings": {"n_ctx": 8},
 }
 OLLAMA = listing({"id": "m:latest", "created": 3, "owned_by": "library"})
+TGI = {"model_id": "m", "model_sha": "s", "version": "3"}
 TAGS = {"models": [{"name": "other:latest", "digest": "no"}, {"name": "m:latest", "digest": "sha"}]}
 
 
@@ -95,7 +96,7 @@ TAGS = {"models": [{"name": "other:latest", "digest": "no"}, {"name": "m:latest"
             {"id": "m:latest", "owned_by": "library", "digest": "sha", "version": "0.5"},
             3,
         ),
-        ({"/info": {"model_id": "m", "model_sha": "s", "version": "3"}}, {"model_id": "m", "model_sha": "s", "version": "3"}, 7),
+        ({"/info": TGI}, TGI, 7),
         ({"/v1/models": listing({"id": "m", "owned_by": "sglang"}), "/get_model_info": {"model_path": "/w"}},
          {"id": "m", "owned_by": "sglang", "model_path": "/w"}, 2),
         ({"/v1/models": listing({"id": "a"}, {"id": "b"})}, {}, 1),
@@ -178,11 +179,14 @@ async def test_a_key_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_servers_that_share_calls_agree_or_say_how_they_differ() -> None:
     other = listing({**VLLM["data"][0], "root": "/elsewhere"})
     silent: Callable[..., Any] = _page
-    async with serving({"/v1/models": VLLM}) as (one, _), serving({"/v1/models": other}) as (two, _):
-        async with serving({"/v1/models": silent}) as (three, _):
-            assert (await ask_servers(model(three, one)))["root"] == "/w"
-            with pytest.raises(UserError) as caught:
-                await ask_servers(model(three, one, two))
+    async with (
+        serving({"/v1/models": VLLM}) as (one, _),
+        serving({"/v1/models": other}) as (two, _),
+        serving({"/v1/models": silent}) as (three, _),
+    ):
+        assert (await ask_servers(model(three, one)))["root"] == "/w"
+        with pytest.raises(UserError) as caught:
+            await ask_servers(model(three, one, two))
     assert f"{one} tells root /w, {two} tells root /elsewhere" in str(caught.value)
 
 
