@@ -331,6 +331,10 @@ class AnyScorer(Protocol):
         """Which scores are better."""
 
     @property
+    def accuracy(self) -> bool:
+        """Whether a score of 1 is a right answer, so that its mean is called an accuracy."""
+
+    @property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of question that it is for."""
 

@@ -14,7 +14,7 @@ COLUMNS = (
     *("figure", "scorer", "run", "agent", "against", "part", "n", "missing", "value", "error", "low", "high", "best"),
     *("first_only", "second_only", "p_mcnemar", "p_holm", "mde", "p_always", "measure", "on_frontier", "pooled"),
 )
-"""`figure` says what a row is: ``accuracy``, ``difference`` (run minus against), ``outcome``, ``cost``,
+"""`figure` says what a row is: ``score``, ``difference`` (run minus against), ``outcome``, ``cost``,
 ``cost per correct``, ``price`` (of one more correct answer, run against the cheaper), ``total``. `part` is the dataset,
 the group (``subject=Cardiology``), the outcome, or empty for the whole."""
 Row = dict[str, object]
@@ -59,7 +59,7 @@ def _rows(table: ScorerTable) -> Iterator[Row]:
 
 def _figure(run: str, part: str, figure: Figure) -> Row:
     known = ("n", "missing", "value", "error", "low", "high", "best", "pooled")
-    return {"figure": "accuracy", "run": run, "part": part, **{name: getattr(figure, name) for name in known}}
+    return {"figure": "score", "run": run, "part": part, **{name: getattr(figure, name) for name in known}}
 
 
 def _difference(run: str, against: str, part: str, tests: PairedFigure, p_holm: float | None) -> Row:
@@ -81,7 +81,8 @@ def _costs(frontier: Frontier) -> Iterator[Row]:
             **_range("cost", point.run, point.cost, frontier),
             "on_frontier": "yes" if point.on_frontier else "no",
         }
-        yield _range("cost per correct", point.run, point.per_correct, frontier)
+        if point.per_correct is not None:
+            yield _range("cost per correct", point.run, point.per_correct, frontier)
     for tradeoff in frontier.tradeoffs:
         yield {**_range("price", tradeoff.dearer, tradeoff.price, frontier), "against": tradeoff.cheaper}
 

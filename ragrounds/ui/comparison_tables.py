@@ -37,10 +37,10 @@ def numbered(comparison: Comparison) -> dict[str, str]:
 
 
 def comparison_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[TextTable]:
-    """Accuracy by each headline, outcomes and cost, paired differences, groups; with `scorers` by these alone."""
+    """Scores by each headline, outcomes and cost, paired differences, groups; with `scorers` by these alone."""
     numbers, names = numbered(comparison), agent_names(comparison)
     tables = comparison.shown(scorers)
-    made = [accuracy_table(table, numbers, names, beside) for table, beside in tables]
+    made = [score_table(table, numbers, names, beside) for table, beside in tables]
     made.append(outcome_table(comparison, scorers))
     made += [pair_table(table, numbers) for table, _ in tables if table.pairs]
     return made + [group_table(table, grouped, numbers) for table, _ in tables for grouped in table.groups]
@@ -60,7 +60,7 @@ def cost_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[Tex
 def print_comparison(
     comparison: Comparison, scorers: Sequence[str] = (), console: Console | None = None, *, frontier: bool = False
 ) -> None:
-    """Print the tables of a comparison and its notes; with `frontier` also cost against accuracy, with a picture."""
+    """Print the tables of a comparison and its notes; with `frontier` also cost against score, with a picture."""
     console = console or results_console()
     for table in comparison_tables(comparison, scorers):
         print_table(table, console)
@@ -87,7 +87,7 @@ def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Co
             console.print(Text(left), soft_wrap=True)
 
 
-def accuracy_table(
+def score_table(
     table: ScorerTable,
     numbers: Mapping[str, str],
     agents: Mapping[str, str],
@@ -115,7 +115,7 @@ def accuracy_table(
     plain = any("±" in cell for row in rows for cell in row[2:])
     named = " (±: MIRAGE's sqrt(p(1-p)/n), no interval)" if plain else ""
     return TextTable(
-        key="accuracy",
+        key="scores",
         scorer=table.scorer,
         title=f"{table.scorer}: {described(table.scorer).summary}, {table.unit}{lower}{named}",
         columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in (*names, *headings))),

@@ -1,5 +1,5 @@
-"""The cost-accuracy frontier as tables and as a picture: each run's cost and accuracy, the price of one more correct
-answer."""
+"""The frontier of cost and score as tables and as a picture: each run's cost and score; where the score says which
+answers are right, what a right one costs, and one more."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, Range
+from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.tables import Column, TextTable
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, duration, percent, tokens
 
@@ -55,17 +56,18 @@ def frontier_tables(
         agents: run id → what the run is called, safe to show.
     """
     measure = frontier.measure
-    names = ("accuracy", "95 %", "cost", "95 %", "per correct", "95 %", "on frontier", "resamples")
+    figure = figure_word(scorer)
+    priced = any(point.per_correct is not None for point in frontier.points)
+    names = [figure, "95 %", "cost", "95 %", *(["per correct", "95 %"] if priced else []), "on frontier", "resamples"]
     rows = [
         (
             numbers[point.run],
             agents[point.run],
-            percent(point.accuracy.value),
-            TOO_FEW if point.accuracy.few else f"{percent(point.accuracy.low, 1)}-{percent(point.accuracy.high, 1)}",
+            percent(point.score.value),
+            TOO_FEW if point.score.few else f"{percent(point.score.low, 1)}-{percent(point.score.high, 1)}",
             amount(point.cost.value, measure),
             _between(point.cost, measure),
-            amount(point.per_correct.value, measure) if point.per_correct.value is not None else "nothing right",
-            _between(point.per_correct, measure) if point.per_correct.value is not None else UNKNOWN,
+            *_per_correct(point.per_correct, measure),
             "yes" if point.on_frontier else "no",
             TOO_FEW if point.share is None else f"{percent(point.share, 0)} %",
         )
@@ -74,7 +76,7 @@ def frontier_tables(
     runs = TextTable(
         key="frontier",
         scorer=scorer,
-        title=f"cost and accuracy under {scorer} (cost: {UNITS[measure]} a question; resamples: share of "
+        title=f"cost and {figure} under {scorer} (cost: {UNITS[measure]} a question; resamples: share of "
         "bootstrap resamples in which the run is on the frontier)",
         columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
         rows=tuple(rows),
@@ -99,27 +101,27 @@ def frontier_tables(
 
 
 def frontier_picture(frontier: Frontier, scorer: str, numbers: Mapping[str, str], agents: Mapping[str, str]) -> Points:
-    """Accuracy upwards, cost to the right, both with 95 % intervals; each run is its number. The steps lead along the
-    frontier: up only where a dearer run is more accurate. Of many runs, those that are not on it are dots without
+    """The score upwards, cost to the right, both with 95 % intervals; each run is its number. The steps lead along the
+    frontier: up only where a dearer run scores higher. Of many runs, those that are not on it are dots without
     intervals. Arguments as of :func:`frontier_tables`."""
-    from ragrounds.evals.analyses.pictures import DOT, Mark, Points, Series
+    from ragrounds.evals.analyses.pictures import DOT, Mark, Points, Series, upwards
 
     lines, others = list[Series](), list[Mark]()
     crowded = len(frontier.points) > _CROWDED
     for point in frontier.points:
-        if point.cost.value is None or point.accuracy.value is None:
+        if point.cost.value is None or point.score.value is None:
             continue
         if crowded and not point.on_frontier:
             name = f"#{numbers[point.run]} {agents[point.run]}"
-            others.append(Mark(x=point.cost.value, value=point.accuracy.value, label=DOT, name=name))
+            others.append(Mark(x=point.cost.value, value=point.score.value, label=DOT, name=name))
             continue
         mark = Mark(
             x=point.cost.value,
             x_low=point.cost.low,
             x_high=point.cost.high,
-            value=point.accuracy.value,
-            low=point.accuracy.low,
-            high=point.accuracy.high,
+            value=point.score.value,
+            low=point.score.low,
+            high=point.score.high,
             label=numbers[point.run],
             emphasis=point.on_frontier,
         )
@@ -128,8 +130,9 @@ def frontier_picture(frontier: Frontier, scorer: str, numbers: Mapping[str, str]
         lines.append(Series(name=f"each of the other {len(others):,} runs", marks=tuple(others), joined=False))
     unit = f"{UNITS[frontier.measure]} a question"
     return Points(
-        title=f"Accuracy under {scorer} and {unit}",
+        title=f"{figure_word(scorer).capitalize()} under {scorer} and {unit}",
         x=unit,
+        up=upwards(scorer),
         lines=tuple(lines),
         unit=_PICTURE_UNITS[frontier.measure],
         steps=True,
@@ -140,6 +143,13 @@ def left_out(frontier: Frontier, numbers: Mapping[str, str]) -> str:
     """A sentence that names the runs without a place on the frontier; empty where there is none."""
     named = ", ".join(f"#{numbers[run]}" for run in frontier.left_out)
     return f"Not placed, because their cost is not known: {named}." if named else ""
+
+
+def _per_correct(cost: Range | None, measure: CostMeasure) -> tuple[str, ...]:
+    """What a right answer costs; nothing where the score does not say which are right."""
+    if cost is None:
+        return ()
+    return ("nothing right", UNKNOWN) if cost.value is None else (amount(cost.value, measure), _between(cost, measure))
 
 
 def _between(figure: Range, measure: CostMeasure) -> str:

@@ -56,7 +56,7 @@ class TextTable(Struct, frozen=True, kw_only=True):
     """A table of text. Nothing in it is markup."""
 
     key: str
-    """What the table is of: ``accuracy``, ``outcomes``, ``pairs``, ``group``, ``frontier``, ``prices`` …"""
+    """What the table is of: ``scores``, ``outcomes``, ``pairs``, ``group``, ``frontier``, ``prices`` …"""
     scorer: str = ""
     title: str
     columns: tuple[Column, ...]

@@ -287,3 +287,9 @@ def test_every_analysis_by_name_gives_a_table(store, monkeypatch):
         analyse("positon", store, [first.run], AnalysisOptions())
     with pytest.raises(UserError, match="needs a run"):
         analyse("grid", store, [], AnalysisOptions())
+
+
+@pytest.mark.parametrize("name", ["success", "flips"])
+def test_what_counts_right_answers_refuses_scores_that_do_not_say_which_are_right(store, name):
+    with pytest.raises(UserError, match=f"^The analysis {name} counts right answers, and rouge-l does not say which"):
+        analyse(name, store, [add(store, "rag", lambda i, e: i < 8).run], AnalysisOptions(scorer="rouge-l"))

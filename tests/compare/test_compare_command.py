@@ -54,7 +54,7 @@ def test_formats_claims_and_exit_codes(ran, tmp_path):
     assert ET.parse(picture).getroot().tag.endswith("svg")
     assert ran("compare", *runs, "--markdown").stdout.startswith("**")
     assert "\\toprule" in ran("compare", *runs, "--latex").stdout
-    assert next(csv.DictReader(io.StringIO(ran("compare", *runs, "--csv").stdout)))["figure"] == "accuracy"
+    assert next(csv.DictReader(io.StringIO(ran("compare", *runs, "--csv").stdout)))["figure"] == "score"
     more = "accuracy(vanilla_rag) - accuracy(direct) > {} @ 95%"
     assert ran("compare", *runs, "--assert", more.format("0")).returncode == 0
     assert ran("compare", *runs, "--assert", more.format("90%")).returncode == 1

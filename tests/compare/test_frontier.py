@@ -164,8 +164,8 @@ def test_axes_hold_every_interval_and_are_logarithmic_only_where_costs_are_far_a
     found = compare(store, three(store)).tables[0].frontier
     cost, accuracy = point_axes(picture(found))
     assert not cost.logarithmic
-    assert accuracy.low <= min(point.accuracy.low for point in found.points)
-    assert max(point.accuracy.high for point in found.points) <= accuracy.high <= 1.0
+    assert accuracy.low <= min(point.score.low for point in found.points)
+    assert max(point.score.high for point in found.points) <= accuracy.high <= 1.0
     asked = questions(2, "y/far")
     far = [
         add_run(store, "p", asked, [1, 0], cost_uncached=0.001),

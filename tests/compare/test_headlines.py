@@ -38,7 +38,7 @@ def test_a_benchmarks_card_names_the_headline_and_the_columns(store, benchmark, 
         scored(store, run, scorer, {question.id: 1.0 for question in asked})
     found = compare(store, [run])
     assert shown(found) == {headline: beside}
-    (table,) = [table for table in comparison_tables(found) if table.key == "accuracy"]
+    (table,) = [table for table in comparison_tables(found) if table.key == "scores"]
     assert [column.name for column in table.columns][-len(beside) :] == beside
     assert table.rows[0][-len(beside) :] == tuple("50.00" if scorer == "strict" else "100.00" for scorer in beside)
     assert found.outcomes()[run.id].total() == 2

@@ -100,7 +100,7 @@ def test_everything_shown_tells_two_models_apart(store):
     found = compare(store, runs)
     ours = ["direct (a:m)", "direct (a:<n><U+001B>)"]
     for table in comparison_tables(found):
-        if table.key in ("accuracy", "outcomes"):
+        if table.key in ("scores", "outcomes"):
             assert [row[1] for row in table.rows] == ours
     console = Console(width=200, file=io.StringIO(), record=True)
     print_comparison(found, console=console, frontier=True)

@@ -74,14 +74,14 @@ def test_latex_is_escaped_and_balanced(comparison):
 
 def test_csv_is_tidy_and_exact(comparison):
     rows = list(csv.DictReader(io.StringIO(as_csv(comparison))))
-    whole = [row for row in rows if row["figure"] == "accuracy" and row["part"] == ""]
+    whole = [row for row in rows if row["figure"] == "score" and row["part"] == ""]
     lines = comparison.tables[0].lines
     assert [float(row["value"]) for row in whole] == [line.overall.value for line in lines]
     assert [float(row["low"]) for row in whole] == [line.overall.low for line in lines]
     difference = next(row for row in rows if row["figure"] == "difference" and row["part"] == "")
     assert (difference["run"], difference["against"]) == ("two-run", "one[a_b=1]-run")
     assert float(difference["p_mcnemar"]) == comparison.tables[0].pairs[0].tests.p_mcnemar
-    assert {row["part"] for row in rows if row["figure"] == "accuracy"} == {"", "x/one", "subject=heart & lung"}
+    assert {row["part"] for row in rows if row["figure"] == "score"} == {"", "x/one", "subject=heart & lung"}
     price = next(row for row in rows if row["figure"] == "price")
     assert (price["run"], price["against"], price["measure"]) == ("two-run", "one[a_b=1]-run", "cost_uncached")
 

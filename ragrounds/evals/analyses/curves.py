@@ -10,9 +10,10 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
-from ragrounds.evals.analyses.pictures import Points, Series, figure_marks
+from ragrounds.evals.analyses.pictures import Points, Series, figure_marks, upwards
 from ragrounds.evals.analyses.run_data import ScoredRun, scored_runs
 from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.scorers import figure_word
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.specs import parse
@@ -132,8 +133,8 @@ def _setting(run: Run) -> tuple[str, ...]:
 
 def _table(made: Curves, options: AnalysisOptions) -> AnalysisTable:
     return AnalysisTable(
-        title=f"Accuracy against {made.x}",
-        columns=("agent", made.x, f"accuracy ({made.scorer})", "run"),
+        title=f"{figure_word(made.scorer).capitalize()} against {made.x}",
+        columns=("agent", made.x, f"{figure_word(made.scorer)} ({made.scorer})", "run"),
         rows=tuple((curve.name, point.x, point.figure, point.run) for curve in made.curves for point in curve.points),
         note=f"Without {made.x}: {', '.join(made.without)}." if made.without else "",
     )
@@ -144,7 +145,12 @@ def _picture(made: Curves, options: AnalysisOptions) -> Points:
         Series(name=curve.name, marks=figure_marks((point.x, point.figure) for point in curve.points))
         for curve in made.curves
     )
-    return Points(title=f"Accuracy against {made.x} ({made.scorer})", x=made.x, lines=lines)
+    return Points(
+        title=f"{figure_word(made.scorer).capitalize()} against {made.x} ({made.scorer})",
+        x=made.x,
+        lines=lines,
+        up=upwards(made.scorer),
+    )
 
 
 def _by_parameter(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Curves:

@@ -1,4 +1,4 @@
-"""Mean and spread of accuracy over epochs (MRAG: mean ± sd of five runs)."""
+"""Mean and spread of a score over epochs (MRAG: mean ± sd of five runs)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, Analysi
 from ragrounds.evals.analyses.pictures import Bar, Bars
 from ragrounds.evals.analyses.run_data import ScoredRun, scored_runs
 from ragrounds.evals.compare.figures import figure, scorer_values
+from ragrounds.evals.scorers import described, figure_word
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 
@@ -18,7 +19,7 @@ _TITLE = "Mean and spread over epochs"
 
 
 class Epochs(Struct, frozen=True, kw_only=True):
-    """Mean and spread of an agent's accuracy over epochs or over equal runs."""
+    """Mean and spread of an agent's score over epochs or over equal runs."""
 
     name: str
     scorer: str
@@ -37,7 +38,7 @@ def over_epochs(runs: Sequence[ScoredRun]) -> tuple[Epochs, ...]:
             scores = [score for score in run.scores if score.epoch == epoch]
             if not scores:
                 continue
-            found = figure(run.questions, scorer_values(run.questions, scores, 1), {}, 0)
+            found = figure(run.questions, scorer_values(run.questions, scores, 1), {}, 0, described(run.scorer))
             if found.value is not None:
                 values.setdefault(run.run.agent, []).append(found.value)
     return tuple(
@@ -59,7 +60,7 @@ def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tup
 def _table(made: tuple[Epochs, ...], options: AnalysisOptions) -> AnalysisTable:
     return AnalysisTable(
         title=_TITLE,
-        columns=("agent", "epochs", f"mean accuracy ({options.scorer})", "sd"),
+        columns=("agent", "epochs", f"mean {figure_word(options.scorer)} ({options.scorer})", "sd"),
         rows=tuple((one.name, len(one.values), one.mean, one.sd) for one in made),
     )
 

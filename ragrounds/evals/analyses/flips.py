@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ragrounds.contracts import Scorer
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Bars, figure_bar
-from ragrounds.evals.analyses.run_data import cluster_of, share_figure
+from ragrounds.evals.analyses.run_data import check_accuracy, cluster_of, share_figure
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.scorers import known_scorer
 from ragrounds.evals.stats import paired_difference
@@ -133,6 +133,7 @@ def refinement(
 
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[RunFlips, ...]:
+    check_accuracy("flips", options.scorer)
     scorer = known_scorer(options.scorer)
     made = []
     for run in runs:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.scorers import described
 
 _LOGARITHMIC = 20.0
 """Highest over lowest value from which a scale is logarithmic."""
@@ -104,12 +105,17 @@ class Points(Struct, frozen=True, kw_only=True):
     x: str
     """Words of the axis across."""
     lines: tuple[Series, ...]
-    up: str = "percent right"
+    up: str = "percent"
     """Words of the axis upwards."""
     unit: Literal["number", "dollars", "seconds", "tokens"] = "number"
     """What the axis across counts."""
     steps: bool = False
     """Whether a stepped line joins the emphasised marks."""
+
+
+def upwards(scorer: str) -> str:
+    """The words of the axis upwards for the scores of a scorer."""
+    return "percent right" if described(scorer).accuracy else f"{scorer}, percent"
 
 
 class Bar(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, Analysi
 from ragrounds.evals.analyses.pictures import Bars, figure_bar
 from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, gold_ranks, scored_runs
 from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.scorers import figure_word
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages
 from ragrounds.records import Run
@@ -76,7 +77,7 @@ def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tup
 def _table(made: tuple[Positions, ...], options: AnalysisOptions) -> AnalysisTable:
     return AnalysisTable(
         title=_TITLE,
-        columns=("run", "rank of the gold passage", "questions", f"accuracy ({options.scorer})"),
+        columns=("run", "rank of the gold passage", "questions", f"{figure_word(options.scorer)} ({options.scorer})"),
         rows=tuple((one.run, found.ranks, found.questions, found.figure) for one in made for found in one.bins),
         note="; ".join(
             f"{one.run}: {one.without_gold:,} questions without a gold document or a search" for one in made

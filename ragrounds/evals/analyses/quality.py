@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
-from ragrounds.evals.analyses.pictures import Points, Series, figure_marks
+from ragrounds.evals.analyses.pictures import Points, Series, figure_marks, upwards
 from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, scored_runs
 from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.scorers import figure_word
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages
 from ragrounds.records import Gold, Passage, Run
@@ -79,8 +80,8 @@ def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> Qua
 
 def _table(made: Qualities, options: AnalysisOptions) -> AnalysisTable:
     return AnalysisTable(
-        title=f"Accuracy against nDCG@{made.k}",
-        columns=("run", f"nDCG@{made.k}", f"accuracy ({made.scorer})", "questions"),
+        title=f"{figure_word(made.scorer).capitalize()} against nDCG@{made.k}",
+        columns=("run", f"nDCG@{made.k}", f"{figure_word(made.scorer)} ({made.scorer})", "questions"),
         rows=tuple((point.run, point.ndcg, point.figure, point.questions) for point in made.runs),
         note="" if made.correlation is None else f"Pearson's correlation over runs: {made.correlation:.2f}.",
     )
@@ -88,7 +89,12 @@ def _table(made: Qualities, options: AnalysisOptions) -> AnalysisTable:
 
 def _picture(made: Qualities, options: AnalysisOptions) -> Points:
     lines = tuple(Series(name=run.run, marks=figure_marks([(run.ndcg, run.figure)])) for run in made.runs)
-    return Points(title=f"Accuracy against nDCG@{made.k} ({made.scorer})", x=f"nDCG@{made.k}", lines=lines)
+    return Points(
+        title=f"{figure_word(made.scorer).capitalize()} against nDCG@{made.k} ({made.scorer})",
+        x=f"nDCG@{made.k}",
+        lines=lines,
+        up=upwards(made.scorer),
+    )
 
 
 QUALITY = Analysis(

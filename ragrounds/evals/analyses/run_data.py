@@ -67,6 +67,19 @@ def scored_run(store: Store, run: Run, scorer: str) -> ScoredRun:
     )
 
 
+def check_accuracy(analysis: str, scorer: str) -> None:
+    """Refuse a scorer that does not say which answers are right, for an analysis that counts right answers.
+
+    Raises:
+        UserError: it does not.
+    """
+    if not described(scorer).accuracy:
+        raise UserError(
+            f"The analysis {analysis} counts right answers, and {scorer} does not say which are right. Name a scorer "
+            "that does: --scorer robust, strict, mirage or equivalent."
+        )
+
+
 def headline_scorer(store: Store, runs: Sequence[Run]) -> str:
     """The headline of the first run's questions among the scorers that all runs have scores by; where there are none in
     common, among all.

@@ -9,7 +9,14 @@ from msgspec import Struct
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Bar, Bars
-from ragrounds.evals.analyses.run_data import ScoredRun, cluster_of, first_searches, gold_ranks, scored_runs
+from ragrounds.evals.analyses.run_data import (
+    ScoredRun,
+    check_accuracy,
+    cluster_of,
+    first_searches,
+    gold_ranks,
+    scored_runs,
+)
 from ragrounds.evals.stats import group_difference
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages
@@ -69,6 +76,7 @@ def by_success(run: ScoredRun, found: Mapping[str, FoundPassages], k: int) -> Su
 
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[Success, ...]:
+    check_accuracy("success", options.scorer)
     return tuple(
         by_success(run, first_searches(store, run), options.k) for run in scored_runs(store, runs, options.scorer)
     )

@@ -1,4 +1,4 @@
-"""Setting runs against each other: accuracy with intervals, outcomes, tokens, two ledgers, paired tests.
+"""Setting runs against each other: scores with intervals, outcomes, tokens, two ledgers, paired tests.
 
 A pure function of the store. Each scorer has its own table; two scorers are never averaged or compared. What runs may
 be compared on is decided in `ragrounds.evals.compare.comparability`.
@@ -159,7 +159,7 @@ def compare(
         seed: of every bootstrap.
         cost: what the frontier counts; by default dollars uncached where they are known, else tokens.
         group_by: properties of questions to make tables by.
-        frontiers: also place the runs by cost and accuracy.
+        frontiers: also place the runs by cost and score.
         pairs: which runs are set against which.
 
     Raises:
@@ -290,7 +290,16 @@ class _Tables:
         chosen = self.choice.of(overall, scorer.direction)
         placed = None
         if self.frontiers and scorer.unit == "percent" and scorer.direction == "higher":
-            placed = frontier(self.basis, self.runs, asked, values, overall, measure=self.cost, seed=self.seed)
+            placed = frontier(
+                self.basis,
+                self.runs,
+                asked,
+                values,
+                overall,
+                measure=self.cost,
+                seed=self.seed,
+                accuracy=scorer.accuracy,
+            )
         unsettled = {run: one.unsettled for run, one in scored.items()}
         return ScorerTable(
             scorer=name,

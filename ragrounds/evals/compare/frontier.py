@@ -1,7 +1,8 @@
-"""What a right answer costs: the cost-accuracy frontier, cost per correct answer, the price of one more.
+"""What a score costs: the frontier of cost and score; of right answers also the cost of one and the price of one more.
 
 Both axes are the same kind of mean: over the questions of a dataset, then unweighted over datasets. So a run's cost is
-what a question costs on average, and cost divided by accuracy is what a right answer costs. A run whose cost is not
+what a question costs on average, and cost divided by accuracy is what a right answer costs. A score that does not say
+which answers are right (ROUGE-L, F1) has no such price. A run whose cost is not
 known has no place; it is named, never put at 0.
 """
 
@@ -43,17 +44,17 @@ class Range(Struct, frozen=True):
 
 
 class FrontierPoint(Struct, frozen=True, kw_only=True):
-    """Where a run stands by cost and accuracy."""
+    """Where a run stands by cost and score."""
 
     run: str
     agent: str
-    accuracy: Range
+    score: Range
     cost: Range
     """Of one question, in the frontier's measure."""
-    per_correct: Range
-    """Cost of one right answer; ``None`` where nothing is right."""
+    per_correct: Range | None
+    """Cost of one right answer, its value ``None`` where nothing is right; ``None``: the score is no accuracy."""
     on_frontier: bool
-    """No other run is at least as accurate for at most the cost."""
+    """No other run scores as high or higher for at most the cost."""
     share: float | None
     """Share of the bootstrap's resamples in which that is so; ``None``: too few questions for a bootstrap."""
 
@@ -68,14 +69,15 @@ class Tradeoff(Struct, frozen=True, kw_only=True):
 
 
 class Frontier(Struct, frozen=True, kw_only=True):
-    """Runs by cost and accuracy under one scorer."""
+    """Runs by cost and score under one scorer."""
 
     measure: CostMeasure
     points: tuple[FrontierPoint, ...]
     """By cost, the cheapest first."""
     tradeoffs: tuple[Tradeoff, ...]
+    """None where the score is no accuracy."""
     left_out: tuple[str, ...] = ()
-    """Runs whose cost or accuracy is not known."""
+    """Runs whose cost or score is not known."""
 
 
 def cost_measure(name: str) -> CostMeasure | None:
@@ -125,6 +127,7 @@ def frontier(
     *,
     measure: CostMeasure | None = None,
     seed: int = 0,
+    accuracy: bool = True,
 ) -> Frontier | None:
     """The frontier of these runs; ``None`` where `measure` is not named and none is known and above 0.
 
@@ -133,10 +136,11 @@ def frontier(
         runs: those to place.
         questions: those the scorer scores.
         values: run id → question id → score.
-        figures: run id → the accuracy as tables show it, with its interval.
+        figures: run id → the score as tables show it, with its interval.
         measure: what cost is counted in; by default dollars uncached, else tokens, else seconds: the first that is
             known of all runs, or of most.
         seed: of the bootstrap.
+        accuracy: whether the score says which answers are right, so that they have a price.
     """
     asked = {question.id for question in questions}
     measures = (measure,) if measure else _TRIED
@@ -164,12 +168,12 @@ def frontier(
     right, cost = means[:size], means[size:]
     strata = [question.benchmark for question in questions]
     enough = enough_clusters(strata, [question.cluster for question in questions])
-    place = _Place(placed, right, cost, draws[:, :size], draws[:, size:], enough)
+    place = _Place(placed, right, cost, draws[:, :size], draws[:, size:], enough, accuracy)
     order = sorted(range(size), key=lambda i: (cost[i], -right[i]))
     return Frontier(
         measure=chosen,
         points=tuple(place.point(i, figures[placed[i].id]) for i in order),
-        tradeoffs=place.tradeoffs(order),
+        tradeoffs=place.tradeoffs(order) if accuracy else (),
         left_out=tuple(run.id for run in runs if run.id not in costs),
     )
 
@@ -187,6 +191,8 @@ class _Place:
     drawn_cost: Floats
     enough: bool
     """Whether there are questions enough for intervals from replicates."""
+    accuracy: bool
+    """Whether right answers have a price."""
 
     @cached_property
     def best(self) -> Flags:
@@ -200,15 +206,15 @@ class _Place:
         often: Floats = _undominated(self.drawn_right, self.drawn_cost).mean(axis=0)
         return often
 
-    def point(self, i: int, accuracy: Figure) -> FrontierPoint:
+    def point(self, i: int, score: Figure) -> FrontierPoint:
         """Where the run at place `i` stands."""
         cost, right = self.drawn_cost[:, i], self.drawn_right[:, i]
         return FrontierPoint(
             run=self.runs[i].id,
             agent=self.runs[i].agent,
-            accuracy=Range(accuracy.value, accuracy.low, accuracy.high, few=accuracy.low is None),
+            score=Range(score.value, score.low, score.high, few=score.low is None),
             cost=_range(self.cost[i], cost, self.enough),
-            per_correct=_ratio(self.cost[i], self.right[i], cost, right, self.enough),
+            per_correct=_ratio(self.cost[i], self.right[i], cost, right, self.enough) if self.accuracy else None,
             on_frontier=bool(self.best[i]),
             share=float(self.often[i]) if self.enough else None,
         )

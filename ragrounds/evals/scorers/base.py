@@ -38,6 +38,8 @@ class ScorerRecord(Struct, frozen=True, kw_only=True):
     """Whether it scores nothing unless it is asked for by name."""
     by_card: bool = False
     """Whether it leaves out questions of a benchmark whose card names other scorers and not this one."""
+    accuracy: bool = False
+    """Whether a score of 1 is a right answer: then its mean is called an accuracy, and right answers have a price."""
     letters: bool = False
     """Whether it scores by default no question but those whose options are all single letters."""
 

@@ -134,6 +134,11 @@ def described(name: str) -> AnyScorer:
     return made or UnknownScorer(name=name, summary="score", method=name, kinds=("choice",), unit=NO_UNIT)
 
 
+def figure_word(name: str) -> str:
+    """What the figure of a scorer is called: ``accuracy`` where 1 is a right answer, else by the scorer's own name."""
+    return "accuracy" if described(name).accuracy else name
+
+
 def scorers_for(question: Question) -> tuple[Scorer, ...]:
     """The scorers of this question wherever nothing else is asked for: the headline first, then by the card's order."""
     card = card_of(question.benchmark)

@@ -14,6 +14,7 @@ _FORM = VerdictForm((_AXIS,), ("equivalent", "mismatch"))
 
 EQUIVALENT = JudgedScorer(
     name="equivalent",
+    accuracy=True,
     judging="equivalence",
     summary="share of answers that the judge finds equivalent to the reference",
     method="the share of answers that a judge found equivalent to the reference",

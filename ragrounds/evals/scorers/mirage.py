@@ -72,6 +72,7 @@ def _patterns(templates: tuple[str, ...], letters: str) -> tuple[re.Pattern[str]
 
 MIRAGE = ChoiceScorer(
     name="mirage",
+    accuracy=True,
     summary="as published: an answer that cannot be read counts as A",
     method="the published reading of MIRAGE (an answer that cannot be read counts as option A)",
     read=read_published,

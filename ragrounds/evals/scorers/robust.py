@@ -156,6 +156,7 @@ def _folded(text: str) -> str:
 
 ROBUST = ChoiceScorer(
     name="robust",
+    accuracy=True,
     summary="lenient reading: repaired JSON, option text, full-width letters",
     method="a lenient reader of option letters and texts",
     read=read_robustly,

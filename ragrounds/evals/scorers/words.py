@@ -42,6 +42,7 @@ class StoredScorer(ScorerRecord, frozen=True, kw_only=True):
     aggregation: Aggregation = MEAN
     beside: bool = True
     needs_judge: bool = False
+    accuracy: bool = False
 
     def suits(self, question: Question) -> bool:
         """Never: its code is not here."""

@@ -79,7 +79,7 @@ def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
     if any(line.overall.missing for table in tables for line in table.lines):
         text += "Scores that are missing (a judge that failed, or nothing to judge) are in no mean. "
     if several:
-        text += "Accuracy is the unweighted mean over datasets. "
+        text += "The figure of several datasets is the unweighted mean over them. "
     text += (
         "Intervals are 95 %: adjusted Wald by dataset for right-or-wrong scores (Agresti and Coull; Bonett and Price "
         "for differences), with duplicated questions and epochs as clusters; otherwise the percentile interval of "
@@ -95,8 +95,9 @@ def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
     found = next((table.frontier for table in tables if table.frontier), None)
     if found is not None:
         text += (
-            f"Cost is counted in {UNITS[found.measure]} a question, averaged as accuracy is; its intervals, cost per "
-            "correct answer and prices come from 2,000 joint bootstrap resamples of the questions. "
+            f"Cost is counted in {UNITS[found.measure]} a question, averaged as scores are; intervals of costs"
+            + (", of the cost of a correct answer and of prices" if found.tradeoffs else "")
+            + " come from 2,000 joint bootstrap resamples of the questions. "
         )
     return text.strip()
 

@@ -61,7 +61,7 @@ def report_page(
     script = "(()=>{'use strict';\n" + "\n".join(_asset(name) for name in _SCRIPTS) + "\nstart();})();"
     parts = {
         "Summary": sections.summary(comparison, scorers),
-        "Cost and accuracy": sections.frontier_section(comparison, scorers),
+        "Cost and scores": sections.frontier_section(comparison, scorers),
         "Tables": sections.tables_section(comparison, scorers),
         "Analyses": sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed),
         "Judges": sections.tables_and_remarks(verdict_parts(store, runs, human, seed)),

@@ -11,7 +11,9 @@ import msgspec
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
-from ragrounds.evals.compare.comparison import Comparison
+from ragrounds.evals.compare.comparison import Comparison, ScorerTable
+from ragrounds.evals.compare.conclusions import Conclusion, conclusions, untested
+from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
 from ragrounds.records import OUTCOMES, Run
 from ragrounds.ui.analysis_tables import analysis_table
@@ -25,7 +27,7 @@ from ragrounds.ui.comparison_tables import (
 from ragrounds.ui.frontier import frontier_picture, frontier_tables, left_out
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.tables import TextTable
-from ragrounds.ui.text import dollars, percent, points, safe
+from ragrounds.ui.text import dollars, in_scale, one_line, p_value, percent, safe
 
 Hide = Callable[[str], str]
 """Takes what looks like a key out of a text."""
@@ -67,7 +69,7 @@ def tables_and_remarks(parts: Iterable[TextTable | str]) -> str:
 
 
 def summary(comparison: Comparison, scorers: Sequence[str]) -> str:
-    """A line for each run, the differences whose interval leaves 0 out, and what to know."""
+    """A line for each run, the differences that the tables' corrected tests show, and what to know."""
     numbers, agents = numbered(comparison), agent_names(comparison)
     tables = comparison.shown(scorers)
     lines = []
@@ -75,13 +77,13 @@ def summary(comparison: Comparison, scorers: Sequence[str]) -> str:
         figures = []
         for found, _ in tables:
             whole = next(line.overall for line in found.lines if line.run == row.run)
-            figures.append(f"{percent(whole.value)} % by {found.scorer} (95 %: {interval(whole)})")
+            figures.append(_figure(whole, found))
         costs = f"{dollars(row.cost_uncached)} uncached, {dollars(row.cost_paid)} paid"
         lines.append(
             f"<li><b>#{numbers[row.run]} {text(agents[row.run])}</b> {text('; '.join(figures) or 'no score yet')}; "
             f"{text(costs)}.</li>"
         )
-    separated = _first_of([f"<li>{text(line)}</li>" for line in _separated(comparison, scorers)])
+    separated = _first_of([f"<li>{text(line)}</li>" for line in _conclusions(comparison, scorers)])
     notes = "".join(f"<li>{text(note)}</li>" for note in comparison.notes)
     noted = f'<ul class="notes">{notes}</ul>' if notes else ""
     return (
@@ -100,20 +102,45 @@ def _first_of(lines: Sequence[str]) -> str:
     return f"<ul>{first}</ul>{more}"
 
 
-def _separated(comparison: Comparison, scorers: Sequence[str]) -> list[str]:
-    """Differences whose interval leaves 0 out."""
-    numbers = numbered(comparison)
-    return [
-        f"Under {found.scorer}, #{numbers[pair.second]} differs from #{numbers[pair.first]} by "
-        f"{points(pair.tests.difference)} points (95 %: {points(pair.tests.low, 1)} to {points(pair.tests.high, 1)})."
-        for found, _ in comparison.shown(scorers)
-        for pair in found.pairs
-        if pair.tests.low is not None and pair.tests.high is not None and (pair.tests.low > 0 or pair.tests.high < 0)
-    ]
+def _figure(whole: Figure, found: ScorerTable) -> str:
+    """A run's figure by a scorer, with its interval."""
+    value = in_scale(whole.value, found.unit) + (" %" if found.unit == "percent" else f" {found.unit}")
+    return f"{value} by {found.scorer} (95 %: {interval(whole, found.unit)})"
+
+
+def _conclusions(comparison: Comparison, scorers: Sequence[str]) -> list[str]:
+    """Which runs differ, by the tables' corrected tests; and that no other does."""
+    numbers, agents = numbered(comparison), agent_names(comparison, 90)
+    names = {run: f"{agents[run]} (#{number})" for run, number in numbers.items()}
+    said = []
+    for found, _ in comparison.shown(scorers):
+        made = conclusions(found)
+        said += [_conclusion(one, found, names) for one in made]
+        under = f"Under {found.scorer},"
+        if untested(found):
+            said.append(f"{under} no test says which runs differ; the intervals in the tables are not corrected.")
+        elif len(found.pairs) > len(made):
+            said.append(f"{under} the tests show no {'other ' * bool(made)}difference between runs.")
+    return said
+
+
+def _conclusion(one: Conclusion, found: ScorerTable, names: Mapping[str, str]) -> str:
+    percent_points = found.unit == "percent"
+    apart, low, high = (
+        f"{100 * value:.{digits}f}" if percent_points else f"{value:.4g}"
+        for value, digits in ((one.difference, 2), (one.low, 1), (one.high, 1))
+    )
+    unit = "points" if percent_points else found.unit
+    way = "higher" if found.direction == "higher" else "lower"
+    test = "" if one.p is None else f"; {one.test} p {p_value(one.p)}" + " after Holm's correction" * one.corrected
+    return (
+        f"Under {one_line(found.scorer)}, {names[one.better]} scores {apart} {unit} {way} than {names[one.worse]} "
+        f"(95 %: {low} to {high}{test})."
+    )
 
 
 def frontier_section(comparison: Comparison, scorers: Sequence[str]) -> str:
-    """A picture and tables of cost and accuracy under each scorer; where no cost is known, a sentence that says so."""
+    """A picture and tables of cost and score under each scorer; where no cost is known, a sentence that says so."""
     numbers, agents = numbered(comparison), agent_names(comparison)
     parts = []
     for found, _ in comparison.shown(scorers):

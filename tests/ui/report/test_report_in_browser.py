@@ -164,7 +164,7 @@ def test_it_prints_the_sections_and_not_the_browser(browser, written, two_runs, 
     printed = tmp_path / "printed.pdf"
     printed.write_bytes(base64.b64decode(browser.driver.print_page()))
     text = "".join(page.extract_text() for page in pypdf.PdfReader(printed).pages)
-    assert "Cost and accuracy" in text
+    assert "Cost and scores" in text
     assert "print of direct" in text  # fingerprints are printed unfolded
     assert "Search" not in text
 

@@ -1,0 +1,141 @@
+"""Which runs a summary calls different: those of which the corrected test of its table says so."""
+
+import re
+
+import pytest
+from msgspec.structs import replace
+
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.conclusions import conclusions, untested
+from ragrounds.ui.comparison_tables import comparison_tables, cost_tables, numbered
+from ragrounds.ui.frontier import frontier_picture
+from ragrounds.ui.report.sections import summary
+from tests.compare.making import add_run, questions
+
+
+def named(made):
+    return [(one.better, one.worse, one.test, one.corrected) for one in made]
+
+
+def test_a_pair_that_holms_correction_does_not_carry_is_not_different(store):
+    # 7 gained and 0 lost: McNemar's p is 2/128; of three pairs Holm's makes .047 of it, of six .094.
+    asked = questions(30)
+    first = [1] * 10 + [0] * 20
+    better = [1] * 17 + [0] * 13
+    runs = [add_run(store, name, asked, values) for name, values in (("one", first), ("two", better), ("three", first))]
+    table = compare(store, runs).tables[0]
+    pair = next(pair for pair in table.pairs if (pair.first, pair.second) == ("one-run", "two-run"))
+    assert pair.tests.p_mcnemar == pytest.approx(2 / 2**7)
+    assert pair.p_holm < 0.05
+    assert named(conclusions(table)) == [
+        ("two-run", "one-run", "McNemar", True),
+        ("two-run", "three-run", "McNemar", True),
+    ]
+    runs.append(add_run(store, "four", asked, first))
+    comparison = compare(store, runs)
+    table = comparison.tables[0]
+    pair = next(pair for pair in table.pairs if (pair.first, pair.second) == ("one-run", "two-run"))
+    assert pair.p_holm > 0.05
+    assert pair.tests.low > 0  # its own interval, which knows of no other pair, leaves 0 out
+    assert conclusions(table) == ()
+    text = summary(comparison, ())
+    assert "differs" not in text
+    assert "higher" not in text
+    assert "Under strict, the tests show no difference between runs." in text
+
+
+def test_the_summary_names_agents_and_says_what_its_table_says(store):
+    asked = questions(40)
+    runs = [add_run(store, "one", asked, [1] * 10 + [0] * 30), add_run(store, "two", asked, [1] * 25 + [0] * 15)]
+    comparison = compare(store, runs)
+    (made,) = conclusions(comparison.tables[0])
+    tests = comparison.tables[0].pairs[0].tests
+    assert (made.difference, made.low, made.high) == (tests.difference, tests.low, tests.high)
+    assert (made.p, made.corrected) == (tests.p_mcnemar, False)
+    text = summary(comparison, ())
+    low, high = f"{100 * tests.low:.1f}", f"{100 * tests.high:.1f}"
+    said = "Under strict, two (#2) scores 37.50 points higher than one (#1)"
+    assert f"{said} (95 %: {low} to {high}; McNemar p &lt;0.0001)." in text
+    # The other way round the same is said of the same two.
+    assert "two (#1) scores 37.50 points higher than one (#2)" in summary(compare(store, runs[::-1]), ())
+    runs.append(add_run(store, "three", asked, [1] * 10 + [0] * 30))
+    text = summary(compare(store, runs), ())
+    assert re.search(r"; McNemar p 0\.000\d after Holm(&#x27;|\')s correction\)", text)
+    assert "Under strict, the tests show no other difference between runs." in text
+
+
+def test_where_datasets_disagree_nothing_is_concluded(store):
+    # In the large dataset the second run loses 12 answers, in the small one it wins 3 of 3: the mean over datasets goes
+    # up, what McNemar's test counts goes down.
+    asked = questions(40, "x/large") + questions(3, "x/small")
+    runs = [
+        add_run(store, "one", asked, [1] * 40 + [0] * 3),
+        add_run(store, "two", asked, [1] * 28 + [0] * 12 + [1] * 3),
+    ]
+    table = compare(store, runs).tables[0]
+    pair = table.pairs[0]
+    assert pair.tests.difference > 0
+    assert pair.p_holm < 0.05
+    assert pair.tests.first_only > pair.tests.second_only
+    forced = replace(table, pairs=(replace(pair, tests=replace(pair.tests, low=0.01)),))
+    assert conclusions(forced) == ()
+
+
+def test_of_runs_that_were_watched_the_always_valid_p_decides(store):
+    asked = questions(40)
+    runs = [add_run(store, "one", asked, [1] * 10 + [0] * 30), add_run(store, "two", asked, [1] * 25 + [0] * 15)]
+    table = compare(store, runs).tables[0]
+    (pair,) = table.pairs
+    watched = replace(pair, p_holm=None, tests=replace(pair.tests, p_mcnemar=None, p_always=0.03, draws=40))
+    assert named(conclusions(replace(table, pairs=(watched,)))) == [("two-run", "one-run", "always-valid", True)]
+    assert conclusions(replace(table, pairs=(watched, watched))) == ()  # twice .03
+    sure = replace(watched, tests=replace(watched.tests, p_always=0.01))
+    assert [one.p for one in conclusions(replace(table, pairs=(sure, watched)))] == pytest.approx([0.02, 0.03])
+
+
+def test_lower_scores_may_be_better(store):
+    asked = questions(40)
+    runs = [add_run(store, "one", asked, [1] * 10 + [0] * 30), add_run(store, "two", asked, [1] * 25 + [0] * 15)]
+    comparison = compare(store, runs)
+    lower = replace(comparison, tables=(replace(comparison.tables[0], direction="lower"),))
+    assert named(conclusions(lower.tables[0])) == [("one-run", "two-run", "McNemar", False)]
+    assert "one (#1) scores 37.50 points lower than two (#2)" in summary(lower, ())
+
+
+def rouge(store, more=()):
+    asked = questions(60)
+    low = [0.2, 0.3, 0.25, 0.4] * 15
+    high = [0.5, 0.7, 0.45, 0.6] * 15
+    runs = [
+        add_run(store, "one", asked, low, scorer="rouge-l", cost_uncached=[0.01, 0.02] * 30),
+        add_run(store, "two", asked, high, scorer="rouge-l", cost_uncached=[0.03, 0.02] * 30),
+    ]
+    return runs + [add_run(store, name, asked, low, scorer="rouge-l", cost_uncached=0.01) for name in more]
+
+
+def test_scores_without_a_test_are_concluded_from_by_one_interval_alone(store):
+    comparison = compare(store, rouge(store), scorers=["rouge-l"])
+    (table,) = comparison.tables
+    assert named(conclusions(table)) == [("two-run", "one-run", "interval", False)]
+    assert "two (#2) scores 27.50 points higher than one (#1) (95 %: " in summary(comparison, ["rouge-l"])
+    several = compare(store, rouge(store, ["three"]), scorers=["rouge-l"])
+    assert conclusions(several.tables[0]) == ()
+    assert untested(several.tables[0])
+    said = "Under rouge-l, no test says which runs differ; the intervals in the tables are not corrected."
+    assert said in summary(several, ["rouge-l"])
+
+
+def test_rouge_l_is_no_accuracy_and_its_answers_have_no_price(store):
+    comparison = compare(store, rouge(store), scorers=["rouge-l"])
+    frontier = comparison.tables[0].frontier
+    assert [point.per_correct for point in frontier.points] == [None, None]
+    assert frontier.tradeoffs == ()
+    tables = [*comparison_tables(comparison, ["rouge-l"]), *cost_tables(comparison, ["rouge-l"])]
+    words = " ".join([*(table.title for table in tables), *(one.name for table in tables for one in table.columns)])
+    picture = frontier_picture(frontier, "rouge-l", numbered(comparison), {"one-run": "one", "two-run": "two"})
+    words += f" {picture.title} {picture.up} {picture.x} {summary(comparison, ['rouge-l'])}"
+    for word in ("accura", "correct", "right"):
+        assert word not in words.lower(), words
+    assert "rouge-l" in words.lower()
+    headings = [one.name for one in cost_tables(comparison, ["rouge-l"])[0].columns]
+    assert headings == ["#", "agent", "rouge-l", "95 %", "cost", "95 %", "on frontier", "resamples"]
