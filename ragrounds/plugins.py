@@ -390,6 +390,15 @@ def _stands_in(module: ModuleType, file: Path) -> bool:
     return bool(module.__file__) and Path(str(module.__file__)).resolve() == file.resolve()
 
 
+_CHECKS: dict[str, dict[str, Callable[[], None]]] = {}
+
+
+def before_import(place: str, asker: str, check: Callable[[], None]) -> None:
+    """Have something checked before the module of a place is imported by its path: it raises UserError to forbid that.
+    One asker has one check a place."""
+    _CHECKS.setdefault(place, {})[asker] = check
+
+
 def imported_module(place: str) -> ModuleType:
     """The module that a user named: a file, ``PATH.py``, or a dotted name that is installed or stands in the current
     folder, which is looked in last.
@@ -397,6 +406,9 @@ def imported_module(place: str) -> ModuleType:
     Raises:
         UserError: there is none, or it fails while it is imported.
     """
+    for check in _CHECKS.get(place, {}).values():
+        check()
+    _CHECKS.pop(place, None)
     folder = str(Path.cwd())
     if folder not in sys.path and "" not in sys.path:
         sys.path.append(folder)  # as Python's own -m does, but behind everything that is installed

@@ -38,6 +38,8 @@ class Settings(BaseSettings):
     """Seconds after which a worker that neither answers nor computes is ended, and others take up its questions."""
     store_patience: float = Field(default=120.0, ge=0)
     """Seconds for which a PostgreSQL store that does not answer any more is waited for."""
+    allow_code: bool = False
+    """Whether agents' files of other users may run the code that they name without a yes."""
     project_above_dollars: float | None = Field(default=5.0, ge=0)
     """Dollars that the rest of a run may be projected to cost before the user is asked."""
     project_above_minutes: float | None = Field(default=None, ge=0)

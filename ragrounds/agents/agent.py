@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
+from ragrounds.agents.trust import announce
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.files import read_text
 from ragrounds.graphs import user_graph
@@ -162,7 +163,7 @@ def read_card(name: str) -> Card:
             # Beside the file that names it, wherever the command is given.
             card = msgspec.structs.replace(card, graph=str(Path(name).parent / card.graph))
         if name.endswith(".toml") and (code := code_named(card)):
-            say_once(f"{name} names code, which is run: {', '.join(code)}")
+            announce(name, code)
         return card
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise UserError(f"The agent {name!r}: {error}") from error

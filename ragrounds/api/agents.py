@@ -64,6 +64,27 @@ def describe_agent(agent: str) -> AgentDetails:
     )
 
 
+def trust_agent(file: str) -> list[str]:
+    """Say yes to the code that an agent's file names, as it is now: it is run without a question from then on.
+
+    Returns:
+        The import paths of that code; none: the file names no code.
+
+    Raises:
+        UserError: no such file, or not an agent's; or the yes cannot be written down.
+    """
+    from ragrounds.agents.agent import code_named, read_card
+    from ragrounds.agents.trust import trust
+    from ragrounds.errors import UserError
+
+    if not file.endswith(".toml"):
+        raise UserError(f"{file!r} is no agent's file: expected PATH.toml.")
+    code = code_named(read_card(file))
+    if code:
+        trust(file, code)
+    return code
+
+
 def list_graphs() -> dict[str, str]:
     """The built-in graphs by name, each with the first line of what its file says."""
     from ragrounds.graphs import catalogue

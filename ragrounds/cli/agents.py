@@ -9,7 +9,7 @@ import typer
 from ragrounds.api import agents as known
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.output import print_json
+from ragrounds.cli.output import print_json, say
 from ragrounds.errors import UserError, nearest
 
 app = typer.Typer()
@@ -66,6 +66,23 @@ def show_agent(
     for key, value in msgspec.to_builtins(found.card).items():
         if value:
             typer.echo(f"{key:12} {safe(str(value))}")
+
+
+@agents.command("trust")
+def trust_agent(
+    file: Annotated[str, typer.Argument(help="An agent's file that names code: PATH.toml.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Say yes to the code that an agent's file names, as it is now. It is asked for where the file or the code is not
+    your own; code that changes needs a new yes.
+
+    Example: ragrounds agents trust theirs/agent.toml
+    """
+    code = known.trust_agent(file)
+    if as_json:
+        print_json({"trusted": code})
+    else:
+        say(f"Trusted: {', '.join(code)}" if code else f"{file} names no code.")
 
 
 @graph.command("ls")

@@ -155,14 +155,12 @@ class Verification:
                 self._marks.of_attempt(row)
         self._strangers(table, "attempt")
         for number, run in self.runs.items():
-            scored = sa.select(schema.scores.c.question_id).where(
-                schema.scores.c.run == number,
-                schema.scores.c.question_id == table.c.question_id,
-                schema.scores.c.epoch == table.c.epoch,
+            scores = schema.scores
+            made = sa.select(table.c.question_id, table.c.epoch).where(
+                table.c.run == number, table.c.status == "completed"
             )
-            bare = sa.select(sa.func.count()).where(
-                table.c.run == number, table.c.status == "completed", ~sa.exists(scored)
-            )
+            scored = sa.select(scores.c.question_id, scores.c.epoch).where(scores.c.run == number)
+            bare = sa.select(sa.func.count()).select_from(made.except_(scored).subquery())
             if count := self._count(bare):
                 self._findings.add("note", "attempts without a score", run.id, f"{count:,}: `ragrounds score {run.id}`")
 

@@ -1,0 +1,142 @@
+"""Code that agents' files name: said when such a file is opened, and not run unasked where it is somebody else's.
+
+A file of one's own is run, and the line says so until it was run once. Where the agent's file or the code belongs to
+another user of the machine, or can be written by every one of them, a yes is needed: `ragrounds agents trust FILE`, the
+answer to a question on a terminal, or the setting ``allow_code``. What was run or trusted is known by the digest of the
+code, under the home folder, so that code that changes is said, and asked for, anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from functools import partial
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from ragrounds.digests import files_behind, text_digest
+from ragrounds.errors import UserError
+from ragrounds.plugins import before_import, say_once
+from ragrounds.settings import read_settings
+from ragrounds.text import safe
+
+_LIST = "trusted-code"
+"""The file under the home folder: a digest a line."""
+
+
+def announce(file: str, code: Sequence[str]) -> None:
+    """Say that an agent's file names code, unless that very code was run or trusted before; and have it checked before
+    it is imported.
+
+    Args:
+        file: of the agent.
+        code: the import paths that it names.
+    """
+    digest, files = _behind(code)
+    if digest in _trusted():
+        return
+    say_once(f"{file} names code, which is run with it: {', '.join(code)}")
+    for path in code:
+        before_import(path.rpartition(":")[0], file, partial(_check, file, tuple(code), digest, (Path(file), *files)))
+
+
+def trust(file: str, code: Sequence[str]) -> None:
+    """Say yes to the code that an agent's file names, as it is now.
+
+    Raises:
+        UserError: that cannot be written down.
+    """
+    digest, _ = _behind(code)
+    if digest not in _trusted():
+        try:
+            _remember(digest, file)
+        except OSError as error:
+            raise UserError(f"Cannot write {_place()}: {error.strerror}.") from error
+
+
+def _check(file: str, code: Sequence[str], digest: str, files: Sequence[Path]) -> None:
+    """Called before the code is imported: a yes is needed for what is not the user's own."""
+    if digest in _trusted():
+        return
+    foreign = next((reason for path in files if (reason := _foreign(path))), "")
+    if foreign and not read_settings().allow_code and not _asked(f"{foreign}. Run {', '.join(code)} of {file}?"):
+        raise UserError(
+            f"{file} names code, {', '.join(code)}, and {foreign}: it is not run unasked. Read it, and say yes with "
+            f"`ragrounds agents trust {file}`, or RAGROUNDS_ALLOW_CODE=true for all."
+        )
+    with contextlib.suppress(OSError):  # where nothing can be written, it is said again the next time
+        _remember(digest, file)
+
+
+def _asked(question: str) -> bool:
+    """Whether somebody at a terminal says yes; nobody there: no."""
+    if not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
+        return False
+    sys.stderr.write(f"{safe(question)} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _foreign(path: Path) -> str:
+    """Why a file is not the user's own; empty: it is, or its system does not say."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ""
+    if not hasattr(os, "geteuid"):
+        return ""
+    if found.st_uid not in (os.geteuid(), 0):
+        return f"{path} belongs to another user"
+    return f"{path} can be written by everybody" if found.st_mode & stat.S_IWOTH else ""
+
+
+def _behind(code: Sequence[str]) -> tuple[str, tuple[Path, ...]]:
+    """The digest of the code that import paths name, and its files. Nothing is imported for it."""
+    files: list[Path] = []
+    for path in code:
+        file = _file_of(path.rpartition(":")[0])
+        if file is not None:
+            try:
+                files += files_behind(file)
+            except (SyntaxError, ValueError, RecursionError):  # importing says what is wrong
+                files.append(file.resolve())
+    contents = [file.read_bytes().hex() for file in dict.fromkeys(files)]
+    return text_digest(*code, *contents), tuple(dict.fromkeys(files))
+
+
+def _file_of(place: str) -> Path | None:
+    """The file of a module; ``None``: there is none that can be found without importing what stands above it."""
+    if place.endswith(".py"):
+        path = Path(place).expanduser()
+        return path if path.is_file() else None
+    where: list[str] | None = [*sys.path, str(Path.cwd())]
+    found = None
+    for part in place.split("."):
+        found = PathFinder.find_spec(part, where)
+        if found is None:
+            return None
+        where = list(found.submodule_search_locations or [])
+    path = Path(found.origin) if found is not None and found.origin else None
+    return path if path is not None and path.suffix == ".py" and path.is_file() else None
+
+
+def _place() -> Path:
+    return read_settings().home / _LIST
+
+
+def _trusted() -> set[str]:
+    try:
+        lines = _place().read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return set()
+    return {line.partition(" ")[0] for line in lines}
+
+
+def _remember(digest: str, file: str) -> None:
+    place = _place()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.open("a", encoding="utf-8") as listed:
+        listed.write(f"{digest} {safe(file).splitlines()[0]}\n")
