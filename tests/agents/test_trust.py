@@ -115,7 +115,8 @@ def test_a_terminal_is_asked(theirs: Path, home: Path, tmp_path: Path, answer: s
 
 def test_a_retriever_that_a_file_names_is_code_too(command: Cli, theirs: Path) -> None:
     (theirs / "b.toml").write_text(
-        'graph = "vanilla_rag"\nsummary = "s"\ncorpus = "sample"\nsearches = true\nretriever = "rrf[a=bm25,b=theirs/mine.py:R]"\n'
+        'graph = "vanilla_rag"\nsummary = "s"\ncorpus = "sample"\nsearches = true\n'
+        'retriever = "rrf[a=bm25,b=theirs/mine.py:R]"\n'
     )
     _others(theirs)
     refused = command("run", "--agent", "theirs/b.toml", "--limit", "1", "--display", "none")
