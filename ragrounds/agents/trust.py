@@ -110,8 +110,8 @@ def _behind(code: Sequence[str]) -> tuple[str, tuple[Path, ...]]:
 def _file_of(place: str) -> Path | None:
     """The file of a module; ``None``: there is none that can be found without importing what stands above it."""
     if place.endswith(".py"):
-        path = Path(place).expanduser()
-        return path if path.is_file() else None
+        file = Path(place).expanduser()
+        return file if file.is_file() else None
     where: list[str] | None = [*sys.path, str(Path.cwd())]
     found = None
     for part in place.split("."):
