@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
+from ragrounds.api.workspace import user_settings
 from ragrounds.evals.store.garbage import collect_garbage
 from ragrounds.evals.store.ledger import ledger, unfinished
 from ragrounds.evals.store.retries import earlier_attempts, retry_numbers, settled, to_make_again
@@ -257,6 +258,7 @@ def test_a_run_with_retries_is_exported_and_imported(
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_killed_in_the_middle_it_is_resumed_and_nothing_is_paid_twice(
     home: Path, options: list[str], server: Scripted, workers: str, command: Cli
@@ -305,6 +307,25 @@ def test_the_library_does_the_same(home: Path, server: Scripted) -> None:
     frame = made.to_pandas("attempts")
     assert frame["retry"].sum() == 5
     assert (rr.runs().to_pandas()["retried"] == 5).all()
+
+
+def test_on_postgresql_too(home: Path, server: Scripted, url: str) -> None:
+    settings = user_settings().model_copy(update={"store": url})
+    run = rr.run("sample", "direct", model="openai:m", base_url=server.url, limit=LIMIT, settings=settings)
+    made = rr.retry(run, status="failed", answer_status="empty", settings=settings)
+    assert (dict(made.became), made.made, server.calls) == ({"answered": 5}, 5, LIMIT + 5)
+    again = rr.retry(run, status="failed", settings=settings)
+    assert (again.became, again.made) == ({}, 0)
+    with Store(home, url) as store:
+        stored = the_run(store)
+        assert sum(attempt.retry for attempt in store.attempts(stored)) == 5
+        assert len(retry_numbers(store, stored)) == 5
+        assert ledger(store, [stored]).total.calls == server.calls
+        assert collect_garbage(store.engine, FINAL, hours=0).calls.count == 0
+        key = next(iter(retry_numbers(store, stored)))
+        assert [one.attempt.retry for one in earlier_attempts(store, stored, *key)] == [0]
+        store.remove(stored)
+        assert not store.runs()
 
 
 @pytest.mark.parametrize(

@@ -136,8 +136,10 @@ def earlier_attempts(store: Store, run: Run, question_id: str, epoch: int = 0) -
 
 def every_replaced(store: Store, run: Run) -> Iterator[EarlierAttempt]:
     """All attempts of a run that newer ones have replaced, without text and events."""
+    wanted = replaced_attempts(store.number(run))
+    columns = [column for column in _E.c if column.name not in ("body", "asked_again")]
     with snapshot(store.engine) as connection:
-        for row in stream(connection, replaced_attempts(store.number(run)), 500):
+        for row in stream(connection, wanted.with_only_columns(*columns), 500):
             yield EarlierAttempt(attempt_of(run, row, None), row.chosen)
 
 
