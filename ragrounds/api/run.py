@@ -358,7 +358,7 @@ class _Replay:
         (planned,) = self.planned_runs
         begin_retry(self._store, planned.run, attempts)
         self._wanted = frozenset(attempts)
-        self._counts = ReplayProgress(self._store, self.planned_runs)
+        self._counts = ReplayProgress(self._store, self.planned_runs, self._wanted)
 
     async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the

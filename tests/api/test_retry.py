@@ -13,11 +13,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ragrounds as rr
 from ragrounds.api.workspace import user_settings
+from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.evals.store.garbage import collect_garbage
 from ragrounds.evals.store.ledger import ledger, unfinished
 from ragrounds.evals.store.retries import earlier_attempts, retry_numbers, settled, to_make_again
@@ -128,17 +130,33 @@ def test_what_failed_or_was_empty_is_asked_again_and_the_first_is_kept(
         assert both[0] == both[1]
 
 
+class Seen(rr.RunListener):
+    """Keeps the counts of the live screen."""
+
+    def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Any:
+        self.counts = progress
+        return super().progress(progress, pilot=pilot)
+
+
 def test_what_is_paid_is_what_the_server_was_paid_for(home: Path, server: Scripted) -> None:
     """Three attempts fail and two are empty, and all that was asked for them stands in the accounts."""
     home.mkdir(parents=True, exist_ok=True)
     (home / "prices.toml").write_text('["openai:m"]\ninput = 1000.0\noutput = 2000.0\n')
     run = rr.run("sample", "direct", model="openai:m", base_url=server.url, limit=LIMIT)
     planned = rr.retry(run, status="failed", answer_status="empty", dry_run=True)
+    seen = Seen()
     assert planned.plan.cost is not None
     assert planned.plan.cost.value == pytest.approx(5 * PRICE)
     assert server.calls == LIMIT
-    made = rr.retry(run, status="failed", answer_status="empty", confirmed=True)
-    assert made.cost_paid == pytest.approx(5 * PRICE)
+    failed = rr.retry(run, status="failed", confirmed=True, listener=seen)
+    (counts,) = seen.counts.runs.values()
+    (row,) = failed.comparison.rows
+    assert failed.cost_paid == pytest.approx(3 * PRICE)
+    # The live screen ends with what the table has, the attempts that were not chosen among it.
+    assert counts.cost_paid == pytest.approx(row.cost_paid)
+    assert +counts.outcomes == failed.comparison.outcomes()[row.run]
+    made = rr.retry(run, answer_status="empty", confirmed=True)
+    assert made.cost_paid == pytest.approx(2 * PRICE)
     (row,) = made.comparison.rows
     assert row.cost_paid == pytest.approx(server.calls * PRICE)
     assert row.cost_uncached == pytest.approx(LIMIT * PRICE)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ from ragrounds.contracts import FinishedAttempt
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
-from ragrounds.evals.store.retries import settled
+from ragrounds.evals.store.retries import AttemptKey, paid_before_retries, settled
 from ragrounds.evals.store.store import Store
 from ragrounds.records import FINAL, Attempt, Question, Reply, Run, Score, Usage, outcome
 
@@ -112,9 +112,17 @@ class RunProgress:
 
 
 class ReplayProgress:
-    """The counts of all runs of one replay. What earlier processes made is counted from the store."""
+    """The counts of all runs of one replay. What earlier processes made is counted from the store.
 
-    def __init__(self, store: Store, planned_runs: Sequence[PlannedRun]) -> None:
+    Args:
+        store: where the runs are.
+        planned_runs: the runs.
+        wanted: the attempts that alone are made, by question id and epoch; ``None``: all that are left.
+    """
+
+    def __init__(
+        self, store: Store, planned_runs: Sequence[PlannedRun], wanted: Container[AttemptKey] | None = None
+    ) -> None:
         self.started = time.monotonic()
         self.runs: dict[str, RunProgress] = {}
         self.live_claim: Callable[[], str] = str
@@ -125,8 +133,10 @@ class ReplayProgress:
             if run.questions not in questions:
                 questions[run.questions] = store.questions(run)[0]
             counts = RunProgress(run.agent, run.count * run.epochs, LiveScore(questions[run.questions]))
-            done = settled(store, run)
-            kept = [one for one in store.summaries(run) if (one.question_id, one.epoch) in done]
+            done = settled(store, run) if wanted is None else {}
+            made = [((one.question_id, one.epoch), one) for one in store.summaries(run)]
+            kept = [one for key, one in made if (key in done if wanted is None else key not in wanted)]
+            counts.cost_paid = paid_before_retries(store, run)
             scores: dict[tuple[str, int], list[Score]] = {}
             for score in store.scores(run, counts.score.scorer) if kept and counts.score.scorer else ():
                 scores.setdefault((score.question_id, score.epoch), []).append(score)

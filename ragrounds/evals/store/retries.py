@@ -143,6 +143,13 @@ def every_replaced(store: Store, run: Run) -> Iterator[EarlierAttempt]:
             yield EarlierAttempt(attempt_of(run, row, None), row.chosen)
 
 
+def paid_before_retries(store: Store, run: Run) -> float | None:
+    """Dollars that the attempts of a run were paid which have been, or are to be, made again; ``None``: not known."""
+    with autocommit(store.engine) as connection:
+        costs = connection.execute(sa.select(_E.c.cost_paid).where(_E.c.run == store.number(run))).scalars().all()
+    return None if None in costs else sum((cost or 0.0 for cost in costs), 0.0)
+
+
 class ReplacedReplies(Struct, frozen=True):
     """Which recorded replies are not taken again, and the keys under which they are asked in their place."""
 
