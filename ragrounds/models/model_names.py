@@ -56,6 +56,19 @@ def answered_otherwise(asked: str, told: Mapping[str, int], served: Collection[s
     return f"answered by {' and '.join(counted)} of {sum(told.values()):,} calls, asked {asked}"
 
 
+def other_models(named: Mapping[str, Mapping[str, int]], served: Mapping[str, Collection[str]] = {}) -> list[str]:
+    """What is to be said of several models.
+
+    Args:
+        named: the model asked, as its canonical text → the name in replies → in how many.
+        served: the model asked → names that its server gives it.
+    """
+    said = [
+        answered_otherwise(model_name(asked), names, served.get(asked, ())) for asked, names in sorted(named.items())
+    ]
+    return [text for text in said if text]
+
+
 def model_name(identity: str) -> str:
     """The model's name in its canonical text, without provider and parameters."""
     return parse(identity).name.partition(":")[2]

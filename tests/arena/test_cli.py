@@ -9,6 +9,7 @@ from ragrounds.cli.arena import arena as arena_app
 from ragrounds.errors import UserError
 from tests.arena.staging import by_strength, stage
 from tests.judges.doubles import Scripted
+from tests.servers.process import openai_server
 
 
 @pytest.fixture
@@ -134,3 +135,13 @@ def test_answers_that_changed_are_told(run, judges, home):
         store.add_attempts(changed, [replace(store.attempt(changed, "q3"), text="another answer")])
     with pytest.raises(UserError, match="other answers now"):
         run("show")
+
+
+def test_another_model_that_judges_is_noted(command, home):
+    stage(home, 4).close()
+    play = ("arena", "play", "strong", "weak", "--schedule", "full", "--tries", "1", "--resamples", "100", "--json")
+    with openai_server("--says", "j,cheap") as server:
+        report = json.loads(command(*play, "--judge", "openai:j", "--base-url", server.url).stdout)
+        asked = server.stats()["asked"]
+    assert f"Judges' calls were answered by cheap in {asked - 1} of {asked} calls, asked j." in report["notes"]
+    assert json.loads(command("arena", "show", "--json", "--resamples", "100").stdout)["notes"] == report["notes"]

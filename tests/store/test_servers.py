@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.errors import UserError
-from ragrounds.evals.store.answered_by import answered_by, other_models
+from ragrounds.evals.store.answered_by import answered_by, said_of_models
 from ragrounds.evals.store.servers import keep_server, known_servers
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.transfer import copy_runs
@@ -78,8 +78,8 @@ def test_the_models_of_replies_are_counted_by_run(store: Store) -> None:
     store.add_attempts(two, [attempt(two, 0, "/w"), attempt(two, 1, ""), attempt(two, 2)])
     found = answered_by(store, [one, two])
     assert found == {"one": {"openai:m[server=s]": {"m": 4, "x\0": 1}}, "two": {"openai:m[server=s]": {"/w": 1}}}
-    assert other_models(one, found["one"]) == ["answered by x\0 in 1 of 5 calls, asked m"]
-    assert other_models(two, found["two"]) == []  # the server lists it
+    assert said_of_models(one, found["one"]) == ["answered by x\0 in 1 of 5 calls, asked m"]
+    assert said_of_models(two, found["two"]) == []  # the server lists it
     store.add_attempts(one, [attempt(one, 2, "m")])  # made again
     assert answered_by(store, [one]) == {"one": {"openai:m[server=s]": {"m": 5}}}
 

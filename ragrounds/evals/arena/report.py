@@ -48,6 +48,7 @@ from ragrounds.evals.arena.ratings import (
 from ragrounds.evals.arena.verdicts import POINTS, Match, combine_judgements, matches_of, matches_of_votes
 from ragrounds.evals.judges.pairs import majority, tampers
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Vote
+from ragrounds.models.model_names import other_models
 
 AT_MOST = 10_000_000
 """Matches × shuffles of Elo; where there would be more, fewer shuffles are played."""
@@ -131,7 +132,10 @@ def arena_report(
         costs=tuple(judge_costs(arena, judgements)),
         failures=tuple(missing_verdicts(arena, arenas.details(number, missing=True))),
         votes=len(stand.votes),
-        notes=tuple(_notes(arena, axes, planted)),
+        notes=(
+            *(f"Judges' calls were {said}." for said in other_models(arenas.answered_by(number))),
+            *_notes(arena, axes, planted),
+        ),
     )
 
 

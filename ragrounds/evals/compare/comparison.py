@@ -31,7 +31,7 @@ from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, ear
 from ragrounds.evals.judges.stale import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
 from ragrounds.evals.scorers.words import recall_words, unknown_words
-from ragrounds.evals.store.answered_by import AnsweredBy, answered_by, other_models
+from ragrounds.evals.store.answered_by import AnsweredBy, answered_by, said_of_models
 from ragrounds.evals.store.retries import ANSWER_STATUS, EarlierAttempt, every_replaced
 from ragrounds.evals.store.store import Store
 from ragrounds.records import OPEN, Question, Run, Usage, outcome
@@ -182,7 +182,7 @@ def compare(
         for row in rows
         if row.statuses.get("not_run")
     ]
-    notes += [f"{run.id} was {said}." for run in runs for said in other_models(run, answered[run.id])]
+    notes += [f"{run.id} was {said}." for run in runs for said in said_of_models(run, answered[run.id])]
     notes += [note for run in runs for note in _retry_notes(run, replaced[run.id])]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     tables = _Tables(runs, basis, stopped, seed, cost, group_by, frontiers, pairs, notes)

@@ -13,7 +13,7 @@ from msgspec.structs import replace as changed
 from ragrounds.contracts import Entry, Journal, Model
 from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, judges_itself
 from ragrounds.evals.store.store import Store
-from ragrounds.models.model_names import answered_otherwise, model_name
+from ragrounds.models.model_names import other_models
 from ragrounds.records import Call, Run, Score, Usage, Verdict
 
 
@@ -61,8 +61,7 @@ def _other_models(calls: Sequence[Call]) -> tuple[str, ...]:
     for call in calls:
         if call.model:
             named.setdefault(call.actor, Counter())[call.model] += 1
-    said = [answered_otherwise(model_name(asked), names) for asked, names in named.items()]
-    return tuple(text for text in said if text)
+    return tuple(other_models(named))
 
 
 def paid_now(calls: Sequence[Call], earlier: Collection[str]) -> tuple[float | None, int | None]:

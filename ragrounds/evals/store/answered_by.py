@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
-from ragrounds.models.model_names import SERVED, answered_otherwise, model_name
+from ragrounds.models.model_names import SERVED, other_models
 from ragrounds.models.options import server_of
 from ragrounds.records import Run
 
@@ -35,11 +35,8 @@ def answered_by(store: Store, runs: Sequence[Run]) -> dict[str, AnsweredBy]:
     return {run: {asked: dict(names) for asked, names in counts.items()} for run, counts in found.items()}
 
 
-def other_models(run: Run, answered: AnsweredBy) -> list[str]:
+def said_of_models(run: Run, answered: AnsweredBy) -> list[str]:
     """What is to be said of a run whose replies name other models than were asked, or several."""
-    said = []
-    for asked, names in sorted(answered.items()):
-        facts = run.servers.get(server_of(asked), {})
-        served = [facts[name] for name in SERVED if name in facts]
-        said.append(answered_otherwise(model_name(asked), names, served))
-    return [text for text in said if text]
+    facts = {asked: run.servers.get(server_of(asked), {}) for asked in answered}
+    served = {asked: [told[name] for name in SERVED if name in told] for asked, told in facts.items()}
+    return other_models(answered, served)

@@ -8,6 +8,7 @@ answer, for the trace of an attempt.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -264,6 +265,17 @@ class ArenaStore:
             for row in stream(connection, statement, 500):
                 calls = decode_without_texts(row.body)[0]["calls"]
                 found |= {call["key"] for call in calls if call["key"] and not call.get("error")}
+        return found
+
+    def answered_by(self, number: int) -> dict[str, Counter[str]]:
+        """The judge asked → the model that its replies name → in how many calls."""
+        found: dict[str, Counter[str]] = {}
+        with self._store.engine.connect() as connection:
+            statement = sa.select(schema.judgements.c.body).where(schema.judgements.c.arena == number)
+            for row in stream(connection, statement, 500):
+                for call in decode_without_texts(row.body)[0]["calls"]:
+                    if call.get("model"):
+                        found.setdefault(call["actor"], Counter())[call["model"]] += 1
         return found
 
     def add_votes(self, number: int, votes: Sequence[Vote]) -> None:
