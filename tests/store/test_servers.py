@@ -78,8 +78,12 @@ def test_the_models_of_replies_are_counted_by_run(store: Store) -> None:
     store.add_attempts(two, [attempt(two, 0, "/w"), attempt(two, 1, ""), attempt(two, 2)])
     found = answered_by(store, [one, two])
     assert found == {"one": {"openai:m[server=s]": {"m": 4, "x\0": 1}}, "two": {"openai:m[server=s]": {"/w": 1}}}
-    assert said_of_models(one, found["one"]) == ["answered by x\0 in 1 of 5 calls, asked m"]
-    assert said_of_models(two, found["two"]) == []  # the server lists it
+    assert said_of_models(store, one, found["one"]) == ["answered by x\0 in 1 of 5 calls, asked m"]
+    assert said_of_models(store, two, found["two"]) == []  # the server lists it
+    older = replace(two, servers={})
+    assert said_of_models(store, older, found["two"]) == ["answered by /w in 1 of 1 calls, asked m"]
+    keep_server(store.engine, "openai:m[server=s]", "", {"root": "/w"})
+    assert said_of_models(store, older, found["two"]) == []
     store.add_attempts(one, [attempt(one, 2, "m")])  # made again
     assert answered_by(store, [one]) == {"one": {"openai:m[server=s]": {"m": 5}}}
 

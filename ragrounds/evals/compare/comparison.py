@@ -182,7 +182,7 @@ def compare(
         for row in rows
         if row.statuses.get("not_run")
     ]
-    notes += [f"{run.id} was {said}." for run in runs for said in said_of_models(run, answered[run.id])]
+    notes += [f"{run.id} was {said}." for run in runs for said in said_of_models(store, run, answered[run.id])]
     notes += [note for run in runs for note in _retry_notes(run, replaced[run.id])]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     tables = _Tables(runs, basis, stopped, seed, cost, group_by, frontiers, pairs, notes)

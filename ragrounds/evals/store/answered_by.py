@@ -9,6 +9,7 @@ import msgspec
 import sqlalchemy as sa
 
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.servers import fingerprint_in, known_servers
 from ragrounds.evals.store.store import Store
 from ragrounds.models.model_names import SERVED, other_models
 from ragrounds.models.options import server_of
@@ -35,8 +36,19 @@ def answered_by(store: Store, runs: Sequence[Run]) -> dict[str, AnsweredBy]:
     return {run: {asked: dict(names) for asked, names in counts.items()} for run, counts in found.items()}
 
 
-def said_of_models(run: Run, answered: AnsweredBy) -> list[str]:
+def said_of_models(store: Store, run: Run, answered: AnsweredBy) -> list[str]:
     """What is to be said of a run whose replies name other models than were asked, or several."""
-    facts = {asked: run.servers.get(server_of(asked), {}) for asked in answered}
-    served = {asked: [told[name] for name in SERVED if name in told] for asked, told in facts.items()}
-    return other_models(answered, served)
+    if not other_models(answered):
+        return []
+    facts = {asked: _facts(store, run, server_of(asked)) for asked in answered}
+    return other_models(
+        answered, {asked: [told[name] for name in SERVED if name in told] for asked, told in facts.items()}
+    )
+
+
+def _facts(store: Store, run: Run, server: str) -> Mapping[str, str]:
+    """What a run's server told when it began, or, of a run that is older than this is asked, at another time."""
+    if server in run.servers:
+        return run.servers[server]
+    mark = fingerprint_in(run, server)
+    return next((one.facts for one in known_servers(store.engine, server) if one.fingerprint == mark), {})
