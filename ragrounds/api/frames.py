@@ -69,7 +69,7 @@ RUNS = Frame(
         _text("models", "The models, each once, with commas between them."),
         _whole("questions", "Questions that it is asked."),
         _whole("epochs", "How often each is asked."),
-        _whole("completed", "Attempts that ended with an answer."),
+        _whole("completed", "Attempts that ended by themselves, also those with an empty text."),
         _whole("blocked", "Attempts that a provider's filter blocked."),
         _whole("failed", "Attempts that failed; the next call of the same tries them again."),
         _whole("capped", "Attempts that reached a cap of their agent."),

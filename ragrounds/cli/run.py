@@ -168,6 +168,7 @@ def run_command(
         say(f"{count:,} failed: {one_line(reason, 200)}")
     for reason, count in result.capped:
         say(f"{count:,} capped: {one_line(reason, 200)}")
+    _say_retry(result)
     if result.failures:
         raise typer.Exit(3)
 
@@ -187,6 +188,15 @@ class RunDisplay(TerminalListener):
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return False
         return typer.confirm(f"The rest is projected to take {expected}. Go on?", abort=True, err=True)
+
+
+def _say_retry(result: RunResult) -> None:
+    """What asks again where resuming would read the same from the journal."""
+    from ragrounds.records import NO_CHOICES
+
+    if any(reason.startswith(NO_CHOICES) for reason, _ in result.failures):
+        runs = [row.run for row in result.comparison.rows if row.statuses.get("failed")]
+        say(f"The journal holds these: `ragrounds runs retry {runs[0]} --fault {NO_CHOICES}` asks again.")
 
 
 def _say_claim(result: RunResult) -> None:
