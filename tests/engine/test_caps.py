@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from ragrounds.agents import agent as agents
 from ragrounds.agents.agent import DEFAULT_CAPS, Limits, open_agent
-from ragrounds.contracts import Request
+from ragrounds.contracts import FinishedAttempt, Request
+from ragrounds.evals.engine.attempt_log import TRACE_SIZE
 from ragrounds.evals.engine.plan import OpenedAgent, agent_identity, fingerprint, same_identities
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Called, Reply, Usage
+from ragrounds.records import Called, Left, Noted, Reply, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, questions
@@ -44,6 +45,34 @@ def build():
     graph.add_node("loop", loop)
     graph.add_edge(START, "loop")
     graph.add_edge("loop", END)
+    return graph
+"""
+
+
+GROWING = """
+from typing import TypedDict
+
+from langgraph.graph import END, START, StateGraph
+
+from ragrounds.contracts import Context
+
+
+class State(TypedDict, total=False):
+    answer: str
+    pad: str
+    count: int
+
+
+def step(state: State) -> State:
+    count = state.get("count", 0)
+    return {"pad": state.get("pad", "") + str(count % 10) * 2000, "count": count + 1, "answer": f"after {count + 1}"}
+
+
+def build():
+    graph = StateGraph(State, context_schema=Context)
+    graph.add_node("step", step)
+    graph.add_edge(START, "step")
+    graph.add_conditional_edges("step", lambda state: "step" if state["count"] < 300 else END, ["step", END])
     return graph
 """
 
@@ -97,6 +126,39 @@ async def test_an_attempt_that_waits_for_ever_ends_at_the_default_cap_of_seconds
     await replayed(store, [one], asked, golds)
     [attempt] = attempts(store, one.run).values()
     assert (attempt.status, attempt.reason) == ("capped", "the attempt's cap of 0.2 seconds is reached")
+
+
+async def test_the_trace_of_a_long_attempt_is_bounded_and_says_so(store: Store, tmp_path: Path) -> None:
+    """Its state grows: 300 steps that write all of it write 90 million characters."""
+    path = tmp_path / "growing.py"
+    path.write_text(GROWING)
+    asked, golds = questions(1)
+    one = planned(store, f"{path}:build", asked, golds)
+    heard: list[FinishedAttempt] = []
+    await replayed(store, [one], asked, golds, listener=heard.append)
+    [attempt] = attempts(store, one.run).values()
+    assert (attempt.status, attempt.text) == ("completed", "after 300")
+    left = [event for event in attempt.events if isinstance(event, Left)]
+    assert len(left) == 300
+    for events in (attempt.events, heard[0].attempt.events):
+        written = sum(len(str(event.changes.get("pad", ""))) for event in events if isinstance(event, Left))
+        assert TRACE_SIZE / 2 < written <= TRACE_SIZE
+    [note] = [event for event in attempt.events if isinstance(event, Noted) and event.what == "trace_full"]
+    assert "16,000,000 characters" in note.text
+    assert left[0].changes["count"] == 1
+    assert left[-1].changes == {}
+
+
+async def test_a_message_of_any_size_does_not_fill_the_trace(store: Store) -> None:
+    asked, golds = questions(1)
+    model = ScriptedModel(say=lambda request: ValueError("x" * 5_000_000))
+    one = planned(store, "direct", asked, golds, model)
+    await replayed(store, [one], asked, golds)
+    [attempt] = attempts(store, one.run).values()
+    assert attempt.status == "failed"
+    assert len(attempt.reason) <= 10_000
+    assert sum(len(event.text) for event in attempt.events if isinstance(event, Noted)) < 60_000
+    assert sum(len(event.error) for event in attempt.events if isinstance(event, Left)) <= 10_000
 
 
 def test_the_caps_are_in_the_identity_and_runs_without_them_mean_the_same_run() -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ragrounds.agents.agent import Agent
 from ragrounds.contracts import FinishedAttempt, Scorer
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.engine.attempt_log import AttemptEnded
+from ragrounds.evals.engine.attempt_log import LONGEST_REASON, AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.scorers import score_by
@@ -215,7 +215,7 @@ async def _attempt(graph: _BuiltInGraph | UserGraph, context: AttemptContext, ru
         epoch=context.epoch,
         status=status,
         text=text,
-        reason=reason,
+        reason=reason[:LONGEST_REASON],
         usage=context.usage,
         cost_paid=context.cost_paid,
         cost_uncached=context.cost_uncached,

@@ -14,6 +14,15 @@ from langgraph.config import get_config
 from ragrounds.agents.agent import Limits
 from ragrounds.records import Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
 
+TRACE_SIZE = 16_000_000
+"""Characters that the nodes of one attempt may write to its trace, all together. A node that writes its whole state at
+every step writes the square of what it knows; a usual attempt has a hundredth of this."""
+LONGEST_REASON = 10_000
+"""Characters of why an attempt or a node failed: an error's message may be anything."""
+_NOTE = 50_000
+"""Characters of a remark, such as a traceback, whose message may be anything."""
+_VALUE = 16
+"""Characters that a value counts for beside its text."""
 _NAME = 200
 """Characters of a model's name in a reply: a server may write anything there."""
 
@@ -54,9 +63,13 @@ class AttemptLog:
     last_reply: str = ""
     _started: float = field(default_factory=time.perf_counter)
     _steps: dict[str, tuple[int, str, float]] = field(default_factory=dict)
+    _trace_left: int = TRACE_SIZE
+    _trace_full: bool = False
 
     def note(self, what: str, text: str) -> None:
         """Leave a remark in the trace, at the step that is running."""
+        if len(text) > _NOTE:
+            text = f"{text[: _NOTE // 2]} … {text[-_NOTE // 2 :]}"
         self.events.append(Noted(step=self._step()[0], what=what, text=text))
 
     def entered(self, task: str, node: str) -> int:
@@ -72,13 +85,21 @@ class AttemptLog:
     def left(self, task: str, node: str, changes: object, error: str = "") -> None:
         """Record that a node ended, with what it wrote to the state.
 
-        LangChain's messages become role and content; anything else that is not JSON becomes its text.
+        LangChain's messages become role and content; anything else that is not JSON becomes its text. Once `TRACE_SIZE`
+        is reached, what nodes write is left out, and a note says so.
         """
         number = self.entered(task, node)
         seconds = time.perf_counter() - self._steps[task][2]
         written = changes if isinstance(changes, Mapping) else {}
         plain = {str(key): msgspec.to_builtins(value, enc_hook=_plain) for key, value in written.items()}
-        self.events.append(Left(step=number, seconds=round(seconds, 4), changes=plain, error=error))
+        self._trace_left -= _size(plain, self._trace_left)
+        if self._trace_left < 0:
+            plain = {}
+            if not self._trace_full:
+                self._trace_full = True
+                what = f"the trace holds {TRACE_SIZE:,} characters: what nodes wrote from here on is left out of it"
+                self.note("trace_full", f"{what}; calls, times and the answer are not")
+        self.events.append(Left(step=number, seconds=round(seconds, 4), changes=plain, error=error[:LONGEST_REASON]))
 
     def check_caps(self) -> None:
         """Hold the attempt to its caps.
@@ -166,6 +187,19 @@ class AttemptLog:
             if colon:
                 step = self.entered(task, name)
         return step, str(meta.get("langgraph_node", ""))
+
+
+def _size(value: object, enough: int) -> int:
+    """Characters of a value made of dictionaries, lists and texts; no further than a little beyond `enough`."""
+    size, left = 0, [value]
+    while left and size <= enough:
+        one = left.pop()
+        size += _VALUE + (len(one) if isinstance(one, str) else 0)
+        if isinstance(one, dict):
+            left.extend((*one, *one.values()))
+        elif isinstance(one, list | tuple):
+            left.extend(one)
+    return size
 
 
 def _plain(value: object) -> object:
