@@ -346,6 +346,7 @@ async def _bomb(asked: Asked, size: int, encoding: str = "gzip") -> AsyncIterato
     yield chunk(start + packer.compress(text) + packer.flush(zlib.Z_FULL_FLUSH))
     for _ in range(size // (8 * MB)):
         yield chunk(block)
+    yield b"0\r\n\r\n"
 
 
 @kind("gzip of 1 GB")
