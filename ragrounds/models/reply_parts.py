@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from ragrounds.http import believed_count
+from ragrounds.http import MOST_TOKENS, believed_count
 from ragrounds.records import Reply, ToolCall, Usage
 from ragrounds.redaction import Redactor
 from ragrounds.text import safe, wellformed, wellformed_all
@@ -56,6 +56,16 @@ def read_usage(value: object) -> tuple[Usage | None, str]:
         prompt.get("cached_tokens") if isinstance(prompt, dict) else None,
         output.get("reasoning_tokens") if isinstance(output, dict) else None,
     )
+
+
+def believed(reply: Reply) -> Reply:
+    """The reply, its usage unknown where that cannot be true: one that an earlier version recorded, or a model that is
+    not ours gave."""
+    usage = reply.usage
+    if usage is None or (0 <= usage.cached <= usage.input <= MOST_TOKENS and 0 <= usage.reasoning <= usage.output):
+        return reply
+    found, note = counted_usage(usage.input, usage.output, usage.cached, usage.reasoning)
+    return noted(replace(reply, usage=found), [note])
 
 
 def _short(value: object) -> str:

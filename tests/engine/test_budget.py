@@ -11,7 +11,7 @@ from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Reply
+from ragrounds.records import Noted, Reply, Usage
 from tests.engine.conftest import planned
 from tests.engine.doubles import ScriptedModel, questions
 
@@ -47,6 +47,29 @@ async def test_an_unknown_cost_ends_a_run_with_a_budget_of_money(store: Store) -
     assert "unknown" in ended
     assert len(store.done(one.run)) == 1
     journal.close()
+
+
+@pytest.mark.parametrize(
+    ("usage", "cost", "budget"),
+    [
+        (Usage(-5000, 5), 0.001, Budget(tokens=5_000)),
+        (Usage(10, 5, 11), 0.001, Budget(tokens=5_000)),
+        (Usage(10, 5), -300.0, Budget(cost=5)),
+    ],
+)
+async def test_what_cannot_be_true_voids_no_budget(store: Store, usage: Usage, cost: float, budget: Budget) -> None:
+    asked, golds = questions(10)
+    model = ScriptedModel(say=lambda request: Reply(text="A", usage=usage), cost=cost)
+    one = planned(store, "direct", asked, golds, model)
+    journal = StoreJournal(store)
+    ended = await replay(store, journal, [one], asked, golds, scorers_for, concurrency=1, budget=budget)
+    assert "cannot be kept" in ended
+    journal.close()
+    [attempt] = store.attempts(one.run)
+    notes = [event.text for event in attempt.events if isinstance(event, Noted)]
+    if budget.tokens:
+        assert attempt.usage is None
+        assert [note.endswith("the cost is unknown") for note in notes] == [True]
 
 
 async def test_what_the_journal_answers_uses_nothing(store: Store) -> None:

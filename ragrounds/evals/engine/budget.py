@@ -39,9 +39,11 @@ class BudgetStop:
         self.count(finished.attempt.cost_paid, finished.tokens_made)
 
     def count(self, cost_paid: float | None, tokens_made: int | None) -> None:
-        """Add dollars really paid, and tokens of calls that were made; ``None``: not known."""
-        self._cost = None if self._cost is None or cost_paid is None else self._cost + cost_paid
-        self._tokens = None if self._tokens is None or tokens_made is None else self._tokens + tokens_made
+        """Add dollars really paid, and tokens of calls that were made; ``None``: not known, nor is what is below
+        0."""
+        known, counted = cost_paid is not None and cost_paid >= 0, tokens_made is not None and tokens_made >= 0
+        self._cost = self._cost + (cost_paid or 0) if self._cost is not None and known else None
+        self._tokens = self._tokens + (tokens_made or 0) if self._tokens is not None and counted else None
 
     def reached(self) -> str:
         """Say which limit is reached; empty: none. A sum that is not known has reached every limit: what cannot be

@@ -37,6 +37,7 @@ from ragrounds.evals.engine.attempt_log import AttemptEnded, AttemptLog
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, embedding_price
+from ragrounds.models.reply_parts import believed
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import (
     NO_CHOICES,
@@ -152,7 +153,8 @@ class AttemptContext(AttemptLog):
         begun = self.begin_call()
         faults: list[Fault] = []
         try:
-            reply, cached = await self.journal.once(entry, lambda: model.complete(request, faults), Reply)
+            answered, cached = await self.journal.once(entry, lambda: model.complete(request, faults), Reply)
+            reply = believed(answered)
         except CallFailed as error:
             failed = error.faults or tuple(faults)
             self.end_call(begun, model.spec, role=role, key=key, faults=failed, error=error.message)
