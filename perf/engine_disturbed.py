@@ -84,6 +84,8 @@ class Command:
         """Wait until the server has answered so often, and a moment longer."""
         while self.answers() < answers and process.poll() is None:
             time.sleep(0.005)
+        if process.poll() is not None:
+            raise SystemExit(f"the run ended before its time with {process.returncode}:\n{process.communicate()[1]}")
         time.sleep(draw.random() * 0.2)
 
     def answers(self) -> int:

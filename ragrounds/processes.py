@@ -39,6 +39,8 @@ class Activity(Struct, frozen=True):
 
     seconds: float
     """Processor time that it has used, in all its threads."""
+    running: bool
+    """A thread of it runs, would run if there were a processor free, or waits for a disk."""
     stopped: bool
     """A signal has stopped it (Ctrl-Z, SIGSTOP); another may let it go on."""
 
@@ -46,21 +48,27 @@ class Activity(Struct, frozen=True):
 def activity_of(pid: int) -> Activity | None:
     """What a process does; ``None``: it is gone, or the system does not say (it has no ``/proc``)."""
     try:
-        fields = _stat(pid)
+        fields = _stat(Path(f"/proc/{pid}"))
+        threads = [*Path(f"/proc/{pid}/task").iterdir()]
     except OSError:
         return None
+    running = False
+    for thread in threads:
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            running |= _stat(thread)[0] in "RD"
     ticks = int(fields[11]) + int(fields[12])
-    return Activity(ticks / os.sysconf("SC_CLK_TCK"), fields[0] in "Tt")
+    return Activity(ticks / os.sysconf("SC_CLK_TCK"), running, fields[0] in "Tt")
 
 
-def _stat(pid: int) -> list[str]:
-    """The fields of a process's state from its third on: the second, its name, may hold spaces and parentheses."""
-    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+def _stat(place: Path) -> list[str]:
+    """The fields of a process's or a thread's state from its third on: the second, its name, may hold spaces and
+    parentheses."""
+    return (place / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
 def _started(pid: int) -> str | None:
     try:
-        fields = _stat(pid)
+        fields = _stat(Path(f"/proc/{pid}"))
     except OSError:
         return None if Path("/proc/self/stat").exists() else _started_by_ps(pid)
     # A zombie runs no more: only its parent has not asked for it yet.

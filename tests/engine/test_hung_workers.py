@@ -18,7 +18,7 @@ import pytest
 
 from ragrounds.evals.engine.distributed.heartbeat import Pulse, pong, read_pong, until_hung
 from ragrounds.evals.store.store import Store
-from ragrounds.processes import activity_of
+from ragrounds.processes import Activity, activity_of
 from tests.engine.test_workers import until, workers
 from tests.servers.process import Running, openai_server
 
@@ -137,7 +137,7 @@ class Link:
 
     name, place = "worker 1", " (process 7)"
 
-    def __init__(self, busy: list[float], used: list[float | None], late: float = 60.0) -> None:
+    def __init__(self, busy: list[float], used: list[Activity | None], late: float = 60.0) -> None:
         self._busy, self._used, self._late = busy, used, late
 
     async def beat(self) -> float:
@@ -146,8 +146,8 @@ class Link:
         await asyncio.sleep(self._late)
         return 0.0
 
-    async def processor_seconds(self) -> float | None:
-        return self._used.pop(0) if self._used else 0.0
+    async def activity(self) -> Activity | None:
+        return self._used.pop(0) if self._used else Activity(0.0, False, False)
 
 
 async def hung(link: Link, said: list[str]) -> str:
@@ -163,8 +163,15 @@ async def test_what_holds_its_loop_up_for_a_minute_is_told_once() -> None:
 
 
 async def test_while_it_uses_processor_time_it_is_waited_for() -> None:
-    assert "for 0.6 s" in await hung(Link([], [1.0, 1.1, 1.1, 1.2]), [])
-    assert "for 0.2 s" in await hung(Link([], [None, 5.0]), [])
+    idle, used, more = (Activity(seconds, False, False) for seconds in (1.0, 1.1, 1.2))
+    assert "for 0.6 s" in await hung(Link([], [idle, used, used, more]), [])
+    assert "for 0.2 s" in await hung(Link([], [None, more]), [])
+
+
+async def test_a_process_that_waits_for_a_processor_is_waited_for() -> None:
+    waits, stopped = Activity(1.0, True, False), Activity(1.0, True, True)
+    assert "for 0.6 s" in await hung(Link([], [waits, waits, waits, waits]), [])
+    assert "for 0.4 s" in await hung(Link([], [waits, waits, waits, stopped]), [])
 
 
 async def test_an_answer_that_was_read_late_counts() -> None:
@@ -194,6 +201,7 @@ def test_a_stopped_process_is_known() -> None:
         if activity_of(process.pid) is None:
             pytest.skip("needs /proc")
         assert not activity_of(process.pid).stopped  # type: ignore[union-attr]
+        assert activity_of(os.getpid()).running  # type: ignore[union-attr]
         process.send_signal(signal.SIGSTOP)
         os.waitpid(process.pid, os.WUNTRACED)
         assert activity_of(process.pid).stopped  # type: ignore[union-attr]

@@ -82,7 +82,7 @@ class LoopLine:
     async def beat(self) -> float:
         return 0.0
 
-    async def processor_seconds(self) -> None:
+    async def activity(self) -> None:
         return None
 
     async def kill(self) -> None:

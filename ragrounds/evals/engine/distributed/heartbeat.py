@@ -3,8 +3,9 @@
 The leader asks each worker every few seconds. A thread of the worker answers, not its event loop: a graph that computes
 for long holds the loop up, and must not be taken for a process that is stopped, frozen or cut off. So an answer proves
 that the process runs; it says beside that for how long the loop has heard nothing, which is told to the user and
-ends nothing. Code that holds Python's interpreter lock lets no thread answer: such a process is known by the processor
-time that it uses, and is waited for. What neither answers nor computes is ended.
+ends nothing. Code that holds Python's interpreter lock lets no thread answer, nor does a machine with too much to do:
+such a process is known by what the system says of its threads, and is waited for. What neither answers nor computes is
+ended.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable
 import msgspec
 
 from ragrounds.evals.engine.distributed.protocol import WorkerLink
+from ragrounds.processes import Activity
 
 SILENCE = 20.0
 """Seconds without an answer after which a worker is ended, where the settings do not say."""
@@ -66,6 +68,14 @@ class Pulse:
             self._since = None
 
 
+def _works(before: Activity | None, now: Activity | None, seconds: float) -> bool:
+    """Whether a process that does not answer works: it has a thread that runs, as one has that waits for a processor on
+    a machine with too much to do, or has used one in these seconds."""
+    if before is None or now is None or now.stopped:
+        return False
+    return now.running or now.seconds - before.seconds >= _COMPUTES * seconds
+
+
 async def until_hung(link: WorkerLink, silence: float, say: Callable[[str], None]) -> str:
     """Ask a worker again and again whether it works, and return when it does not: how it stands, in words.
 
@@ -91,11 +101,11 @@ async def until_hung(link: WorkerLink, silence: float, say: Callable[[str], None
         beat = asyncio.ensure_future(link.beat())
         try:
             silent = 0.0
-            before: float | None = None
+            before: Activity | None = None
             while True:
                 await asyncio.wait({beat}, timeout=silence / 2)
                 if not beat.done():
-                    before = await link.processor_seconds()
+                    before = await link.activity()
                     await asyncio.wait({beat}, timeout=silence / 2)
                 if not beat.done():
                     # This process may have been suspended itself: then the answer is there and has not been read.
@@ -104,8 +114,7 @@ async def until_hung(link: WorkerLink, silence: float, say: Callable[[str], None
                     tell(beat.result())
                     break
                 silent += silence
-                after = await link.processor_seconds()
-                if before is None or after is None or after - before < _COMPUTES * silence / 2:
+                if not _works(before, await link.activity(), silence / 2):
                     return f"did not answer for {silent:g} s{link.place} and was ended"
                 tell(silent)
         finally:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from ragrounds.evals.engine.plan import Recipe
 from ragrounds.evals.store.journal import Mode
 from ragrounds.models.traffic import ServerTraffic
+from ragrounds.processes import Activity
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
 
@@ -135,8 +136,8 @@ class WorkerLink(Protocol):
     async def beat(self) -> float:
         """Wait until the worker answers; give the seconds for which its event loop has heard nothing."""
 
-    async def processor_seconds(self) -> float | None:
-        """Give the processor time that the worker has used; ``None``: not known."""
+    async def activity(self) -> Activity | None:
+        """Give what the worker's process does; ``None``: not known."""
 
     async def kill(self) -> None:
         """End the worker at once, whatever it does: :meth:`receive` gives ``None`` then."""

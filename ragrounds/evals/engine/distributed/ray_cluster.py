@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.distributed.heartbeat import Pulse
 from ragrounds.evals.engine.distributed.worker import Inbox, serve
-from ragrounds.processes import Process, activity_of, process
+from ragrounds.processes import Activity, Process, activity_of, process
 
 G = TypeVar("G")
 R = TypeVar("R")
@@ -145,10 +145,9 @@ class RayLink:
             return 0.0  # it is lost: whoever waits for its frames is told
         return busy
 
-    async def processor_seconds(self) -> float | None:
+    async def activity(self) -> Activity | None:
         """What the worker's node says of its process; ``None``: the node does not answer in time."""
-        activity = None if self._process is None else await self._on_node(activity_of, self._process.pid)
-        return activity.seconds if activity else None
+        return None if self._process is None else await self._on_node(activity_of, self._process.pid)
 
     async def kill(self) -> None:
         """Have its node kill the process, which may be stopped and hear nothing of Ray; then give the actor up."""

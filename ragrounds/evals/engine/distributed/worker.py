@@ -43,7 +43,7 @@ from ragrounds.evals.store.codec import storable
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.traffic import flows, set_share
-from ragrounds.processes import activity_of
+from ragrounds.processes import Activity, activity_of
 
 Inbox = asyncio.Queue[bytes | None]
 """Frames from the leader; ``None``: the line is cut, nobody waits for this worker any more."""
@@ -256,10 +256,9 @@ class PipeLink:
         self.post(PING)
         return await self._beat
 
-    async def processor_seconds(self) -> float | None:
+    async def activity(self) -> Activity | None:
         """What the system says of the process."""
-        activity = activity_of(self.pid)
-        return activity.seconds if activity else None
+        return activity_of(self.pid)
 
     async def kill(self) -> None:
         """Kill the process."""
