@@ -7,10 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 import ragrounds as rr
 from ragrounds.api.arena import remove_arena
 from ragrounds.api.workspace import JournalMode
+from ragrounds.errors import StopRun
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.garbage import collect_garbage
+from ragrounds.evals.store.store import Store
+from ragrounds.records import FINAL
 from tests.build.casing import drawn
 from tests.cli_grading.test_judge_command import ANSWERS, stage
 from tests.conftest import Cli
@@ -207,3 +213,52 @@ def test_retrieval_by_servers(home: Path, tmp_path: Path, mode: JournalMode) -> 
         assert entry["generation_cost_uncached"] == pytest.approx(whole.dollars())
         assert sent.calls > 0
         assert entry["searches"] == pytest.approx(sent.dollars())
+
+
+def test_a_fresh_run_that_was_killed_pays_once(home: Path, server: Running) -> None:
+    start = server.account()
+    asked = {"model": f"openai:killed[{PRICED}]", "base_url": server.url, "progress": False}
+    rr.run("sample", "direct", limit=6, **asked)
+    once = server.account() - start
+    made = rr.run("sample", "direct", limit=6, new=True, journal="fresh", **asked)
+    twice = server.account() - start
+    with Store(home) as store:
+        number = store.number(store.run(made.ids[0]))
+        with store.engine.begin() as connection:  # as after `kill -9` before the attempts' rows
+            connection.execute(sa.delete(schema.scores).where(schema.scores.c.run == number))
+            connection.execute(sa.delete(schema.attempts).where(schema.attempts.c.run == number))
+    assert rr.ledger().unfinished.calls == 6
+    rr.run("sample", "direct", limit=6, journal="fresh", **asked)
+    assert server.account() - start == twice, "its own calls are not made twice"
+    assert rr.ledger().unfinished.calls == 0
+    with Store(home) as store:
+        assert collect_garbage(store.engine, FINAL, hours=0.0, remove=True).calls.count == 0
+        with store.engine.connect() as connection:
+            assert connection.execute(sa.select(schema.recalls)).all() == [], "nobody's work is broken off"
+    same(booked(), twice, 2 * once.dollars())
+
+
+@pytest.mark.parametrize("after", ["fresh", "reuse"])
+def test_a_fresh_judging_that_was_killed_pays_once(
+    home: Path, grader: Running, monkeypatch: pytest.MonkeyPatch, after: JournalMode
+) -> None:
+    start = grader.account()
+    stage(home, "one", [f"answer {number}" for number in range(6)])
+
+    def judged(mode: JournalMode) -> float | None:
+        given = {"judges": f"openai:grader[{PRICED}]", "base_url": grader.url, "progress": False}
+        return rr.judge("one", "equivalence", journal=mode, **given).judged.runs[0].cost_paid
+
+    judged("reuse")
+    once = grader.account() - start
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "add_scores", lambda *given, **more: (_ for _ in ()).throw(StopRun("killed")))
+        with pytest.raises(StopRun):
+            judged("fresh")
+    twice = grader.account() - start
+    assert twice.calls == 2 * once.calls
+    assert judged(after) == pytest.approx(once.dollars()), "it bills what the killed one paid"
+    assert grader.account() - start == twice
+    same(booked(), twice, twice.dollars())
+    judged("fresh")
+    same(booked(), grader.account() - start, 3 * once.dollars())

@@ -12,6 +12,7 @@ from msgspec.structs import replace as changed
 
 from ragrounds.contracts import Entry, Journal, Model
 from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, judges_itself
+from ragrounds.evals.store.journal import judging_payer
 from ragrounds.evals.store.store import Store
 from ragrounds.models.model_names import other_models
 from ragrounds.records import Call, Run, Score, Usage, Verdict
@@ -85,11 +86,15 @@ class PayingJournal:
 
     What a killed process paid under this mark counts as paid now, once, unless it is `settled`: keys (hexadecimal) of
     the calls that already stand in a bill. `earlier` are the keys of such calls that were asked for: paid for, but not
-    made by this process.
+    made by this process. `recalled` are keys of calls that it paid for once more (``fresh``), and that no
+    bill holds yet.
     """
 
-    def __init__(self, journal: Journal, payer: bytes, settled: Collection[str] = ()) -> None:
-        self._journal, self._payer, self._settled = journal, payer, set(settled)
+    def __init__(
+        self, journal: Journal, payer: bytes, settled: Collection[str] = (), recalled: Collection[str] = ()
+    ) -> None:
+        self._journal, self._payer = journal, payer
+        self._settled, self._recalled = set(settled), set(recalled)
         self.earlier: set[str] = set()
 
     async def once(self, entry: Entry, make: Callable[[], Awaitable[T]], kind: type[T]) -> tuple[T, bool]:
@@ -105,8 +110,10 @@ class PayingJournal:
 
         response, cached = await self._journal.once(replace(entry, payer=self._payer), making, kind)
         # A call that this process made was paid for now, whatever stands in a bill: `fresh` makes recorded calls anew.
-        cached = not called and (cached or entry.key in self._settled)
+        paid = called or entry.key in self._recalled
+        cached = not paid and (cached or entry.key in self._settled)
         self._settled.add(entry.key)
+        self._recalled.discard(entry.key)
         if not cached and not called:
             self.earlier.add(entry.key)
         return response, cached
@@ -148,7 +155,8 @@ def store_judged_run(
     without a verdict; add up what they took (`earlier`: :class:`ragrounds.evals.judges.bill.PayingJournal`)."""
     scores = [score for answer in judged for score in answer.scores]
     calls = [call for answer in judged for call in answer.calls]
-    store.add_scores(run, [changed(one, code=by.code) for one in (*scores, *left) if replace], calls)
+    written = [changed(one, code=by.code) for one in (*scores, *left) if replace]
+    store.add_scores(run, written, calls, judging_payer(run))
     return JudgedRun(
         **asdict(bill(calls, earlier)) | {"failed": sum(answer.failed for answer in judged)},
         run=run.id,

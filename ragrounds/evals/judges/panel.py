@@ -16,6 +16,7 @@ from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJud
 from ragrounds.evals.judges.bill import JudgedRunBill, bill, count_answers, writers
 from ragrounds.evals.judges.codes import judge_code
 from ragrounds.evals.stats.agreement import fleiss_kappa, krippendorff_alpha, majority
+from ragrounds.evals.store.journal import judging_payer
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Call, Gold, Run, Score, Verdict
 
@@ -123,7 +124,7 @@ def store_panel_run(
     """As :func:`ragrounds.evals.judges.bill.store_judged_run`, with the scores of the majority."""
     code = judge_code(by.method, panel=True)
     scores = [changed(one, code=code) for one in (*made.scores, *left) if replace]
-    store.add_scores(run, scores, made.calls)
+    store.add_scores(run, scores, made.calls, judging_payer(run))
     return PanelJudgedRun(
         **asdict(bill(made.calls, earlier)),
         run=run.id,

@@ -78,7 +78,11 @@ async def judge_runs(
         sorted(filter(wanted, store.attempts(run)), key=lambda one: (places[one.question_id], one.epoch))
         for run in runs
     ]
-    paying = [PayingJournal(journal, judging_payer(run), store.graded(run)) for run in runs]
+    payers = [judging_payer(run) for run in runs]
+    paying = [
+        PayingJournal(journal, payer, store.graded(run), store.recalled(payer))
+        for run, payer in zip(runs, payers, strict=True)
+    ]
     tasks = {
         (run, number, place): JudgeTask(
             one, questions[places[one.question_id]], golds[one.question_id], judge, paying[run]

@@ -279,6 +279,8 @@ class _Collection:
         """Remove what nothing refers to; texts by the marks made while the calls were still there."""
         self._connection.execute(sa.delete(schema.calls).where(self._removable))
         self._connection.execute(sa.delete(schema.blobs).where(self._unreferenced))
+        unfinished = sa.exists().where(self.marks.payers.c.mark == schema.recalls.c.payer)
+        self._connection.execute(sa.delete(schema.recalls).where(~unfinished))
         # For writers that know which texts are there.
         mark = {"key": schema.TEXTS_REMOVED, "value": secrets.token_hex(8)}
         self._connection.execute(upsert(self._connection.engine, schema.meta), mark)

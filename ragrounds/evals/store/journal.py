@@ -30,7 +30,7 @@ from msgspec import Struct
 from ragrounds.contracts import Entry
 from ragrounds.errors import StopRun
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import blob_rows, pack, storable, unpack
+from ragrounds.evals.store.codec import blob_rows, compress, decompress, pack, storable, unpack
 from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.patience import again
 from ragrounds.evals.store.schema import Row
@@ -187,7 +187,8 @@ class StoreJournal:
     """The journal of a store (contract: :class:`ragrounds.contracts.Journal`).
 
     Mode ``reuse`` returns what is recorded where it can. ``replay`` never calls anything: a call that is not recorded
-    is an error. ``fresh`` calls anew and leaves what was recorded as it is.
+    is an error. ``fresh`` calls anew and leaves what was recorded as it is; what it was answered is kept for who paid,
+    so that work that was broken off is not paid for twice.
     """
 
     def __init__(self, store: Store, mode: Mode = "reuse") -> None:
@@ -202,6 +203,8 @@ class StoreJournal:
         self._lookup = ("", False)
         self._arrivals = Arrivals(store.home, store.place)
         self.collect()
+        self._broken_off = self._recalled_payers()
+        """Whose work may have been broken off under `fresh`."""
         self.made = 0
         self.reused = 0
 
@@ -231,6 +234,9 @@ class StoreJournal:
             if (committing := self._committing.get(entry.key)) is not None:
                 await asyncio.shield(committing)  # who made the call was cancelled when its response was there
                 continue  # and several may have waited for that
+            if entry.payer in self._broken_off and (recalled := self._recall(entry, kind)) is not None:
+                self.reused += 1
+                return recalled, False
             if self.mode != "fresh":
                 try:
                     found = self._find(entry.key, kind)
@@ -293,7 +299,12 @@ class StoreJournal:
         """Return when a response is on the disk; whether another process had recorded it before."""
 
         def _prepare() -> list[Row]:
-            return _rows(entry, response, at, seconds, entry.payer)
+            rows = _rows(entry, response, at, seconds, entry.payer)
+            if self.mode == "fresh" and entry.payer:
+                body = compress(msgspec.msgpack.encode(response))
+                key = {"key": bytes.fromhex(entry.key), "payer": entry.payer}
+                rows.append((schema.recalls, {**key, "response": body}))
+            return rows
 
         if entry.kind == "search":  # nobody pays for it
             return await self._store.writer.write(_prepare)
@@ -307,6 +318,26 @@ class StoreJournal:
 
         committing.add_done_callback(_settle)
         return await asyncio.shield(committing)
+
+    def _recalled_payers(self) -> set[bytes]:
+        with self._store.engine.connect() as connection:
+            found = connection.execute(sa.select(schema.recalls.c.payer).distinct())
+            return {bytes(row.payer) for row in found}
+
+    def _recall(self, entry: Entry, kind: type[T]) -> T | None:
+        """What `fresh` was answered for the same payer, whose work was broken off."""
+        table = schema.recalls
+        wanted = sa.select(table.c.response).where(
+            table.c.key == bytes.fromhex(entry.key), table.c.payer == entry.payer
+        )
+
+        def read() -> bytes | None:
+            with self._store.engine.connect() as connection:
+                found: bytes | None = connection.execute(wanted).scalar()
+            return found
+
+        found = again(read)
+        return None if found is None else msgspec.msgpack.decode(decompress(found), type=kind)
 
     def _recorded(self, keys: Iterable[str]) -> set[str]:
         """Those of some keys that the store holds."""

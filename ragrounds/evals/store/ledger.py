@@ -101,14 +101,17 @@ def unfinished(store: Store, runs: Sequence[Run]) -> Unfinished:
     count, usage = 0, [Usage()]
     if not open_:
         return Unfinished(calls=0, usage=Usage())
-    calls = schema.calls
+    calls, recalls = schema.calls, schema.recalls
     with snapshot(store.engine) as connection:
         marks = Marks(connection)
         for run in open_:
             marks.attempts_to_come(store.number(run), run, get_args(Status))
         marks.flush()
         paid = sa.select(calls.c.response).join(marks.payers, calls.c.payer == marks.payers.c.mark)
-        for row in stream(connection, paid.where(calls.c.kind == "model"), 500):
+        fresh = sa.select(recalls.c.response).join(marks.payers, recalls.c.payer == marks.payers.c.mark)
+        first = sa.exists().where(calls.c.key == recalls.c.key, calls.c.payer == recalls.c.payer)
+        again = stream(connection, fresh.where(~first), 500)
+        for row in itertools.chain(stream(connection, paid.where(calls.c.kind == "model"), 500), again):
             count += 1
             used = msgspec.msgpack.decode(decompress(row.response), type=_Reply, ext_hook=_long_text).usage
             usage = [usage[0] + used] if usage and used is not None else []

@@ -221,10 +221,24 @@ def _to_7(connection: sa.Connection) -> None:
 def _to_8(connection: sa.Connection) -> None:
     """What version 8 keeps beside version 7."""
     _judges_calls_made_again(connection)
+    _answers_of_fresh_calls(connection)
     _add_servers(connection)
     add_column(connection, "attempts", sa.Column("models", sa.Text))
     _check_sums_of_scores(connection)
     _attempts_made_again(connection)
+
+
+def _answers_of_fresh_calls(connection: sa.Connection) -> None:
+    frozen = sa.MetaData()
+    made = sa.Table(
+        "recalls",
+        frozen,
+        sa.Column("payer", sa.LargeBinary, primary_key=True),
+        sa.Column("key", sa.LargeBinary, primary_key=True),
+        sa.Column("response", sa.LargeBinary, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    frozen.create_all(connection, [made])
 
 
 def _judges_calls_made_again(connection: sa.Connection) -> None:

@@ -51,6 +51,16 @@ calls = sa.Table(
     sqlite_with_rowid=False,
 )
 
+recalls = sa.Table(
+    "recalls",
+    metadata,
+    sa.Column("payer", sa.LargeBinary, primary_key=True),
+    sa.Column("key", sa.LargeBinary, primary_key=True),
+    sa.Column("response", sa.LargeBinary, nullable=False),
+    comment="What --journal fresh was answered, for who paid: taken again only where its work was broken off.",
+    sqlite_with_rowid=False,
+)
+
 questions = sa.Table(
     "questions",
     metadata,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -260,16 +260,16 @@ class Store:
         row = self._read(statement).first()
         return attempt_of(run, row, self.texts) if row else None
 
-    def add_scores(self, run: Run, scores: Iterable[Score], calls: Iterable[Call] = ()) -> None:
+    def add_scores(self, run: Run, scores: Iterable[Score], calls: Iterable[Call] = (), payer: bytes = b"") -> None:
         """Write scores; one of the same scorer, question and epoch is replaced.
 
         `calls` are the judges' calls that they rest on: the ledger counts these, `gc` keeps them, an export takes them
-        along.
+        along. What `payer` paid for them is settled by that.
         """
         number = self.number(run)
         made = list(calls)
         judged = grading_rows(made, number, self.graded(run)) if made else []
-        self._write([*score_rows(scores, number), *judged])
+        self._write([*score_rows(scores, number), *judged], settled=(payer, {call.key for call in made if call.key}))
 
     def scores(self, run: Run, scorer: str | None = None) -> list[Score]:
         """The scores of a run, of one scorer or of all."""
@@ -326,6 +326,11 @@ class Store:
         """Keys of the judges' calls that the scores of a run rest on."""
         used = schema.gradings
         found = self._read(sa.select(used.c.key).where(used.c.run == self.number(run)))
+        return frozenset(bytes(row.key).hex() for row in found)
+
+    def recalled(self, payer: bytes) -> frozenset[str]:
+        """Keys of the calls that `payer` made by ``--journal fresh``, and that are in no bill."""
+        found = self._read(sa.select(schema.recalls.c.key).where(schema.recalls.c.payer == payer))
         return frozenset(bytes(row.key).hex() for row in found)
 
     def stops(self, run: Run) -> list[bytes]:
@@ -390,7 +395,9 @@ class Store:
 
         return again(read)
 
-    def _write(self, rows: Sequence[Row]) -> None:
+    def _write(self, rows: Sequence[Row], settled: tuple[bytes, Collection[str]] = (b"", ())) -> None:
+        payer, keys = settled[0], [bytes.fromhex(key) for key in settled[1]]
+        recalled = schema.recalls
         by_table = group(rows, {})
 
         def write() -> None:
@@ -398,6 +405,9 @@ class Store:
                 for table, keyed in by_table.values():
                     build = insert_new if table in (schema.blobs, schema.gradings, schema.regradings) else upsert
                     connection.execute(build(self.engine, table), list(keyed.values()))
+                for start in range(0, len(keys) if payer else 0, _CHUNK):
+                    mine = sa.and_(recalled.c.payer == payer, recalled.c.key.in_(keys[start : start + _CHUNK]))
+                    connection.execute(sa.delete(recalled).where(mine))
 
         try:
             again(write)
