@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.errors import UserError
+from ragrounds.http import read_json
 from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.models.openai_compatible import key_of
 from ragrounds.models.options import ModelOptions
@@ -106,8 +107,8 @@ async def _told(server: Transport, path: str) -> object:
     if answer.status != 200:
         return None
     try:
-        return msgspec.json.decode(answer.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return read_json(answer.body)
+    except ValueError:
         return None
 
 

@@ -26,6 +26,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.errors import StopRun, UserError
+from ragrounds.http import REPLY
 from ragrounds.models import supervisor
 from ragrounds.models.busy_time import forget
 from ragrounds.processes import Process, process
@@ -91,6 +92,13 @@ def free_port() -> int:
         return port
 
 
+class _Staying(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Nothing is asked anywhere else."""
+
+
 def answer_of(url: str) -> bytes | None:
     """The body of a server's answer to a GET; ``None``: it did not answer with success."""
     request = urllib.request.Request(url)  # noqa: S310
@@ -98,8 +106,8 @@ def answer_of(url: str) -> bytes | None:
         request.add_header("Authorization", f"Bearer {key}")
     try:
         # No proxy: it is on this machine, whatever the environment says.
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=2) as answer:
-            body: bytes = answer.read()
+        with urllib.request.build_opener(urllib.request.ProxyHandler({}), _Staying).open(request, timeout=2) as answer:
+            body: bytes = answer.read(REPLY.size)
             return body
     except (OSError, urllib.error.URLError, ValueError):
         return None

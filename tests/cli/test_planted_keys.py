@@ -87,6 +87,34 @@ def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
     assert leaks(tmp_path) >= {f"{tmp_path / 'store.sqlite'}:blobs"}
 
 
+HASHING = 'model="import:tests.tools.embedding_doubles:Hashing"'
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("export", "otel", "direct", "--endpoint", f"http://127.0.0.1:9/v1/traces?api_key={KEY}"),
+        ("export", "langsmith", "direct", "--upload", "--url", f"http://127.0.0.1:9?key={KEY}"),
+        ("run", "--agent", f'vanilla_rag[retriever=dense[{HASHING},store="http://127.0.0.1:9?token={KEY}"]]', "--yes"),
+        ("run", "--agent", f'vanilla_rag[retriever=web[provider=searxng[url="http://127.0.0.1:9?key={KEY}"]]]'),
+        ("run", "--agent", f'vanilla_rag[retriever=dense[model="openai:m",base_url="http://127.0.0.1:9?key={KEY}"]]'),
+        ("run", "--agent", "direct", "--model", "openai:m", "--base-url", f"http://127.0.0.1:9?sig={KEY}"),
+        ("doctor", "--model", "openai:m", "--base-url", f"http://127.0.0.1:9?sig={KEY}"),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_a_key_in_any_address_is_refused_and_not_repeated(
+    command: Cli, home: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "another-0key-0here")
+    stage(home, "direct", ["one answer"] * 6)
+    done = command(*words)
+    assert done.returncode == 2
+    assert "with a key" in done.stderr
+    assert KEY not in done.stdout + done.stderr
+    assert leaks(home) == set()
+
+
 REPLIES = (
     ("echo", 0),
     ("echo, escaped", 0),

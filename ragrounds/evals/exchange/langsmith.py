@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from ragrounds.addresses import check_address
 from ragrounds.errors import UserError
 from ragrounds.evals.exchange.formats import Export, ExportFormat, Redactor, optional_module
 from ragrounds.evals.store.store import Store
@@ -149,6 +150,7 @@ class LangSmithOptions(Struct, frozen=True):
 
 
 def _check(options: LangSmithOptions, to_file: bool) -> None:
+    check_address(options.url, "set LANGSMITH_API_KEY")
     if not options.upload:
         raise UserError(f"This sends questions, answers and passages to {options.url}. Give --upload if you want that.")
     if not os.environ.get("LANGSMITH_API_KEY"):

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from ragrounds.addresses import check_address
 from ragrounds.errors import UserError
 from ragrounds.evals.exchange.formats import Export, ExportFormat, ExportPart, Redactor, lines_file, optional_module
 from ragrounds.evals.store.store import Store
@@ -256,6 +257,7 @@ def _parts(export: Export[OtelOptions]) -> Iterator[ExportPart]:
 def _check(options: OtelOptions, to_file: bool) -> None:
     if to_file == bool(options.endpoint):
         raise UserError("Give one of --out FILE and --endpoint URL.")
+    check_address(options.endpoint, "send it with --header NAME=VALUE")
     for text in options.header:
         _header(text)
 

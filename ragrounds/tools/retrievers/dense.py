@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 import numpy as np
 
+from ragrounds.addresses import check_address
 from ragrounds.contracts import Searcher
 from ragrounds.digests import code_digest, code_unless_first
 from ragrounds.errors import UserError
@@ -123,6 +124,7 @@ def chroma_server(url: str) -> Any:
     Raises:
         UserError: no server answers there.
     """
+    check_address(url, "let the server on this machine ask for none")
     chromadb = _chromadb()
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
