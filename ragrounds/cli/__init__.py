@@ -104,9 +104,9 @@ def _assembled(files: Iterable[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-        epilog="Exit codes: 0 done; 1 an --assert does not hold, or the store is damaged; 2 bad input, a wrong key, or "
-        "no answer possible; 3 done, but some attempts failed; 130 interrupted, 143 by "
-        "SIGTERM (the same command resumes).",
+        epilog="Exit codes: 0 done; 1 a claim (--assert, --until) fails, or the store is damaged; 2 bad input, a wrong "
+        "key, or no answer possible; 3 done, but some attempts failed; 4 a claim cannot be told; 130 interrupted, 143 "
+        "by SIGTERM (the same command resumes).",
     )
     whole.callback()(_options)
     for name in dict.fromkeys(files):

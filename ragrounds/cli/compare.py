@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragrounds.cli import options
-from ragrounds.cli.output import print_json, say, write_picture
+from ragrounds.cli.output import exit_by, print_json, say, write_picture
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def compare_command(
     claims: Annotated[
         list[str] | None,
         typer.Option(
-            "--assert", help="A claim to check: exit code 1 where it fails, 2 where it cannot be told (repeatable)."
+            "--assert", help="A claim to check: exit code 1 where it fails, 4 where it cannot be told (repeatable)."
         ),
     ] = None,
     svg: options.Svg = None,
@@ -119,20 +119,21 @@ def _draw_frontier(found: CompareResult, scorers: Sequence[str], path: Path) -> 
 
 def _say_claims(found: CompareResult, quiet: bool) -> None:
     """Say how the claims stand, and exit by it."""
+    from ragrounds.ui.progress import claimed_text, score_words
     from ragrounds.ui.text import safe
 
     if not found.claims:
         return
     for claim in [] if quiet else found.claims:
-        say(f"\n{claim.decision}: {safe(claim.claim)}   (accuracy by {claim.scorer})")
+        say(f"\n{claim.decision}: {safe(claim.claim)}   ({score_words(claim.scorer)})")
         for one in claim.conditions:
-            level = f"{100 * one.level:g} % interval" if one.level else "bootstrap 95 %, not asked for"
-            if one.value is not None and one.low is not None and one.high is not None:
-                say(f"  left - right = {one.value:.6g}, {level} {one.low:.6g} to {one.high:.6g}, n = {one.questions:,}")
+            level = f"{100 * one.level:g} % interval" if one.level else "95 % interval, not asked for,"
+            if one.value is not None:
+                said = claimed_text(one.measured, one.claimed, one.value, one.low, one.high, level)
+                say(f"  {said}, n = {one.questions:,}")
             if one.reason:
                 say(f"  {one.reason}")
-    if found.decision != "holds":
-        raise typer.Exit(1 if found.decision == "fails" else 2)
+    exit_by(found.decision)
 
 
 @app.command("ledger")

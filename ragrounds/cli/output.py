@@ -25,6 +25,18 @@ def print_json(value: object, key: str = "items") -> None:
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
 
 
+FAILS, FAILED_ATTEMPTS, CANNOT_TELL = 1, 3, 4
+"""Exit codes: a claim fails; attempts failed; a claim cannot be told. 2 is bad input."""
+
+
+def exit_by(decision: str) -> None:
+    """End the command by the decision of its claims: with 1 where one fails, with 4 where one cannot be told."""
+    import typer
+
+    if decision != "holds":
+        raise typer.Exit(FAILS if decision == "fails" else CANNOT_TELL)
+
+
 def say(text: str) -> None:
     """Talk goes to standard error; standard output is for results."""
     import typer

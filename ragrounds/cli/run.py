@@ -11,7 +11,7 @@ from ragrounds.api.progress import TerminalListener
 from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
 from ragrounds.cli.options import BudgetOptions, Options, duration, grouped, journal_mode, server_changed
-from ragrounds.cli.output import print_json, say
+from ragrounds.cli.output import FAILED_ATTEMPTS, exit_by, print_json, say
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ class HowOptions(Options, frozen=True, kw_only=True):
     until: Annotated[
         str | None,
         typer.Option(
-            help="End when a claim is decided: 'separated(A, B) @ 95%'; questions come in an order drawn by --seed."
+            help="End when a claim is decided: 'separated(A, B) @ 95%'; questions come in an order drawn by --seed. "
+            "Exit code 1 where it fails, 4 where it cannot be told."
         ),
     ] = None
     max_questions: Annotated[int | None, typer.Option(min=1, help="With --until: questions to ask at most.")] = None
@@ -169,8 +170,12 @@ def run_command(
     for reason, count in result.capped:
         say(f"{count:,} capped: {one_line(reason, 200)}")
     _say_retry(result)
+    if result.stopping is not None and result.stopping.state.decision == "fails":
+        exit_by("fails")
     if result.failures:
-        raise typer.Exit(3)
+        raise typer.Exit(FAILED_ATTEMPTS)
+    if result.stopping is not None:
+        exit_by(result.stopping.state.decision)
 
 
 class RunDisplay(TerminalListener):

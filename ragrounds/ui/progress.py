@@ -294,11 +294,11 @@ def live_claim_text(state: ClaimState) -> str:
 def stop_text(record: StopRecord) -> str:
     """What came of such a claim: the decision, every condition with its interval and p value, why the run ended."""
     state = record.state
-    lines = [f"{state.decision}: {safe(state.claim)}   (accuracy by {record.scorer})"]
+    lines = [f"{state.decision}: {safe(state.claim)}   ({score_words(record.scorer)})"]
     for one in state.conditions:
         left_out = f", {one.missing:,} without a score left out" if one.missing else ""
         p = "" if one.p is None else f", p = {p_value(one.p)}".replace("= <", "< ")
-        lines.append(f"  left - right = {_interval(one)} (always valid){p}, n = {one.rounds:,}{left_out}")
+        lines.append(f"  {_interval(one)} (always valid){p}, n = {one.rounds:,}{left_out}")
     counted = f"  {state.questions:,} questions, in the order drawn by --seed {record.seed}"
     lines.append(f"{counted}; {safe(record.reason)}" if record.reason else counted)
     return "\n".join(lines)
@@ -307,4 +307,23 @@ def stop_text(record: StopRecord) -> str:
 def _interval(one: ConditionState) -> str:
     if one.value is None or one.low is None or one.high is None:
         return "nothing counted yet"
-    return f"{one.value:.4g}, {100 * one.level:g} % interval {one.low:.4g} to {one.high:.4g}"
+    return claimed_text(one.measured, one.claimed, one.value, one.low, one.high, f"{100 * one.level:g} % interval")
+
+
+def score_words(scorer: str) -> str:
+    """``accuracy by mirage``; of a score whose 1 is no right answer ``score by rouge-l``."""
+    return f"{'accuracy' if described(scorer).accuracy else 'score'} by {scorer}"
+
+
+def claimed_text(measured: str, claimed: str, value: float, low: float | None, high: float | None, which: str) -> str:
+    """What was measured with its interval, and what was claimed of it.
+
+    Args:
+        measured: ``accuracy(a) - accuracy(b)``; empty: the left side less the right side.
+        claimed: ``> 0.02``.
+        value, low, high: of what was measured; without ends there is no interval.
+        which: names the interval.
+    """
+    ends = "no interval" if low is None or high is None else f"{which} {low:.4g} to {high:.4g}"
+    said = f", claimed: {one_line(claimed)}" if claimed else ""
+    return f"{one_line(measured) or 'left - right'} = {value:.4g}, {ends}{said}"

@@ -23,7 +23,7 @@ def test_a_decided_claim_ends_the_run_and_stands(command: Cli) -> None:
     assert done.returncode == 0, done.stderr
     assert f"holds: {CLAIM}   (accuracy by robust)" in done.stderr
     assert "(always valid), p = " in done.stderr
-    assert f"{CLAIM}: holds, -" in done.stderr  # the last line of the progress
+    assert f"{CLAIM}: holds, score(direct) - score(vanilla_rag) = -" in done.stderr  # the last line of the progress
     found = json.loads(done.stdout)
     watched = found["until"]["state"]
     condition = watched["conditions"][0]
@@ -111,3 +111,12 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_decision(tmp_path: Path) ->
     whole, killed = found
     assert whole["state"]["decision"] != "cannot tell"
     assert killed["state"] == whole["state"]
+
+
+def test_the_exit_code_says_what_came_of_the_claim(command: Cli) -> None:
+    codes = {}
+    for claim in ("accuracy(direct) > 99% @ 60%", "accuracy(direct) > 1% @ 60%", "accuracy(direct) > 30% @ 99%"):
+        done = command("run", "--agent", "direct", "--until", claim, "--max-questions", "40", "--new", "--json")
+        codes[json.loads(done.stdout)["until"]["state"]["decision"]] = done.returncode
+    assert codes == {"fails": 1, "holds": 0, "cannot tell": 4}
+    assert "4 a claim cannot be told" in " ".join(command("--help").stdout.split())

@@ -34,13 +34,13 @@ def test_a_verdict_says_everything_that_decided_it(store):
     )
     low, high = share(3, 4)  # without a level the interval is that of 95 %
     assert first == ConditionVerdict(
-        decision="holds", value=0.25, low=pytest.approx(low - 0.5), high=pytest.approx(high - 0.5), level=None,
-        questions=4,
+        decision="holds", measured="accuracy(one)", claimed="> 0.5", value=0.75, low=pytest.approx(low),
+        high=pytest.approx(high), level=None, questions=4,
     )  # fmt: skip
     low, high = share(0, 4, 0.9)
     assert second == ConditionVerdict(
-        decision="cannot tell", value=pytest.approx(-0.1), low=pytest.approx(low - 0.1), high=pytest.approx(high - 0.1),
-        level=0.9, questions=4,
+        decision="cannot tell", measured="failed(one)", claimed=">= 0.1", value=pytest.approx(0.0),
+        low=pytest.approx(low), high=pytest.approx(high), level=0.9, questions=4,
     )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def test_costs_have_the_bootstrap_of_their_mean(store):
     expected = stratified_mean(costs, bounded=False, level=0.9, seed=4)
     found = checked(store, [run], "cost(one) > 40 @ 90%", seed=4)
     assert (found.value, found.low, found.high) == (
-        pytest.approx(expected.value - 40), pytest.approx(expected.low - 40), pytest.approx(expected.high - 40),
+        pytest.approx(expected.value), pytest.approx(expected.low), pytest.approx(expected.high),
     )  # fmt: skip
     few = add_run(store, "few", questions(49, "x/few"), [1] * 49, cost_uncached=costs[:49])
     other = checked(store, [run], "cost(one) > 40 @ 90%", seed=5)
@@ -102,7 +102,7 @@ def test_outcomes_are_shares_of_attempts(store):
         assert checked(store, [run], claim).value == pytest.approx(value)
     # One of two epochs is half a question.
     half = add_run(store, "two", questions(1, "x/two"), [[0, 1]], epochs=2, answer_statuses={0: "refused"})
-    assert checked(store, [half], "refused(two) > 0.5").value == pytest.approx(0.5)
+    assert checked(store, [half], "refused(two) > 0.5").value == pytest.approx(1.0)
 
 
 def test_an_answer_that_nobody_scored_counts_as_answered(store):
@@ -115,10 +115,11 @@ def test_the_share_of_one_run_has_the_tables_interval_whatever_its_factor(store)
     low, high = share(7, 10)
     found = checked(store, [run], "0.9 > 2 * accuracy(one) @ 95%")
     assert (found.value, found.low, found.high) == (
-        pytest.approx(0.9 - 1.4), pytest.approx(0.9 - 2 * high), pytest.approx(0.9 - 2 * low),
+        pytest.approx(1.4), pytest.approx(2 * low), pytest.approx(2 * high),
     )  # fmt: skip
+    assert (found.measured, found.claimed) == ("2 * accuracy(one)", "< 0.9")
     third = checked(store, [run], "failed(one) < 0.3 @ 80%")
-    assert third.high == pytest.approx(share(0, 10, 0.8)[1] - 0.3)
+    assert third.high == pytest.approx(share(0, 10, 0.8)[1])
 
 
 def test_a_share_in_epochs_in_clusters_or_of_datasets_has_the_tables_interval(store):
@@ -147,8 +148,9 @@ def test_a_difference_has_the_interval_of_its_pairs(store):
     made = paired_difference(second, first, ["x"] * 30, level=0.8, seed=2)
     found = checked(store, runs, "accuracy(one) > accuracy(two) + 5% @ 80%", seed=2)
     assert (found.value, found.low, found.high) == (
-        pytest.approx(made.value - 0.05), pytest.approx(made.low - 0.05), pytest.approx(made.high - 0.05),
+        pytest.approx(made.value), pytest.approx(made.low), pytest.approx(made.high),
     )  # fmt: skip
+    assert (found.measured, found.claimed) == ("accuracy(one) - accuracy(two)", "> 0.05")
 
 
 def test_answers_that_are_all_alike_still_leave_room(store):
@@ -157,12 +159,12 @@ def test_answers_that_are_all_alike_still_leave_room(store):
     found = checked(store, runs, "accuracy(one) > accuracy(two) @ 95%")
     assert (found.value, found.low) == (0.0, pytest.approx(-found.high))
     assert found.high > 0.3
-    # 2 a - b - 0.3 lies between -1.3 and 1.7; it is 1.7 where a alone is right.
+    # 2 a - b lies between -1 and 2; it is 2 where a alone is right.
     good, bad = add_run(store, "good", asked, [1] * 4), add_run(store, "bad", asked, [0] * 4)
     for first, second in (("good", "bad"), ("bad", "good")):
         found = checked(store, [good, bad], f"2 * accuracy({first}) - accuracy({second}) > 0.3 @ 95%")
         right = {"good": [1.0] * 4, "bad": [0.0] * 4}
-        made = combined_mean([right[first], right[second]], [2.0, -1.0], [""] * 4, constant=-0.3)
+        made = combined_mean([right[first], right[second]], [2.0, -1.0], [""] * 4)
         assert (found.value, found.low, found.high) == pytest.approx((made.value, made.low, made.high))
         assert made.high - made.low > 0.5
 
@@ -192,7 +194,9 @@ def test_what_has_no_score_is_left_out_and_counted(store):
     assert checked(store, [second, first], "accuracy(one) > 0").questions == 4
     none = add_run(store, "three", questions(2, "x/none"), [None, None])
     found = checked(store, [none], "accuracy(three) > 0 @ 95%")
-    assert found == ConditionVerdict(decision="cannot tell", level=0.95, reason="no question has a score")
+    assert found == ConditionVerdict(
+        decision="cannot tell", measured="accuracy(three)", claimed="> 0", level=0.95, reason="no question has a score"
+    )
 
 
 def test_a_cost_that_is_not_known_decides_nothing(store):
@@ -200,7 +204,10 @@ def test_a_cost_that_is_not_known_decides_nothing(store):
     run = add_run(store, "one", asked, [1, 1], cost_uncached=[None, 1.0])
     other = add_run(store, "two", asked, [1, 1])
     found = checked(store, [run, other], "cost(two) < cost(one) @ 90%")
-    assert found == ConditionVerdict(decision="cannot tell", level=0.9, reason="the cost of one-run is not known")
+    assert found == ConditionVerdict(
+        decision="cannot tell", measured="cost(two) - cost(one)", claimed="< 0", level=0.9,
+        reason="the cost of one-run is not known",
+    )  # fmt: skip
 
 
 def test_a_question_that_was_not_asked_has_cost_nothing_and_ended_in_no_way(store):
@@ -237,7 +244,7 @@ def test_the_scorer_asked_for_comes_before_the_headline(store):
     store.add_scores(run, strict)
     for scorer, accuracy, refused in ((None, 0.75, 0.0), ("robust", 0.75, 0.0), ("strict", 0.0, 1.0)):
         (verdict,) = check_claims(store, [run], ["accuracy(one) > 0.5 and refused(one) > 0"], scorer=scorer)
-        assert (verdict.scorer, verdict.conditions[0].value) == (scorer or "robust", accuracy - 0.5)
+        assert (verdict.scorer, verdict.conditions[0].value) == (scorer or "robust", accuracy)
         assert verdict.conditions[1].value == refused
 
 
@@ -256,14 +263,53 @@ def test_clusters_are_drawn_together(store):
 def test_nothing_times_a_share_is_its_constant(store):
     run = add_run(store, "one", questions(5), [1, 1, 0, 0, 1])
     found = checked(store, [run], "0 * accuracy(one) > -0.25 @ 95%")
-    assert (found.value, found.low, found.high, found.decision) == (0.25, 0.25, 0.25, "holds")
+    assert (found.value, found.low, found.high, found.decision) == (0.0, 0.0, 0.0, "holds")
+    assert (found.measured, found.claimed) == ("0 * accuracy(one)", "> -0.25")
+
+
+@pytest.mark.parametrize(
+    ("claim", "measured", "claimed", "value"),
+    [
+        ("accuracy(one) - accuracy(two) > -5% @ 95%", "accuracy(one) - accuracy(two)", "> -0.05", 0.3),
+        ("accuracy(one) + 0.05 >= accuracy(two)", "accuracy(one) - accuracy(two)", ">= -0.05", 0.3),
+        ("0.05 < accuracy(one) - accuracy(two)", "accuracy(one) - accuracy(two)", "> 0.05", 0.3),
+        ("0.8 >= accuracy(one)", "accuracy(one)", "<= 0.8", 0.7),
+        ("0.1 > 0.5 * accuracy(two) - accuracy(one) @ 90%", "0.5 * accuracy(two) - accuracy(one)", "< 0.1", -0.5),
+        ("-accuracy(one) > -0.9", "accuracy(one)", "< 0.9", 0.7),
+        ("separated(one, two) @ 90%", "score(one) - score(two)", "not 0", 0.3),
+        ("score(one) > 0", "score(one)", "> 0", 0.7),
+    ],
+)
+def test_a_margin_stays_on_the_side_where_it_was_claimed(store, claim, measured, claimed, value):
+    # 0.387 stood for a difference of 0.337 with a margin of .05.
+    asked = questions(10)
+    runs = [
+        add_run(store, "one", asked, [1, 1, 1, 1, 1, 1, 1, 0, 0, 0]),
+        add_run(store, "two", asked, [1, 1, 1, 1, 0, 0, 0, 0, 0, 0]),
+    ]
+    found = checked(store, runs, claim)
+    assert (found.measured, found.claimed, found.value) == (measured, claimed, pytest.approx(value))
+    assert found.low < found.value < found.high
+
+
+def test_what_is_no_accuracy_is_not_claimed_to_be_one(store):
+    run = add_run(store, "one", questions(60), [0.2, 0.4] * 30, scorer="rouge-l")
+    said = (
+        "The claim 'accuracy(one) > 0.1' is about an accuracy, and rouge-l is none: a score of 1 is not a right answer "
+        "there. Write score(one)."
+    )
+    with pytest.raises(UserError) as caught:
+        check_claims(store, [run], ["accuracy(one) > 0.1"])
+    assert str(caught.value) == said
+    assert check_claims(store, [run], ["score(one) > 0.1 @ 95%"])[0].decision == "holds"
+    assert checked(store, [run], "score(one) > 0.1").value == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("values", [[2.0, 1.0, 0.0, 1.0, 0.5], [-1.0, 1.0, 0.0, 1.0, 0.5]])
 def test_scores_that_are_no_shares_have_the_bootstrap_or_nothing(store, values):
     run = add_run(store, "one", questions(60), values * 12, scorer="points")
     made = stratified_mean(values * 12, bounded=False)
-    found = checked(store, [run], "accuracy(one) > 0 @ 95%")
+    found = checked(store, [run], "score(one) > 0 @ 95%")
     assert (found.low, found.high) == (pytest.approx(made.low), pytest.approx(made.high))
     few = add_run(store, "few", questions(5, "x/few"), values, scorer="points")
-    assert checked(store, [few], "accuracy(few) > 0 @ 95%").low is None
+    assert checked(store, [few], "score(few) > 0 @ 95%").low is None

@@ -39,7 +39,9 @@ def test_the_bounds_are_those_that_the_sum_can_reach():
     expected, state = sequence.interval, live.state
     (found,) = state.conditions
     assert (state.claim, state.decision, state.questions) == (text, "cannot tell", 5)
-    assert (found.value, found.low, found.high) == (expected.mean, expected.low, expected.high)
+    ends = (expected.mean, expected.low, expected.high)
+    assert (found.value, found.low, found.high) == pytest.approx([end + 0.5 for end in ends])
+    assert (found.measured, found.claimed) == ("2 * accuracy(a) - accuracy(b)", "> 0.5")
     assert (found.level, found.p, found.rounds, found.missing) == (0.9, expected.p, 5, 0)
     assert found.decision == live.decision == "cannot tell"
 
@@ -83,7 +85,7 @@ def test_each_condition_asks_for_its_own_measure():
     live = LiveClaim(parse_claim("accuracy(a) > 0.5 @ 95% and failed(b) < 0.5 @ 80%"))
     live.add(drawn([ASKED[0]]), value)
     assert asked == [("accuracy", "a", ASKED[0].id), ("failed", "b", ASKED[0].id)]
-    assert [one.value for one in live.state.conditions] == [0.5, -0.5]
+    assert [one.value for one in live.state.conditions] == [1.0, 0.0]
     assert [one.level for one in live.state.conditions] == [0.95, 0.8]
 
 

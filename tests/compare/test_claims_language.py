@@ -75,7 +75,7 @@ def test_relations_and_levels():
     assert one("accuracy(a) > 0 @ .99").level == 0.99
     apart = one("separated( a , b[k=1] ) @ 0.9")
     assert apart == Condition(
-        terms=(Term(1.0, "accuracy", "a"), Term(-1.0, "accuracy", "b[k=1]")), constant=0.0, relation=">", level=0.9,
+        terms=(Term(1.0, "score", "a"), Term(-1.0, "score", "b[k=1]")), constant=0.0, relation=">", level=0.9,
         apart=True,
     )  # fmt: skip
     both = parse_claim("accuracy(a) > 0 @ 90% and separated(a, b) and cost(a) < 1")

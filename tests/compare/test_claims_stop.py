@@ -131,7 +131,7 @@ def test_an_attempt_counts_by_the_headlines_score_and_a_question_by_all_its_epoc
     tell(until, runs[1], question, 0.0, epoch=1, answer_status="refused")
     assert until.state.questions == 1
     first, second = until.state.conditions
-    assert (first.value, second.value) == (pytest.approx(0.5 - 0.25 + 0.5), pytest.approx(-0.5))
+    assert (first.value, second.value) == (pytest.approx(0.5 - 0.25), pytest.approx(0.5))
     assert (first.rounds, first.missing) == (1, 0)
 
 
@@ -345,7 +345,7 @@ def test_a_difference_of_such_runs_is_that_of_the_confidence_sequence(store):
     assert note == (
         f"one-run, two-run: how many questions are answered depends on the results, for {CLAIM!r} was watched; it "
         "holds after 9 questions. Intervals of differences are valid at any number of questions (confidence "
-        "sequences); tests for a fixed number are left out; an interval of an accuracy by itself is for a fixed number."
+        "sequences); tests for a fixed number are left out; an interval of a score by itself is for a fixed number."
     )
 
 
@@ -445,8 +445,8 @@ def test_costs_of_such_runs_are_not_decided_with_confidence(store):
     assert [one.decision for one in conditions] == ["cannot tell", "holds", "holds", "cannot tell"]
     assert conditions[0].reason == "how many questions these runs have depends on their results: no interval holds"
     assert conditions[0].level == 0.9
-    assert (conditions[2].value, conditions[2].questions, conditions[2].reason) == (0.5, 5, "")
-    assert conditions[3].value == pytest.approx(-0.1)
+    assert (conditions[2].value, conditions[2].questions, conditions[2].reason) == (1.0, 5, "")
+    assert conditions[3].value == pytest.approx(0.0)
     assert conditions[3].reason.endswith("the interval is always valid")
     assert not math.isnan(conditions[3].low)
 
@@ -454,7 +454,7 @@ def test_costs_of_such_runs_are_not_decided_with_confidence(store):
 def test_claims_about_such_runs_are_about_what_they_have_answered(store):
     runs = ended_early(store, questions(8), 5)
     (verdict,) = check_claims(store, runs, ["accuracy(one) > 0.5"])
-    assert (verdict.conditions[0].value, verdict.conditions[0].questions) == (0.5, 5)
+    assert (verdict.conditions[0].value, verdict.conditions[0].questions) == (1.0, 5)
 
 
 def test_a_run_against_itself_tells_nothing(store):

@@ -14,12 +14,15 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.claims import (
     Claim,
+    ClaimedSum,
     Condition,
     Decision,
     LiveClaim,
     Term,
     all_hold,
     cancels,
+    check_measures,
+    claimed_sum,
     decide,
     parse_claim,
     resolved,
@@ -49,15 +52,20 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
     claim: str
     decision: Decision
     scorer: str
-    """That accuracy is by."""
+    """That scores are by."""
     conditions: tuple[ConditionVerdict, ...]
 
 
 class ConditionVerdict(Struct, frozen=True, kw_only=True):
-    """One condition: its sum (left side minus right side) with the interval that decided it."""
+    """One condition: what was measured, with the interval that decided it, and what was claimed of it."""
 
     decision: Decision
+    measured: str
+    """``accuracy(a) - accuracy(b)``."""
+    claimed: str
+    """``> 0.02``."""
     value: float | None = None
+    """Of what was measured."""
     low: float | None = None
     high: float | None = None
     level: float | None
@@ -80,7 +88,8 @@ def check_claims(
     Raises:
         UserError: a claim that cannot be read or names another run; runs that cannot be compared.
     """
-    read = [resolved(parse_claim(text), runs) for text in claims]
+    written = [parse_claim(text) for text in claims]
+    read = [resolved(claim, runs) for claim in written]
     early = early_stops(store, runs)
     basis = comparison_basis(store, runs, [scorer_name(scorer)] if scorer else [], common, answered=bool(early))
     if not basis.scorers:
@@ -88,7 +97,9 @@ def check_claims(
     checked = _Assertions(
         {run.id: run for run in runs}, basis, basis.scorers[0], StoppedRuns(store, runs, basis, early), seed
     )
-    return [checked.claim(claim) for claim in read]
+    for claim in written:
+        check_measures(claim, basis.scorers[0])
+    return [checked.claim(*each) for each in zip(read, written, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -101,13 +112,16 @@ class _Assertions:
     stopped: StoppedRuns
     seed: int
 
-    def claim(self, claim: Claim) -> ClaimVerdict:
-        """The decision of a claim, with its conditions."""
-        conditions = tuple(self.condition(condition) for condition in claim.conditions)
+    def claim(self, claim: Claim, written: Claim) -> ClaimVerdict:
+        """The decision of a claim, with its conditions as they were written."""
+        conditions = tuple(
+            self.condition(condition, claimed_sum(shown))
+            for condition, shown in zip(claim.conditions, written.conditions, strict=True)
+        )
         decision = all_hold([condition.decision for condition in conditions])
         return ClaimVerdict(claim=claim.text, decision=decision, scorer=self.scorer, conditions=conditions)
 
-    def condition(self, condition: Condition) -> ConditionVerdict:
+    def condition(self, condition: Condition, shown: ClaimedSum) -> ConditionVerdict:
         """The decision of a condition: by the interval that tables show; of runs that ended early by the one that is
         valid at any number of questions."""
         asked = self.basis.asked(self.scorer)
@@ -115,31 +129,34 @@ class _Assertions:
         for term in condition.terms:
             values = self._values(term, asked)
             if values is None:
-                return _undecided(condition, f"the {term.measure} of {term.run} is not known")
+                return _undecided(condition, shown, f"the {term.measure} of {term.run} is not known")
             columns.append((term.factor, values))
         named = [term.run for term in condition.terms]
         if condition.level is not None and self.stopped.concerns(*named):
             if any(term.measure in _COSTS for term in condition.terms):
                 return _undecided(
-                    condition, "how many questions these runs have depends on their results: no interval holds"
+                    condition, shown, "how many questions these runs have depends on their results: no interval holds"
                 )
             if cancels(condition):
-                return _undecided(condition, "it compares a run with itself")
-            return _followed(condition, self.stopped.rounds(self.scorer, *named), columns)
+                return _undecided(condition, shown, "it compares a run with itself")
+            return _followed(condition, shown, self.stopped.rounds(self.scorer, *named), columns)
         kept = [one for one in asked if all(values.get(one.id) is not None for _, values in columns)]
         if not kept:
-            return _undecided(condition, "no question has a score")
+            return _undecided(condition, shown, "no question has a score")
         known = [[values[question.id] or 0.0 for question in kept] for _, values in columns]
         made = self._estimate(condition, kept, known)
         missing = len(asked) - len(kept)
         reasons = [f"{missing:,} questions have no score and are left out"] if missing else []
         if made.low is None:
             reasons.append("the questions are too few, or their values too much alike, for an interval")
+        low, high = shown.interval(made.low, made.high)
         return ConditionVerdict(
             decision=decide(condition, made.value, made.low, made.high),
-            value=made.value,
-            low=made.low,
-            high=made.high,
+            measured=shown.measured,
+            claimed=shown.claimed,
+            value=shown.figure(made.value),
+            low=low,
+            high=high,
             level=condition.level,
             questions=len(kept),
             reason="; ".join(reasons),
@@ -163,13 +180,15 @@ class _Assertions:
     def _shares(self, condition: Condition) -> bool:
         """Whether every measure lies between 0 and 1."""
         score = described(self.scorer).unit == "percent"
-        return all(score if term.measure == "accuracy" else term.measure not in _COSTS for term in condition.terms)
+        return all(
+            score if term.measure in ("accuracy", "score") else term.measure not in _COSTS for term in condition.terms
+        )
 
     def _values(self, term: Term, asked: Sequence[Question]) -> Values | None:
         """Question id → the term's measure there; ``None``: not known of this run."""
         run, epochs = self.runs[term.run], self.basis.epochs
         attempts = self.basis.summaries[run.id]
-        if term.measure == "accuracy":
+        if term.measure in ("accuracy", "score"):
             return self.basis.values(self.scorer, run, asked)[0]
         if term.measure in _COSTS:
             costs = costs_of(run, attempts, _COSTS[term.measure], epochs)
@@ -185,7 +204,7 @@ class _Assertions:
 
 
 def _followed(
-    condition: Condition, rounds: Sequence[QuestionRound], columns: Sequence[tuple[float, Values]]
+    condition: Condition, shown: ClaimedSum, rounds: Sequence[QuestionRound], columns: Sequence[tuple[float, Values]]
 ) -> ConditionVerdict:
     """The decision by an interval that is valid at any number of questions."""
     live = LiveClaim(Claim("", (condition,)))
@@ -194,8 +213,11 @@ def _followed(
         live.add(drawn, lambda measure, run, question: known[measure, run].get(question))
     (state,) = live.state.conditions
     left_out = f"; {state.missing:,} have no score and are left out" if state.missing else ""
+    # The state is of the condition with the runs' ids, the sum the same.
     return ConditionVerdict(
         decision=state.decision,
+        measured=shown.measured,
+        claimed=shown.claimed,
         value=state.value,
         low=state.low,
         high=state.high,
@@ -205,5 +227,7 @@ def _followed(
     )
 
 
-def _undecided(condition: Condition, reason: str) -> ConditionVerdict:
-    return ConditionVerdict(decision="cannot tell", level=condition.level, reason=reason)
+def _undecided(condition: Condition, shown: ClaimedSum, reason: str) -> ConditionVerdict:
+    return ConditionVerdict(
+        decision="cannot tell", measured=shown.measured, claimed=shown.claimed, level=condition.level, reason=reason
+    )

@@ -5,6 +5,7 @@
     accuracy(search_o1) - accuracy(vanilla_rag[top_k=8]) > 0.02 @ 95%
     separated(search_o1, vanilla_rag) @ 95%
     accuracy(a) >= 60% and failed(a) < 0.01
+    score(a) > 0.3 @ 95%
 
 A claim is one or more conditions joined by ``and``. A condition compares two sums of terms; a term is a number, or a
 measure of a run, or a number times one. ``N%`` is N / 100. ``@ LEVEL`` asks for confidence: the claim holds where the
@@ -27,6 +28,7 @@ from msgspec.structs import replace
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.engine.question_order import QuestionRound
+from ragrounds.evals.scorers import described
 from ragrounds.evals.stats.sequential import ConfidenceSequence
 from ragrounds.records import Run
 from ragrounds.specs import parse
@@ -35,6 +37,7 @@ Decision = Literal["holds", "fails", "cannot tell"]
 Relation = Literal[">", ">=", "<", "<="]
 MEASURES = (
     "accuracy",
+    "score",
     "cost",
     "cost_paid",
     "tokens",
@@ -49,8 +52,9 @@ MEASURES = (
     "unreadable",
     "empty",
 )
-"""What a term may be: the mean score; what a question costs (`cost`: dollars uncached); shares of outcomes."""
-BOUNDED_MEASURES = ("accuracy", *MEASURES[MEASURES.index("failed") :])
+"""What a term may be: the mean score (`accuracy`: by a scorer whose 1 is a right answer); what a question costs
+(`cost`: dollars uncached); shares of outcomes."""
+BOUNDED_MEASURES = ("accuracy", "score", *MEASURES[MEASURES.index("failed") :])
 """Measures between 0 and 1. The others have no upper bound, so no confidence sequence by betting."""
 _OLD_MEASURES = {"spent": "cost_paid", "unparsable": "unreadable"}
 """Words of versions before, which stored claims have: read as the new ones."""
@@ -90,6 +94,60 @@ class Claim(Struct, frozen=True):
 
     text: str
     conditions: tuple[Condition, ...]
+
+
+class ClaimedSum(Struct, frozen=True, kw_only=True):
+    """A condition as it was claimed: what was measured on one side, the number that it was claimed to reach on the
+    other."""
+
+    measured: str
+    """``accuracy(a) - accuracy(b)``."""
+    claimed: str
+    """``> 0.02``."""
+    sign: float
+    constant: float
+
+    def figure(self, value: float | None) -> float | None:
+        """What was measured, from the sum that is compared with 0 (left side less right side)."""
+        return None if value is None else self.sign * (value - self.constant)
+
+    def interval(self, low: float | None, high: float | None) -> tuple[float | None, float | None]:
+        """The ends of the interval of what was measured."""
+        ends = self.figure(low), self.figure(high)
+        return ends if self.sign > 0 else ends[::-1]
+
+
+def claimed_sum(condition: Condition) -> ClaimedSum:
+    """A condition with its measures on one side and its numbers on the other; the first measure has no minus."""
+    sign = -1.0 if condition.terms[0].factor < 0 else 1.0
+    mirrored: dict[Relation, Relation] = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
+    relation = condition.relation if sign > 0 else mirrored[condition.relation]
+    parts = []
+    for place, term in enumerate(condition.terms):
+        factor = sign * term.factor
+        times = "" if abs(factor) == 1 else f"{_written(abs(factor))} * "
+        joint = "" if not place else " - " if factor < 0 else " + "
+        parts.append(f"{joint}{times}{term.measure}({term.run})")
+    claimed = "not 0" if condition.apart else f"{relation} {_written(-sign * condition.constant)}"
+    return ClaimedSum(measured="".join(parts), claimed=claimed, sign=sign, constant=condition.constant)
+
+
+def _written(number: float) -> str:
+    return f"{number + 0.0:.6g}"
+
+
+def check_measures(claim: Claim, scorer: str) -> None:
+    """Refuse to call a score an accuracy whose 1 is no right answer.
+
+    Raises:
+        UserError: the claim does.
+    """
+    named = next((one for each in claim.conditions for one in each.terms if one.measure == "accuracy"), None)
+    if named is not None and not described(scorer).accuracy:
+        raise UserError(
+            f"The claim {claim.text!r} is about an accuracy, and {scorer} is none: a score of 1 is not a right answer "
+            f"there. Write score({named.run})."
+        )
 
 
 def decide(condition: Condition, value: float, low: float | None, high: float | None) -> Decision:
@@ -198,7 +256,7 @@ def _condition(reader: _Reader) -> Condition:
         reader.expect(",")
         second = reader.reference()
         reader.expect(")")
-        pair = (Term(1.0, "accuracy", first), Term(-1.0, "accuracy", second))
+        pair = (Term(1.0, "score", first), Term(-1.0, "score", second))
         level = _level(reader)
         return Condition(terms=pair, constant=0.0, relation=">", level=level or _LEVEL, apart=True)
     left, left_constant = _sum(reader)
@@ -304,10 +362,11 @@ def _canonical(reference: str) -> str:
 
 
 class ConditionState(Struct, frozen=True, kw_only=True):
-    """How a condition (left side minus right side) stands, by an interval that is valid at any stopping time."""
+    """How a condition stands, by an interval that is valid at any stopping time."""
 
     decision: Decision
     value: float | None
+    """Of what was measured."""
     low: float | None
     high: float | None
     level: float
@@ -317,6 +376,10 @@ class ConditionState(Struct, frozen=True, kw_only=True):
     """Draws that it rests on: questions, where there is one dataset and no duplicate."""
     missing: int
     """Draws without a score, which it leaves out."""
+    measured: str = ""
+    """``accuracy(a) - accuracy(b)``; empty: kept by a version that measured the left side less the right side."""
+    claimed: str = ""
+    """What was claimed of it: ``> 0.02``."""
 
 
 class ClaimState(Struct, frozen=True, kw_only=True):
@@ -337,9 +400,17 @@ class LiveClaim:
             itself.
     """
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: Claim, written: Claim | None = None) -> None:
+        """
+        Args:
+            claim: with the runs' ids.
+            written: the same as it was written, to be shown; by default `claim`.
+        """
         self._claim = claim
-        self._conditions = [_LiveCondition(condition, claim.text) for condition in claim.conditions]
+        self._conditions = [
+            _LiveCondition(condition, claim.text, claimed_sum(shown))
+            for condition, shown in zip(claim.conditions, (written or claim).conditions, strict=True)
+        ]
         self._questions = 0
 
     def add(self, drawn: QuestionRound, value: MeasureValue) -> None:
@@ -367,8 +438,8 @@ class LiveClaim:
 class _LiveCondition:
     """One condition with its confidence sequence."""
 
-    def __init__(self, condition: Condition, claim: str) -> None:
-        self._condition = condition
+    def __init__(self, condition: Condition, claim: str, shown: ClaimedSum) -> None:
+        self._condition, self._shown = condition, shown
         self._level = _checked(condition, claim)
         factors = [term.factor for term in condition.terms]
         least = condition.constant + sum(min(0.0, factor) for factor in factors)
@@ -405,11 +476,14 @@ class _LiveCondition:
     def state(self) -> ConditionState:
         """How the condition stands after the rounds so far."""
         found = self._sequence.interval
+        low, high = self._shown.interval(found.low, found.high) if found else (None, None)
         return ConditionState(
+            measured=self._shown.measured,
+            claimed=self._shown.claimed,
             decision=self.decision,
-            value=found.mean if found else None,
-            low=found.low if found else None,
-            high=found.high if found else None,
+            value=self._shown.figure(found.mean) if found else None,
+            low=low,
+            high=high,
             level=self._level,
             p=found.p if found else None,
             rounds=found.n if found else 0,

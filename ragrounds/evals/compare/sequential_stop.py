@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.claims import ClaimState, LiveClaim, parse_claim, resolved
+from ragrounds.evals.compare.claims import ClaimState, LiveClaim, check_measures, parse_claim, resolved
 from ragrounds.evals.compare.comparability import ComparisonBasis, common_questions
 from ragrounds.evals.compare.figures import PairedFigure, Values
 from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
@@ -44,7 +44,7 @@ class StopRecord(Struct, frozen=True, kw_only=True):
     seed: int
     """Of the order in which questions were asked."""
     scorer: str
-    """That accuracy is by."""
+    """That scores are by."""
     state: ClaimState
     """How the claim stood when the command ended; before that: at its beginning."""
     reason: str = ""
@@ -118,10 +118,12 @@ class ClaimStop:
         if not -(2**_SEED_BITS) <= seed < 2**_SEED_BITS:
             raise UserError(f"--seed {seed}: with --until it is kept with the run, and has 64 bits at most.")
         self.runs, self.seed = tuple(runs), seed
-        self.claim = resolved(parse_claim(claim), runs)
-        self._live = LiveClaim(self.claim)
+        written = parse_claim(claim)
+        self.claim = resolved(written, runs)
+        self._live = LiveClaim(self.claim, written)
         self._all, self._most = list(questions), most
         self._ask_by(headline_of(self._all)[0].scorer)
+        check_measures(written, self.scorer)
         self._measures = {term.measure for condition in self.claim.conditions for term in condition.terms}
         self._held: dict[tuple[str, str], dict[int, Mapping[str, float | None]]] = defaultdict(dict)
         self._next = 0
@@ -244,7 +246,7 @@ class ClaimStop:
 def measured_value(measure: str, status: str, score: Score | None) -> float | None:
     """What an attempt brings to a measure: its score, 0 where it has none, ``None`` where the score is missing; or
     whether it ended so."""
-    if measure == "accuracy":
+    if measure in ("accuracy", "score"):
         return 0.0 if score is None else score.value
     return float(outcome(status, score.answer_status if score else None) == measure)
 
@@ -281,8 +283,8 @@ class StoppedRuns:
             notes.append(
                 f"{', '.join(runs)}: how many questions are answered depends on the results, for {state.claim!r} was "
                 f"watched; it {how} after {state.questions:,} questions. Intervals of differences are valid at any "
-                "number of questions (confidence sequences); tests for a fixed number are left out; an interval of an "
-                "accuracy by itself is for a fixed number."
+                "number of questions (confidence sequences); tests for a fixed number are left out; an interval of a "
+                "score by itself is for a fixed number."
             )
         return notes
 
