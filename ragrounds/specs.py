@@ -147,7 +147,8 @@ def _word(text: str) -> str:
 
 def _quoted(text: str) -> str:
     # What no terminal shows is written out, so that a canonical text can be shown, and typed again.
-    return json.dumps(text, ensure_ascii=not text.isprintable())
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in quoted)
 
 
 def _text(value: Value) -> str:

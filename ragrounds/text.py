@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 import unicodedata
@@ -35,6 +36,12 @@ def wellformed_all(value: Any) -> Any:
                 holder[key] = dict(item) if isinstance(item, dict) else list(item)
                 left.append(holder[key])
     return whole[0]
+
+
+def escaped_json(text: str) -> str:
+    """A JSON document with every control, formatting and zero-width character inside as an escape: it means the same,
+    and does nothing to a terminal."""
+    return _BAD.sub(lambda match: json.dumps(match.group())[1:-1], text)
 
 
 def fault(problem: BaseException) -> str:

@@ -9,7 +9,7 @@ import typer
 from ragrounds.api import agents as known
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.output import print_json, say
+from ragrounds.cli.output import print_json, say, tell
 from ragrounds.errors import UserError, nearest
 
 app = typer.Typer()
@@ -60,12 +60,12 @@ def show_agent(
     if as_json:
         print_json(found)
         return
-    typer.echo(f"{'agent':12} {safe(found.agent)}")
+    tell(f"{'agent':12} {safe(found.agent)}")
     if found.package:
-        typer.echo(f"{'package':12} {safe(found.package)}")
+        tell(f"{'package':12} {safe(found.package)}")
     for key, value in msgspec.to_builtins(found.card).items():
         if value:
-            typer.echo(f"{key:12} {safe(str(value))}")
+            tell(f"{key:12} {safe(str(value))}")
 
 
 @agents.command("trust")
@@ -92,7 +92,7 @@ def list_graphs(as_json: options.AsJson = False) -> None:
     if as_json:
         print_json(first, "graphs")
     else:
-        typer.echo("\n".join(first.values()))
+        tell("\n".join(first.values()))
 
 
 @graph.command("show")
@@ -116,7 +116,7 @@ def show_graph(
     if as_json:
         print_json({"graph": found.graph, **(parts if only is None else {only: parts[only]})})
     else:
-        typer.echo("\n".join(part.rstrip() + "\n" for key, part in parts.items() if only in (None, key)), nl=False)
+        tell("\n".join(part.rstrip() + "\n" for key, part in parts.items() if only in (None, key)), nl=False)
 
 
 @prompts.command("ls")
@@ -126,7 +126,7 @@ def list_prompts(as_json: options.AsJson = False) -> None:
     if as_json:
         print_json(names, "prompts")
     else:
-        typer.echo("\n".join(names))
+        tell("\n".join(names))
 
 
 @prompts.command("show")
@@ -142,4 +142,4 @@ def show_prompt(
     if as_json:
         print_json({"name": name, "language": language, "text": text})
     else:
-        typer.echo(safe(text))
+        tell(safe(text))

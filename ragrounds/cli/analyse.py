@@ -9,7 +9,7 @@ import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.output import print_json, say, write_picture
+from ragrounds.cli.output import print_json, say, tell, write_picture
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def list_command(as_json: options.AsJson = False) -> None:
         print_json(described, "analyses")
         return
     for one in found:
-        typer.echo(f"{one.name:10} {safe(_words(one))}")
+        tell(f"{one.name:10} {safe(_words(one))}")
 
 
 @analyses.command("show")
@@ -109,7 +109,7 @@ def show_command(
     if as_json:
         print_json(found)
     else:
-        typer.echo(f"{found.name}: {safe(_words(found))}")
+        tell(f"{found.name}: {safe(_words(found))}")
 
 
 def _words(found: AnalysisDetails) -> str:

@@ -12,7 +12,7 @@ import typer
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
 from ragrounds.cli.options import BudgetOptions, Options, ServerOptions, grouped, journal_mode
-from ragrounds.cli.output import print_json, say
+from ragrounds.cli.output import print_json, say, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -133,7 +133,7 @@ def _print_estimate(
         return
     for one in found:
         most = "at most " if one.at_most else ""
-        typer.echo(
+        tell(
             f"--calls {one.calls}: {most}{one.matches:,} matches, {one.judge_calls:,} judge calls, about "
             f"{tokens(one.input)} tokens in, {dollars(one.cost_uncached)} with an empty journal"
         )
@@ -151,7 +151,7 @@ def list_command(as_json: options.AsJson = False) -> None:
         return
     for one in found:
         names, judges = " / ".join(one.names), ", ".join(one.judges)
-        typer.echo(one_line(f"{one.id}  {one.count:,} questions  {one.schedule}  {names}  judged by {judges}", 200))
+        tell(one_line(f"{one.id}  {one.count:,} questions  {one.schedule}  {names}  judged by {judges}", 200))
 
 
 @arena.command("show")
@@ -218,9 +218,9 @@ def vote(
     console: Console | None = None,
 ) -> int:
     """Show pairs until the voter stops; gives how many votes were kept, each before the next pair is shown."""
-    from rich.console import Console
+    from ragrounds.ui.console import SafeConsole
 
-    console = console or Console(stderr=True)
+    console = console or SafeConsole(stderr=True)
     count = 0
     for ballot in islice(opened.ballots(), limit):
         _show_pair(console, ballot.question, ballot.left, ballot.right)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragrounds.cli import options
-from ragrounds.cli.output import exit_by, print_json, say, write_picture
+from ragrounds.cli.output import exit_by, print_json, say, tell, write_picture
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
         typer.echo(as_csv(comparison, scorers), nl=False)
     elif form:
         tables = [*comparison_tables(comparison, scorers), *cost_tables(comparison, scorers)]
-        typer.echo((latex if form == "--latex" else markdown)(tables), nl=False)
+        tell((latex if form == "--latex" else markdown)(tables), nl=False)
     else:
         found.draw(results_console())
 

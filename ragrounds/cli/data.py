@@ -10,7 +10,7 @@ import typer
 from ragrounds.api import data as benchmarks
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.output import file_bars, print_json, say
+from ragrounds.cli.output import file_bars, print_json, say, tell
 
 app = typer.Typer()
 data = typer.Typer(
@@ -64,7 +64,7 @@ def show_benchmark(
     for key, value in msgspec.to_builtins(found).items():
         text = ", ".join(value) if isinstance(value, list | tuple) else str(value or "")
         if text:
-            typer.echo(f"{key:10} {safe(text)}")
+            tell(f"{key:10} {safe(text)}")
 
 
 @data.command("add")
@@ -120,10 +120,10 @@ def verify_benchmark(
     if as_json:
         print_json({"checked": checked})
     else:
-        typer.echo(f"{one_line(checked.name)}: {checked.questions:,} questions, content version {checked.version[:16]}")
+        tell(f"{one_line(checked.name)}: {checked.questions:,} questions, content version {checked.version[:16]}")
         words = {True: "as published", False: "differs from the published file", None: "not described by the card"}
         for file, same in checked.files.items():
-            typer.echo(f"  {one_line(file)}: {words[same]}")
+            tell(f"  {one_line(file)}: {words[same]}")
     if checked.size_as_published is False:
         say(f"Differs: the card says {checked.size:,} questions.")
     differing = [file for file, same in checked.files.items() if same is False]
@@ -149,4 +149,4 @@ def audit_benchmark(
     if as_json:
         print_json(audited)
     else:
-        typer.echo("\n".join(audit_lines(audited)))
+        tell("\n".join(audit_lines(audited)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from ragrounds.cli import options
-from ragrounds.cli.output import print_json
+from ragrounds.cli.output import print_json, tell
 
 app = typer.Typer()
 
@@ -42,6 +42,6 @@ def doctor_command(
         print_json(found)
     else:
         for line in found.lines():
-            typer.echo(safe(line))
+            tell(safe(line))
     if found.contents is not None and found.contents.damaged:
         raise typer.Exit(1)

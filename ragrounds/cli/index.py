@@ -9,7 +9,7 @@ import typer
 from ragrounds.api import index as indexes
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.output import counting, print_json, say
+from ragrounds.cli.output import counting, print_json, say, tell
 
 app = typer.Typer()
 index = typer.Typer(name="index", cls=ListGroup, help="What is searched: build, list, show and remove indexes.")
@@ -99,9 +99,9 @@ def show(
     for key, value in entry.items():
         if key == "engines":
             for engine in value:
-                typer.echo(f"{'engine':12} {safe(engine['index'])}  {engine['bytes'] / 1e6:,.1f} MB")
+                tell(f"{'engine':12} {safe(engine['index'])}  {engine['bytes'] / 1e6:,.1f} MB")
         else:
-            typer.echo(f"{key:12} {safe(str(value))}")
+            tell(f"{key:12} {safe(str(value))}")
 
 
 @index.command("rm")

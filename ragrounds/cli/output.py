@@ -19,10 +19,13 @@ def print_json(value: object, key: str = "items") -> None:
     stands under `key`."""
     import msgspec
 
+    from ragrounds.text import escaped_json
+
     plain = msgspec.to_builtins(value, str_keys=True)
     held = plain if isinstance(plain, dict) else {key: plain}
     document = {"version": JSON_VERSION, **held}
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    sys.stdout.buffer.write(escaped_json(text).encode() + b"\n")
 
 
 FAILS, FAILED_ATTEMPTS, CANNOT_TELL = 1, 3, 4
@@ -39,19 +42,27 @@ def exit_by(decision: str) -> None:
 
 def say(text: str) -> None:
     """Talk goes to standard error; standard output is for results."""
+    tell(text, err=True)
+
+
+def tell(text: str, *, nl: bool = True, err: bool = False) -> None:
+    """A text on standard output, in which nothing moves the cursor of a terminal; with a line end, or without."""
     import typer
 
-    typer.echo(text, err=True)
+    from ragrounds.text import safe
+
+    typer.echo(safe(text), nl=nl, err=err)
 
 
 @contextmanager
 def file_bars() -> Iterator[Callable[[str, int, int], None]]:
     """Gives a function to tell a file's name, the bytes that are here and the bytes it has: a bar for each file on a
     terminal, a line for each elsewhere."""
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    console = Console(stderr=True)
+    from ragrounds.ui.console import SafeConsole
+
+    console = SafeConsole(stderr=True)
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

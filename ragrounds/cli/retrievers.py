@@ -9,7 +9,7 @@ import typer
 from ragrounds.api import retrievers as known
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.output import print_json
+from ragrounds.cli.output import print_json, tell
 
 app = typer.Typer()
 retrievers = typer.Typer(name="retrievers", cls=ListGroup, help="What is searched with: retrievers and rerankers.")
@@ -68,4 +68,4 @@ def show_command(
         return
     for key, value in found.items():
         if value:
-            typer.echo(f"{key:12} {safe(str(value))}")
+            tell(f"{key:12} {safe(str(value))}")

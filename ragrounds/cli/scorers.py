@@ -8,7 +8,7 @@ import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.output import print_json
+from ragrounds.cli.output import print_json, tell
 
 app = typer.Typer()
 scorers = typer.Typer(name="scorers", cls=ListGroup, help="How answers are scored: list and show scorers.")
@@ -52,4 +52,4 @@ def show_command(
     for key, value in asdict(found).items():
         text = ", ".join(value) if isinstance(value, tuple) else value
         if text:
-            typer.echo(f"{key:10} {safe(text)}")
+            tell(f"{key:10} {safe(text)}")

@@ -9,7 +9,7 @@ import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.options import Options, grouped
-from ragrounds.cli.output import print_json
+from ragrounds.cli.output import print_json, tell
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -111,17 +111,16 @@ def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int,
 
 
 def _print_attempt(attempt: str, epoch: int, format: str) -> None:
-    from rich.console import Console
-
     from ragrounds.api.trace import attempt_markdown, find_attempt
+    from ragrounds.ui.console import SafeConsole
     from ragrounds.ui.trace import headless
 
     if format == "json":
         print_json(headless.attempt_json(find_attempt(attempt, epoch)))
     elif format == "text":
-        headless.print_attempt(find_attempt(attempt, epoch), Console())
+        headless.print_attempt(find_attempt(attempt, epoch), SafeConsole())
     else:
-        typer.echo(attempt_markdown(attempt, epoch), nl=False)
+        tell(attempt_markdown(attempt, epoch), nl=False)
 
 
 def _print_differing(runs: list[str], scorers: list[str], format: str) -> None:
@@ -149,4 +148,4 @@ def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
 def _print_table(rows: list[list[str]], format: str) -> None:
     from ragrounds.ui.trace.headless import table_markdown, table_text
 
-    typer.echo(table_markdown(rows) if format == "markdown" else table_text(rows))
+    tell(table_markdown(rows) if format == "markdown" else table_text(rows))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ragrounds.cli import options
-from ragrounds.cli.output import print_json
+from ragrounds.cli.output import print_json, tell
 
 app = typer.Typer()
 train = typer.Typer(
@@ -52,8 +52,8 @@ def care_command(
         print_json(result)
         return
     for pair in result.pairs:
-        typer.echo(f"{safe(pair.recipe)}: {safe(pair.folder)}")
-        typer.echo(f"  ragrounds retrieve --retriever '{safe(pair.retriever)}' --benchmark …")
+        tell(f"{safe(pair.recipe)}: {safe(pair.folder)}")
+        tell(f"  ragrounds retrieve --retriever '{safe(pair.retriever)}' --benchmark …")
 
 
 @train.command("evaluate")

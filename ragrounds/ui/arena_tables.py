@@ -19,6 +19,7 @@ from rich.text import Text
 from ragrounds.evals.arena.play import FinishedMatch
 from ragrounds.evals.arena.report import ArenaReport, AxisReport
 from ragrounds.evals.store.arenas import Arena
+from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.text import UNKNOWN, dollars, one_line, percent, tokens
 
 _SHOWN = 5
@@ -246,7 +247,7 @@ class LiveArena:
         self._quiet = quiet
         self._last = time.monotonic()
         full = stream.isatty() and not quiet
-        self._live = Live(console=Console(file=stream), refresh_per_second=4, transient=True) if full else None
+        self._live = Live(console=SafeConsole(file=stream), refresh_per_second=4, transient=True) if full else None
 
     def __enter__(self) -> LiveArena:
         if self._live is not None:

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.compare.figures import Figure, PairedFigure
 from ragrounds.evals.compare.frontier import Frontier, Range
+from ragrounds.files import guarded
+from ragrounds.text import safe
 
 COLUMNS = (
     *("figure", "scorer", "run", "agent", "against", "part", "n", "missing", "value", "error", "low", "high", "best"),
@@ -31,10 +33,15 @@ def as_csv(comparison: Comparison, scorers: Sequence[str] = ()) -> str:
             continue
         for row in _rows(table):
             named = {**row, "scorer": table.scorer, "agent": agents[str(row["run"])]}
-            writer.writerow({name: "" if value is None else value for name, value in named.items()})
+            writer.writerow({name: _cell(value) for name, value in named.items()})
     for row in _totals(comparison):
-        writer.writerow({name: "" if value is None else value for name, value in row.items()})
+        writer.writerow({name: _cell(value) for name, value in row.items()})
     return out.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A value as it is written: a text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    return "" if value is None else guarded(safe(value)) if isinstance(value, str) else value
 
 
 def _rows(table: ScorerTable) -> Iterator[Row]:

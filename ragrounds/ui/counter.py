@@ -10,10 +10,11 @@ from contextlib import contextmanager
 def counting() -> Iterator[Callable[[str, int], None]]:
     """Gives a function to tell what is being done and how many are done. Shown only where standard error is a
     terminal."""
-    from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
+    from ragrounds.ui.console import SafeConsole
+
+    console = SafeConsole(stderr=True)
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),

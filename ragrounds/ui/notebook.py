@@ -19,6 +19,7 @@ from rich.text import Text
 
 from ragrounds.ui.chart_svg import picture_style, svg
 from ragrounds.ui.chart_text import PictureText
+from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.text import safe
 
 Draw = Callable[[Console], None]
@@ -56,9 +57,9 @@ def in_notebook() -> bool:
 def text_of(draw: Draw) -> str:
     """What is drawn, as plain text: as wide as the terminal, or wide where there is none."""
     terminal = sys.stdout is not None and sys.stdout.isatty()
-    width = Console().width if terminal else _WIDE
+    width = SafeConsole().width if terminal else _WIDE
     file = io.StringIO()
-    draw(Console(file=file, width=width, color_system=None, highlight=False))
+    draw(SafeConsole(file=file, width=width, color_system=None, highlight=False))
     return "\n".join(line.rstrip() for line in file.getvalue().strip("\n").split("\n"))
 
 
@@ -74,7 +75,7 @@ def page_part(body: str) -> str:
     return f'{_STYLE}{picture_style() if "<svg" in body else ""}</style><div class="ragrounds">{body}</div>'
 
 
-class _HtmlConsole(Console):
+class _HtmlConsole(SafeConsole):
     """A console that keeps tables and texts as HTML. Wide, so that nothing is folded: a page scrolls."""
 
     def __init__(self) -> None:

@@ -23,6 +23,7 @@ from ragrounds.evals.engine.progress import ProjectedSum, Projection, ReplayProg
 from ragrounds.evals.scorers import described
 from ragrounds.models.traffic import flows
 from ragrounds.records import OUTCOMES
+from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, one_line, p_value, safe, tokens
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def open_progress(display: Display | None, tally: ReplayProgress, stream: TextIO
     stream = stream or sys.stderr
     kind = display or ("full" if stream.isatty() else "plain")
     if kind == "full":
-        return FullProgress(tally, Console(file=stream))
+        return FullProgress(tally, SafeConsole(file=stream))
     if kind == "none":
         return SilentProgress(tally)
     if kind == "viewer":

@@ -15,6 +15,8 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from ragrounds.ui.console import SafeConsole
+
 _GAP = 2
 """Blank columns between two columns of a table."""
 _AGENT = 20
@@ -66,7 +68,7 @@ class TextTable(Struct, frozen=True, kw_only=True):
 def results_console() -> Console:
     """The console of stdout, where results go. A pipe gets wide lines, so that nothing is cut where nobody looks at a
     screen."""
-    return Console() if sys.stdout.isatty() else Console(width=max(160, Console().width))
+    return SafeConsole() if sys.stdout.isatty() else SafeConsole(width=max(160, SafeConsole().width))
 
 
 def print_table(table: TextTable, console: Console) -> None:

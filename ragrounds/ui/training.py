@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table as Drawn
 from rich.text import Text
 
+from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.tables import results_console
 from ragrounds.ui.text import TOO_FEW, safe
 
@@ -59,7 +60,7 @@ def training_display() -> Iterator[TrainingDisplay]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=SafeConsole(stderr=True), transient=True) as bar:
         yield _Bar(bar)
 
 

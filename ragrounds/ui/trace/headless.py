@@ -17,6 +17,7 @@ from ragrounds.evals.store.retries import EarlierAttempt
 from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages, SortBy
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep, calls
 from ragrounds.records import Attempt, Run
+from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.text import UNKNOWN, dollars, duration, one_line, percent, safe, tokens
 from ragrounds.ui.trace.attempt_list import ScoreDifference, mark
 from ragrounds.ui.trace.details import detail
@@ -195,7 +196,7 @@ def _fenced(text: str) -> str:
 
 def print_trace(trace: Trace, console: Console | None = None, full: bool = False) -> None:
     """Print every step of an attempt. Long texts are shortened unless `full`. Nothing in them is interpreted."""
-    console = console or Console()
+    console = console or SafeConsole()
     _head(trace, console)
     longest = None if full else _LONGEST
     for number, step in enumerate(trace.steps):
@@ -256,9 +257,9 @@ def _head(trace: Trace, console: Console) -> None:
 
 def _step(number: int, step: TracedStep, trace: Trace, console: Console, longest: int | None) -> None:
     took = duration(step.seconds) if step.seconds is not None else "not left"
-    console.print(Rule(Text(f"step {number}: {step.node or 'outside of any node'}  {took}"), align="left"))
+    console.print(Rule(Text(f"step {number}: {safe(step.node) or 'outside of any node'}  {took}"), align="left"))
     for note in step.notes:
-        console.print(Text(f"! {note.what}: {safe(note.text, longest)}", style="yellow"))
+        console.print(Text(f"! {safe(note.what)}: {safe(note.text, longest)}", style="yellow"))
     if step.error:
         console.print(Text(f"error: {safe(step.error, longest)}", style="red"))
     for call in step.calls:
