@@ -7,7 +7,8 @@ Both name the same model where, upper and lower case aside,
   ``claude-3-5-sonnet@20240620``), or Ollama's ``:latest``; a name that ends with ``-latest`` may have these in its
   place;
 * what was asked adds a way of routing, as OpenRouter has them (``…:free``);
-* the server itself lists the reply's name with the model (vLLM's path or LoRA base, llama.cpp's file).
+* the server itself lists the reply's name with the model (vLLM's path or LoRA base, llama.cpp's file);
+* the reply gives the model's canonical text, as the built-in baseline does (``baseline:extractive``).
 
 A date taken off is another name: what stands behind it may have changed. Several names for one asked model are told in
 any case: it changed while the run went on.
@@ -64,9 +65,17 @@ def other_models(named: Mapping[str, Mapping[str, int]], served: Mapping[str, Co
         served: the model asked → names that its server gives it.
     """
     said = [
-        answered_otherwise(model_name(asked), names, served.get(asked, ())) for asked, names in sorted(named.items())
+        answered_otherwise(model_name(asked), names, (*served.get(asked, ()), parse(asked).name))
+        for asked, names in sorted(named.items())
     ]
     return [text for text in said if text]
+
+
+def other_name(identity: str, told: str) -> str:
+    """The name in a reply, where it is not to the letter the one that was asked or the model's canonical text; else
+    empty."""
+    asked = identity.partition("[")[0]
+    return "" if told in (asked, asked.partition(":")[2]) else told
 
 
 def model_name(identity: str) -> str:

@@ -103,8 +103,8 @@ def score_table(
     rows = []
     for line in table.lines:
         whole = line.overall
-        cells = [with_error(line.datasets[name], table.unit) for name in datasets]
-        cells += [with_error(whole, table.unit), in_scale(whole.pooled, table.unit)] if averages else []
+        cells = [with_error(line.datasets[name], table.unit, bool(averages)) for name in datasets]
+        cells += [with_error(whole, table.unit, False), in_scale(whole.pooled, table.unit)] if averages else []
         cells += [interval(whole, table.unit)]
         cells.append(f"{whole.n:,}" + (f" ({whole.missing:,} missing)" if whole.missing else ""))
         cells += [in_scale(whole.best, table.unit)] if open_ else []
@@ -208,13 +208,13 @@ def group_table(table: ScorerTable, grouped: GroupTable, numbers: Mapping[str, s
     )
 
 
-def with_error(figure: Figure, unit: str = "percent") -> str:
+def with_error(figure: Figure, unit: str = "percent", alone: bool = True) -> str:
     """A figure with the ± of MIRAGE's tables. Where that is 0, because all answers of a dataset are alike, the interval
-    stands in its place."""
+    stands in its place, or nothing where the figure is not `alone`: a column beside it holds its interval."""
     if figure.error is None or figure.value is None:
         return in_scale(figure.value, unit)
     if figure.error == 0:
-        return f"{in_scale(figure.value, unit)} ({interval(figure, unit)})"
+        return f"{in_scale(figure.value, unit)} ({interval(figure, unit)})" if alone else in_scale(figure.value, unit)
     return f"{in_scale(figure.value, unit)} ±{in_scale(figure.error, unit)}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragrounds.models.model_names import answered_otherwise, same_model
+from ragrounds.models.model_names import answered_otherwise, other_models, other_name, same_model
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,15 @@ def test_several_names_of_the_same_model_are_a_change_while_it_ran() -> None:
         "answered by gpt-4o-2024-05-13 in 3 and gpt-4o-2024-08-06 in 1 of 4 calls, asked gpt-4o"
     )
     assert not answered_otherwise("gpt-4o", {"GPT-4o": 3, "openai/gpt-4o": 1})
+
+
+def test_the_built_in_baseline_is_itself() -> None:
+    assert other_models({"baseline:extractive": {"baseline:extractive": 107}}) == []
+    assert other_models({"baseline:extractive": {"baseline:other": 1}})
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"), [("gpt-4o", ""), ("openai:gpt-4o", ""), ("gpt-4o-2024-08-06", "gpt-4o-2024-08-06"), ("", "")]
+)
+def test_a_step_shows_the_name_that_says_more(told: str, shown: str) -> None:
+    assert other_name("openai:gpt-4o[temperature=0]", told) == shown

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from ragrounds.contracts import Request
+from ragrounds.models.model_names import other_name
 from ragrounds.records import Call, Message, Passage, Reply
 from ragrounds.ui.text import UNKNOWN, dollars, duration, percent, tokens
 from ragrounds.ui.trace.layout import TextBlock
@@ -145,7 +146,8 @@ def _took(node: Node) -> str:
 def _call(loaded: LoadedAttempt, call: Call) -> Iterator[TextBlock]:
     recorded = loaded.recorded(call)
     yield TextBlock(f"{call.kind} call, role {call.role}, in {call.node or 'no node'}", "heading")
-    yield TextBlock(call.actor + (f", answered by {call.model}" if call.model else ""))
+    other = other_name(call.actor, call.model)
+    yield TextBlock(call.actor + (f", answered by {other}" if other else ""))
     facts = ["from the journal: nothing paid" if call.cached else duration(measured(call.seconds, call.at))]
     if call.kind == "model":
         used = call.usage

@@ -16,6 +16,7 @@ from rich.text import Text
 from ragrounds.evals.store.retries import EarlierAttempt
 from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages, SortBy
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep, calls
+from ragrounds.models.model_names import other_name
 from ragrounds.records import Attempt, Run
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.text import UNKNOWN, dollars, duration, one_line, percent, safe, tokens
@@ -268,9 +269,10 @@ def _step(number: int, step: TracedStep, trace: Trace, console: Console, longest
 
 def _call(traced: TracedCall, trace: Trace, console: Console, longest: int | None) -> None:
     call = traced.call
+    other = other_name(call.actor, call.model)
     facts = [
         call.actor,
-        *([f"answered by {call.model}"] if call.model else []),
+        *([f"answered by {other}"] if other else []),
         "from the journal" if call.cached else duration(call.seconds),
     ]
     if call.usage:
