@@ -1,0 +1,64 @@
+"""The score so far, against the figure that the table makes of the same attempts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragrounds.evals.compare.figures import figure, scorer_values
+from ragrounds.evals.engine.progress import LiveScore
+from ragrounds.records import Attempt, Question, Score
+
+EPOCHS = 2
+QUESTIONS = [
+    Question(id=f"{dataset}/{number}", text="?", options={"A": "a", "B": "b"}, benchmark=f"x/{dataset}")
+    for dataset, count in (("one", 5), ("two", 2), ("three", 1))
+    for number in range(count)
+]
+RESULTS = st.sampled_from(["right", "wrong", "half", "missing", "failed", "unscored"])
+
+
+def told(question, epoch, result):
+    status = "failed" if result == "failed" else "completed"
+    value = {"right": 1.0, "wrong": 0.0, "half": 0.5, "missing": None}.get(result)
+    score = Score(question_id=question.id, epoch=epoch, scorer="robust", value=value, answer_status="answered")
+    attempt = Attempt(run="r", question_id=question.id, epoch=epoch, status=status, text="")
+    return attempt, (score if result in ("right", "wrong", "half", "missing") else None)
+
+
+@given(st.lists(RESULTS, min_size=len(QUESTIONS) * EPOCHS, max_size=len(QUESTIONS) * EPOCHS), st.randoms())
+def test_a_whole_run_has_the_figure_of_its_table(results, random):
+    keys = [(question, epoch) for question in QUESTIONS for epoch in range(EPOCHS)]
+    made = dict(zip([(question.id, epoch) for question, epoch in keys], results, strict=True))
+    live = LiveScore(QUESTIONS)
+    assert (live.scorer, live.average, live.pooled) == ("robust", None, None)
+    random.shuffle(keys)
+    for question, epoch in keys:
+        live.add(*told(question, epoch, "wrong"))  # is made again: what stands then counts
+        live.add(*told(question, epoch, made[question.id, epoch]))
+    scores = [score for question, epoch in keys if (score := told(question, epoch, made[question.id, epoch])[1])]
+    values = scorer_values(QUESTIONS, scores, EPOCHS)
+    unscored = [question for (question, _), result in made.items() if result == "unscored"]
+    found = figure(QUESTIONS, values | dict.fromkeys(unscored), {}, 0, epochs=EPOCHS)
+    assert live.average == pytest.approx(found.value)
+    assert live.pooled == pytest.approx(found.pooled)
+    known = values | dict.fromkeys(unscored)
+    assert live.datasets == len({one.benchmark for one in QUESTIONS if known[one.id] is not None})
+
+
+def test_what_is_not_asked_yet_is_in_no_mean():
+    live = LiveScore(QUESTIONS)
+    live.add(*told(QUESTIONS[0], 0, "right"))
+    assert (live.average, live.pooled, live.datasets) == (1.0, 1.0, 1)
+    live.add(*told(QUESTIONS[1], 0, "wrong"))
+    live.add(*told(QUESTIONS[7], 0, "right"))
+    assert (live.average, live.pooled, live.datasets) == (0.75, pytest.approx(2 / 3), 2)
+    live.add(*told(QUESTIONS[7], 1, "missing"))
+    assert (live.average, live.pooled, live.datasets) == (0.5, 0.5, 1)
+    live.add(*told(Question(id="else", text="?", options={"A": "a"}, benchmark="x/one"), 0, "right"))
+    assert live.average == 0.5
+
+
+def test_questions_that_nothing_scores_have_no_score():
+    live = LiveScore([])
+    live.add(*told(QUESTIONS[0], 0, "right"))
+    assert (live.scorer, live.average, live.pooled, live.datasets) == ("", None, None, 0)
