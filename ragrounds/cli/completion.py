@@ -150,6 +150,7 @@ OPTIONS: Mapping[str, Completer] = {
     "--engine": one_of("local", "ray"),
     "--format": one_of("text", "json", "markdown"),
     "--journal": one_of("reuse", "replay", "fresh"),
+    "--server-changed": one_of("stop", "new"),
     "--kind": named("judge_kinds"),
     "--language": one_of("en", "zh"),
     "--mark": one_of("right", "wrong", "unscored"),
