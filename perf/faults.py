@@ -15,6 +15,7 @@ import gc
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
 import tempfile
@@ -230,13 +231,15 @@ def page(cells: list[Cell], seconds: float) -> str:
     kinds = list(dict.fromkeys(cell.kind for cell in cells))
     heads = [f"{surface}, {'streamed' if stream else 'plain'}" for surface in SURFACES for stream in (False, True)]
     counts = Counter(cell.outcome for cell in cells)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = used.ru_utime + used.ru_stime
     largest, slowest = max(cells, key=lambda cell: cell.mb), max(cells, key=lambda cell: cell.seconds)
     lines = [
         "# What becomes of replies",
         "",
         f"`python perf/faults.py --write perf/faults.md`, {time.strftime('%Y-%m-%d')}, Python "
         f"{platform.python_version()}, {os.cpu_count()} cores: {len(kinds)} kinds of reply, {len(cells)} cells, "
-        f"{seconds:.0f} s in all.",
+        f"{seconds:.0f} s in all, {processor:.0f} s of processor time.",
         "",
         "Each cell: the outcome, the peak memory of the whole process in MB, seconds. A model answers a question of a "
         f"run, a judge grades a stored answer, an embedder is given three texts; a call has {SECONDS:g} s and is tried "
