@@ -126,13 +126,17 @@ class Arrivals:
                 os.ftruncate(self._file, 0)
 
     def close(self) -> None:
-        """Close this process's file, and remove it where all that is in it is committed."""
+        """Close this process's file, and remove it where all that is in it is committed. What the store could not take
+        is left as if the process were dead: it may resume the run itself."""
         if self._file is None:
             return
         os.close(self._file)
         self._file = None
-        if not self._uncommitted:
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            if self._uncommitted:
+                left = f"0-{os.getpid():08x}-{time.time_ns():x}@{_host()}"
+                self._path.rename(self._path.with_name(left))
+            else:
                 self._path.unlink(missing_ok=True)
 
     def _opened(self) -> int:
