@@ -134,7 +134,7 @@ class Arrivals:
         self._file = None
         with contextlib.suppress(OSError):
             if self._uncommitted:
-                left = f"0-{os.getpid():08x}-{time.time_ns():x}@{_host()}"
+                left = f"0-{str(os.getpid()).encode().hex()}-{time.time_ns():x}@{_host()}"
                 self._path.rename(self._path.with_name(left))
             else:
                 self._path.unlink(missing_ok=True)
