@@ -190,6 +190,8 @@ class CompletionStream:
         if self.ends_in is None:
             raise Transient("malformed", "the stream of an answer ended before its end", 200)
         usage, note = read_usage(self._usage)
+        if self._usage is None and self.ends_in != _CLOSED:
+            note = "the stream ended before its usage: the cost is unknown"
         reply = Reply(text="", finish="none", usage=usage, model=words(self._model, 200), notes=(note,) if note else ())
         if not self._choices:
             return reply

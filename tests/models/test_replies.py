@@ -84,6 +84,13 @@ async def test_a_text_is_read_from_any_form(kind: str, text: str, noted: str, st
     assert reply.reasoning == ("hm" if "thoughts" in kind else "")
 
 
+async def test_a_stream_that_is_cut_after_its_answer_is_read_and_noted() -> None:
+    async with raw_server() as server:
+        reply = await ask(server, "fewer bytes than it says", True)
+    assert (reply.text, reply.usage) == (ANSWER, None)
+    assert reply.notes == ("the stream ended before its usage: the cost is unknown",)
+
+
 @BOTH
 async def test_tool_calls_are_read_from_any_form(stream: bool) -> None:
     async with raw_server() as server:
