@@ -157,8 +157,8 @@ def _kept(plan: RetryPlan, settings: Settings, listener: RunListener) -> Asked:
         with opened_runs([plan.run], settings) as (store, [run]), Lease(store.engine, [run.id], listener.message):
             begin_retry(store, run, plan.attempts)
         raise UserError(
-            f"{error} {len(plan.attempts):,} attempts are set down to be made again: it makes them, and whatever else "
-            "is left."
+            f"{len(plan.attempts):,} attempts are set down, and the run's own command makes them again, with whatever "
+            f"else is left of it. {error}"
         ) from error
     if not Path(asked.folder).is_dir():
         listener.message(f"{asked.folder}, where this run was begun, is gone: paths are taken from here.")

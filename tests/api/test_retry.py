@@ -26,7 +26,7 @@ from ragrounds.evals.store.retries import earlier_attempts, retry_numbers, settl
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.transfer import copy_runs, read_runs
 from ragrounds.records import FINAL, Score
-from tests.conftest import Cli
+from tests.conftest import ROOT, Cli
 from tests.servers.scripted_http import GIVEN, GOOD, WRITTEN, Scripted, scripted
 
 PRICE = (GIVEN * 1000.0 + WRITTEN * 2000.0) / 1e6
@@ -325,6 +325,39 @@ def test_the_library_does_the_same(home: Path, server: Scripted) -> None:
     frame = made.to_pandas("attempts")
     assert frame["retry"].sum() == 5
     assert (rr.runs().to_pandas()["retried"] == 5).all()
+
+
+def test_a_run_whose_command_names_code_makes_them_by_its_own_command(
+    command: Cli, home: Path, server: Scripted
+) -> None:
+    bad = [""]
+    server.script = lambda prompt, before: bad[0]
+    agent = f"{ROOT / 'docs' / 'examples' / 'own_graph.py'}:build"
+    own = [
+        "run",
+        "--agent",
+        agent,
+        "--limit",
+        "2",
+        "--model",
+        "openai:m",
+        "--base-url",
+        server.url,
+        "--display",
+        "none",
+    ]
+    assert command(*own).returncode == 0
+    with Store(home) as store:
+        id = the_run(store).id
+    bad[0], before = GOOD, server.calls
+    refused = command("runs", "retry", id, "--answer-status", "empty", "--display", "none")
+    assert refused.returncode == 2
+    assert "2 attempts are set down, and the run's own command makes them again" in refused.stderr
+    assert server.calls == before
+    assert command(*own).returncode == 0
+    assert server.calls > before
+    with Store(home) as store:
+        assert [attempt.retry for attempt in store.attempts(the_run(store))] == [1, 1]
 
 
 def test_on_postgresql_too(home: Path, server: Scripted, url: str) -> None:
