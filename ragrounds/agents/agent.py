@@ -150,11 +150,9 @@ def read_card(name: str) -> Card:
         entry, value = added
         return value if isinstance(value, Card) else _graph_card(entry.value.partition("[")[0].replace(" ", ""))
     if name.endswith(".toml"):
-        if not Path(name).is_file():
-            raise UserError(f"There is no agent file {name}.")
         text = read_text(Path(name))
-    elif name.isidentifier() and (packaged := files(__package__).joinpath(f"{name}.toml")).is_file():
-        text = packaged.read_text(encoding="utf-8")
+    elif name in names():
+        text = files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
     else:
         raise unknown("agent", name, [*names(), *AGENTS.installed()], AGENTS.listing)
     try:

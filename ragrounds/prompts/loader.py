@@ -19,6 +19,8 @@ from msgspec import Struct
 from ragrounds.errors import UserError, nearest
 from ragrounds.records import Message, Speaker
 
+_NAME = re.compile(r"(?!.*\.\.)[^\0/\\\ud800-\udfff]{1,100}(?:/[^\0/\\\ud800-\udfff]{1,100}){0,9}")
+"""Of a prompt: a place inside its folder."""
 _TURN = re.compile(r"^\[(system|user|assistant)\][ \t]*\n", re.MULTILINE)
 
 
@@ -62,7 +64,8 @@ class PromptFolder(Struct, frozen=True):
         return sorted(_packaged() | (_in_folder(self.folder) if self.folder else set()))
 
     def _read(self, name: str, language: str) -> tuple[str, str]:
-        for place in (self.folder, None) if self.folder else (None,):
+        places = (self.folder, None) if self.folder else (None,)
+        for place in places if _NAME.fullmatch(name) else ():
             for file in (f"{name}.{language}.md", f"{name}.md"):
                 text = _text(place, file)
                 if text is not None:

@@ -14,6 +14,7 @@ from ragrounds.evals.store.database import open_engine, open_source, open_target
 from ragrounds.evals.store.run_names import run_names
 from ragrounds.evals.store.store import Store, new_run_id
 from ragrounds.evals.store.transfer import choose_runs, copy_runs
+from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import FINAL
 from ragrounds.specs import Spec, parse
 from ragrounds.text import file_name
@@ -172,3 +173,25 @@ def test_an_agents_text_can_be_shown_and_typed_again(text: str) -> None:
     assert str(spec).isprintable()
     assert parse(str(spec)) == spec
     assert parse(str(spec)).name == text
+
+
+@pytest.mark.parametrize(
+    "name", ["\0", "x" * 9999, "\ud800", "../../../../etc/hostname", "..", "a/../../b", "/etc/x", ""]
+)
+def test_a_name_that_is_no_name_of_a_file_is_unknown(command: Cli, name: str) -> None:
+    for line in (("prompts", "show"), ("graph", "show"), ("data", "show"), ("agents", "show")):
+        done = command(*line, "--", name)
+        assert done.returncode == 2, line
+        assert "Traceback" not in done.stderr
+        assert len(done.stderr.splitlines()) == 1, line
+
+
+def test_a_prompt_is_read_inside_its_folder_alone(tmp_path: Path) -> None:
+    (tmp_path / "secret.md").write_text("secret")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "own.md").write_text("[user]\nown")
+    prompts = PromptFolder(str(tmp_path / "mine"))
+    assert prompts.source("own") == "[user]\nown"
+    for name in ("../secret", "x/../../secret", str(tmp_path / "secret")):
+        with pytest.raises(UserError, match="There is no prompt"):
+            prompts.source(name)

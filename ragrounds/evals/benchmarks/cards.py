@@ -148,9 +148,10 @@ def _renamed(found: object) -> object:
 
 @cache
 def _family(family: str) -> _Family:
-    file = files(__package__) / "cards" / f"{family}.toml"
-    if not file.is_file():
+    folder = files(__package__) / "cards"
+    if f"{family}.toml" not in {file.name for file in folder.iterdir()}:
         return _Family(card=[])
+    file = folder / f"{family}.toml"
     return msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), _Family)
 
 

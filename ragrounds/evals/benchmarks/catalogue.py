@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -185,7 +186,9 @@ def registered(reference: BenchmarkReference, home: Path) -> Path | None:
     if not family.open or find_card(reference.name) is not None:
         candidates.append(place(BenchmarkReference(reference.family), home))
     for candidate in candidates:
-        files = [file for file in candidate.rglob("*") if file.is_file()] if candidate.is_dir() else []
+        files: list[Path] = []
+        with suppress(OSError):  # no system has a folder of such a name
+            files = [file for file in candidate.rglob("*") if file.is_file()] if candidate.is_dir() else []
         if any(file.name != CARD_FILE for file in files):
             return files[0] if len(files) == 1 else candidate
     return None
