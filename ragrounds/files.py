@@ -119,7 +119,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[str, Any]]:
             yield f"line {number}", _parse(line, path, f"line {number}")
 
 
-def convert(value: Any, kind: type[T], path: Path, record: str) -> T:
+def convert(value: object, kind: type[T], path: Path, record: str) -> T:
     """The value as a record of `kind`.
 
     Raises:
@@ -142,7 +142,7 @@ def convert(value: Any, kind: type[T], path: Path, record: str) -> T:
     return made
 
 
-def shape(value: Any, kind: type[T], path: Path, record: str = "") -> T:
+def shape(value: object, kind: type[T], path: Path, record: str = "") -> T:
     """As :func:`convert`, without a look at the texts inside: for the outer form of a file.
 
     Raises:
@@ -154,7 +154,7 @@ def shape(value: Any, kind: type[T], path: Path, record: str = "") -> T:
         raise broken(path, _plain(str(error)), record) from None
 
 
-def _texts(value: Any, name: str = "the record") -> Iterator[tuple[str, str]]:
+def _texts(value: object, name: str = "the record") -> Iterator[tuple[str, str]]:
     """Every string of a JSON value with the nearest key above it; keys are strings too."""
     if isinstance(value, str):
         yield name, value

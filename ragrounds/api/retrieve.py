@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -86,10 +86,14 @@ class RetrievalRequest(Struct, frozen=True, kw_only=True):
     """Of the same."""
 
 
+Entry: TypeAlias = dict[str, Any]
+"""A retriever's or a run's figures by their names: numbers, lists and objects as JSON has them."""
+
+
 class RetrievalResult(Result, frozen=True, kw_only=True):
     """What came of :func:`retrieve`."""
 
-    entries: tuple[dict[str, Any], ...]
+    entries: tuple[Entry, ...]
     """A retriever or a TREC run each: its figures, by the measures' names and what the search took."""
     comparisons: tuple[RetrievalComparison, ...]
     """Every pair, by the first measure."""
@@ -117,13 +121,13 @@ class RetrievalResult(Result, frozen=True, kw_only=True):
         yield (list(read(entry, self.measures)) for entry in self.entries)
 
 
-def _measure_rows(entry: Mapping[str, Any], measures: Sequence[str]) -> Iterator[Row]:
+def _measure_rows(entry: Entry, measures: Sequence[str]) -> Iterator[Row]:
     took = ("queries", "queries_without_results", "queries_per_second", "p95_seconds")
     for name in measures:
         yield (entry["retriever"], name, entry[name], *(entry.get(each) for each in took))
 
 
-def _query_rows(entry: Mapping[str, Any], measures: Sequence[str]) -> Iterator[Row]:
+def _query_rows(entry: Entry, measures: Sequence[str]) -> Iterator[Row]:
     for name in measures:
         for query, value in entry["per_query"][name].items():
             yield (entry["retriever"], name, query, value)
@@ -252,7 +256,7 @@ def _retrieve(
 class SimilarityResult(Result, frozen=True, kw_only=True):
     """How well embedders' cosines follow graded pairs of sentences."""
 
-    entries: tuple[dict[str, Any], ...]
+    entries: tuple[Entry, ...]
     comparisons: tuple[CorrelationDifference, ...]
 
     def draw(self, console: Console) -> None:
@@ -309,10 +313,10 @@ class _Entries:
 
     def __init__(self, judgements: Judgements, names: Sequence[str]) -> None:
         self._judgements, self.names = judgements, names
-        self.entries: list[dict[str, Any]] = []
+        self.entries: list[Entry] = []
         self.values: dict[str, dict[str, dict[str, float]]] = {}
 
-    def _add(self, label: str, scores: Any) -> dict[str, Any]:
+    def _add(self, label: str, scores: Any) -> Entry:
         from ragrounds.evals.retrieval.measures import means, measure
 
         candidate, number = label, 2
@@ -322,7 +326,7 @@ class _Entries:
         self.entries.append({"retriever": candidate, **means(values), "queries": len(self._judgements)})
         return self.entries[-1]
 
-    def add_search(self, label: str, found: Retrieved) -> dict[str, Any]:
+    def add_search(self, label: str, found: Retrieved) -> Entry:
         """Score a search; gives its entry."""
         entry = self._add(label, found.scores)
         entry |= {
@@ -384,7 +388,7 @@ def _search_all(
             _write_run(request.write_runs, found, entry, written)
 
 
-def _search_bill(used: Sequence[Used], settings: Settings) -> dict[str, Any]:
+def _search_bill(used: Sequence[Used], settings: Settings) -> Entry:
     """What embedders on servers were sent for the searches, which are not journaled: all of it was paid."""
     from ragrounds.models.prices import embedding_price
 
@@ -494,7 +498,7 @@ def _generated(
     return made
 
 
-def _write_run(folder: Path, found: Retrieved, entry: dict[str, Any], written: list[str]) -> None:
+def _write_run(folder: Path, found: Retrieved, entry: Entry, written: list[str]) -> None:
     from ragrounds.evals.retrieval.trec import write_run
     from ragrounds.text import file_name_among
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 import sqlalchemy as sa
@@ -41,6 +41,9 @@ ARENA_TABLES: tuple[sa.Table, ...] = (schema.judgements, schema.votes)
 """Tables whose rows belong to an arena and are copied with it."""
 _ID = re.compile(r"(?=.*[^\W_])[\w.-]{1,200}")
 """What any version has given a run as its id. It is a name in the store: files get theirs where they are written."""
+_Plain: TypeAlias = dict[str, Any]
+_Rows: TypeAlias = Iterator[Any]
+"""Rows of another store: whatever stands in their columns."""
 _BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
 
 
@@ -244,7 +247,7 @@ class SourceVerifier:
         if count := self._reading.execute(lacking).scalar_one():
             raise ValueError(f"{count:,} {what} that the runs refer to are missing")
 
-    def _rows(self, table: sa.Table, statement: sa.Select[Any], size: int = 100) -> Iterator[Any]:
+    def _rows(self, table: sa.Table, statement: sa.Select[Any], size: int = 100) -> _Rows:
         step = f"reading {self._at}"
         count = 0
         for count, row in enumerate(stream(self._reading, statement, size), 1):
@@ -263,7 +266,7 @@ def own(table: sa.Table, column: str, number: int) -> sa.Select[Any]:
     return sa.select(table).where(table.c[column] == number)
 
 
-def own_rows(connection: sa.Connection, table: sa.Table, column: str, number: int) -> Iterator[Any]:
+def own_rows(connection: sa.Connection, table: sa.Table, column: str, number: int) -> _Rows:
     """The rows of a run or an arena, as they come."""
     return stream(connection, own(table, column, number))
 
@@ -435,7 +438,7 @@ class _Writer:
         self._report = report
         self.differing = 0
 
-    def add(self, table: sa.Table, rows: Iterator[Any]) -> int:
+    def add(self, table: sa.Table, rows: _Rows) -> int:
         """Write the rows whose key the target does not hold yet; returns how many."""
         new = done = 0
         for batch in _batches(rows):
@@ -451,7 +454,7 @@ class _Writer:
             self._report(f"writing {table.name}", done)
         return new
 
-    def _new(self, table: sa.Table, batch: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _new(self, table: sa.Table, batch: list[_Plain]) -> list[_Plain]:
         if table is schema.questions:
             return batch
         key = next(iter(table.primary_key.columns)).name
@@ -471,12 +474,12 @@ class _Writer:
         with self._target.connect() as connection:
             return bool(unpack(mine, dict, _texts(self._reading)) == unpack(theirs, dict, _texts(connection)))
 
-    def run(self, run: Run, own: Mapping[sa.Table, Iterator[Any]]) -> None:
+    def run(self, run: Run, own: Mapping[sa.Table, _Rows]) -> None:
         """Write a run with its own rows, whole or not at all."""
         row = {"id": run.id, "fingerprint": run.fingerprint, "created": run.created, "body": run_body(run)}
         self._whole(schema.runs, row, schema.runs.c.id == run.id, "run", own, f"writing {run.id}")
 
-    def arena(self, row: Mapping[str, object], own: Mapping[sa.Table, Iterator[Any]]) -> None:
+    def arena(self, row: Mapping[str, object], own: Mapping[sa.Table, _Rows]) -> None:
         """Write an arena with its judgements and votes, whole or not at all."""
         same = schema.arenas.c.fingerprint == row["fingerprint"]
         self._whole(schema.arenas, row, same, "arena", own, f"writing {row['id']}")
@@ -487,7 +490,7 @@ class _Writer:
         row: Mapping[str, object],
         same: sa.ColumnElement[bool],
         column: str,
-        own: Mapping[sa.Table, Iterator[Any]],
+        own: Mapping[sa.Table, _Rows],
         what: str,
     ) -> None:
         done = 0
@@ -512,8 +515,8 @@ def _texts(connection: sa.Connection) -> Fetch:
     return _fetch
 
 
-def _batches(rows: Iterator[Any]) -> Iterator[list[dict[str, Any]]]:
-    batch: list[dict[str, Any]] = []
+def _batches(rows: _Rows) -> Iterator[list[_Plain]]:
+    batch: list[_Plain] = []
     size = 0
     for row in rows:
         batch.append(dict(row._mapping))
