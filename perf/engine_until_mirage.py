@@ -40,7 +40,9 @@ def main() -> None:
         command += ["--corpus", f"beir:{options.data / 'beir' / 'pubmedqa_1k'}", "--base-url", server.url]
         command += ["--until", CLAIM, "--seed", str(options.seed), "--workers", str(options.workers), "--json"]
         environment = {**os.environ, "RAGROUNDS_HOME": home, "OPENAI_API_KEY": "k"}
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
+        if done.returncode not in (0, 1, 4):  # the claim holds, fails, cannot be told
+            done.check_returncode()
         print(json.dumps({**json.loads(done.stdout)["until"]["state"], "asked": server.stats()["asked"]}, indent=2))
 
 
