@@ -91,9 +91,11 @@ def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
         print_json({**msgspec.structs.asdict(comparison), **({"claims": found.claims} if found.claims else {})})
     elif form == "--csv":
         typer.echo(as_csv(comparison, scorers), nl=False)
+        for note in comparison.notes:  # a table of rows has no place for them
+            say(f"Note: {note}")
     elif form:
         tables = [*comparison_tables(comparison, scorers), *cost_tables(comparison, scorers)]
-        tell((latex if form == "--latex" else markdown)(tables), nl=False)
+        tell((latex if form == "--latex" else markdown)(tables, comparison.notes), nl=False)
     else:
         found.draw(results_console())
 

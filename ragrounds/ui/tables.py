@@ -91,14 +91,15 @@ def print_table(table: TextTable, console: Console) -> None:
     console.print(drawn)
 
 
-def markdown(tables: Sequence[TextTable]) -> str:
-    """Tables of GitHub's Markdown, each under its title in bold."""
-    return "\n\n".join(_markdown(table) for table in tables) + "\n"
+def markdown(tables: Sequence[TextTable], notes: Sequence[str] = ()) -> str:
+    """Tables of GitHub's Markdown, each under its title in bold, and what is to be said of them."""
+    return "\n\n".join([*map(_markdown, tables), *(f"Note: {_md(note)}" for note in notes)]) + "\n"
 
 
-def latex(tables: Sequence[TextTable]) -> str:
-    """`table` environments with rules of the booktabs package, titles as captions."""
-    return "% Needs \\usepackage{booktabs}\n" + "\n".join(_latex(table) for table in tables)
+def latex(tables: Sequence[TextTable], notes: Sequence[str] = ()) -> str:
+    """`table` environments with rules of the booktabs package, titles as captions; then what is to be said of them."""
+    said = "".join(f"\n\\noindent Note: {_tex(note)}\\par\n" for note in notes)
+    return "% Needs \\usepackage{booktabs}\n" + "\n".join(map(_latex, tables)) + said
 
 
 def _widths(table: TextTable, width: int) -> list[int] | None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.records import Run, Usage
 from ragrounds.ui.run_tables import ledger_table, runs_table
-from ragrounds.ui.tables import Column, TextTable, print_table
+from ragrounds.ui.tables import Column, TextTable, latex, markdown, print_table
 
 MODEL = "openai:organisation/a-model-with-a-long-name[max_tokens=4096,temperature=0]"
 LINE = LedgerLine(
@@ -89,3 +89,14 @@ def test_a_table_that_fits_is_as_it_was():
     columns = (Column("#"), Column("agent", right=False), Column("n"))
     sheet = TextTable(key="x", title="t", columns=columns, rows=(("1", "direct", "107"),))
     assert printed(sheet, 80) == ["", "t", "#  agent                   n", "1  direct                107"]
+
+
+def test_notes_stand_beneath_exported_tables() -> None:
+    table, note = (
+        TextTable(key="k", title="t", columns=(Column("a"),), rows=(("1",),)),
+        "5 of 9 were made again: <b> & 50 %",
+    )
+    assert markdown([table], [note]).endswith("| 1 |\n\nNote: 5 of 9 were made again: &lt;b&gt; &amp; 50 %\n")
+    written = "\\noindent Note: 5 of 9 were made again: \\textless{}b\\textgreater{} \\& 50 \\%\\par\n"
+    assert latex([table], [note]).endswith(written)
+    assert "Note" not in markdown([table]) + latex([table])
