@@ -102,3 +102,26 @@ def table_rows(text: str) -> tuple[list[str], list[str]]:
     lines = text.splitlines()
     at = next(place for place, line in enumerate(lines) if line.startswith("#"))
     return tuple(re.split(r"\s{2,}", lines[place].strip()) for place in (at, at + 1))
+
+
+def test_three_datasets_of_one_question_have_no_interval_of_width_zero(command: Cli, tmp_path: Path) -> None:
+    # The table said 33.33 ±0.00 33.3-33.3 n 3.
+    options = {"A": "alpha", "B": "beta"}
+    datasets = {
+        name: {f"{name}-0": {"question": f"{name}?", "options": options, "answer": answer}}
+        for name, answer in (("mmlu", "A"), ("medqa", "B"), ("bioasq", "B"))
+    }
+    (tmp_path / "three.json").write_text(json.dumps(datasets))
+    shown = run(command, f"mirage:{tmp_path / 'three.json'}", "--display", "none").stdout
+    heads, row = table_rows(shown)
+    assert row[heads.index("n")] == "3"
+    assert {row[heads.index(name)] for name in datasets} == {"0.00 (0.0-83.3)", "100.00 (16.7-100.0)"}
+    low, high = map(float, row[heads.index("95 %")].split("-"))
+    assert low < float(row[heads.index("average")]) < high
+    assert high - low > 60
+    assert "±" not in shown
+    claims = ("--assert", "accuracy(direct) > 0.3 @ 95%", "--assert", "accuracy(direct) < 0.7")
+    done = command("compare", "direct", *claims, "--json")
+    found = [one["conditions"][0] for one in json.loads(done.stdout)["claims"]]
+    assert done.returncode == 4
+    assert [f"{100 * found[0][end]:.1f}" for end in ("low", "high")] == row[heads.index("95 %")].split("-")
