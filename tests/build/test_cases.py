@@ -97,7 +97,8 @@ def test_from_reports_to_a_benchmark_that_runs(command: Cli, corpus: str, tmp_pa
 
 
 @pytest.mark.slow
-def test_killed_and_gone_on_with_no_call_is_repeated(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_and_gone_on_with_no_call_is_repeated(tmp_path: Path, how: signal.Signals) -> None:
     write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
     home, out = tmp_path / "home", tmp_path / "rare"
     environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
@@ -105,12 +106,14 @@ def test_killed_and_gone_on_with_no_call_is_repeated(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "ragrounds", "build", "case-questions", "sample", *options(server, out)]
         command += ["--display", "none", "--concurrency", "4"]
         for goal in (25, 80):
-            process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             while server.stats()["answered"] < goal and process.poll() is None:
                 time.sleep(0.01)
             assert process.poll() is None, "it ended before it could be killed"
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+            process.send_signal(how)
+            _, said = process.communicate(timeout=60)
+            assert process.returncode == (-how if how == signal.SIGKILL else 128 + how)
+            assert b"Traceback" not in said
             assert not out.exists()
         time.sleep(0.2)  # what was in flight is answered to nobody
         before, recorded = server.stats()["asked"], len(known_calls(home))
