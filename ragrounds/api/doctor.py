@@ -184,7 +184,7 @@ def doctor(
     Args:
         model: ``provider:model``.
         base_url, alias: of its server, where it is OpenAI-compatible, and a name for several; by default the settings'.
-        store: look through the whole store, which takes a minute for some 20,000 attempts.
+        store: look through the whole store, which takes some ten seconds for 100,000 short attempts.
         progress: is told what is looked at and how many are done; False: nothing is shown.
         home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
 
