@@ -247,8 +247,9 @@ def test_a_truncated_file_writes_nothing(file: Path, tmp_path: Path, share: floa
 def test_a_flipped_bit_is_found_or_changes_nothing(store: Store, file: Path, tmp_path: Path) -> None:
     data, draw, found = file.read_bytes(), random.Random(1), 0
     expected = everything(store.engine)
-    for number in range(100):  # most of a page of few rows is empty
-        place = draw.randrange(100, len(data))
+    used = [place for place in range(100, len(data)) if data[place]]  # most of a page of few rows is empty
+    for number in range(60):
+        place = draw.choice(used)
         file.write_bytes(data[:place] + bytes([data[place] ^ (1 << draw.randrange(8))]) + data[place + 1 :])
         try:
             brought(file, tmp_path / f"other-{number}")
@@ -261,6 +262,22 @@ def test_a_flipped_bit_is_found_or_changes_nothing(store: Store, file: Path, tmp
             assert {name: len(rows) for name, rows in here.items()} == {n: len(rows) for n, rows in expected.items()}
             assert here["blobs"] == expected["blobs"]
     assert found > 10
+
+
+def test_rows_that_moved_to_another_run_are_found(file: Path, tmp_path: Path) -> None:
+    data, (row, moved) = file.read_bytes(), (b"\x02robustt/4", b"\x03robustt/4")
+    assert row in data
+    file.write_bytes(data.replace(row, moved))
+    with pytest.raises(UserError, match="damaged: row not in PRIMARY KEY order for scores"):
+        brought(file, tmp_path / "other")
+
+
+def test_a_schema_that_is_no_text_is_one_line(file: Path, tmp_path: Path) -> None:
+    data = file.read_bytes()
+    assert b"CREATE TABLE blobs" in data
+    file.write_bytes(data.replace(b"CREATE TABLE blobs", b"CREATE TABLE blo\xc5s"))
+    with pytest.raises(UserError, match="damaged|cannot be read"):
+        brought(file, tmp_path / "other")
 
 
 BREAKING = {

@@ -400,10 +400,13 @@ def _check(engine: sa.Engine) -> None:
             for kind, table in connection.exec_driver_sql("SELECT type, tbl_name FROM sqlite_master"):
                 if kind not in ("table", "index") or table not in tables:
                     raise UserError(f"{shown(engine)} is not a store of ragrounds: it holds the {kind} {table!r}.")
-            found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+            # The quick check misses rows out of order, which a search by key then passes over.
+            found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
             if found != "ok":
                 amiss = " ".join(str(found).split())  # it may have several lines
                 raise UserError(f"{shown(engine)} is damaged: {amiss}.")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{shown(engine)} is damaged: a name in it is no text.") from error
     except sa.exc.DatabaseError as error:
         raise UserError(f"{shown(engine)} cannot be read: {said(error)}.") from error
 
