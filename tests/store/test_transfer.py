@@ -276,7 +276,7 @@ def test_a_schema_that_is_no_text_is_one_line(file: Path, tmp_path: Path) -> Non
     data = file.read_bytes()
     assert b"CREATE TABLE blobs" in data
     file.write_bytes(data.replace(b"CREATE TABLE blobs", b"CREATE TABLE blo\xc5s"))
-    with pytest.raises(UserError, match="damaged|cannot be read"):
+    with pytest.raises(UserError, match="is damaged: a name in it is no text"):
         brought(file, tmp_path / "other")
 
 
