@@ -17,7 +17,7 @@ def plan_text(plan: RetryPlan) -> str:
         return f"{plan.run}: no attempt is of that kind, so nothing is asked again. There are: {there}."
     cost = "their cost is not known" if plan.cost is None else f"{dollars_span(plan.cost)} uncached at most"
     lines = [
-        f"{plan.run}: {len(plan.attempts):,} attempts are made again ({_counted(plan.by)}), {cost}; calls that gave a "
+        f"{plan.run}: {len(plan.attempts):,} attempts are made again ({_chosen(plan.by)}), {cost}; calls that gave a "
         "good reply are not paid again. The earlier attempts are kept."
     ]
     if any(name.startswith(ANSWER_STATUS) for name in plan.by):
@@ -51,6 +51,11 @@ def retry_json(
         "reused": reused,
         "cost_paid": cost_paid,
     }
+
+
+def _chosen(by: Mapping[str, int]) -> str:
+    """How many are chosen by what, as it was typed."""
+    return ", ".join(f"{count:,} by {name}" for name, count in by.items())
 
 
 def _counted(counts: Mapping[str, int]) -> str:

@@ -68,8 +68,6 @@ def print_run(
     for name, value in rows:
         table.add_row(Text(safe(name)), Text(safe(value, 2000)))
     console.print(table)
-    for note in comparison.notes if comparison is not None and comparison.rows[0].retried else ():
-        console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
     if costs.total.calls:
         print_table(ledger_table(costs), console)
 
@@ -115,7 +113,7 @@ def _plain(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-_OPTIONAL = ("reused", "failed", "cached", "reasoning")
+_OPTIONAL = ("replaced", "reused", "failed", "cached", "reasoning")
 """Columns that are shown where anything stands in them."""
 
 
@@ -140,11 +138,12 @@ def ledger_table(ledger: Ledger) -> TextTable:
         last = line is ledger.total and len(lines) > 1
         names = [("all" if last and not place else safe(getattr(line, key))) for place, key in enumerate(ledger.by)]
         rows.append((*names, *(figures[name] for name in shown)))
+    split = f" by {', '.join(ledger.by)}" if ledger.by else ""
+    replaced = "; replaced: calls of attempts that were made again, which are in no uncached cost"
+    words = f"paid: really paid; uncached: with an empty journal{replaced if ledger.total.replaced else ''}"
     return TextTable(
         key="ledger",
-        title=f"costs by {', '.join(ledger.by)} (paid: really paid; uncached: with an empty journal)"
-        if ledger.by
-        else "costs (paid: really paid; uncached: with an empty journal)",
+        title=f"costs{split} ({words})",
         columns=(
             *(Column(key, right=False, whole=key == "run") for key in ledger.by),
             *(Column(name) for name in shown),
@@ -158,6 +157,7 @@ def _cells(line: LedgerLine) -> dict[str, str]:
     at_least = f" (at least {dollars(line.known)})" if line.unpriced and line.known else ""
     return {
         "calls": f"{line.calls:,}",
+        "replaced": f"{line.replaced:,}",
         "reused": f"{line.reused:,}",
         "failed": f"{line.failed:,}",
         "in": tokens(used.input if used else None),

@@ -81,7 +81,7 @@ def test_what_failed_or_was_empty_is_asked_again_and_the_first_is_kept(
     assert server.calls == LIMIT
 
     dry = command("runs", "retry", "direct", "--status", "failed", "--dry-run", "--display", "none")
-    assert "3 attempts are made again (3 status failed)" in dry.stderr
+    assert "3 attempts are made again (3 by status failed)" in dry.stderr
     assert server.calls == LIMIT
 
     failed = command(
@@ -99,6 +99,10 @@ def test_what_failed_or_was_empty_is_asked_again_and_the_first_is_kept(
     assert "those of a system that tries again" in empty.stdout
     assert server.calls == LIMIT + 5
 
+    shown = " ".join(command("runs", "show", "direct").stdout.split())
+    assert shown.count("Figures are of the newest") == 1
+    assert "replaced: calls of attempts that were made again, which are in no uncached cost" in shown
+
     with Store(home) as store:
         run = the_run(store)
         assert set(store.done(run).values()) == {"completed"}
@@ -109,6 +113,7 @@ def test_what_failed_or_was_empty_is_asked_again_and_the_first_is_kept(
         assert not to_make_again(store, run)
         total = ledger(store, [run]).total
         assert (total.calls, total.reused, total.failed) == (server.calls, 0, 0)
+        assert total.replaced == 5
         assert total.usage is not None
         assert (total.usage.input, total.usage.output) == (server.calls * GIVEN, server.calls * WRITTEN)
         assert collect_garbage(store.engine, FINAL, hours=0).calls.count == 0

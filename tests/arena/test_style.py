@@ -66,3 +66,15 @@ def test_style_that_goes_wholly_with_the_system_cannot_be_told_apart():
 def test_no_style_control_without_a_maximum():
     zeros, few = np.zeros(5, dtype=np.int64), np.arange(5)
     assert control_style(Matches(("a", "b"), zeros, zeros + 1, np.ones(5), few), np.zeros((5, 4))) is None
+
+
+def test_no_style_control_from_questions_that_are_too_few_for_standard_errors():
+    """Three matches, two of them ties: the fit is exact, and rounding left a variance below 0 (`1000 ± nan`)."""
+    first, few = np.zeros(3, dtype=np.int64), np.arange(3)
+    matches = Matches(("a", "b"), first, first + 1, np.array([1.0, 0.5, 0.5]), few)
+    style = style_differences(
+        np.array([[50.0, 0, 0, 0], [50, 0, 0, 0], [50, 0, 0, 0]]),
+        np.array([[1.0, 0, 0, 0], [50, 0, 0, 0], [50, 0, 0, 0]]),
+    )
+    with np.errstate(all="raise"):
+        assert control_style(matches, style) is None

@@ -37,6 +37,8 @@ _ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s", re.MULTILINE)
 _BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
 _NEWTON_STEPS = 50
+_LEAST_VARIANCE = 1e-12
+"""Of a log-odds; what is below comes of rounding, not of matches."""
 
 
 class CorrectedRatings(Struct, frozen=True, kw_only=True):
@@ -223,7 +225,8 @@ def control_style(matches: Matches, style: Floats) -> StyleControlledRatings | N
         style: the first answer's style minus the second's, (N, covariates).
 
     Returns:
-        ``None`` where strengths have no maximum, or style goes wholly with the system.
+        ``None`` where strengths have no maximum, style goes wholly with the system, or the questions are too few for
+        standard errors.
     """
     varied = np.flatnonzero(style.std(axis=0) > 1e-9) if len(style) else np.array([], dtype=np.int64)
     size = len(matches.systems)
@@ -241,7 +244,10 @@ def control_style(matches: Matches, style: Floats) -> StyleControlledRatings | N
     covariance = _sandwich(design, matches.score, weights, curve, matches.cluster)
     from_free = np.vstack([np.eye(size - 1), -np.ones((1, size - 1))])
     strengths = from_free @ weights[: size - 1]
-    errors = np.sqrt(np.diag(from_free @ covariance[: size - 1, : size - 1] @ from_free.T))
+    variances = np.diag(from_free @ covariance[: size - 1, : size - 1] @ from_free.T)
+    if not (np.append(variances, np.diag(covariance)) > _LEAST_VARIANCE).all():
+        return None  # also where it is not a number
+    errors = np.sqrt(variances)
     effect_errors = np.sqrt(np.diag(covariance))[size - 1 :]
     return StyleControlledRatings(
         systems=matches.systems,

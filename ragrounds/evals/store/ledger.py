@@ -54,6 +54,8 @@ class LedgerLine(Struct, frozen=True, kw_only=True):
     """Calls whose price is not known: where there are any, `cost_uncached` is not known."""
     known: float = 0.0
     """Uncached cost of the calls whose price is known."""
+    replaced: int = 0
+    """Of the calls, those of attempts that were made again: in all figures but the uncached cost."""
 
 
 class Ledger(Struct, frozen=True, kw_only=True):
@@ -133,6 +135,8 @@ class _Call(Struct):
     kind: str = "model"
     times: int = 1
     """How many calls this is the sum of."""
+    replaced: bool = False
+    """Whether its attempt was made again."""
     paid: tuple[float | None] | None = None
     """What was paid, where `cached` does not tell."""
 
@@ -201,6 +205,7 @@ def _replaced(call: _Call) -> _Call:
     """A call of an attempt that was made again: it was paid; what the newest attempts cost uncached is without it."""
     call.paid = (0.0 if call.cached else call.cost_uncached,)
     call.cost_uncached = 0.0
+    call.replaced = True
     return call
 
 
@@ -243,13 +248,14 @@ class _Sum:
     """The sum of calls, and of how many of them each figure is unknown."""
 
     def __init__(self) -> None:
-        self.calls = self.reused = self.failed = self.unpriced = self.unpaid = self.uncounted = 0
+        self.calls = self.reused = self.failed = self.replaced = self.unpriced = self.unpaid = self.uncounted = 0
         self.usage = [0, 0, 0, 0]
         self.cost_paid = self.known = 0.0
 
     def add(self, call: _Call) -> None:
         """Add a call; one without a reply is only counted."""
         self.calls += call.times
+        self.replaced += call.times if call.replaced else 0
         if call.error:
             self.failed += call.times
             return
@@ -283,4 +289,5 @@ class _Sum:
             cost_uncached=None if self.unpriced else self.known,
             unpriced=self.unpriced,
             known=self.known,
+            replaced=self.replaced,
         )
