@@ -15,6 +15,7 @@ import msgspec
 
 from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
+from ragrounds.models.model_names import other_name
 from ragrounds.records import OUTCOMES, Question, Score, Usage, outcome
 
 _CHUNK = 400_000
@@ -196,8 +197,8 @@ def _call(traced: TracedCall, texts: _Texts, passages: dict[tuple[str, str], lis
         "usage": _usage(call.usage),
         "cost_uncached": call.cost_uncached,
     }
-    if call.model:
-        made["model"] = texts(call.model)
+    if other := other_name(call.actor, call.model):
+        made["model"] = texts(other)
     if call.error:
         made["error"] = texts(call.error)
     if call.faults:
