@@ -412,7 +412,9 @@ class _Replay:
                 if pilot.first and (early := await ask(pilot.first, True)):
                     return early
                 pilot.settle()
-            return await ask(self._questions, False)
+            # What failed in the pilot is made again by another command, as what fails later is.
+            first = {question.id for question in pilot.first} if pilot.asks else set[str]()
+            return await ask([question for question in self._questions if question.id not in first], False)
 
 
 def replayer(

@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.servers.process import Running, openai_server
+from tests.servers.scripted_http import scripted
 
 RUN = ["run", "--agent", "direct", "--model", "openai:paid", "--display", "none"]
 SETTINGS = {"OPENAI_API_KEY": "k", "RAGROUNDS_PROJECT_ABOVE_DOLLARS": "0.05"}
@@ -58,6 +59,14 @@ def test_below_the_threshold_it_goes_on_by_itself(command: Cli, server: Running)
     assert done.stderr.count("Projected from") == 1
     assert "$0." in done.stderr
     assert server.stats()["asked"] == 107
+
+
+@pytest.mark.usefixtures("prices")
+def test_what_fails_in_the_pilot_is_not_made_again_by_the_same_command(command: Cli) -> None:
+    with scripted(lambda prompt, before: None) as server:  # no choices: recorded, so that a second attempt shows
+        done = command(*RUN, "--base-url", server.url, "--limit", "20", "--fail-after", "never", OPENAI_API_KEY="k")
+        assert "20 calls made, 0 answered from the journal" in done.stderr
+        assert server.calls == 20
 
 
 def test_an_unknown_price_is_unknown_and_nothing_waits(command: Cli, server: Running) -> None:
