@@ -104,7 +104,7 @@ class LedgerView(Result, frozen=True, kw_only=True):
         names = (getattr(line, name) if name in self.ledger.by else None for name in ("run", "role", "node", "model"))
         tokens = (line.usage.input, line.usage.output) if line.usage else (None, None)
         counts = (line.calls, line.reused, line.failed)
-        return (*names, *counts, *tokens, line.cost_paid, line.cost_uncached)
+        return (*names, *counts, *tokens, line.cost_paid, line.cost_uncached, line.replaced)
 
 
 class AnalysedRuns(Result, frozen=True, kw_only=True):

@@ -28,8 +28,8 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
     """Carry a coroutine out and give its result.
 
     Where no loop runs in this thread, one runs here. Where one does, the coroutine gets a thread and a loop of its own,
-    and the caller waits. Ctrl-C, or an interrupted cell, then asks the work to stop as it does in a terminal: the first
-    time what is in flight is finished, the second time it is cut off.
+    and the caller waits. Ctrl-C, an interrupted cell or SIGTERM then asks the work to stop as it does in a terminal:
+    the first time what is in flight is finished, the second time it is cut off.
 
     Raises:
         KeyboardInterrupt: the work was interrupted, and is of a kind that does not finish what is in flight.
@@ -128,7 +128,7 @@ class _Job(Generic[T]):
             self._done.set()
 
     def result(self) -> T:
-        """Wait, and give the result or raise what was raised. Every Ctrl-C meanwhile asks the work to stop."""
+        """Wait, and give the result or raise what was raised. Every signal meanwhile asks the work to stop."""
         with self._asked_by_signal() as asked:
             while not self._done.wait(_LOOK):
                 pass
@@ -155,21 +155,25 @@ class _Job(Generic[T]):
     @contextlib.contextmanager
     def _asked_by_signal(self) -> Iterator[list[int]]:
         """Have Ctrl-C ask the work to stop, in place of whoever hears it here: the kernel of a notebook, or asyncio,
-        which would cancel the task that waits and tell it nothing. Only the main thread can hear it. Gives the
-        signals that were heard."""
+        which would cancel the task that waits and tell it nothing. SIGTERM asks too where nobody hears it: it would end
+        the process with calls in flight. Only the main thread can hear them. Gives the signals that were heard."""
         asked: list[int] = []
 
         def ask(number: int, frame: object) -> None:
-            """Act on a Ctrl-C."""
+            """Act on a signal."""
             asked.append(number)
             self._requests.ask()
 
-        before = signal.getsignal(signal.SIGINT)
-        if threading.current_thread() is not threading.main_thread() or before is None:
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        if threading.current_thread() is not threading.main_thread() or before[signal.SIGINT] is None:
             yield asked
             return
-        signal.signal(signal.SIGINT, ask)
+        if before[signal.SIGTERM] != signal.SIG_DFL:
+            del before[signal.SIGTERM]
+        for number in before:
+            signal.signal(number, ask)
         try:
             yield asked
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -305,6 +305,7 @@ LEDGER = Frame(
         _TOKENS_OUT,
         _PAID,
         _UNCACHED,
+        _whole("replaced", "Of the calls, those of attempts made again: in all figures but the uncached cost."),
     ),
 )
 QUESTIONS = Frame(

@@ -67,12 +67,21 @@ def test_the_script_of_the_docs_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sync", "sync inside", "async inside"])
-def test_ctrl_c_in_a_script_finishes_what_is_in_flight_and_it_resumes(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        *((kind, signal.SIGINT) for kind in ("sync", "sync inside", "async inside")),
+        ("sync", signal.SIGTERM),
+        ("sync inside", signal.SIGTERM),
+    ],
+)
+def test_ctrl_c_in_a_script_finishes_what_is_in_flight_and_it_resumes(
+    tmp_path: Path, kind: str, number: signal.Signals
+) -> None:
     with openai_server("--latency", "1.0") as server:
         process = script(kind, server, tmp_path)
         until_asked(process, server, 2 * IN_FLIGHT)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=60)
         assert process.returncode == 7, err
         assert out == "interrupted: Interrupted. What is done is kept; the same call resumes from there.\n"
@@ -166,7 +175,8 @@ async def test_an_error_of_the_thread_is_the_callers() -> None:
         finish(fails())
 
 
-async def test_work_that_hears_no_request_is_cut_off() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_work_that_hears_no_request_is_cut_off(number: signal.Signals) -> None:
     begun = threading.Event()
 
     async def sleeps() -> None:
@@ -175,9 +185,9 @@ async def test_work_that_hears_no_request_is_cut_off() -> None:
 
     def press() -> None:
         begun.wait(10)
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
 
-    before = signal.getsignal(signal.SIGINT)
+    before = signal.getsignal(number)
     presser = threading.Thread(target=press)
     presser.start()
     try:
@@ -185,7 +195,7 @@ async def test_work_that_hears_no_request_is_cut_off() -> None:
             finish(sleeps())
     finally:
         presser.join()
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(number) is before
 
 
 def test_loops_stay_open_so_that_what_a_graph_keeps_serves_the_next_call(server: Running) -> None:
