@@ -163,4 +163,5 @@ def report_command(
         seed=seed,
         force=force,
     )
-    say(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
+    size = out.stat().st_size
+    say(f"{out}: {size / 1e6:.1f} MB" if size >= 1e6 else f"{out}: {size / 1e3:.0f} kB")

@@ -81,7 +81,8 @@ def play_command(
 ) -> None:
     """Play stored runs against each other. Answers are never generated again; the same command resumes.
 
-    --max-cost is for the arena in all, --max-total-tokens and --max-time for this command.
+    --max-cost is for the arena in all, --max-total-tokens and --max-time for this command. The exit code is 3 where
+    the judges gave no verdict at all.
 
     Examples:
 
@@ -110,6 +111,8 @@ def play_command(
     )
     say(f"Ended: {played.ended}. {played.made:,} calls made, {played.reused:,} answered from the journal.")
     _print_stand(played, as_json)
+    if any(axis.missing and not axis.matches for axis in played.report.axes):
+        raise typer.Exit(3)
 
 
 def _print_stand(stand: ArenaStand, as_json: bool) -> None:

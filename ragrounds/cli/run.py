@@ -158,7 +158,8 @@ def run_command(
     if result.ended:
         say(f"Ended early: {result.ended}. All agents have answered the same questions; the same command resumes.")
     _say_claim(result)
-    say(f"{result.made:,} calls made, {result.reused:,} answered from the journal.")
+    unanswered = "; calls without a reply are not counted" if result.failures else ""
+    say(f"{result.made:,} calls made, {result.reused:,} answered from the journal{unanswered}.")
     if as_json:
         stopping = {"until": result.stopping} if result.stopping else {}
         print_json({**asdict(result.comparison), **stopping})

@@ -116,6 +116,16 @@ def test_bad_options_are_told(run, judges, more, told):
         run(*PLAY, *more)
 
 
+def test_without_any_verdict_the_exit_code_is_3(home, monkeypatch):
+    stage(home, 20).close()
+    monkeypatch.setattr(
+        "ragrounds.models.providers.open_model", lambda text, prices=None: Scripted(lambda *_: "Hm.", str(text))
+    )
+    done = CliRunner().invoke(arena_app, list(PLAY))
+    assert done.exit_code == 3, done.output
+    assert "No ranking" in done.output
+
+
 def test_an_arena_that_is_not_there_is_told(run, judges):
     with pytest.raises(UserError, match="no arena yet"):
         run("show")
