@@ -116,7 +116,7 @@ def test_reference_answers_without_facts_have_a_figure(command, tmp_path):
         assert "rouge-l: " in told.stdout
         assert "facts: " not in told.stdout
         assert "missing" not in told.stdout
-    claimed = command("compare", "direct", "--assert", "accuracy(direct) < 0.5", "--json")
+    claimed = command("compare", "direct", "--assert", "score(direct) < 0.5", "--json")
     assert claimed.returncode == 0, claimed.stderr
     assert json.loads(claimed.stdout)["claims"][0]["scorer"] == "rouge-l"
     assert "0 (2 missing)" in command("compare", "direct", "--scorer", "facts").stdout

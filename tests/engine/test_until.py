@@ -212,7 +212,7 @@ async def test_conditions_joined_by_and(store: Store) -> None:
     now = until.state
     assert [one.decision for one in now.conditions] == ["holds", "holds"]
     assert [one.level for one in now.conditions] == [0.9, 0.95]
-    assert now.conditions[0].value == pytest.approx(0.8)  # what is left over 0.2
+    assert now.conditions[0].value == pytest.approx(1.0)  # the difference, of which more than 0.2 is claimed
     against = watching(planned_runs, asked, "accuracy(direct) < accuracy(direct_cot) @ 95%")
     against.read(store)
     assert against.state.decision == "fails"
