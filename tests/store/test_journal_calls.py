@@ -253,7 +253,8 @@ def test_a_note_is_read_back_as_it_was_written_and_is_for_nobody_elses_eyes(
     arrivals.note("ef", b"", 2.5, 0.5, Reply(text="three"))
     arrivals.close()
     (left,) = files(tmp_path)  # not all of it is committed
-    assert left.read_bytes().startswith(data) and not path.exists()
+    assert left.read_bytes().startswith(data)
+    assert not path.exists()
     assert left.name.startswith("0-")  # as of a process that is gone, so that this one reads it too
 
 
