@@ -12,7 +12,7 @@ from msgspec import Struct
 from ragrounds.api.results import Result
 from ragrounds.api.servers import server_defaults
 from ragrounds.api.workspace import Progress, chosen_settings, open_store
-from ragrounds.errors import nearest
+from ragrounds.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -201,6 +201,8 @@ def doctor(
     from ragrounds.version import __version__
 
     chosen = chosen_settings(settings, home)
+    if store and chosen.store is None and not chosen.home.is_dir():
+        raise UserError(f"There is no store to look through: the folder {str(chosen.home)!r} is not there.")
     with open_store(chosen) as opened:
         place, runs = opened.place, opened.count_runs()
         contents = _look_through(opened, progress) if store else None

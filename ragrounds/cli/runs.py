@@ -139,7 +139,7 @@ def retry_command(
         print_json(retry_json(result.plan, result.became, result.made, result.reused, result.cost_paid))
     elif result.became:
         result.draw(results_console())
-    if result.became.get("failed"):
+    if result.ended or result.became.get("failed"):
         raise typer.Exit(3)
 
 

@@ -7,7 +7,7 @@ import os
 import msgspec
 
 from ragrounds.contracts import Continuation, Request
-from ragrounds.errors import UserError
+from ragrounds.errors import StopRun, UserError
 from ragrounds.models.base import ProviderModel
 from ragrounds.models.busy_time import BusyCharge, BusyMeter, meter_here, meter_of
 from ragrounds.models.faults import with_retries
@@ -53,8 +53,11 @@ class OpenAICompatible(ProviderModel):
 
         Raises:
             CallFailed: no reply after all tries, or the request is wrong.
-            StopRun: every further call would fail alike.
+            StopRun: every further call would fail alike; or an alias names a server and no address says where it is.
         """
+        alias = self._options.serving.alias
+        if alias and not self._own:
+            raise StopRun(f"alias={alias} names a server of yours, and nothing says where it is: add --base-url.")
         charge = BusyCharge()
         reply = await with_retries(lambda: self._try(request, charge), self._options.serving.retries, faults)
         return msgspec.structs.replace(reply, busy=round(charge.seconds, 6)) if self._own else reply

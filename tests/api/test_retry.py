@@ -172,6 +172,21 @@ def test_what_is_paid_is_what_the_server_was_paid_for(home: Path, server: Script
     assert rr.runs().to_pandas()["cost_paid"].sum() == pytest.approx(server.calls * PRICE)
 
 
+def test_a_budget_that_ends_a_retry_leaves_the_rest_to_be_made(
+    command: Cli, home: Path, server: Scripted, options: list[str]
+) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "prices.toml").write_text('["openai:m"]\ninput = 1000.0\noutput = 2000.0\n')
+    command(*options, "--display", "none", "--yes")
+    words = ("runs", "retry", "direct", "--status", "failed", "--display", "none", "--json", "--concurrency", "1")
+    ended = command(*words, "--max-cost", str(PRICE / 2))
+    assert json.loads(ended.stdout)["became"] == {"answered": 1}
+    assert "Ended early" in ended.stderr
+    assert ended.returncode == 3
+    assert command(*words, "--yes").returncode == 0
+    assert server.calls == LIMIT + 3
+
+
 @pytest.mark.parametrize(
     ("text", "option", "word"),
     [("E", "--answer-status", "unreadable"), ("I'm sorry, but I can't help with that.", "--answer-status", "refused")],

@@ -20,6 +20,14 @@ def test_it_says_where_things_are_and_what_is_missing(command: Cli, home: Path) 
     assert set(json.loads(command("doctor", "--json").stdout)["extras"]) == extras
 
 
+def test_a_home_that_is_not_there_is_not_made_to_be_looked_through(command: Cli, home: Path, tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    done = command("doctor", "--store", RAGROUNDS_HOME=str(nowhere))
+    assert done.returncode == 2
+    assert f"There is no store to look through: the folder '{nowhere}' is not there." in done.stderr
+    assert not nowhere.exists()
+
+
 def test_it_asks_a_server_what_it_can_do(command: Cli, server: Running) -> None:
     asked = server.stats()["asked"]
     done = command("doctor", "--model", "openai:plain", "--base-url", server.url, "--json")

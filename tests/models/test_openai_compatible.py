@@ -188,3 +188,11 @@ def test_the_identity_holds_what_changes_a_reply_and_nothing_else() -> None:
 def test_no_key_is_one_clear_line() -> None:
     with pytest.raises(UserError, match="OPENAI_API_KEY is not set"):
         open_model("openai:gpt-4o-mini")
+
+
+async def test_an_alias_without_an_address_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    opened = open_model("openai:m[alias=lab]")
+    with pytest.raises(StopRun, match="alias=lab names a server of yours, and nothing says where it is"):
+        await opened.complete(Request(messages=(Message("user", "?"),)), [])
+    await opened.close()
