@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.at_work import refused_beside_itself
 from tests.conftest import Cli
 from tests.servers.process import running
 
 
+@pytest.mark.slow
 def test_the_same_build_twice(cli: Cli, home: Path, tmp_path: Path) -> None:
     with running("annotator", "--latency", "600") as server:  # the first is at work until it is killed
         options = ["build", "relevance-mining", "sample", "--corpus", "sample", "--out", str(tmp_path / "mined")]

@@ -210,6 +210,7 @@ def test_ctrl_c_finishes_what_is_in_flight_and_twice_stops_at_once(
         assert 0 < recorded <= stats["answered"] < stats["asked"]
 
 
+@pytest.mark.slow
 def test_a_budget_ends_the_run_with_all_agents_at_the_same_questions(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.05") as server:
         process = start(server, "--max-total-tokens", "750")
@@ -222,6 +223,7 @@ def test_a_budget_ends_the_run_with_all_agents_at_the_same_questions(start: Star
     assert 0 < len(first) < COUNT
 
 
+@pytest.mark.slow
 def test_what_ends_one_worker_for_good_ends_the_run_in_one_line(start: Start) -> None:
     with openai_server("--latency", "0.05") as server:
         process = start(server, "--model", "openai:fault-401")

@@ -116,6 +116,7 @@ async def test_the_second_stops_at_once_and_what_was_paid_is_on_the_next_bill(tm
     assert (whole.earlier, whole.cost_paid) == (len(asked.requests), pytest.approx(0.001 * COUNT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_on_the_command_line(cli, home, tmp_path, times, how):

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ragrounds.evals.store.store import Store
 
 
@@ -19,6 +21,7 @@ def answers(home: Path, seed: str) -> dict[str, str]:
         return {attempt.question_id: attempt.text for attempt in store.attempts(run)}
 
 
+@pytest.mark.slow
 def test_the_order_of_sets_decides_nothing(tmp_path: Path) -> None:
     found = [answers(tmp_path / seed, seed) for seed in ("0", "1")]  # under these two a tie once fell differently
     assert len(found[0]) == 107

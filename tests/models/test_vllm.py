@@ -334,6 +334,7 @@ def told(known: Process | None) -> dict[str, Any]:
     return {"pid": known.pid, "started": known.started}
 
 
+@pytest.mark.slow
 def test_workers_join_the_one_server_that_the_first_process_starts(vllm: Seen, cli: Cli) -> None:
     line = [*run_line("--workers", "2")[3:], "--json"]
     done = cli(*line)
