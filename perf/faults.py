@@ -112,8 +112,7 @@ def measure(only: list[str]) -> list[Cell]:
 
 def met(surface: str, url: str, only: list[str]) -> Iterator[Cell]:
     """What one surface makes of every kind, plain and streamed."""
-    from ragrounds.errors import StopRun
-    from ragrounds.tools.embedders import NoVectors
+    from ragrounds.errors import GaveUp, StopRun
     from tests.servers.raw_replies import KINDS
 
     kinds = [kind for kind in KINDS if not only or any(word in kind for word in only)]
@@ -129,7 +128,7 @@ def met(surface: str, url: str, only: list[str]) -> Iterator[Cell]:
                     outcome, said = ask(kind, stream)
                 except StopRun as stopped:
                     outcome, said = "stop", str(stopped)
-                except NoVectors as error:
+                except GaveUp as error:
                     outcome, said = error.kind, str(error)
                 except Exception as error:
                     outcome, said = "ERROR", f"{type(error).__name__}: {error}"

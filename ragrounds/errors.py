@@ -63,6 +63,15 @@ class StopRun(UserError):
     """The run cannot go on (wrong key, unknown model, server gone, disk full); what is done is kept."""
 
 
+class GaveUp(UserError):
+    """A server of a tool gave no answer after all tries, or refused this request: a search's attempt fails, and what is
+    no attempt ends. `kind` is the fault: ``timeout``, ``server``, ``bad_request``, ``too_large`` …"""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
 class Interrupted(StopRun):
     """The user asked to stop; what is done is kept."""
 

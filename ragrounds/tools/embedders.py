@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from ragrounds.addresses import check_address
 from ragrounds.contracts import EventCollector, Used
-from ragrounds.errors import UserError
+from ragrounds.errors import GaveUp, StopRun, UserError
 from ragrounds.http import (
     BadReply,
     HttpAnswer,
@@ -286,14 +286,6 @@ class _Row(msgspec.Struct):
     index: int | None = None
 
 
-class NoVectors(UserError):
-    """A server gave no vectors; `kind` is the fault: ``timeout``, ``server``, ``malformed``, ``too_large`` …"""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
 class _Passing(Exception):
     """An answer after which is tried again; `wait`: seconds that the server asked for."""
 
@@ -349,11 +341,11 @@ class OpenAIEmbedder(_TextEmbedder):
                 said = str(problem) if isinstance(problem, BadReply | _Passing) else root_cause(problem)
                 said = self._redact(safe(said).replace("\n", " "))[:500]
                 kind = getattr(problem, "kind", "connection")
-                raise NoVectors(kind, f"The embedding model {self._model!r} gave no vectors: {said}.") from None
+                raise GaveUp(kind, f"The embedding model {self._model!r} gave no vectors: {said}.") from None
             rows += found
             tokens = None if tokens is None or counted is None else tokens + counted
         if len({np.shape(row) for row in rows}) > 1:
-            raise NoVectors("malformed", f"{self._encoding.model!r} gave vectors of different lengths.")
+            raise GaveUp("malformed", f"{self._encoding.model!r} gave vectors of different lengths.")
         return finish_vectors(np.array(rows), self._encoding), tokens
 
     async def _asked_again(self, batch: list[str]) -> tuple[list[Vectors], int | None]:
@@ -382,6 +374,9 @@ class OpenAIEmbedder(_TextEmbedder):
             if status in (408, 409, 429) or status >= 500:
                 kind = "rate_limit" if status == 429 else "server"
                 raise _Passing(kind, said, float(wait) if wait.isdigit() else None)
+            if status in (401, 403, 404):
+                plain = self._redact(safe(said).replace("\n", " "))[:500]
+                raise StopRun(f"{self._client.place}: {plain}. Check the key, the model's name and the address.")
             raise BadReply("bad_request", said)
         try:
             given = read_json(answer.body)

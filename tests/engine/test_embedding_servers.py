@@ -55,6 +55,21 @@ def test_two_servers_have_two_indexes_unless_they_have_one_name(command: Cli, ho
     assert named[2] == named[3] == "dense[alias=lab,model=openai:letters,store=faiss]"
 
 
+def test_a_query_that_is_refused_fails_its_attempt_alone(command: Cli, home: Path, tmp_path: Path) -> None:
+    pytest.importorskip("faiss")
+    texts = ["What treats zygomycosis?", *(f"What treats illness {number}?" for number in range(3))]
+    (tmp_path / "q.jsonl").write_text(
+        "\n".join(json.dumps({"id": str(n), "question": text, "answer": "rest"}) for n, text in enumerate(texts))
+    )
+    with ragas_server() as server:
+        asked = ("--benchmark", f"jsonl:{tmp_path / 'q.jsonl'}", "--corpus", "sample", "--model", "baseline:extractive")
+        done = command("run", *asked, *agent(server.url), "--json")
+    assert done.returncode == 3, done.stderr
+    assert [row["statuses"] for row in json.loads(done.stdout)["rows"]] == [{"completed": 3, "failed": 1}]
+    assert "1 failed: " in done.stderr
+    assert "maximum context length is 8 tokens" in done.stderr
+
+
 def test_what_was_built_before_servers_were_told_apart_is_used(command: Cli, home: Path) -> None:
     pytest.importorskip("faiss")
     with ragas_server() as server:

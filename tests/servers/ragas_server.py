@@ -6,7 +6,8 @@ useful where it holds a word of the reference that is longer than six letters; a
 asked. The model's name chooses its manner: ``ragas`` as said, ``ragas-late`` sends broken JSON the first time it is
 asked something, ``ragas-never`` always, ``ragas-short`` leaves out the last verdict, ``ragas-two`` gives verdicts of 2,
 ``ragas-cut`` is cut off, ``ragas-blank`` finds nothing in any text, ``ragas-down`` is out of order while the file named
-by ``--down`` exists. Embeddings count letters, unless the model is ``embed-down``.
+by ``--down`` exists. Embeddings count letters, unless the model is ``embed-down`` or a text
+is about zygomycosis.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Server:
 
     async def embed(self, request: web.Request) -> web.Response:
         body = await request.json()
-        if body["model"] == "embed-down":
+        if body["model"] == "embed-down" or any("zygomycosis" in text for text in body["input"]):
             return web.json_response(_OUT_OF_ORDER, status=400)
         self.embedded += 1
         data = [

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from aiohttp import web
 
-from ragrounds.errors import StopRun, UserError
+from ragrounds.errors import GaveUp, StopRun, UserError
 from ragrounds.specs import parse
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers import web as searching
@@ -368,7 +368,7 @@ async def test_the_web_as_a_corpus(site, fetcher, monkeypatch):
         (2, "web@live", "web[pages=true,provider=tavily]"),
     ]
     assert await searcher.search(" ", 3) == []
-    with pytest.raises(StopRun, match=r"3 times.*503.*'croup'"):
+    with pytest.raises(GaveUp, match=r"3 times.*503.*'croup'"):
         await searching.WebSearcher(spec, provider=_Fixed(fails=3), fetcher=fetcher).search("croup", 1)
 
 

@@ -32,7 +32,7 @@ from ragrounds.contracts import (
     SearchResult,
     Tool,
 )
-from ragrounds.errors import UserError
+from ragrounds.errors import GaveUp, UserError
 from ragrounds.evals.engine.attempt_log import AttemptEnded, AttemptLog
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
@@ -205,10 +205,13 @@ class AttemptContext(AttemptLog):
         async def found() -> SearchResult:
             """Search, and collect what it used."""
             with USED.collecting() as used:
-                if mean and isinstance(searcher, MeanSearcher):
-                    passages = await searcher.search_mean(mean, k)
-                else:
-                    passages = await searcher.search(query.text, k)
+                try:
+                    if mean and isinstance(searcher, MeanSearcher):
+                        passages = await searcher.search_mean(mean, k)
+                    else:
+                        passages = await searcher.search(query.text, k)
+                except GaveUp as problem:
+                    raise CallFailed(problem.kind, str(problem)) from problem
             return SearchResult(tuple(passages), tuple(used))
 
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ragrounds.errors import StopRun, UserError
+from ragrounds.errors import GaveUp, UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
@@ -47,7 +47,7 @@ class WebSearcher:
         """The first `k` results, with 1 / rank as the score.
 
         Raises:
-            StopRun: the provider gives no answer, also when asked again.
+            GaveUp: the provider gives no answer, also when asked again.
         """
         if not query.strip():
             return []
@@ -75,9 +75,8 @@ class WebSearcher:
                 return await self._provider.search(query, k)
             except SearchFailed as problem:
                 if number == TRIES - 1:
-                    raise StopRun(
-                        f"Web search failed {TRIES} times: {problem}. The query was {query[:200]!r}. What is "
-                        "done is kept; give the same command again to resume."
+                    raise GaveUp(
+                        "search", f"Web search failed {TRIES} times: {problem}. The query was {query[:200]!r}."
                     ) from None
                 await asyncio.sleep(PAUSE * 2**number)
         return []
