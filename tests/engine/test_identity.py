@@ -167,6 +167,7 @@ def test_a_retriever_that_does_something_else_is_searched_again(cli, additions, 
     assert "retriever_code" in shown
 
 
+@pytest.mark.slow
 def test_a_scorer_that_does_something_else_scores_again(cli, additions, home):
     (run,) = run_ids(ran(cli("run", "--agent", "direct", "--limit", "8", "--display", "none", "--json")))
     assert figure(cli, run) == 0.0

@@ -105,6 +105,7 @@ def statuses(home: Path) -> list[Counter[str]]:
         return [Counter(store.done(run).values()) for run in store.runs()]
 
 
+@pytest.mark.slow
 def test_equal_to_one_process_and_equal_questions_are_asked_once(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.02", "--jitter", "0.03") as server:
         spread = start(server)
@@ -128,6 +129,7 @@ def test_equal_to_one_process_and_equal_questions_are_asked_once(start: Start, t
     assert json.loads(told)["questions"] == json.loads(again)["questions"] == COUNT
 
 
+@pytest.mark.slow
 def test_the_questions_of_a_killed_worker_are_taken_up_by_others(start: Start, tmp_path: Path) -> None:
     with openai_server("--latency", "0.1", "--jitter", "0.1") as server:
         process = start(server)

@@ -251,6 +251,7 @@ def run_line(*more: str) -> list[str]:
     return [*line, "--display", "none", "--concurrency", "2", *more]
 
 
+@pytest.mark.slow
 def test_a_run_killed_outright_leaves_no_server_and_goes_on(vllm: Seen, home: Path, cli: Cli) -> None:
     environment = {**os.environ, "STAND_IN_LATENCY": "0.3"}
     run = subprocess.Popen(run_line(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
 from ragrounds.evals.retrieval.comparison import compare, randomisation
-from ragrounds.evals.stats import holm, paired_difference
+from ragrounds.evals.stats import paired_difference
 
 _differences = st.lists(st.sampled_from([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=9)
 
@@ -52,13 +52,6 @@ def test_few_queries_have_no_interval_and_hits_have_one_at_once():
     assert (made.difference, made.low, made.high) == (pytest.approx(expected.value), expected.low, expected.high)
     (nothing,) = compare({"a": {}, "b": {}}, "nDCG@10")
     assert (nothing.difference, nothing.low, nothing.high) == (0.0, None, None)
-
-
-@given(st.lists(st.floats(0, 1), max_size=8))
-def test_holm_agrees_with_statsmodels(values):
-    multitest = pytest.importorskip("statsmodels.stats.multitest")
-    expected = multitest.multipletests(values, method="holm")[1] if values else []
-    assert holm(values) == pytest.approx(list(expected))
 
 
 def test_a_table_of_comparisons():

@@ -141,6 +141,7 @@ def test_ten_points_are_separated_within_twice_the_fixed_sample():
     assert simulated(400, 2 * n, 0.25, 0.1, seed=7)[:, -1].mean() >= 0.8
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_mean_at_all_times_together():
     generator = np.random.default_rng(11)
     missed = 0

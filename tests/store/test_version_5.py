@@ -125,6 +125,7 @@ def test_its_arenas_are_the_same_arenas(store):
     assert sorted(arena.fingerprint for arena in ArenaStore(store).arenas()) == sorted(stored)
 
 
+@pytest.mark.slow
 def test_by_command(cli, tmp_path):
     """Shown and compared as its user would."""
     old_store(tmp_path / "home", 5)
