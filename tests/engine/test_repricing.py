@@ -10,6 +10,7 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.errors import UserError
+from ragrounds.evals.store.store import Store
 from tests.cli_grading.test_judge_command import ANSWERS, stage
 from tests.conftest import Cli
 from tests.servers.grader_server import grader_server
@@ -45,8 +46,9 @@ def test_runs(server: Running, home: Path, command: Cli) -> None:
     assert server.account() - start == whole, "nothing is asked"
     # The prompts and replies of both models are as long, so both cost the same; what was shared was paid once.
     assert lines() == {"openai:late": pytest.approx(early), "openai:early": early}
-    attempts = [attempt for one in rr.runs().ids for attempt in rr.load(one).to_pandas("attempts").to_dict("records")]
-    assert sum(one["cost_paid"] for one in attempts) == pytest.approx(whole.dollars())
+    with Store(home) as store:
+        attempts = [attempt for run in store.runs() for attempt in store.summaries(run)]
+    assert sum(one.cost_paid or 0.0 for one in attempts) == pytest.approx(whole.dollars())
     again = command("ledger", "--reprice", "--price", "openai:late[price_input=1,price_output=1]", "--by", "model")
     assert "No stored call is without a known price" in again.stderr
     twice = command(
