@@ -74,6 +74,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
     return Source(f"jsonl:{tmp_path / 'medquad.jsonl'}", corpus, 25, 5, 3)
 
 
+@pytest.mark.slow
 def test_from_questions_to_a_benchmark_that_is_replayed(
     command: Cli, home: Path, source: Source, server: Running, tmp_path: Path
 ) -> None:

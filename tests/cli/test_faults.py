@@ -170,6 +170,7 @@ def check_goes_on(
     connection.close()
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(cli: Cli, small_disk: Path) -> None:
     home, filler = small_disk / "home", small_disk / "filler"
     with openai_server("--reply-bytes", "20000") as server:

@@ -91,6 +91,7 @@ def test_the_baseline_is_not_bothered(command: Cli) -> None:
     assert "Projected" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("prices")
 @pytest.mark.parametrize(("answer", "code", "asked"), [("n", 1, 8), ("y", 0, 107)])
 def test_at_a_terminal_the_user_is_asked(server: Running, home: Path, answer: str, code: int, asked: int) -> None:

@@ -287,6 +287,7 @@ def calls(home: Path) -> int:
         return 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_server_that_dies_in_the_middle_of_a_run_is_one_line(vllm: Seen, cli: Cli, workers: str) -> None:
     done = cli(*run_line("--workers", workers)[3:], STAND_IN_ENDS="5", STAND_IN_LATENCY="0.05")

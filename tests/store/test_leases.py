@@ -106,6 +106,7 @@ def test_a_silent_owner_elsewhere_is_taken_over_and_told_when_it_wakes(
     assert held(store) == []
 
 
+@pytest.mark.slow
 def test_the_same_command_twice(cli: Cli, home: Path, tmp_path: Path) -> None:
     with openai_server("--latency", "600") as server:  # the first is at work until it is killed
         options = ["run", "--agent", "direct", "--limit", "8", "--concurrency", "4", "--model", "openai:plain"]
