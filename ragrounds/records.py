@@ -89,6 +89,8 @@ class Passage(Struct, frozen=True, kw_only=True):
     rank: int = 0
     """From 1, best first; 0: not ranked."""
     retriever: str = ""
+    chunk: str = ""
+    """Id of the chunk by which this whole document was found; empty: the passage itself was found."""
 
 
 class ToolCall(Struct, frozen=True):

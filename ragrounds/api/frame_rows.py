@@ -186,6 +186,7 @@ def _passage_rows(store: Store, run: Run) -> Iterator[Part]:
                             passage.document in gold if gold else None,
                             passage.corpus,
                             passage.retriever or None,
+                            passage.chunk or None,
                         )
                     )
         yield rows

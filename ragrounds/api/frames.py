@@ -177,6 +177,7 @@ PASSAGES = Frame(
         FrameColumn("gold", "truth", "Whether the document holds the answer; null: the benchmark does not say."),
         _text("corpus", "Where it was found."),
         _text("retriever", "By what."),
+        _text("chunk", "Of a whole document: the id of the chunk that it was found by; null: the passage was found."),
     ),
 )
 JUDGEMENTS = Frame(

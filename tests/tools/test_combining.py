@@ -135,6 +135,19 @@ async def test_maxp_is_the_best_chunk_for_the_best_piece(table, k):
     assert [p.score for p in found] == sorted(best.values(), reverse=True)[:k]
 
 
+async def test_maxp_fetches_until_no_other_chunk_can_change_the_order():
+    """With one chunk fetched for each piece, `d1` would be found by its weaker piece alone, and `d2` not at all."""
+    table = {"p0": [("d0_0", 9.0), ("d1_0", 8.0), ("d2_0", 7.0)], "p1": [("d0_1", 5.0), ("d1_1", 4.0)]}
+    inner = _Fixed("inner", lambda query: table[query.strip()])
+    searcher = MaxPSearcher(parse("maxp[of=inner,query=tokens[size=2,stride=2],depth=1]"), inner)
+    found = await searcher.search("p0 p1", 2)
+    assert [(p.id, p.score, p.rank) for p in found] == [("d0_0", 9.0, 1), ("d1_0", 8.0, 2)]
+    assert [p.id for p in await searcher.search("p0 p1", 3)] == ["d0_0", "d1_0", "d2_0"]
+    deep = [(f"a_{number}", 50.0 - number) for number in range(40)] + [("b_0", 1.0)]
+    many = MaxPSearcher(parse("maxp[of=inner,depth=8]"), _Fixed("inner", deep))
+    assert [p.id for p in await many.search("x", 2)] == ["a_0", "b_0"]
+
+
 def test_overlap_of_wording():
     question = "Does aspirin prevent heart attacks in healthy adults over seventy?"
     assert overlap(question, f"Title. {question.upper()} Yes.") == 1.0

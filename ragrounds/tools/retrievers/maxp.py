@@ -2,11 +2,16 @@
 
 ``maxp[of=bm25,query=tokens[size=512,stride=128]]``: the query is cut too, each piece is searched for, and a document's
 score is the best that any of its chunks has for any piece. The result has one passage a document, its best chunk.
+
+The ranking is that of all chunks: `depth` chunks are fetched for each piece at first, and more until `k` documents are
+found and no chunk that was not fetched can change their order.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -25,7 +30,7 @@ from ragrounds.tools.retriever import (
 )
 
 DEPTH = 1000
-"""Chunks fetched for each piece of a query."""
+"""Chunks fetched for each piece of a query at first."""
 _QUERY = Spec("tokens", {"size": 512, "stride": 128})
 
 
@@ -56,13 +61,26 @@ class MaxPSearcher:
     async def search(self, query: str, k: int) -> list[Passage]:
         """One passage for each of the `k` best documents; ties go to the document found for an earlier piece."""
         pieces = [piece for piece in self._split(query) if piece.strip()]
-        found = await asyncio.gather(*(self._searcher.search(piece, max(k, self._depth)) for piece in pieces))
-        best: dict[str, Passage] = {}
-        for hit in (hit for hits in found for hit in hits):
-            if hit.document not in best or hit.score > best[hit.document].score:
-                best[hit.document] = hit
-        ordered = sorted(best.values(), key=lambda hit: -hit.score)[:k]
-        return [msgspec.structs.replace(hit, rank=rank, retriever=self.spec) for rank, hit in enumerate(ordered, 1)]
+        depth = max(k, self._depth)
+        while True:
+            found = await asyncio.gather(*(self._searcher.search(piece, depth) for piece in pieces))
+            best = _best(found)[:k]
+            # A chunk that was not fetched has at most the score of the last that was.
+            unseen = max((hits[-1].score for hits in found if len(hits) >= depth), default=-math.inf)
+            if unseen == -math.inf or (len(best) == k and unseen <= best[-1].score):
+                break
+            depth *= 4
+        return [msgspec.structs.replace(hit, rank=rank, retriever=self.spec) for rank, hit in enumerate(best, 1)]
+
+
+def _best(found: Iterable[Sequence[Passage]]) -> list[Passage]:
+    """The best chunk of each document, best first."""
+    best: dict[tuple[str, str], Passage] = {}
+    for hit in (hit for hits in found for hit in hits):
+        key = (hit.corpus, hit.document)
+        if key not in best or hit.score > best[key].score:
+            best[key] = hit
+    return sorted(best.values(), key=lambda hit: -hit.score)
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> MaxPSearcher:
@@ -78,7 +96,7 @@ MAXP = Retriever(
     parameters=(
         RetrieverParameter("of", "the retriever inside", "bm25"),
         RetrieverParameter("query", "the chunker that cuts queries", _QUERY),
-        RetrieverParameter("depth", "chunks fetched for each piece of a query", DEPTH),
+        RetrieverParameter("depth", "chunks fetched for each piece of a query at first", DEPTH),
     ),
     cost="a search for each piece of the query",
 )

@@ -196,6 +196,8 @@ def _passages(loaded: LoadedAttempt, call: Call, passages: tuple[Passage, ...]) 
         )
         if passage.title:
             yield TextBlock(passage.title, "key", 3)
+        if passage.chunk:
+            yield TextBlock(f"the whole document, found by its chunk {passage.chunk}", "note", 3)
         yield TextBlock(passage.text, "plain", 3)
         yield TextBlock(_reached(found[passage.id]), "note", 3)
     replies: set[str] = set()

@@ -289,7 +289,8 @@ def _call(traced: TracedCall, trace: Trace, console: Console, longest: int | Non
     for passage in traced.passages:
         gold = passage.document in trace.gold.documents or passage.id in trace.gold.documents
         start = one_line(f"{passage.title} | {passage.text}", 90)
-        line = f"{passage.rank:3}. {passage.score:8.3f}  {passage.id}  {start}"
+        chunk = f"  whole, by its chunk {passage.chunk}" if passage.chunk else ""
+        line = f"{passage.rank:3}. {passage.score:8.3f}  {passage.id}{chunk}  {start}"
         console.print(Text(("* " if gold else "  ") + safe(line), style="green" if gold else ""), soft_wrap=True)
     for message in traced.asked.messages if traced.asked else ():
         console.print(Text(f"  [{message.role}]", style="dim"))

@@ -1,0 +1,125 @@
+"""Parent documents: ``parent[of=bm25]`` searches chunks and gives whole documents (OGCaReBench, Section 4.2, where the
+top 1, 3 or 5 full case reports are the context).
+
+A document is found by its best chunk (MaxP, Dai and Callan 2019), stands once however many of its chunks are found, and
+has that chunk's score. `k` counts documents. The passage says which chunk led to it (:attr:`Passage.chunk`). Only the
+documents of one result are put together (:mod:`ragrounds.tools.whole_documents`); none is kept. What is too long for a
+model's window is cut from the end by the graphs, as any passage is. ``fit`` says what is done with an agent whose
+window is full before its last document begins: ``skip`` leaves the agent out, as the paper leaves out five reports for
+models with 8k tokens; ``cut`` runs it all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from msgspec.structs import replace
+
+from ragrounds.contracts import MeanSearcher, Searcher
+from ragrounds.errors import UserError, nearest
+from ragrounds.records import Passage
+from ragrounds.specs import Spec, Value
+from ragrounds.tools.collection import Collection
+from ragrounds.tools.collection_builder import open_collection
+from ragrounds.tools.corpora import corpora_of
+from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, member_spec, value_of
+from ragrounds.tools.whole_documents import whole_document
+
+FITS = ("skip", "cut")
+_CHUNKS = 20
+"""Chunks fetched at first for each document that is wanted."""
+
+
+class ParentSearcher:
+    """A searcher over chunks that gives the whole documents they are of."""
+
+    def __init__(self, spec: Spec, searcher: Searcher, collections: Sequence[Collection]) -> None:
+        self._searcher = searcher
+        self._collections = collections
+        named: dict[str, Value] = {"of": value_of(searcher), "fit": fit_of(spec)}
+        self.corpus = searcher.corpus
+        self.spec = str(Spec("parent", named))
+        self.size: int | None = getattr(searcher, "size", None)
+
+    def document(self, id: str) -> list[Passage]:
+        """The whole document as one passage; empty where no corpus has it."""
+        found = whole_document(id, self._collections)
+        return [found] if found else []
+
+    async def search(self, query: str, k: int) -> list[Passage]:
+        """The `k` best documents, whole, best first; ties go to the document whose chunk comes first."""
+        return await self._deepened(partial(self._searcher.search, query), k)
+
+    async def _deepened(self, fetch: Callable[[int], Awaitable[list[Passage]]], k: int) -> list[Passage]:
+        """Fetch chunks until they are of `k` documents or there are no more; give the documents."""
+        depth = k * _CHUNKS
+        while True:
+            found = await fetch(depth)
+            if len(found) < depth or len({(hit.corpus, hit.document) for hit in found}) >= k:
+                return self._whole(found, k)
+            depth *= 4
+
+    def _whole(self, found: Sequence[Passage], k: int) -> list[Passage]:
+        best: dict[tuple[str, str], Passage] = {}
+        for hit in found:
+            best.setdefault((hit.corpus, hit.document), hit)
+        documents: list[Passage] = []
+        for rank, hit in enumerate(list(best.values())[:k], 1):
+            own = [one for one in self._collections if one.corpus == hit.corpus]
+            whole = whole_document(hit.document, own or self._collections)
+            if whole is None:
+                raise UserError(
+                    f"{self.spec} found a passage of the document {hit.document!r}, which the corpus does not hold: "
+                    "whole documents can be given of an index or a source of documents alone."
+                )
+            documents.append(replace(whole, score=hit.score, rank=rank, retriever=self.spec, chunk=hit.id))
+        return documents
+
+
+class MeanParentSearcher(ParentSearcher):
+    """The same over a dense retriever that can search for the mean of several texts' vectors."""
+
+    def __init__(self, spec: Spec, searcher: MeanSearcher, collections: Sequence[Collection]) -> None:
+        super().__init__(spec, searcher, collections)
+        self._means = searcher
+
+    async def search_mean(self, texts: Sequence[str], k: int) -> list[Passage]:
+        """The `k` documents whose best chunks are nearest to the mean of the vectors of `texts`, whole."""
+        return await self._deepened(partial(self._means.search_mean, texts), k)
+
+
+def fit_of(spec: Spec) -> str:
+    """What is done where a window cannot hold the documents: one of :data:`FITS`.
+
+    Raises:
+        UserError: another word, or a parameter that is not known.
+    """
+    PARENT.check(spec)
+    fit = spec.parameters.get("fit", FITS[0])
+    if fit not in FITS:
+        raise UserError(f"Cannot use fit={str(fit)!r} in parent.{nearest(str(fit), FITS)} Expected skip or cut.")
+    return str(fit)
+
+
+def _open(spec: Spec, corpora: SearchedCorpora) -> ParentSearcher:
+    fit_of(spec)  # what is wrong with the spec is said before anything is built or loaded
+    inner = corpora.searcher(member_spec(spec))
+    names = corpora_of(corpora.names)
+    collections = [open_collection(name, corpora.home, progress=corpora.progress) for name in names]
+    if isinstance(inner, MeanSearcher):
+        return MeanParentSearcher(spec, inner, collections)
+    return ParentSearcher(spec, inner, collections)
+
+
+PARENT = Retriever(
+    name="parent",
+    summary="chunks are searched, the whole documents they are of are given, each once (OGCaReBench)",
+    example="parent[of=maxp[of=bm25]]",
+    open=_open,
+    parameters=(
+        RetrieverParameter("of", "the retriever inside, which searches the chunks", "bm25"),
+        RetrieverParameter("fit", "an agent whose window is full before its last document: skip or cut", FITS[0]),
+    ),
+    cost="a search by the retriever inside, and the documents of the result read from the corpus",
+)
