@@ -9,12 +9,14 @@ the agent's identity in commands, tables and fingerprints. Installed packages ad
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct, field
 
+from ragrounds.agents.profile import Profile, read_profile, values
 from ragrounds.agents.trust import announce
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.files import read_text
@@ -23,6 +25,7 @@ from ragrounds.plugins import ExtensionPoint, say_once
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.text import parse_toml
 
+DEFAULT_RETRIEVER = "bm25"
 ROLES = ("model", "reader", "judge", "embedder")
 """`model` answers; `reader` reads documents, where an agent has such a node. Unset roles use `model`."""
 
@@ -63,6 +66,11 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     oracle: bool = False
     """This agent is given the gold documents. No other ever is."""
     parameters: dict[str, bool | int | float | str] = field(default_factory=dict)
+    switches: dict[str, bool | int | float | str] = field(default_factory=dict)
+    """Parameters that depart from what the agent does by default. One with its default is no part of a run's identity,
+    so that a new switch makes no run another one."""
+    profile: str | None = None
+    """A paper's profile (:mod:`ragrounds.agents.profile`). What the file itself sets comes before it."""
     input: dict[str, str] = field(default_factory=dict)
     """For a user's own graph: key of its state → what it is given (see :mod:`ragrounds.graphs.user_graph`)."""
     output: str = ""
@@ -70,7 +78,7 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     nests: bool = True
     """For a user's own graph: other graphs run inside its nodes."""
     models: dict[str, str] = field(default_factory=dict)
-    retriever: str = "bm25"
+    retriever: str = DEFAULT_RETRIEVER
     corpus: str | None = None
     prompts: str | None = None
     """A folder of the user's own prompts, read before the package's."""
@@ -84,6 +92,12 @@ class Agent(Struct, frozen=True, kw_only=True):
     """Canonical text, without what equals the card."""
     card: Card
     parameters: dict[str, Value]
+
+    @property
+    def settled(self) -> dict[str, Value]:
+        """The parameters that are a part of a run's identity: all but switches that have their defaults."""
+        switches = self.card.switches
+        return {key: value for key, value in self.parameters.items() if key not in switches or value != switches[key]}
 
     @property
     def caps(self) -> Limits:
@@ -199,32 +213,40 @@ def graph_name(name: str) -> str:
     return read_card(parse(name).name).graph
 
 
-def open_agent(text: str | Spec) -> Agent:
+def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
     """Read ``name[key=value,…]``.
 
-    Keys are the parameters of the agent's file, `model` and the other roles, `retriever`, `corpus`, `prompts`, and
-    ``limits.calls``, ``limits.tokens``, ``limits.cost``, ``limits.seconds``.
+    Keys are the parameters and switches of the agent's file, `model` and the other roles, `retriever`, `corpus`,
+    `prompts`, `question_only`, ``limits.calls``, ``limits.tokens``, ``limits.cost``, ``limits.seconds``, and `profile`,
+    in whose place its values stand in the canonical text. What the text says itself comes before a profile.
+
+    Args:
+        text: what is read.
+        model: the model that it is asked with where it names none: profiles set contexts by the model.
 
     Raises:
-        UserError: unknown agent or key (the nearest known is offered), or a value of the wrong type.
+        UserError: unknown agent, key or profile (the nearest known is offered), or a value of the wrong type.
     """
     spec = parse(text) if isinstance(text, str) else text
     card = read_card(spec.name)
-    parameters: dict[str, Value] = dict(card.parameters)
-    models, limits, fields = dict(card.models), msgspec.to_builtins(card.limits), {}
+    own: dict[str, Value] = {**card.parameters, **card.switches}
+    known = {**_siblings(spec.name, card), **own}
+    parameters, models, limits, fields = dict(own), dict(card.models), msgspec.to_builtins(card.limits), {}
     kept: dict[str, Value] = {}
-    for key, value in spec.parameters.items():
+    for key, value in _expanded(spec, card, known, model).items():
         before: object
-        if key in card.parameters:
-            before, parameters[key] = card.parameters[key], _like(card.parameters[key], value, key, spec)
+        if key in known:
+            before, parameters[key] = own.get(key), _like(known[key], value, key, spec)
         elif key in ROLES:
             before, models[key] = card.models.get(key), str(value)
         elif key in ("retriever", "corpus", "prompts"):
             before, fields[key] = getattr(card, key), str(value)
+        elif key == "question_only":
+            before, fields[key] = card.question_only, _like(True, value, key, spec)
         elif key.startswith("limits.") and key[7:] in Limits.__struct_fields__:
             before, limits[key[7:]] = getattr(card.limits, key[7:]), value
         else:
-            raise _unknown_key(key, spec.name, card)
+            raise _unknown_key(key, spec.name, known)
         if value != before or isinstance(value, bool) != isinstance(before, bool):
             kept[key] = value
     try:
@@ -233,6 +255,50 @@ def open_agent(text: str | Spec) -> Agent:
         raise UserError(f"{spec}: limits: {error}") from error
     changed = msgspec.structs.replace(card, models=models, limits=settled, **fields)
     return Agent(spec=str(Spec(spec.name, kept)), card=changed, parameters=parameters)
+
+
+def profile_of(text: str | Spec) -> Profile | None:
+    """The profile that an agent's text, or its file, names.
+
+    Raises:
+        UserError: an unknown agent or profile.
+    """
+    spec = parse(text) if isinstance(text, str) else text
+    name = spec.parameters.get("profile") or read_card(spec.name).profile
+    return read_profile(str(name)) if name else None
+
+
+def _expanded(spec: Spec, card: Card, known: Mapping[str, Value], model: str | None) -> dict[str, Value]:
+    """What a text sets, with the values of its profile in the profile's place."""
+    given = {key: value for key, value in spec.parameters.items() if key != "profile"}
+    profile = profile_of(spec)
+    if profile is None:
+        return given
+    named = str(given.get("model") or card.models.get("model") or model or "")
+    set_by_paper: dict[str, Value] = dict(values(profile.settings(card.graph, named)))
+    # What a file says itself comes before the profile that it names; what an agent does not have is not set.
+    said = {*card.parameters, *card.switches} if card.profile and "profile" not in spec.parameters else set()
+    if card.profile and card.retriever != DEFAULT_RETRIEVER:
+        said.add("retriever")
+    settable = {*known, "retriever", "question_only"} - said
+    roles = {role: given.get(role, card.models.get(role, "")) for role in ROLES}
+    sampled = {role: _sampled(str(text), profile) for role, text in roles.items() if text}
+    return {**{key: value for key, value in set_by_paper.items() if key in settable}, **given, **sampled}
+
+
+def _sampled(model: str, profile: Profile) -> str:
+    """A model's text with what it leaves open of a profile's sampling."""
+    spec = parse(model)
+    open_ = {key: value for key, value in values(profile.sampling(model)).items() if key not in spec.parameters}
+    return model if spec.name.startswith("baseline:") else str(spec.having(**open_))
+
+
+def _siblings(name: str, card: Card) -> dict[str, Value]:
+    """What shipped agents of the same graph can be set to, for a file of the user's that does not say all of it."""
+    if name in names() or user_graph.is_user_graph(card.graph):
+        return {}
+    cards = [read_card(shipped) for shipped in names()]
+    return {k: v for one in cards if one.graph == card.graph for k, v in {**one.parameters, **one.switches}.items()}
 
 
 def subagent(agent: Agent) -> Agent | None:
@@ -275,7 +341,7 @@ def _like(example: bool | int | float | str, value: Value, key: str, spec: Spec)
 _TYPES = {bool: "switch (true or false)", int: "whole number", float: "number", str: "word"}
 
 
-def _unknown_key(key: str, name: str, card: Card) -> UserError:
+def _unknown_key(key: str, name: str, parameters: Iterable[str]) -> UserError:
     limits = [f"limits.{limit}" for limit in Limits.__struct_fields__]
-    known = [*card.parameters, *ROLES, "retriever", "corpus", "prompts", *limits]
+    known = [*parameters, *ROLES, "retriever", "corpus", "prompts", "question_only", "profile", *limits]
     return UserError(f"The agent {name!r} has no parameter {key!r}.{nearest(key, known)} Known: {', '.join(known)}.")

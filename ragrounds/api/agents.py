@@ -9,6 +9,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from ragrounds.agents.agent import Card
+    from ragrounds.agents.profile import Profile, Setting
     from ragrounds.specs import Value
 
 
@@ -22,6 +23,8 @@ class AgentDetails(Struct, frozen=True, kw_only=True):
     card: Card
     package: str = ""
     """The package, with its version, that adds it; empty: it ships, or is a file of the user's."""
+    sources: Mapping[str, Setting] = {}
+    """What a profile sets of it, each with its source."""
 
 
 class GraphDetails(Struct, frozen=True, kw_only=True):
@@ -50,18 +53,46 @@ def agent_package(name: str) -> str:
     return AGENTS.origin(name)
 
 
-def describe_agent(agent: str) -> AgentDetails:
+def describe_agent(agent: str, *, profile: str | None = None, model: str | None = None) -> AgentDetails:
     """What ``name[key=value,…]`` is made of.
 
-    Raises:
-        UserError: an unknown agent or parameter; names the nearest.
-    """
-    from ragrounds.agents.agent import open_agent
+    Args:
+        agent: the agent.
+        profile: a paper's profile; its values stand in the agent's text.
+        model: the model that it would be asked with: profiles set contexts by the model.
 
-    found = open_agent(agent)
+    Raises:
+        UserError: an unknown agent, parameter or profile; names the nearest.
+    """
+    from ragrounds.agents.agent import open_agent, profile_of
+    from ragrounds.agents.profiles import settled, sources
+
+    found, named = open_agent(settled(agent, profile, model)), profile_of(agent)
     return AgentDetails(
-        agent=found.spec, parameters=dict(found.parameters), card=found.card, package=agent_package(found.name)
+        agent=found.spec,
+        parameters=dict(found.parameters),
+        card=found.card,
+        package=agent_package(found.name),
+        sources=sources(agent, named.name if named else profile, model),
     )
+
+
+def list_profiles() -> list[Profile]:
+    """The papers' profiles, by name: what each sets, with its sources."""
+    from ragrounds.agents.profiles import all_profiles
+
+    return all_profiles()
+
+
+def describe_profile(name: str) -> Profile:
+    """A paper's profile.
+
+    Raises:
+        UserError: there is none of that name; names the nearest.
+    """
+    from ragrounds.agents.profile import read_profile
+
+    return read_profile(name)
 
 
 def trust_agent(file: str) -> list[str]:

@@ -37,11 +37,19 @@ def agent_parameters(name: str) -> list[Name]:
     from ragrounds.specs import Spec
 
     card = describe_agent(name).card
-    found = [Name(_inside(Spec("x", {key: value})), "its default") for key, value in card.parameters.items()]
+    own = {**card.parameters, **card.switches}
+    found = [Name(_inside(Spec("x", {key: value})), "its default") for key, value in own.items()]
     found += [Name(f"{role}=", "provider:model of this role") for role in ROLES]
     found += [Name("retriever=", "what is searched with"), Name("corpus=", "what is searched")]
     found.append(Name("prompts=", "a folder of prompts of your own"))
+    found.append(Name("profile=", "as a paper's authors ran it"))
+    found.append(Name("question_only=", "false: what searches may see the options"))
     return [*found, *(Name(f"limits.{key}=", "at most, for an attempt") for key in Limits.__struct_fields__)]
+
+
+def profiles() -> list[Name]:
+    """Papers' profiles, by name."""
+    return [Name(stem, table.get("summary", "")) for stem, table in _tables("agents/published")]
 
 
 def benchmarks() -> list[Name]:

@@ -62,6 +62,7 @@ def run(
     benchmark: str = "sample",
     agents: str | Sequence[str] = (),
     *,
+    profile: str | None = None,
     model: str | None = None,
     base_url: str | Sequence[str] = (),
     alias: str | None = None,
@@ -107,6 +108,8 @@ def run(
     Args:
         benchmark: a benchmark by name, or FAMILY:PATH.
         agents: agents as text, ``name[key=value,…]``; none: three on the sample, ``direct_cot`` elsewhere.
+        profile: a paper's profile (:func:`list_profiles`), for agents that name none: what they leave open, and the
+            model's sampling, is set as the authors did.
         model: for every role that an agent leaves open; ``None``: the settings', or the baseline on the sample.
         base_url, alias: OpenAI-compatible servers that share the calls, and the name of the group; none: the settings'.
         corpus: what agents search; ``None``: the benchmark's own, where it has one.
@@ -149,6 +152,7 @@ async def arun(
     benchmark: str = "sample",
     agents: str | Sequence[str] = (),
     *,
+    profile: str | None = None,
     model: str | None = None,
     base_url: str | Sequence[str] = (),
     alias: str | None = None,
@@ -476,21 +480,29 @@ def is_sample(loaded: Benchmark) -> bool:
 
 def _recipe(request: RunRequest, loaded: Benchmark, settings: Settings) -> Recipe:
     """What the agents of a request are opened from, with the settings in place of what it leaves open."""
+    from ragrounds.agents.profiles import sampled, settled
     from ragrounds.evals.engine.plan import Recipe, own_corpus
     from ragrounds.models.providers import BASELINE
 
     where = server_defaults(request.base_url, request.alias, settings)
     url = where["base_url"]
+    sampling = {
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "max_tokens": request.max_answer_tokens,
+    }
+    agents = request.agents or (SAMPLE_AGENTS if is_sample(loaded) else ("direct_cot",))
+    model = request.model or settings.model or (BASELINE if is_sample(loaded) and not url else None)
+    if model:
+        model = sampled(model, agents, request.profile, [key for key, value in sampling.items() if value is not None])
     return Recipe(
-        agents=request.agents or (SAMPLE_AGENTS if is_sample(loaded) else ("direct_cot",)),
-        model=request.model or settings.model or (BASELINE if is_sample(loaded) and not url else None),
+        agents=tuple(settled(agent, request.profile, model) for agent in agents),
+        model=model,
         corpus=request.corpus or own_corpus(loaded),
         prices=user_prices(settings),
         defaults={
             **where,
-            "temperature": request.temperature,
-            "top_p": request.top_p,
-            "max_tokens": request.max_answer_tokens,
+            **sampling,
             "timeout": request.timeout,
             "rpm": request.rpm,
             "tpm": request.tpm,

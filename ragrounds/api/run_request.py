@@ -18,6 +18,9 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """A benchmark by name, or FAMILY:PATH."""
     agents: tuple[str, ...] = ()
     """Agents as text, ``name[key=value,…]``; none: `SAMPLE_AGENTS` on the sample, ``direct_cot`` elsewhere."""
+    profile: str | None = None
+    """A paper's profile, for agents that name none themselves: its values stand in their text, its sampling in the
+    model's."""
     model: str | None = None
     """For every role that an agent leaves open; ``None``: the settings' model, or the baseline on the sample."""
     base_url: tuple[str, ...] = ()

@@ -43,20 +43,25 @@ def list_agents(as_json: options.AsJson = False) -> None:
             console.print(Text(f"  after {card.source}", style="dim"))
         if packages[name]:
             console.print(Text(f"  from the package {packages[name]}", style="dim"))
-        console.print(Text(f"  {Spec(name, card.parameters)}\n", style="cyan"))
+        console.print(Text(f"  {Spec(name, {**card.parameters, **card.switches})}\n", style="cyan"))
 
 
 @agents.command("show")
 def show_agent(
     agent: Annotated[str, typer.Argument(help="An agent, name[key=value,…], as `ragrounds agents ls` lists it.")],
+    profile: Annotated[str | None, typer.Option(help="As a paper's authors ran it: medrag, …")] = None,
+    model: Annotated[str | None, typer.Option(help="The model it would ask: profiles set contexts by it.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what an agent is made of: graph, parameters, models, and the text that names it everywhere."""
+    """Show what an agent is made of: graph, parameters, models, and the text that names it everywhere.
+
+    Example: ragrounds agents show i_medrag --profile medrag --model openai:gpt-4
+    """
     import msgspec
 
     from ragrounds.ui.text import safe
 
-    found = known.describe_agent(agent)
+    found = known.describe_agent(agent, profile=profile, model=model)
     if as_json:
         print_json(found)
         return
@@ -66,6 +71,30 @@ def show_agent(
     for key, value in msgspec.to_builtins(found.card).items():
         if value:
             tell(f"{key:12} {safe(str(value))}")
+    if found.sources:
+        tell("as published")
+    for key, setting in found.sources.items():
+        tell(f"  {key}={safe(str(setting.value))}: {safe(setting.source)}")
+
+
+@agents.command("profiles")
+def list_profiles(
+    name: Annotated[str | None, typer.Argument(help="One of them: all that it sets, with the sources.")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the papers' profiles: which values the switches have as their authors ran them, and where each stands.
+
+    Example: ragrounds agents profiles medrag
+    """
+    from ragrounds.ui.profiles import print_profile
+    from ragrounds.ui.tables import results_console
+
+    found = known.list_profiles() if name is None else [known.describe_profile(name)]
+    if as_json:
+        print_json(found, "profiles")
+        return
+    for profile in found:
+        print_profile(profile, results_console(), whole=name is not None)
 
 
 @agents.command("trust")

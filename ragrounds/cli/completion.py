@@ -156,6 +156,7 @@ OPTIONS: Mapping[str, Completer] = {
     "--only": one_of("about", "tree", "mermaid"),
     "--order": one_of("given", "shared"),
     "--outcome": named("outcomes"),
+    "--profile": named("profiles"),
     "--retriever": retrievers,
     "--schedule": one_of("published", "full", "adaptive"),
     "--server-changed": one_of("stop", "new"),
@@ -167,6 +168,7 @@ OPTIONS: Mapping[str, Completer] = {
 ARGUMENTS: Mapping[tuple[str, str], Completer] = {
     ("", "run"): RUNS,
     ("", "runs"): RUNS,
+    ("agents profiles", "name"): named("profiles"),
     ("agents show", "agent"): agents,
     ("analyse", "name"): named("analyses"),
     ("analyses show", "name"): named("analyses"),

@@ -30,6 +30,12 @@ class WhatOptions(Options, frozen=True, kw_only=True):
     agent: Annotated[
         list[str] | None, typer.Option(help="An agent, name[key=value,…] (repeatable). See `ragrounds agents ls`.")
     ] = None
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="Agents and sampling as a paper's authors ran them: medrag, … See `ragrounds agents profiles`."
+        ),
+    ] = None
     model: Annotated[
         str | None,
         typer.Option(

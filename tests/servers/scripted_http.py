@@ -23,6 +23,7 @@ class Scripted:
     def __init__(self, script: Script) -> None:
         self.script = script
         self.asked: Counter[str] = Counter()
+        self.bodies: list[dict[str, Any]] = []
         self.calls = 0
         self.gate = threading.Event()
         self.gate.set()
@@ -39,6 +40,7 @@ class Scripted:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 prompt = body["messages"][-1]["content"]
                 with outer.lock:
+                    outer.bodies.append(body)
                     before = outer.asked[prompt]
                     outer.asked[prompt] += 1
                     text = outer.script(prompt, before)

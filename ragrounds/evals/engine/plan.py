@@ -268,7 +268,7 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         "agent": agent.spec,
         "graph": card.graph,
         "graph_code": catalogue.digest(card.graph),
-        "parameters": dict(agent.parameters),
+        "parameters": agent.settled,
         "prompts": PromptFolder(card.prompts).digest(catalogue.prompts_of(card.graph)),
         "models": {role: model.spec for role, model in sorted(models.items())},
         "windows": {role: model.window for role, model in sorted(models.items())},
@@ -293,7 +293,7 @@ def subagent_identity(agent: Agent) -> dict[str, object] | None:
     return {
         "agent": inside.spec,
         "graph_code": catalogue.digest(inside.card.graph),
-        "parameters": dict(inside.parameters),
+        "parameters": inside.settled,
         "prompts": PromptFolder(inside.card.prompts).digest(catalogue.prompts_of(inside.card.graph)),
     }
 

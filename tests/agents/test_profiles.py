@@ -1,0 +1,120 @@
+"""Papers' profiles: what they set, what comes before them, and what of them reaches a run and its server."""
+
+import json
+import tomllib
+
+import pytest
+
+import ragrounds as rr
+from ragrounds.agents import profiles
+from ragrounds.agents.agent import names, open_agent, profile_of, read_card
+from ragrounds.agents.profile import profile_names, read_profile
+from ragrounds.errors import UserError
+from ragrounds.models.options import read_options
+from ragrounds.specs import parse
+from tests.servers.scripted_http import scripted
+
+
+def test_there_is_one_for_each_paper_and_method():
+    assert profile_names() == ["cmedteb", "medrag", "mrag", "ogcarebench", "r2med", "search_o1", "search_r1"]
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_everything_that_it_sets_is_known_and_has_a_source(name):
+    profile = read_profile(name)
+    cards = [read_card(agent) for agent in names()]
+    for graph, settings in profile.graphs.items():
+        agents = [agent for agent in names() if read_card(agent).graph == graph]
+        assert agents, graph
+        known = {key for card in cards if card.graph == graph for key in (*card.parameters, *card.switches)}
+        assert settings.keys() <= {*known, "retriever", "question_only"}
+        for agent in agents:
+            text = profiles.apply(agent, name, "openai:gpt-3.5-turbo")
+            assert profiles.apply(text, name, "openai:gpt-3.5-turbo") == text == open_agent(text).spec
+    everything = [*profile.graphs.values(), *(one.sampling for one in profile.models)]
+    assert all(len(one.source) > 5 for settings in everything for one in settings.values())
+    for family in profile.models:
+        read_options(parse("openai:m").having(**{key: one.value for key, one in family.sampling.items()}))
+
+
+def test_its_values_are_explicit_and_what_the_text_says_comes_before_them():
+    assert profiles.apply("i_medrag", "medrag", "openai:gpt-4").startswith("i_medrag[context_tokens=30000,")
+    mine = open_agent(profiles.apply("i_medrag[rounds=2,retriever=bm25]", "medrag"))
+    assert (mine.parameters["rounds"], mine.card.retriever) == (2, "bm25")
+    assert open_agent("i_medrag[profile=medrag]").spec == profiles.apply("i_medrag", "medrag")
+    assert "profile" not in open_agent("i_medrag[profile=medrag]").spec
+
+
+@pytest.mark.parametrize(
+    ("text", "profile", "said"),
+    [
+        ("i_medrag", "medrg", "Did you mean 'medrag'"),
+        ("i_medrag[profile=mdrag]", "mrag", "Did you mean 'medrag' or 'mrag'"),
+        ("search_o1", "medrag", "says nothing of the graph 'search_o1'"),
+        ("i_medrg", "medrag", "Did you mean 'i_medrag'"),
+    ],
+)
+def test_what_is_unknown_is_refused_by_the_nearest_name(text, profile, said):
+    with pytest.raises(UserError, match=said):
+        profiles.apply(text, profile)
+
+
+def test_an_agent_s_file_names_one_and_says_more_itself(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'graph = "vanilla_rag"\nsummary = "x"\nsearches = true\nprofile = "medrag"\n[parameters]\ntop_k = 4\n'
+    )
+    agent = open_agent(str(file))
+    assert (agent.parameters["top_k"], agent.card.retriever) == (4, "rrf4")
+    assert agent.parameters["order"] == "best_first"
+    again = open_agent(agent.spec)
+    assert (again.parameters, again.spec) == (agent.parameters, agent.spec)
+    assert (profile_of(agent.spec) or agent).name == "medrag"
+    assert open_agent(f"{file}[top_k=8]").parameters["top_k"] == 8
+
+
+def test_models_that_an_agent_names_get_the_sampling_that_they_leave_open():
+    agent = open_agent("search_o1[model=openai:QwQ-32B[temperature=0],profile=search_o1]")
+    assert parse(agent.card.models["model"]).parameters == {
+        "repetition_penalty": 1.05, "temperature": 0, "top_k": 20, "top_p": 0.8,
+    }  # fmt: skip
+
+
+def test_sampling_and_scorer_are_a_record():
+    found = profiles.published("mrag", "openai:llama-3-70b")
+    assert found.sampling == {"temperature": 0.7, "top_p": 0.8, "repetition_penalty": 1.05}
+    assert "repetition_penalty" not in profiles.published("mrag", "openai:gpt-4o").sampling
+    assert profiles.published("medrag", "openai:x").scorer == "mirage"
+    assert profiles.published("cmedteb", "openai:x").scorer is None
+
+
+def test_agents_of_other_papers_are_not_sampled_alike_in_silence():
+    both = ["vanilla_rag[profile=medrag]", "cot_refine_rag[profile=mrag]"]
+    with pytest.raises(UserError, match=r"medrag: temperature=0.*mrag: temperature=0.7.*Run them apart"):
+        profiles.sampled("openai:m", both, None)
+    assert profiles.sampled("openai:m[temperature=1,top_p=1,repetition_penalty=1]", both, None).startswith("openai:m[")
+    with pytest.raises(UserError, match="no profile: as the model does by default"):
+        profiles.sampled("openai:m", ["direct", "vanilla_rag[profile=medrag]"], None)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_run_as_published_samples_as_published_and_the_command_comes_first(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with scripted(lambda prompt, before: json.dumps({"answer_choice": "A"})) as server:
+        given = {"model": "openai:gpt-3.5-m", "base_url": server.url, "limit": 1}
+        result = rr.run("sample", "vanilla_rag[retriever=bm25]", profile="medrag", **given)
+        assert [body.get("temperature") for body in server.bodies] == [0]
+        assert result.runs[0].identity["parameters"]["context_tokens"] == 15000
+        assert result.runs[0].agent.startswith("vanilla_rag[context_tokens=15000")
+        again = rr.run("sample", "vanilla_rag[retriever=bm25,profile=medrag]", **given)
+        assert (again.ids, again.made) == (result.ids, 0)
+        rr.run("sample", "vanilla_rag[retriever=bm25]", profile="medrag", temperature=0.3, **given)
+        assert server.bodies[-1]["temperature"] == 0.3
+
+
+def test_files_are_plain_data():
+    from importlib.resources import files
+
+    for name in profile_names():
+        text = files("ragrounds.agents").joinpath("published", f"{name}.toml").read_text()
+        assert tomllib.loads(text)["summary"]
