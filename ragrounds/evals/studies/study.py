@@ -1,0 +1,397 @@
+"""A study: many runs that make one table of a paper, as one TOML file.
+
+Rows and columns each give *settings*; a cell is what both say together, over what the study says of all cells. From its
+settings follows what makes a cell: a **run** (it names an agent), a **retrieval** (a retriever and no agent), or an
+**arena** (an axis). A setting of several values makes a row of each: a grid with names.
+
+    title = "Two strategies on two models"
+
+    [settings]
+    benchmark = "sample"
+
+    [[rows]]
+    name = "{model}, {agent}"
+    agent = { "no retrieval" = "direct", "8 passages" = "vanilla_rag[top_k=8]" }
+    model = { "A" = "openai:a", "B" = "openai:b" }
+
+    [[columns]]
+    name = "all questions"
+
+Published figures stand beside the rows (`published`), one for each column, and are printed with the deviation of ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct, field
+
+from ragrounds.errors import UserError, nearest, unknown
+from ragrounds.files import read_text
+from ragrounds.text import parse_toml
+
+Setting: TypeAlias = str | int | float | bool | tuple[str, ...] | dict[str, str]
+"""One value of a cell: a text, a number, a switch, several texts, or names with texts."""
+Settings: TypeAlias = dict[str, Setting]
+CellKind = Literal["run", "retrieve", "arena"]
+Spread = Literal["binomial", "epochs", "none"]
+
+COMMON = ("benchmark", "limit", "per_dataset", "seed", "where")
+OF_KIND: dict[CellKind, tuple[str, ...]] = {
+    "run": (
+        "agent", "model", "base_url", "alias", "corpus", "retriever", "k", "profile", "epochs", "temperature", "top_p",
+        "max_answer_tokens", "timeout", "scorer", "judge", "imported",
+    ),
+    "retrieve": ("retriever", "corpus", "split", "measure", "depth", "query_generation", "model", "base_url", "alias"),
+    "arena": ("axis",),
+}  # fmt: skip
+"""The settings that a cell of each kind may have, beside `COMMON`."""
+SETTINGS = tuple(dict.fromkeys((*COMMON, *itertools.chain(*OF_KIND.values()))))
+_GRID = ("agent", "model", "corpus", "retriever", "k", "profile", "benchmark", "scorer", "measure", "query_generation",
+         "temperature", "seed", "epochs", "axis")  # fmt: skip
+"""Settings that may have several values, each of which makes a row or a column of its own."""
+_MOST = 10_000
+"""Cells of a study at most: a grid of more is a slip."""
+_PUBLISHED = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:(?:±|\+-|\+/-)\s*(\d+(?:\.\d+)?))?")
+
+
+class PublishedFigure(Struct, frozen=True):
+    """A figure as the paper prints it."""
+
+    value: float
+    spread: float | None = None
+    """What stands after its ±."""
+
+
+class StudyRow(Struct, frozen=True, kw_only=True):
+    """A row of the table: a system, or the mean of other rows."""
+
+    name: str
+    group: str = ""
+    """A heading that rows stand under: a cohort."""
+    settings: Settings
+    """Its own; they go before those of a column."""
+    mean: tuple[str, ...] = ()
+    """Rows whose unweighted mean this one is."""
+    published: tuple[PublishedFigure | None, ...] = ()
+    """One a column; none at all where the paper prints none."""
+
+
+class StudyColumn(Struct, frozen=True, kw_only=True):
+    """A column of the table: a dataset, a measure, a setting; or what is computed from other columns."""
+
+    name: str
+    settings: Settings
+    mean: tuple[str, ...] = ()
+    """Columns whose unweighted mean this one is."""
+    change: tuple[str, ...] = ()
+    """Two columns: this one is how much the second lies above the first, in percent of the first."""
+
+    @property
+    def computed(self) -> bool:
+        """Whether its cells are made from other columns."""
+        return bool(self.mean or self.change)
+
+
+class StudyAnalysis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An analysis of the study's runs, printed below its table."""
+
+    name: str
+    rows: tuple[str, ...] = ()
+    """Whose runs; none: all."""
+    columns: tuple[str, ...] = ()
+    """In which columns; none: all."""
+    options: dict[str, str | int | float] = field(default_factory=dict)
+    """Arguments of `ragrounds analyse`: k, parameter, scorer."""
+    published: tuple[tuple[str, str, float], ...] = ()
+    """Label of a row, heading of a column, the paper's figure."""
+
+
+class StudyCell(Struct, frozen=True, kw_only=True):
+    """A cell that is carried out."""
+
+    row: str
+    column: str
+    kind: CellKind
+    settings: Settings
+
+    @property
+    def name(self) -> str:
+        """Row and column."""
+        return f"{self.row} · {self.column}"
+
+    @property
+    def key(self) -> str:
+        """What determines it, as 16 hexadecimal digits: a cell whose settings change is another one."""
+        text = msgspec.json.encode((self.kind, self.settings), order="sorted")
+        return hashlib.sha256(text).hexdigest()[:16]
+
+
+class Study(Struct, frozen=True, kw_only=True):
+    """A study as its file says it, its grids expanded."""
+
+    name: str
+    """The file's, without its ending."""
+    title: str
+    source: str = ""
+    """The paper and its table."""
+    note: str = ""
+    """What a reader must know."""
+    digits: int = 2
+    """Decimals of the figures."""
+    spread: Spread = "none"
+    """What stands after ±: sqrt(p(1-p)/n), the sample standard deviation over epochs, or nothing."""
+    baseline: str = ""
+    """The row that every other row is set against."""
+    picture: str = ""
+    """``lines`` (a line a row over the columns), ``bars``, or nothing."""
+    settings: Settings
+    """Of every cell; columns and rows go before it."""
+    rows: tuple[StudyRow, ...]
+    columns: tuple[StudyColumn, ...]
+    arena: dict[str, Any] = field(default_factory=dict)
+    """Arguments of the arena whose axes are columns."""
+    analyses: tuple[StudyAnalysis, ...] = ()
+
+    def cells(self) -> Iterator[StudyCell]:
+        """The cells that are carried out, row by row; those that are computed are not among them."""
+        for row in self.rows:
+            for column in self.columns:
+                if not row.mean and not column.computed:
+                    yield _cell(self, row, column)
+
+    def published(self, row: str, column: str) -> PublishedFigure | None:
+        """What the paper prints in a cell."""
+        found = next(one for one in self.rows if one.name == row).published
+        place = [one.name for one in self.columns].index(column)
+        return found[place] if place < len(found) else None
+
+
+class _Line(Struct, forbid_unknown_fields=False):
+    """What rows and columns may say beside settings."""
+
+    name: str
+    group: str = ""
+    mean: tuple[str, ...] = ()
+    change: tuple[str, ...] = ()
+    published: list[float | str] | dict[str, list[float | str]] = field(default_factory=list)
+
+
+class _File(Struct, forbid_unknown_fields=True):
+    title: str
+    rows: list[dict[str, Any]]
+    columns: list[dict[str, Any]]
+    source: str = ""
+    note: str = ""
+    digits: int = 2
+    spread: Spread = "none"
+    baseline: str = ""
+    picture: Literal["", "lines", "bars"] = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+    arena: dict[str, Any] = field(default_factory=dict)
+    analyses: tuple[StudyAnalysis, ...] = ()
+
+
+def shipped_studies() -> list[str]:
+    """The names of the studies that come with the package."""
+    folder = files(__package__).joinpath("shipped")
+    return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+
+
+def open_study(name: str | Path) -> Study:
+    """Read a study: one that is shipped by its name, or a TOML file by its path.
+
+    Raises:
+        UserError: there is none, or its file does not have the form of one; names the place.
+    """
+    text = str(name)
+    if text in shipped_studies():
+        return read_study(files(__package__).joinpath("shipped", f"{text}.toml").read_text(encoding="utf-8"), text)
+    path = Path(name).expanduser()
+    if not path.suffix and not path.exists():
+        raise unknown("study", text, shipped_studies(), "ragrounds study ls")
+    return read_study(read_text(path), path.stem)
+
+
+def read_study(text: str, name: str) -> Study:
+    """Read the text of a study's file.
+
+    Raises:
+        UserError: no TOML, an unknown key, a name that stands twice, a published list of another length, a mean of what
+            is not there, a cell that names neither agent nor retriever.
+    """
+    try:
+        made = msgspec.convert(parse_toml(text), _File)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise UserError(f"The study {name!r}: {error}") from error
+    columns = tuple(_columns(name, made.columns))
+    rows = tuple(_rows(name, made.rows, len(columns)))
+    study = Study(
+        name=name,
+        title=made.title,
+        source=made.source,
+        note=made.note,
+        digits=made.digits,
+        spread=made.spread,
+        baseline=made.baseline,
+        picture=made.picture,
+        settings=_settings(name, "[settings]", made.settings),
+        rows=rows,
+        columns=columns,
+        arena=made.arena,
+        analyses=made.analyses,
+    )
+    _check(study)
+    return study
+
+
+def _rows(study: str, lines: Sequence[Mapping[str, Any]], columns: int) -> Iterator[StudyRow]:
+    for one in _expanded(study, "row", lines):
+        yield StudyRow(
+            name=one.name,
+            group=one.line.group,
+            settings=_settings(study, f"the row {one.name!r}", one.given),
+            mean=one.line.mean,
+            published=_published(study, one, columns),
+        )
+
+
+def _columns(study: str, lines: Sequence[Mapping[str, Any]]) -> Iterator[StudyColumn]:
+    for one in _expanded(study, "column", lines):
+        if len(one.line.change) not in (0, 2):
+            raise UserError(f"The study {study!r}: change of the column {one.name!r} names two columns.")
+        settings = _settings(study, f"the column {one.name!r}", one.given)
+        yield StudyColumn(name=one.name, settings=settings, mean=one.line.mean, change=one.line.change)
+
+
+class _Expanded(Struct, frozen=True):
+    """A line of the file with one value for each key of its grid."""
+
+    line: _Line
+    name: str
+    given: dict[str, Any]
+
+
+def _expanded(study: str, kind: str, lines: Sequence[Mapping[str, Any]]) -> Iterator[_Expanded]:
+    """Each line with its settings, once for each combination of the values that its grid has."""
+    for number, one in enumerate(lines, 1):
+        try:
+            line = msgspec.convert(one, _Line)
+        except msgspec.ValidationError as error:
+            raise UserError(f"The study {study!r}, {kind} {number}: {error}") from error
+        given = {key: value for key, value in one.items() if key not in _Line.__struct_fields__}
+        grid = {key: _named_values(given[key]) for key in _GRID if isinstance(given.get(key), list | dict)}
+        for key, values in grid.items():
+            if not values:
+                raise UserError(f"The study {study!r}, {kind} {line.name!r}: {key} has no values.")
+            if f"{{{key}}}" not in line.name:
+                raise UserError(
+                    f"The study {study!r}, {kind} {line.name!r}: {key} has several values, so the name needs {{{key}}}."
+                )
+        for chosen in itertools.product(*grid.values()):
+            names = {key: name for key, (name, _) in zip(grid, chosen, strict=True)}
+            settled = {**given, **{key: value for key, (_, value) in zip(grid, chosen, strict=True)}}
+            yield _Expanded(line, _filled(line.name, {**settled, **names}), settled)
+
+
+def _named_values(given: list[Any] | dict[str, Any]) -> list[tuple[str, Any]]:
+    """The values of a grid, each with the name that it has in the table."""
+    return list(given.items()) if isinstance(given, dict) else [(str(value), value) for value in given]
+
+
+def _filled(template: str, shown: Mapping[str, Any]) -> str:
+    """The name of a line with the values of its grid in the places of their keys."""
+    return re.sub(r"\{(\w+)\}", lambda found: str(shown.get(found[1], found[0])), template)
+
+
+def _settings(name: str, where: str, given: Mapping[str, Any]) -> Settings:
+    settings: Settings = {}
+    for key, value in given.items():
+        if key not in SETTINGS:
+            raise UserError(
+                f"The study {name!r}: {where} has an unknown key {key!r}.{nearest(key, SETTINGS)} "
+                f"Known: {', '.join(SETTINGS)}."
+            )
+        if isinstance(value, list):
+            settings[key] = tuple(map(str, value))
+        elif isinstance(value, dict):
+            settings[key] = {str(one): str(other) for one, other in value.items()}
+        elif isinstance(value, str | int | float):
+            settings[key] = value
+        else:
+            raise UserError(f"The study {name!r}: {where} sets {key} to {value!r}; expected a text or a number.")
+    return settings
+
+
+def _published(study: str, row: _Expanded, columns: int) -> tuple[PublishedFigure | None, ...]:
+    given = row.line.published
+    listed = given.get(row.name, []) if isinstance(given, dict) else given
+    if listed and len(listed) != columns:
+        raise UserError(
+            f"The study {study!r}: the row {row.name!r} has {len(listed)} published figures for {columns} columns; "
+            'put "" where the paper has none.'
+        )
+    return tuple(_figure(study, row.name, one) for one in listed)
+
+
+def _figure(name: str, row: str, given: float | str) -> PublishedFigure | None:
+    if not isinstance(given, str):
+        return PublishedFigure(float(given))
+    if given.strip() in ("", "-", "–", "—"):
+        return None
+    found = _PUBLISHED.fullmatch(given.strip())
+    if not found:
+        raise UserError(
+            f"The study {name!r}: the row {row!r} has the published figure {given!r}; expected '71.6 ±1.4'."
+        )
+    return PublishedFigure(float(found[1]), float(found[2]) if found[2] else None)
+
+
+def _check(study: Study) -> None:
+    rows, columns = [row.name for row in study.rows], [column.name for column in study.columns]
+    for kind, names in (("row", rows), ("column", columns)):
+        twice = next((one for one in names if names.count(one) > 1), None)
+        if twice is not None:
+            raise UserError(f"The study {study.name!r} has two {kind}s named {twice!r}.")
+    for kind, names, wanted in (
+        ("row", rows, [one for row in study.rows for one in row.mean]),
+        ("row", rows, [study.baseline] if study.baseline else []),
+        ("row", rows, [one for analysis in study.analyses for one in analysis.rows]),
+        ("column", columns, [one for column in study.columns for one in (*column.mean, *column.change)]),
+        ("column", columns, [one for analysis in study.analyses for one in analysis.columns]),
+    ):
+        for one in wanted:
+            if one not in names:
+                raise UserError(f"The study {study.name!r} has no {kind} {one!r}.{nearest(one, names)}")
+    if len(rows) * len(columns) > _MOST:
+        raise UserError(f"The study {study.name!r} has {len(rows) * len(columns):,} cells, more than {_MOST:,}.")
+    for _ in study.cells():
+        pass  # each says what it lacks
+
+
+def _cell(study: Study, row: StudyRow, column: StudyColumn) -> StudyCell:
+    """A cell: what the study says of all cells, under what its column says, under what its row says.
+
+    Raises:
+        UserError: it is not told what makes it, or a setting is of another kind of cell.
+    """
+    where, own = f"the cell {row.name!r} · {column.name!r}", {**column.settings, **row.settings}
+    settings = {**study.settings, **own}
+    kind: CellKind = "arena" if "axis" in settings else "run" if "agent" in settings else "retrieve"
+    if kind == "retrieve" and "retriever" not in settings:
+        raise UserError(f"The study {study.name!r}: {where} names neither an agent nor a retriever.")
+    if "benchmark" not in settings:
+        raise UserError(f"The study {study.name!r}: {where} names no benchmark.")
+    takes = {*COMMON, *OF_KIND[kind], *(OF_KIND["run"] if kind == "arena" else ())}
+    if wrong := [key for key in own if key not in takes]:
+        raise UserError(f"The study {study.name!r}: {where} is made by a {kind}, which takes no {wrong[0]!r}.")
+    taken = {key: value for key, value in settings.items() if key in takes}
+    return StudyCell(row=row.name, column=column.name, kind=kind, settings=taken)
