@@ -364,6 +364,10 @@ class AnyScorer(Protocol):
             ValueError: the score has no value.
         """
 
+    def by_class(self, score: Score) -> Mapping[str, tuple[int, int, int]]:
+        """True positives, false positives and false negatives of each class (a type of relation), of a scorer that
+        counts them; empty: it does not."""
+
     def command(self, runs: Sequence[str]) -> str:
         """The command that makes its scores of these runs."""
 

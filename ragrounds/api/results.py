@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ragrounds.api.frame_rows import Part, Row, rows_of
-from ragrounds.api.frames import FIGURES, OF_RUNS, PAIRS, Frame
+from ragrounds.api.frames import CLASSES, FIGURES, OF_RUNS, PAIRS, Frame
 from ragrounds.api.workspace import opened_runs
 from ragrounds.errors import UserError, nearest
 
@@ -163,13 +163,15 @@ class ComparisonResult(RunsResult, frozen=True, kw_only=True):
         return f"{self.comparison.questions:,} questions of {self.comparison.benchmark}; {agents_text(agents)}{by}"
 
     def own_frames(self) -> tuple[Frame, ...]:
-        """The figures, the pairs, and the frames of the runs."""
-        return (FIGURES, PAIRS, *OF_RUNS)
+        """The figures, the pairs, the classes, and the frames of the runs."""
+        return (FIGURES, PAIRS, CLASSES, *OF_RUNS)
 
     def own_rows(self, frame: Frame) -> Iterable[Part] | None:
-        """The rows of the figures or the pairs."""
+        """The rows of the figures, the pairs or the classes."""
         if frame is FIGURES:
             return [list(_figure_rows(self.comparison))]
+        if frame is CLASSES:
+            return [list(_class_rows(self.comparison))]
         return [list(_pair_rows(self.comparison))] if frame is PAIRS else None
 
 
@@ -223,6 +225,30 @@ def _pair_rows(comparison: Comparison) -> Iterator[Row]:
                 pair.p_holm,
                 tests.p_always,
                 tests.mde,
+            )
+
+
+def _class_rows(comparison: Comparison) -> Iterator[Row]:
+    agents = {row.run: row.agent for row in comparison.rows}
+    for table in comparison.tables:
+        for one in table.classes:
+            yield (
+                one.run,
+                agents[one.run],
+                table.scorer,
+                one.dataset,
+                one.name,
+                one.wanted,
+                one.given,
+                one.right,
+                one.precision,
+                one.recall,
+                one.f1,
+                one.low,
+                one.high,
+                one.difference,
+                one.difference_low,
+                one.difference_high,
             )
 
 

@@ -41,6 +41,7 @@ def comparison_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> li
     numbers, names = numbered(comparison), agent_names(comparison)
     tables = comparison.shown(scorers)
     made = [score_table(table, numbers, names, beside) for table, beside in tables]
+    made += [class_table(table, numbers) for table, _ in tables if table.classes]
     made.append(outcome_table(comparison, scorers))
     made += [pair_table(table, numbers) for table, _ in tables if table.pairs]
     return made + [group_table(table, grouped, numbers) for table, _ in tables for grouped in table.groups]
@@ -121,6 +122,39 @@ def score_table(
         columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in (*names, *headings))),
         rows=tuple(rows),
     )
+
+
+def class_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
+    """Precision, recall and F1 by class, of several runs also against the first."""
+    several = len({one.dataset for one in table.classes}) > 1
+    against = len(table.lines) > 1
+    first = f"#{numbers[table.lines[0].run]}"
+    names = ["to find", "given", "right", "precision", "recall", "F1", "95 %"]
+    names += [f"F1 - {first}", "95 %"] if against else []
+    rows = []
+    for one in table.classes:
+        whole = Figure(value=one.f1, n=0, missing=0, low=one.low, high=one.high)
+        cells = [*map(_amount, (one.wanted, one.given, one.right)), percent(one.precision), percent(one.recall)]
+        cells += [percent(one.f1), interval(whole)]
+        if against:
+            tests = PairedFigure(difference=one.difference, low=one.difference_low, high=one.difference_high, n=0)
+            # The first run stands against nothing.
+            cells += [points(one.difference), difference_interval(tests)] if one.difference is not None else ["", ""]
+        dataset = [safe(one.dataset.rpartition("/")[2])] if several else []
+        rows.append((*dataset, safe(one.name) or "all", f"#{numbers[one.run]}", *cells))
+    leading = [*(["dataset"] if several else []), "type"]
+    return TextTable(
+        key="classes",
+        scorer=table.scorer,
+        title=f"{table.scorer} by type, percent (to find, given, right: triplets)",
+        columns=(*(Column(name, right=False) for name in leading), Column("#"), *(Column(name) for name in names)),
+        rows=tuple(rows),
+    )
+
+
+def _amount(value: float) -> str:
+    """A mean over epochs of counts."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
 def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTable:

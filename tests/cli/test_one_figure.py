@@ -7,12 +7,15 @@ import io
 import json
 import re
 import subprocess
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import ragrounds as rr
 from tests.conftest import Cli
+from tests.servers.scripted_http import Scripted
 
 SIZES = {"mmlu": (5, 4), "medqa": (3, 1), "bioasq": (1, 0)}
 """Dataset → questions, and how many of them have the first option as their answer, which the baseline takes."""
@@ -125,3 +128,157 @@ def test_three_datasets_of_one_question_have_no_interval_of_width_zero(command: 
     found = [one["conditions"][0] for one in json.loads(done.stdout)["claims"]]
     assert done.returncode == 4
     assert [f"{100 * found[0][end]:.1f}" for end in ("low", "high")] == row[heads.index("95 %")].split("-")
+
+
+DOCUMENTS = 60
+
+
+def interactions(number: int) -> list[tuple[str, str, str]]:
+    """What document `number` states: none to four interactions of two types."""
+    return [
+        (f"drug{number}a", ("effect", "mechanism")[(number + place) % 2], f"drug{number}x{place}")
+        for place in range(number % 5)
+    ]
+
+
+def reply(prompt: str, _: int) -> str:
+    """Every third document: nothing; else all but the last, with a wrong one where the number is even."""
+    number = int(re.findall(r"drug(\d+)a ", prompt)[-1])
+    found = [] if number % 3 == 0 else [list(one) for one in interactions(number)[:-1]]
+    if number % 2 == 0 and number % 3:
+        found.append([f"drug{number}a", "effect", "water"])
+    return json.dumps(found)
+
+
+def nothing(prompt: str, _: int) -> str:
+    return "[]"
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> str:
+    """Made-up documents in the form of DDI 2013, most of them with something to find."""
+    lines = []
+    for number in range(DOCUMENTS):
+        stated = interactions(number)
+        names = [f"drug{number}a", *(other for _, _, other in stated)]
+        text = f"On drug{number}a it is told: " + "; ".join(f"{one} {kind} {other}" for one, kind, other in stated)
+        entities = [{"id": str(place), "text": name} for place, name in enumerate(names)]
+        pairs = [
+            {"e1": "0", "e2": str(place), "ddi": "true", "type": kind} for place, (_, kind, _) in enumerate(stated, 1)
+        ]
+        sentence = {"text": text, "entities": entities, "pairs": pairs}
+        lines.append(json.dumps({"id": str(number), "split": "Train/made up", "sentences": [sentence]}))
+    (tmp_path / "ddi2013.jsonl").write_text("\n".join(lines))
+    return f"ddi:{tmp_path}"
+
+
+@pytest.fixture
+def scripted() -> Iterator[Scripted]:
+    made = Scripted(reply)
+    yield made
+    made.close()
+
+
+def extract(
+    command: Cli, corpus: str, scripted: Scripted, *more: str, model: str = "m"
+) -> subprocess.CompletedProcess[str]:
+    return command(
+        *("run", "--benchmark", corpus, "--agent", "direct", "--model", f"openai:{model}"),
+        *("--base-url", scripted.url, *more),
+        OPENAI_API_KEY="none",
+    )
+
+
+def counted(kind: str = "") -> tuple[int, int, int]:
+    """Right, wrong and missed over all documents, counted here and by no code of the package."""
+    seen: Counter[str] = Counter()
+    for number in range(DOCUMENTS):
+        wanted = {one for one in interactions(number) if kind in ("", one[1])}
+        given = {tuple(one) for one in json.loads(reply(f"drug{number}a ", 0)) if kind in ("", one[1])}
+        seen["right"] += len(wanted & given)
+        seen["wrong"] += len(given - wanted)
+        seen["missed"] += len(wanted - given)
+    return seen["right"], seen["wrong"], seen["missed"]
+
+
+def test_an_extraction_shows_the_micro_f1_of_the_corpus_everywhere(
+    command: Cli, corpus: str, scripted: Scripted, tmp_path: Path
+) -> None:
+    right, wrong, missed = counted()
+    expected = 2 * right / (2 * right + wrong + missed)
+    shown = f"{100 * expected:.2f}"
+    done = extract(command, corpus, scripted, "--display", "json", "--json")
+    assert done.returncode == 0, done.stderr
+    comparison = json.loads(done.stdout)
+    (table,) = [one for one in comparison["tables"] if one["scorer"] == "triplets"]
+    (line,) = table["lines"]
+    assert line["overall"]["value"] == pytest.approx(expected)
+    assert line["overall"]["low"] < expected < line["overall"]["high"]
+    live = json.loads([one for one in done.stderr.splitlines() if one.startswith("{")][-1])["runs"][line["run"]]
+    assert (live["average"], live["scorer"]) == (pytest.approx(expected), "triplets")
+
+    again = extract(command, corpus, scripted, "--display", "plain")
+    assert f"score so far: direct {shown} (triplets)" in again.stderr
+    heads, row = table_rows(again.stdout)
+    assert row[heads.index("ddi")] == shown
+    by_type = {kind: counted(kind) for kind in ("", "effect", "mechanism")}
+    for kind, (tp, fp, fn) in by_type.items():
+        (found,) = [one for one in table["classes"] if one["name"] == kind]
+        assert (found["right"], found["given"], found["wanted"]) == (tp, tp + fp, tp + fn)
+        figures = (tp / (tp + fp), tp / (tp + fn), 2 * tp / (2 * tp + fp + fn))
+        assert (found["precision"], found["recall"], found["f1"]) == pytest.approx(figures)
+        printed = re.search(rf"^{kind or 'all'} .*$", again.stdout, re.MULTILINE)
+        assert printed
+        assert all(f" {100 * value:.2f}" in printed[0] for value in figures)
+
+    claims = ("--assert", f"score(direct) > {expected - 1e-9} ", "--assert", "score(direct) > 0 @ 95%")
+    compared = json.loads(command("compare", line["run"], "--json", *claims).stdout)
+    claim = compared["claims"][1]["conditions"][0]
+    assert compared["claims"][0]["decision"] == "holds"
+    assert (claim["value"], claim["low"], claim["high"]) == pytest.approx(
+        tuple(line["overall"][name] for name in ("value", "low", "high"))
+    )
+    rows = list(csv.DictReader(io.StringIO(command("compare", line["run"], "--csv").stdout)))
+    kept = [one for one in rows if (one["figure"], one["scorer"], one["part"]) == ("score", "triplets", "")]
+    assert [float(one["value"]) for one in kept] == [pytest.approx(expected)]
+    f1 = {one["part"]: float(one["value"]) for one in rows if one["figure"] == "F1"}
+    assert f1["ddi type="] == pytest.approx(expected)
+
+    assert command("report", line["run"], "--out", "report.html").returncode == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    summary = page[page.index('<section id="summary">') :].partition("</section>")[0]
+    assert f"direct</b> {shown} % by triplets" in summary
+    tables = page[page.index('<section id="tables">') :].partition("</section>")[0]
+    assert tables.count(f">{shown}<") >= 2  # the table of scores, and all types together
+    assert ">mechanism<" in tables
+    found = rr.compare(line["run"])
+    assert f"direct {shown} by triplets" in found.brief()
+    assert found.to_polars("figures").row(0, named=True)["value"] == pytest.approx(expected)
+    classes = {one["class"]: one["f1"] for one in found.to_polars("classes").to_dicts()}
+    assert classes[""] == pytest.approx(expected)
+    assert f">{shown}<" in found._repr_html_()
+
+
+def test_an_agent_that_always_finds_nothing_has_0(command: Cli, corpus: str, scripted: Scripted) -> None:
+    # Texts without anything to find gave it full marks: every fifth document here.
+    extract(command, corpus, scripted, "--display", "none")
+    scripted.script = nothing
+    done = extract(command, corpus, scripted, "--display", "none", "--json", model="n")
+    (line,) = next(one for one in json.loads(done.stdout)["tables"] if one["scorer"] == "triplets")["lines"]
+    assert (line["overall"]["value"], line["overall"]["low"]) == (0.0, None)
+    everything = json.loads(command("compare", *run_ids(command), "--json").stdout)
+    (table,) = [one for one in everything["tables"] if one["scorer"] == "triplets"]
+    right, wrong, missed = counted()
+    (pair,) = table["pairs"]
+    assert abs(pair["tests"]["difference"]) == pytest.approx(2 * right / (2 * right + wrong + missed))
+    assert pair["tests"]["low"] < pair["tests"]["difference"] < pair["tests"]["high"]
+    against = [one for one in table["classes"] if one["difference"] is not None]
+    assert against[0]["name"] == ""
+    assert against[0]["difference"] == pytest.approx(pair["tests"]["difference"])
+    watched = extract(command, corpus, scripted, "--new", "--until", "score(direct) > 0.5 @ 95%")
+    assert watched.returncode == 2
+    assert "no mean over questions" in watched.stderr
+
+
+def run_ids(command: Cli) -> list[str]:
+    return [one["run"]["id"] for one in json.loads(command("runs", "ls", "--json").stdout)["runs"]]

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.evals.compare.figures import figure, scorer_values
-from ragrounds.evals.engine.progress import LiveScore
+from ragrounds.evals.compare.figures import figure
+from ragrounds.evals.compare.question_values import scorer_values
+from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.records import Attempt, Question, Score
 
 EPOCHS = 2

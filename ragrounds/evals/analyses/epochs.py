@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Bar, Bars
 from ragrounds.evals.analyses.run_data import ScoredRun, scored_runs
-from ragrounds.evals.compare.figures import figure, scorer_values
+from ragrounds.evals.compare.figures import figure
+from ragrounds.evals.compare.question_values import scorer_values
 from ragrounds.evals.scorers import described, figure_word
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
@@ -35,10 +37,12 @@ def over_epochs(runs: Sequence[ScoredRun]) -> tuple[Epochs, ...]:
     values: dict[str, list[float]] = {}
     for run in runs:
         for epoch in range(run.run.epochs):
-            scores = [score for score in run.scores if score.epoch == epoch]
+            scores = [replace(score, epoch=0) for score in run.scores if score.epoch == epoch]
             if not scores:
                 continue
-            found = figure(run.questions, scorer_values(run.questions, scores, 1), {}, 0, described(run.scorer))
+            scorer = described(run.scorer)
+            made = scorer_values(run.questions, scores, 1, scorer, run.golds)
+            found = figure(run.questions, made, {}, 0, scorer)
             if found.value is not None:
                 values.setdefault(run.run.agent, []).append(found.value)
     return tuple(

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.compare.figures import Figure, figure, scorer_values
+from ragrounds.evals.compare.figures import Figure, figure
+from ragrounds.evals.compare.question_values import scorer_values
 from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.stats import stratified_mean
 from ragrounds.evals.store.store import Store
@@ -63,7 +64,7 @@ def scored_run(store: Store, run: Run, scorer: str) -> ScoredRun:
         questions=kept,
         golds=golds,
         scores=mine,
-        values=scorer_values(kept, mine, run.epochs),
+        values=scorer_values(kept, mine, run.epochs, described(scorer), golds),
     )
 
 

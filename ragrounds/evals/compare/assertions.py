@@ -1,7 +1,7 @@
 """Claims about stored runs, checked: `ragrounds compare --assert`.
 
-Every measure is a mean over questions, unweighted over datasets, as in the tables; so a sum of measures is the mean of
-each question's own sum, and its interval is made as those of the tables are.
+Every measure is the figure of the tables, unweighted over datasets, and so is its interval. A sum of means is the mean
+of each question's own sum; with a figure of the whole corpus in it (a micro-F1) it is a sum of ratios.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from ragrounds.evals.compare.claims import (
     resolved,
 )
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
-from ragrounds.evals.compare.figures import Values, design
+from ragrounds.evals.compare.figures import design, ratio_estimate
 from ragrounds.evals.compare.frontier import CostMeasure, costs_of
+from ragrounds.evals.compare.question_values import Parts, QuestionValues, Values
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, early_stops
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.scorers import described, scorer_name
@@ -139,12 +140,17 @@ class _Assertions:
                 )
             if cancels(condition):
                 return _undecided(condition, shown, "it compares a run with itself")
+            if any(_of_corpus(values) for _, values in columns):
+                return _undecided(
+                    condition, shown, f"{self.scorer} is no mean over questions: no interval of it holds for these runs"
+                )
             return _followed(condition, shown, self.stopped.rounds(self.scorer, *named), columns)
         kept = [one for one in asked if all(values.get(one.id) is not None for _, values in columns)]
         if not kept:
             return _undecided(condition, shown, "no question has a score")
-        known = [[values[question.id] or 0.0 for question in kept] for _, values in columns]
-        made = self._estimate(condition, kept, known)
+        made = self._estimate(condition, kept, [values for _, values in columns])
+        if made is None:
+            return _undecided(condition, shown, "there is nothing to count")
         missing = len(asked) - len(kept)
         reasons = [f"{missing:,} questions have no score and are left out"] if missing else []
         if made.low is None:
@@ -162,8 +168,19 @@ class _Assertions:
             reason="; ".join(reasons),
         )
 
-    def _estimate(self, condition: Condition, kept: Sequence[Question], known: Sequence[Sequence[float]]) -> Estimate:
-        """The mean of a condition's sums over questions, with its interval."""
+    def _estimate(self, condition: Condition, kept: Sequence[Question], columns: Sequence[Values]) -> Estimate | None:
+        """The mean of a condition's sums over questions, with its interval; with a ratio in it the sum of ratios."""
+        if any(map(_of_corpus, columns)):
+            return ratio_estimate(
+                [[_parts_of(values, one.id) for one in kept] for values in columns],
+                [term.factor for term in condition.terms],
+                kept,
+                described(self.scorer),
+                self.seed,
+                constant=condition.constant,
+                level=condition.level or 0.95,
+            )
+        known = [[values[question.id] or 0.0 for question in kept] for values in columns]
         strata, clusters = design(kept, described(self.scorer))
         return combined_mean(
             known,
@@ -201,6 +218,18 @@ class _Assertions:
             if attempt.question_id in shares and ended == term.measure:
                 shares[attempt.question_id] += 1 / epochs
         return shares
+
+
+def _of_corpus(values: Values) -> bool:
+    """Whether these are of a figure that is a ratio of sums."""
+    return isinstance(values, QuestionValues) and bool(values.parts)
+
+
+def _parts_of(values: Values, question: str) -> Parts:
+    """The parts of a ratio; a mean is one whose denominators are 1."""
+    if isinstance(values, QuestionValues) and values.parts:
+        return values.parts[question]
+    return ((values[question] or 0.0, 1.0),)
 
 
 def _followed(

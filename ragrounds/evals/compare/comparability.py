@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.figures import scorer_values
+from ragrounds.evals.compare.question_values import QuestionValues, scorer_values
 from ragrounds.evals.scorers import Headline, described, headline_of, scores_by_default
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Gold, Question, Run, Score
+from ragrounds.records import OPEN, Attempt, Gold, Question, Run, Score
 
 ScoresByRun = Mapping[str, Mapping[str, Sequence[Score]]]
 """Run id → scorer → scores."""
@@ -24,6 +24,7 @@ class ComparisonBasis(Struct, frozen=True, kw_only=True):
     """What runs are compared on, and everything that was read of them."""
 
     questions: tuple[Question, ...]
+    golds: Mapping[str, Gold]
     epochs: int
     scorers: tuple[str, ...]
     """What all runs have scores under, the headlines and their columns first. Where one is to be chosen, it is the
@@ -48,11 +49,14 @@ class ComparisonBasis(Struct, frozen=True, kw_only=True):
             scored |= usual or {question.id for question in self.questions if known.suits(question)}
         return [question for question in self.questions if question.id in scored]
 
-    def values(self, scorer: str, run: Run, asked: Sequence[Question]) -> tuple[dict[str, float | None], int]:
+    def values(self, scorer: str, run: Run, asked: Sequence[Question]) -> tuple[QuestionValues, int]:
         """Each question's mean score over all its epochs, and the number of answers that nobody scored. An answer
         without a score is not a wrong answer: the value of its question is missing, as where a judge failed."""
         scores = self.scores[run.id].get(scorer, [])
-        values = scorer_values(asked, scores, self.epochs)
+        status = {(one.question_id, one.epoch): one.status for one in self.summaries[run.id]}
+        made = ((question.id, epoch) for question in asked for epoch in range(self.epochs))
+        open_ = {key for key in made if status.get(key, "not_run") in OPEN}
+        values = scorer_values(asked, scores, self.epochs, described(scorer), self.golds, open_)
         read = {(score.question_id, score.epoch) for score in scores}
         unscored = [
             attempt.question_id
@@ -61,7 +65,8 @@ class ComparisonBasis(Struct, frozen=True, kw_only=True):
             and attempt.question_id in values
             and (attempt.question_id, attempt.epoch) not in read
         ]
-        return values | dict.fromkeys(unscored), len(unscored)
+        values.update(dict.fromkeys(unscored))
+        return values, len(unscored)
 
 
 def comparison_basis(
@@ -101,6 +106,7 @@ def comparison_basis(
     first = [name for one in headlines for name in (one.scorer, *one.columns)]
     return ComparisonBasis(
         questions=tuple(questions),
+        golds=store.questions(runs[0])[1],
         epochs=epochs,
         scorers=tuple(dict.fromkeys([*first, *sorted(kept)])),
         headlines=headlines,

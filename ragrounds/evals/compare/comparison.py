@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from msgspec import Struct, field
 
 from ragrounds.contracts import AnyScorer
-from ragrounds.errors import UserError
+from ragrounds.evals.compare.class_figures import ClassCounts, ClassFigure
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
 from ragrounds.evals.compare.figures import (
     Figure,
     GroupTable,
     RunPair,
-    Values,
     figure,
     group_table,
     holm_corrected,
@@ -27,6 +26,7 @@ from ragrounds.evals.compare.figures import (
 )
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, frontier
 from ragrounds.evals.compare.pairs import EVERY_PAIR, Pair, PairChoice
+from ragrounds.evals.compare.question_values import QuestionValues
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, early_stops
 from ragrounds.evals.judges.stale import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
@@ -91,6 +91,8 @@ class ScorerTable(Struct, frozen=True, kw_only=True):
     frontier: Frontier | None = None
     """``None`` where no run has a known cost, or more of the score is not what one pays for."""
     groups: tuple[GroupTable, ...] = ()
+    classes: tuple[ClassFigure, ...] = ()
+    """Precision, recall and F1 by class, where the scorer counts them."""
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -252,7 +254,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
 class _RunScores(Struct, frozen=True):
     """One run under one scorer, question by question."""
 
-    values: Values
+    values: QuestionValues
     unsettled: dict[str, float]
     """Question id → share of its attempts whose result is open: failed, capped, paused or not run."""
     outcomes_by_part: dict[str, Counter[str]]
@@ -277,11 +279,9 @@ class _Tables:
         """Everything under one scorer.
 
         Raises:
-            UserError: a scorer whose scores are no means; an unknown property to group by.
+            UserError: a scorer whose figure is a ratio and that is not here; an unknown property to group by.
         """
         scorer = described(name)
-        if scorer.aggregation.questions != "mean":
-            raise UserError(f"{name} is a ratio of sums over questions, and only means can be compared so far.")
         asked = self.basis.asked(name)
         scored = {run.id: self._scores(run, name, asked) for run in self.runs}
         lines = tuple(self._line(run, scored[run.id], asked, scorer) for run in self.runs)
@@ -308,6 +308,7 @@ class _Tables:
             lines=lines,
             pairs=self._pairs(scorer, name, asked, values, chosen),
             frontier=placed,
+            classes=self._classes(scorer, name, asked, values, lines),
             groups=tuple(
                 group_table(
                     by,
@@ -365,6 +366,26 @@ class _Tables:
             outcomes_by_part={part: dict(counts) for part, counts in scored.outcomes_by_part.items()},
         )
 
+    def _classes(
+        self,
+        scorer: AnyScorer,
+        name: str,
+        asked: Sequence[Question],
+        values: Mapping[str, QuestionValues],
+        lines: Sequence[RunFigures],
+    ) -> tuple[ClassFigure, ...]:
+        return ClassCounts(
+            questions=asked,
+            golds=self.basis.golds,
+            values=values,
+            scores={run.id: self.basis.scores[run.id].get(name, ()) for run in self.runs},
+            overall={line.run: line.datasets for line in lines},
+            scorer=scorer,
+            epochs=self.basis.epochs,
+            seed=self.seed,
+            stopped=self.stopped.concerns,
+        ).figures()
+
     def _among(self, groups: int = 1) -> int | None:
         return self.choice.among(len(self.runs), groups)
 
@@ -373,7 +394,7 @@ class _Tables:
         scorer: AnyScorer,
         name: str,
         asked: Sequence[Question],
-        values: Mapping[str, Values],
+        values: Mapping[str, QuestionValues],
         chosen: Sequence[Pair],
     ) -> tuple[RunPair, ...]:
         tests = {}

@@ -1,13 +1,14 @@
 """The figures of a comparison: a run's mean with its interval, two runs paired, and both by groups of questions.
 
-Everything is computed from values: question id → score, the mean over its epochs.
+Everything is computed from values: question id → score, the mean over its epochs. How they become a figure the scorer
+says: by their mean, or by a ratio of sums over all questions (a micro-F1), which the same functions make.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
@@ -15,8 +16,11 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import AnyScorer
 from ragrounds.errors import UserError, nearest
+from ragrounds.evals.compare.question_values import Parts, QuestionValues, Values, is_ratio
 from ragrounds.evals.stats import (
+    Estimate,
     binomial_error,
+    combined_ratio,
     holm,
     macro_error,
     mcnemar,
@@ -24,10 +28,9 @@ from ragrounds.evals.stats import (
     paired_difference,
     stratified_mean,
 )
-from ragrounds.records import Question, Score
+from ragrounds.evals.stats.bootstrap import RESAMPLES
+from ragrounds.records import Question
 
-Values = Mapping[str, float | None]
-"""Question id → mean score over epochs; ``None``: no score (a judge that failed)."""
 _PROPERTIES: dict[str, Callable[[Question], str]] = {
     "subject": lambda question: question.group,
     "dataset": lambda question: question.benchmark,
@@ -84,20 +87,6 @@ class PairedFigure(Struct, frozen=True, kw_only=True):
     """Draws (questions; duplicates and datasets together) that this p value and its interval rest on."""
 
 
-def scorer_values(questions: Iterable[Question], scores: Iterable[Score], epochs: int) -> dict[str, float | None]:
-    """Each question's mean score over all its epochs. An attempt without a score counts as 0; a score without a value
-    (missing) makes the question's value missing."""
-    by_question: dict[str, list[float | None]] = defaultdict(list)
-    for score in scores:
-        by_question[score.question_id].append(score.value)
-    values: dict[str, float | None] = {}
-    for question in questions:
-        known = by_question.get(question.id, [])
-        numbers = [value for value in known if value is not None]
-        values[question.id] = None if len(numbers) < len(known) else sum(numbers) / epochs
-    return values
-
-
 def figure(
     questions: Sequence[Question],
     values: Values,
@@ -116,6 +105,8 @@ def figure(
         scorer: says how its scores aggregate, and which are best; by default shares, of which 1 is best.
         epochs: that each score is a mean over.
     """
+    if scorer is not None and is_ratio(scorer):
+        return _ratio_figure(questions, values, seed, scorer)
     scored = [(question, value) for question in questions if (value := values.get(question.id)) is not None]
     missing = len(questions) - len(scored)
     if not scored:
@@ -167,6 +158,8 @@ def paired(
     epochs: int = 1,
 ) -> PairedFigure:
     """The figure of `second` minus `first`, on the questions where both have a score."""
+    if scorer is not None and is_ratio(scorer):
+        return _ratio_pair(questions, first, second, seed, scorer)
     both = [
         (question, one, other)
         for question in questions
@@ -195,6 +188,92 @@ def paired(
         p_mcnemar=test.p if test else None,
         mde=minimum_detectable_effect(len(both), differing) if binary and differing > 0 else None,
     )
+
+
+def _ratio_figure(questions: Sequence[Question], values: Values, seed: int, scorer: AnyScorer) -> Figure:
+    """:func:`figure` of a ratio of sums: in each dataset that of its questions, unweighted over datasets, the mean over
+    epochs. Scores are no right or wrong, so there is no ±."""
+    known = _with_parts(values)
+    scored = [question for question in questions if known.get(question.id) is not None]
+    missing = len(questions) - len(scored)
+    if not scored:
+        return Figure(n=0, missing=missing)
+    own = [known.parts[question.id] for question in scored]
+    estimate = ratio_estimate([own], [1.0], scored, scorer, seed)
+    everything = [replace(question, benchmark="", cluster="") for question in scored]
+    pooled = ratio_estimate([own], [1.0], everything, scorer, seed, resamples=0)
+    open_ = ratio_estimate([[known.best[one.id] for one in scored]], [1.0], scored, scorer, seed, resamples=0)
+    return Figure(
+        value=estimate.value if estimate else None,
+        n=len(scored),
+        missing=missing,
+        low=estimate.low if estimate else None,
+        high=estimate.high if estimate else None,
+        pooled=pooled.value if pooled else None,
+        best=open_.value if open_ and scorer.direction == "higher" else None,
+    )
+
+
+def _ratio_pair(
+    questions: Sequence[Question], first: Values, second: Values, seed: int, scorer: AnyScorer
+) -> PairedFigure:
+    one, other = _with_parts(first), _with_parts(second)
+    both = [each for each in questions if one.get(each.id) is not None and other.get(each.id) is not None]
+    if not both:
+        return PairedFigure(n=0)
+    columns = [[side.parts[question.id] for question in both] for side in (one, other)]
+    estimate = ratio_estimate(columns, [-1.0, 1.0], both, scorer, seed)
+    if estimate is None:
+        return PairedFigure(n=len(both))
+    return PairedFigure(difference=estimate.value, low=estimate.low, high=estimate.high, n=len(both))
+
+
+def ratio_estimate(
+    columns: Sequence[Sequence[Parts]],
+    factors: Sequence[float],
+    questions: Sequence[Question],
+    scorer: AnyScorer,
+    seed: int,
+    *,
+    constant: float = 0.0,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+) -> Estimate | None:
+    """A constant plus Σ factor × ratio, each the mean over its epochs; ``None``: nothing to count.
+
+    Args:
+        columns: of each ratio the parts of every question.
+        factors: one a column.
+        questions: of these parts.
+        scorer: says whether datasets are pooled.
+        seed: of the bootstrap.
+        constant: added.
+        level: of the interval.
+        resamples: 0: no interval.
+    """
+    above: list[list[float]] = []
+    below: list[list[float]] = []
+    weights: list[float] = []
+    for factor, column in zip(factors, columns, strict=True):
+        for epoch in zip(*column, strict=True):
+            above.append([numerator for numerator, _ in epoch])
+            below.append([denominator for _, denominator in epoch])
+            weights.append(factor / len(column[0]))
+    return combined_ratio(
+        above, below, weights, *design(questions, scorer),
+        constant=constant, level=level, resamples=resamples, seed=seed,
+    )  # fmt: skip
+
+
+def _with_parts(values: Values) -> QuestionValues:
+    """The values of a scorer whose figure is a ratio.
+
+    Raises:
+        ValueError: they have no parts.
+    """
+    if not isinstance(values, QuestionValues):
+        raise ValueError("the figure of a ratio needs the parts of each question: QuestionValues, by scorer_values")
+    return values
 
 
 def design(questions: Sequence[Question], scorer: AnyScorer | None) -> tuple[list[str], list[str]]:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.compare.comparability import ComparisonBasis
-from ragrounds.evals.compare.figures import Figure, Values
+from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.compare.question_values import QuestionValues, Values
 from ragrounds.evals.stats.bootstrap import enough_clusters, joint_means
 from ragrounds.records import Attempt, Question, Run
 
@@ -156,13 +157,15 @@ def frontier(
         return None
     costs = by_measure[chosen]
     placed = [run for run in runs if run.id in costs]
-    columns: list[list[float | None]] = [[values[run.id].get(question.id) for question in questions] for run in placed]
+    scores = [_score_column(values[run.id], questions) for run in placed]
+    columns = [column for column, _ in scores]
     columns += [[costs[run.id].get(question.id, 0.0) for question in questions] for run in placed]
     means, draws = joint_means(
         columns,
         [question.benchmark for question in questions],
         [question.cluster for question in questions],
         seed=seed,
+        sizes=[*(sizes for _, sizes in scores), *(None for _ in placed)],
     )
     size = len(placed)
     right, cost = means[:size], means[size:]
@@ -176,6 +179,21 @@ def frontier(
         tradeoffs=place.tradeoffs(order) if accuracy else (),
         left_out=tuple(run.id for run in runs if run.id not in costs),
     )
+
+
+def _score_column(values: Values, questions: Sequence[Question]) -> tuple[list[float | None], list[float] | None]:
+    """Each question's score; of a ratio its own, with the denominator by which it counts (epochs together)."""
+    column = [values.get(question.id) for question in questions]
+    if not isinstance(values, QuestionValues) or not values.parts:
+        return column, None
+    parts = [values.parts.get(question.id, ()) for question in questions]
+    above = [sum(numerator for numerator, _ in one) for one in parts]
+    below = [sum(denominator for _, denominator in one) for one in parts]
+    own = [
+        None if known is None else top / bottom if bottom else 0.0
+        for known, top, bottom in zip(column, above, below, strict=True)
+    ]
+    return own, below
 
 
 @dataclass(frozen=True, eq=False)

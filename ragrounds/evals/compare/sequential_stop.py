@@ -23,9 +23,10 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.claims import ClaimState, LiveClaim, check_measures, parse_claim, resolved
+from ragrounds.evals.compare.claims import Claim, ClaimState, LiveClaim, check_measures, parse_claim, resolved
 from ragrounds.evals.compare.comparability import ComparisonBasis, common_questions
-from ragrounds.evals.compare.figures import PairedFigure, Values
+from ragrounds.evals.compare.figures import PairedFigure
+from ragrounds.evals.compare.question_values import Values, is_ratio
 from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.stats.sequential import ConfidenceSequence, SequentialInterval
@@ -124,6 +125,7 @@ class ClaimStop:
         self._all, self._most = list(questions), most
         self._ask_by(headline_of(self._all)[0].scorer)
         check_measures(written, self.scorer)
+        _check_mean(self.claim, self.scorer)
         self._measures = {term.measure for condition in self.claim.conditions for term in condition.terms}
         self._held: dict[tuple[str, str], dict[int, Mapping[str, float | None]]] = defaultdict(dict)
         self._next = 0
@@ -243,6 +245,21 @@ class ClaimStop:
         return sum(known) / len(found) if len(known) == len(found) else None
 
 
+def _check_mean(claim: Claim, scorer: str) -> None:
+    """Refuse to follow a score whose figure is no mean.
+
+    Raises:
+        UserError: the claim is about one.
+    """
+    named = {term.measure for condition in claim.conditions for term in condition.terms}
+    if is_ratio(described(scorer)) and named & {"accuracy", "score"}:
+        raise UserError(
+            f"A run cannot be stopped by {claim.text!r}: {scorer} is a figure of the whole corpus and no mean over "
+            "questions, so no interval of it stays valid while it is watched. Run it to its end, and check the claim "
+            "with `ragrounds compare --assert`."
+        )
+
+
 def measured_value(measure: str, status: str, score: Score | None) -> float | None:
     """What an attempt brings to a measure: its score, 0 where it has none, ``None`` where the score is missing; or
     whether it ended so."""
@@ -320,7 +337,9 @@ class StoppedRuns:
         """`tests` of two runs, with what is valid at any number of questions in place of what is not."""
         if not self.concerns(first, second):
             return tests
-        found = _differences(self.rounds(scorer, first, second), values[first], values[second])
+        # A ratio over the corpus is no mean of draws: no interval of it is valid at any number of questions.
+        ratio = is_ratio(described(scorer))
+        found = None if ratio else _differences(self.rounds(scorer, first, second), values[first], values[second])
         return replace(
             tests,
             low=found.low if found else None,

@@ -10,78 +10,18 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.evals.benchmarks.benchmark import lot
+from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.engine.plan import PlannedRun
-from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.store.retries import AttemptKey, paid_before_retries, settled
 from ragrounds.evals.store.store import Store
-from ragrounds.records import FINAL, Attempt, Question, Reply, Run, Score, Usage, outcome
-
-
-class LiveScore:
-    """The score of a run so far by its headline scorer, as its table has it: each question's mean over the epochs that
-    ended, their mean in each dataset, and the unweighted mean over datasets. An attempt that ended without an answer
-    counts 0; a question whose score is missing is left out.
-
-    Args:
-        questions: the run's.
-    """
-
-    def __init__(self, questions: Sequence[Question]) -> None:
-        headlines = headline_of(questions)
-        self.scorer = headlines[0].scorer if headlines else ""
-        """Which scorer it is by; empty: none scores these questions."""
-        known = described(self.scorer) if self.scorer else None
-        pooled = known is not None and known.aggregation.datasets == "pooled"
-        asked = [one for one in questions if known and scores_by_default(known, one)]
-        self._datasets = {question.id: "" if pooled else question.benchmark for question in asked}
-        self._values: dict[str, dict[int, float | None]] = {}
-        self._sums: dict[str, tuple[float, int]] = {}
-        """Dataset → sum of its questions' means, and how many they are."""
-
-    def add(self, attempt: Attempt, score: Score | None) -> None:
-        """Count an attempt that ended; one that was counted before is replaced."""
-        dataset = self._datasets.get(attempt.question_id)
-        if dataset is None:
-            return
-        # An answer that nobody has scored is not a wrong answer.
-        value = score.value if score else None if attempt.status == "completed" else 0.0
-        values = self._values.setdefault(attempt.question_id, {})
-        before = _mean_of(values)
-        values[attempt.epoch] = value
-        total, count = self._sums.get(dataset, (0.0, 0))
-        for mean, sign in ((before, -1), (_mean_of(values), 1)):
-            if mean is not None:
-                total, count = total + sign * mean, count + sign
-        self._sums[dataset] = (total, count)
-
-    @property
-    def datasets(self) -> int:
-        """How many datasets have a score."""
-        return sum(count > 0 for _, count in self._sums.values())
-
-    @property
-    def average(self) -> float | None:
-        """The unweighted mean over datasets; ``None``: nothing is scored yet."""
-        means = [total / count for total, count in self._sums.values() if count]
-        return sum(means) / len(means) if means else None
-
-    @property
-    def pooled(self) -> float | None:
-        """The mean over all questions alike, whatever dataset they are of."""
-        count = sum(each for _, each in self._sums.values())
-        return sum(total for total, _ in self._sums.values()) / count if count else None
-
-
-def _mean_of(values: Mapping[int, float | None]) -> float | None:
-    known = [value for value in values.values() if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
+from ragrounds.records import FINAL, Attempt, Gold, Question, Reply, Run, Score, Usage, outcome
 
 
 @dataclass
@@ -127,12 +67,12 @@ class ReplayProgress:
         self.runs: dict[str, RunProgress] = {}
         self.live_claim: Callable[[], str] = str
         """Says how the claim that may end the runs stands; empty: there is none."""
-        questions: dict[str, list[Question]] = {}
+        questions: dict[str, tuple[list[Question], dict[str, Gold]]] = {}
         for planned in planned_runs:
             run = planned.run
             if run.questions not in questions:
-                questions[run.questions] = store.questions(run)[0]
-            counts = RunProgress(run.agent, run.count * run.epochs, LiveScore(questions[run.questions]))
+                questions[run.questions] = store.questions(run)
+            counts = RunProgress(run.agent, run.count * run.epochs, LiveScore(*questions[run.questions]))
             done = settled(store, run) if wanted is None else {}
             made = [((one.question_id, one.epoch), one) for one in store.summaries(run)]
             kept = [one for key, one in made if (key in done if wanted is None else key not in wanted)]

@@ -5,7 +5,7 @@ of `ragrounds run` and `ragrounds compare`, the report and ``--json`` then show 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -14,6 +14,8 @@ from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.records import Attempt, Kind, Question, Score
 
 MEAN = Aggregation()
+CORPUS_RATIO = Aggregation(questions="ratio")
+"""A figure of each dataset as a whole: numerators over denominators, both added up over its questions."""
 
 
 class ScorerRecord(Struct, frozen=True, kw_only=True):
@@ -62,6 +64,10 @@ class ScorerRecord(Struct, frozen=True, kw_only=True):
         if score.value is None:
             raise ValueError(f"the score of {score.question_id} under {score.scorer} has no value")
         return score.value, 1.0
+
+    def by_class(self, score: Score) -> Mapping[str, tuple[int, int, int]]:
+        """Nothing: it counts no classes."""
+        return {}
 
     def command(self, runs: Sequence[str]) -> str:
         """The command that makes its scores of these runs."""

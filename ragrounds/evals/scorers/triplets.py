@@ -1,10 +1,11 @@
-"""Scorer ``triplets``: extraction, by strict instance-level micro-F1 as in MRAG (Section 3), and partial credit.
+"""Scorer ``triplets``: extraction, by strict instance-level micro-F1 as in MRAG (Section 3).
 
 A predicted triplet is right only where all three parts are. Each answer's triplets are a set: repeats count once.
 Letters' case and spacing are no difference; where relations have no direction, neither is the order of the entities.
 
-One answer's score is its own F1 (1.0 where nothing was to be found and nothing was), which is for traces and paired
-differences. The paper's figure is :func:`micro_f1` over all answers' counts; it is not the mean of the scores.
+The figure of a run is the micro-F1 of the corpus, 2 TP / (2 TP + FP + FN) with the counts of all answers added up; it
+is not the mean of the answers' own F1, which favours texts with little or nothing to find. A score's value is its
+answer's own F1, for traces; its prediction holds the counts that the figure is made of, in all and by relation.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from ragrounds.contracts import Aggregation
 from ragrounds.evals.scorers.answer_status import AnswerRead, no_text, without_answer
-from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.evals.scorers.base import CORPUS_RATIO, ScorerRecord
 from ragrounds.records import Attempt, Gold, Kind, Question, Score
 
 Triplet = tuple[str, str, str]
@@ -25,7 +27,11 @@ Triplet = tuple[str, str, str]
 _MOST_TRIES = 200
 """Opening brackets at which a JSON value is looked for, from the end and from the beginning: the one that a list of
 many triplets begins with is far from its end."""
-_MOST_TRIPLETS = 2_000
+MOST_TRIPLETS = 5_000
+"""Triplets (or lines) that are read of one answer; an answer of more says so in its score."""
+_MOST_RELATIONS = 200
+_LONGEST_NAME = 80
+OTHER_RELATION = "(other)"
 _KEYS = (
     ("head", "subject", "entity1", "first", "first_entity", "h", "主体", "头实体"),
     ("relation", "predicate", "type", "relation_type", "r", "关系"),
@@ -61,41 +67,81 @@ class TripletCounts(Struct, frozen=True):
         return 2 * self.true_positive / all_ if all_ else 1.0
 
     @property
+    def wanted(self) -> int:
+        """How many there are to find."""
+        return self.true_positive + self.false_negative
+
+    @property
+    def given(self) -> int:
+        """How many were given."""
+        return self.true_positive + self.false_positive
+
+    @property
     def precision(self) -> float | None:
         """TP / (TP + FP); ``None`` where nothing was given."""
-        given = self.true_positive + self.false_positive
-        return self.true_positive / given if given else None
+        return self.true_positive / self.given if self.given else None
 
     @property
     def recall(self) -> float | None:
         """TP / (TP + FN); ``None`` where there is nothing to find."""
-        wanted = self.true_positive + self.false_negative
-        return self.true_positive / wanted if wanted else None
+        return self.true_positive / self.wanted if self.wanted else None
 
 
 class TripletScorer(ScorerRecord, frozen=True, kw_only=True):
     """Scores an answer that should be a JSON list of triplets."""
 
     name: str = "triplets"
-    summary: str = "mean F1 of an answer's triplets"
-    method: str = "the mean F1 of an answer's triplets"
+    summary: str = "strict micro-F1 of the triplets, all answers together"
+    method: str = "the strict micro-F1 of the triplets of all answers together"
     kinds: tuple[Kind, ...] = ("extraction",)
     usual: bool = True
+    aggregation: Aggregation = CORPUS_RATIO
     reads: str = "the triplets in the final answer"
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
-        """The value is this answer's F1; the prediction is ``TP/FP/FN``, which :func:`counts` reads."""
-        read = no_text(attempt)
-        found: list[Triplet] | None = None
-        if read is None:
-            found = parse(attempt.text)
-            read = AnswerRead("answered") if found is not None else without_answer(attempt.text, attempt.text)
-        symmetric = question.metadata.get("symmetric") == "true"
-        made = compare(found or [], parse(gold.answer) or [], symmetric=symmetric)
+        """The value is this answer's F1; the prediction is ``TP/FP/FN``, in all and by relation, which :func:`counts`
+        and :func:`counts_by_relation` read."""
+        read, found = read_triplets(attempt)
+        symmetric = is_symmetric(question)
+        by_relation = compare_by_relation(found or [], parse(gold.answer) or [], symmetric=symmetric)
+        made = sum(by_relation.values(), TripletCounts())
         # An answer that cannot be read finds nothing; it does not get the full mark where nothing was to be found.
         value = made.f1 if found is not None else 0.0
-        prediction = f"{made.true_positive}/{made.false_positive}/{made.false_negative}"
+        prediction = _written(made, by_relation)
         return self.scored(attempt, None if attempt.status == "not_run" else value, read, prediction)
+
+    def parts(self, score: Score) -> tuple[float, float]:
+        """2 TP, and 2 TP + FP + FN: added up over the answers of a dataset they make its micro-F1.
+
+        Raises:
+            ValueError: the score has no counts.
+        """
+        made = counts(score)
+        above = 2.0 * made.true_positive
+        return above, above + made.false_positive + made.false_negative
+
+    def by_class(self, score: Score) -> Mapping[str, tuple[int, int, int]]:
+        """The counts of each relation."""
+        found = counts_by_relation(score)
+        return {name: (one.true_positive, one.false_positive, one.false_negative) for name, one in found.items()}
+
+
+def read_triplets(attempt: Attempt) -> tuple[AnswerRead, list[Triplet] | None]:
+    """How an answer was read, and its triplets; ``None``: it has none to read."""
+    read = no_text(attempt)
+    if read is not None:
+        return read, None
+    found = parse(attempt.text)
+    if found is None:
+        return without_answer(attempt.text, attempt.text), None
+    if len(found) >= MOST_TRIPLETS:
+        return AnswerRead("answered", reason=f"only the first {MOST_TRIPLETS:,} triplets were read"), found
+    return AnswerRead("answered"), found
+
+
+def is_symmetric(question: Question) -> bool:
+    """Whether the question's relations have no direction."""
+    return question.metadata.get("symmetric") == "true"
 
 
 def parse(text: str) -> list[Triplet] | None:
@@ -119,7 +165,7 @@ def parse(text: str) -> list[Triplet] | None:
     if best is not None:
         return best[1]
     found = []
-    for line in text.splitlines()[:_MOST_TRIPLETS]:
+    for line in text.splitlines()[:MOST_TRIPLETS]:
         match = next((match for pattern in _LINES if (match := pattern.match(line))), None)
         if match:
             one, relation, other = (part.strip() for part in match.groups())
@@ -129,44 +175,53 @@ def parse(text: str) -> list[Triplet] | None:
 
 def compare(found: Iterable[Triplet], wanted: Iterable[Triplet], *, symmetric: bool = False) -> TripletCounts:
     """Count predicted triplets against the gold ones, as sets."""
-    given = {_folded(triplet, symmetric) for triplet in found}
-    right = {_folded(triplet, symmetric) for triplet in wanted}
-    return TripletCounts(len(given & right), len(given - right), len(right - given))
+    return sum(compare_by_relation(found, wanted, symmetric=symmetric).values(), TripletCounts())
 
 
-def partial(found: Sequence[Triplet], wanted: Sequence[Triplet], *, symmetric: bool = False) -> float:
-    """Partial credit, a second figure: F1 where each gold triplet is matched with at most one predicted triplet and
-    earns the share of the three parts that agree. Matches are made greedily, the best first."""
-    given = sorted({_folded(triplet, symmetric) for triplet in found})
-    right = sorted({_folded(triplet, symmetric) for triplet in wanted})
-    if not given and not right:
-        return 1.0
-    pairs = sorted(
-        (
-            (sum(a == b for a, b in zip(one, other, strict=True)), i, j)
-            for i, one in enumerate(given)
-            for j, other in enumerate(right)
-        ),
-        key=lambda pair: (-pair[0], pair[1], pair[2]),
-    )
-    used: tuple[set[int], set[int]] = (set(), set())
-    credit = 0.0
-    for same, i, j in pairs:
-        if same and i not in used[0] and j not in used[1]:
-            used[0].add(i)
-            used[1].add(j)
-            credit += same / 3
-    return 2 * credit / (len(given) + len(right))
+def compare_by_relation(
+    found: Iterable[Triplet], wanted: Iterable[Triplet], *, symmetric: bool = False
+) -> dict[str, TripletCounts]:
+    """:func:`compare` by relation, as it is compared: a triplet with a wrong relation is one too many of that one, and
+    one too few of the right one."""
+    given = {folded(triplet, symmetric) for triplet in found}
+    right = {folded(triplet, symmetric) for triplet in wanted}
+    kinds = {(1, 0, 0): given & right, (0, 1, 0): given - right, (0, 0, 1): right - given}
+    made: dict[str, TripletCounts] = {}
+    for counted, triplets in kinds.items():
+        for _, relation, _ in sorted(triplets):
+            made[relation] = made.get(relation, TripletCounts()) + TripletCounts(*counted)
+    return made
 
 
 def counts(score: Score) -> TripletCounts:
-    """The counts behind a score of this scorer."""
-    return TripletCounts(*(int(number) for number in score.prediction.split("/")))
+    """The counts behind a score of this scorer.
+
+    Raises:
+        ValueError: it has none.
+    """
+    numbers = score.prediction.partition(" ")[0].split("/")
+    if len(numbers) != 3:
+        raise ValueError(f"the score of {score.question_id} under {score.scorer} has no counts: {score.prediction!r}")
+    return TripletCounts(*(int(number) for number in numbers))
 
 
-def micro_f1(scores: Iterable[Score]) -> TripletCounts:
-    """The counts of all answers added up; their ``f1`` is the paper's figure."""
-    return sum((counts(score) for score in scores), TripletCounts())
+def counts_by_relation(score: Score) -> dict[str, TripletCounts]:
+    """The same by relation; nothing where the score was made before they were kept."""
+    listed = score.prediction.partition(" ")[2]
+    return {name: TripletCounts(*found) for name, found in json.loads(listed).items()} if listed else {}
+
+
+def _written(made: TripletCounts, by_relation: Mapping[str, TripletCounts]) -> str:
+    """The counts as a score keeps them. Relations are a model's words: long ones are cut, and of very many the last,
+    which only the answer has, are one."""
+    kept: dict[str, TripletCounts] = {}
+    # What is wanted comes first, in a fixed order.
+    for name, found in sorted(by_relation.items(), key=lambda pair: (not pair[1].wanted, pair[0])):
+        label = name[:_LONGEST_NAME] if len(kept) < _MOST_RELATIONS else OTHER_RELATION
+        kept[label] = kept.get(label, TripletCounts()) + found
+    listed = {name: [one.true_positive, one.false_positive, one.false_negative] for name, one in kept.items()}
+    total = f"{made.true_positive}/{made.false_positive}/{made.false_negative}"
+    return f"{total} {json.dumps(listed, ensure_ascii=False)}" if listed else total
 
 
 def _list(value: object) -> list[Triplet] | None:
@@ -174,7 +229,7 @@ def _list(value: object) -> list[Triplet] | None:
         return None
     if len(value) == 3 and all(isinstance(part, str) for part in value):
         return [(value[0], value[1], value[2])]
-    made = [_triplet(entry) for entry in value[:_MOST_TRIPLETS]]
+    made = [_triplet(entry) for entry in value[:MOST_TRIPLETS]]
     # Entries that are no triplets are wrong predictions only where the list holds triplets at all.
     kept = [triplet for triplet in made if triplet is not None]
     return kept if kept or not value else None
@@ -190,7 +245,8 @@ def _triplet(value: object) -> Triplet | None:
     return None
 
 
-def _folded(triplet: Triplet, symmetric: bool) -> Triplet:
+def folded(triplet: Triplet, symmetric: bool) -> Triplet:
+    """A triplet as it is compared: widths, case and spacing apart; without a direction where it has none."""
     one, relation, other = (" ".join(unicodedata.normalize("NFKC", part).casefold().split()) for part in triplet)
     return (min(one, other), relation, max(one, other)) if symmetric else (one, relation, other)
 

@@ -10,6 +10,7 @@ from ragrounds.evals.stats.agreement import (
 )
 from ragrounds.evals.stats.estimates import (
     combined_mean,
+    combined_ratio,
     group_difference,
     paired_difference,
     ratio_of_sums,
@@ -25,6 +26,7 @@ __all__ = [
     "binomial_error",
     "cohen_kappa",
     "combined_mean",
+    "combined_ratio",
     "compare_with_human",
     "fleiss_kappa",
     "group_difference",

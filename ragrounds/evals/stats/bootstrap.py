@@ -117,6 +117,26 @@ def resampled_ratios(clusters: Floats, resamples: int, seed: int) -> Floats:
     return ratios
 
 
+def resampled_sums(clusters: Floats, resamples: int, seed: int | np.random.Generator) -> Floats:
+    """Replicates of the sum of every column, (resamples, columns): all columns of a replicate are of the same drawn
+    clusters, so that ratios and differences of them can be made.
+
+    Args:
+        clusters: one row a cluster, (clusters, columns).
+        resamples: how many.
+        seed: equal seeds give equal replicates.
+    """
+    generator = np.random.default_rng(seed)
+    size = len(clusters)
+    sums, at_once = np.empty((resamples, clusters.shape[1])), max(1, _DRAWN_AT_ONCE // size)
+    for start in range(0, resamples, at_once):
+        rows = min(at_once, resamples - start)
+        places = generator.integers(0, size, size=(rows, size)) + size * np.arange(rows)[:, None]
+        often = np.bincount(places.ravel(), minlength=rows * size).reshape(rows, size)
+        sums[start : start + rows] = often.astype(np.float64) @ clusters
+    return sums
+
+
 def _stratum_means(kinds: Floats, counts: NDArray[Any], resamples: int, generator: np.random.Generator) -> Floats:
     """Replicates of one stratum's mean. Both ways of drawing have the same distribution; a multinomial count costs
     about four times as much as one drawn cluster, so many different clusters are drawn one by one."""
@@ -146,6 +166,7 @@ def joint_means(
     *,
     resamples: int = JOINT_RESAMPLES,
     seed: int = 0,
+    sizes: Sequence[Sequence[float] | None] | None = None,
 ) -> tuple[Floats, Floats]:
     """The unweighted mean over strata of each column's mean, and its bootstrap replicates.
 
@@ -155,6 +176,8 @@ def joint_means(
         clusters: questions of one dataset with the same name are drawn together; an empty name stands alone.
         resamples: number of bootstrap resamples.
         seed: equal seeds give equal replicates.
+        sizes: of each column the denominators by which its values were divided, where it is a ratio of sums; ``None``
+            of a column: it is a mean.
 
     Returns:
         The means, one a column; and the replicates, resamples × columns. NaN where a column has no value.
@@ -165,24 +188,26 @@ def joint_means(
     if not columns or not strata or any(len(one) != len(strata) for one in (*columns, clusters)):
         raise ValueError("columns, strata and clusters must have one entry a question, and one question or more")
     table = np.array([[np.nan if value is None else value for value in column] for column in columns]).T
+    ones = [1.0] * len(strata)
+    given = np.array([ones if one is None else list(one) for one in sizes or [None] * len(columns)]).T
     generator = np.random.default_rng(seed)
     values, draws = [], []
     for stratum in dict.fromkeys(strata):
         rows = [index for index, name in enumerate(strata) if name == stratum]
-        sums, counts = _columns_by_cluster(table[rows], [clusters[index] for index in rows])
-        with np.errstate(invalid="ignore"):
+        sums, counts = _columns_by_cluster(table[rows], given[rows], [clusters[index] for index in rows])
+        with np.errstate(invalid="ignore", divide="ignore"):
             values.append(sums.sum(axis=0) / counts.sum(axis=0))
             draws.append(_resampled_columns(sums, counts, resamples, generator))
     return _mean_of_known(np.array(values)), _mean_of_known(np.array(draws))
 
 
-def _columns_by_cluster(table: Floats, names: Sequence[str]) -> tuple[Floats, Floats]:
+def _columns_by_cluster(table: Floats, given: Floats, names: Sequence[str]) -> tuple[Floats, Floats]:
     keys = [name or f"\0{index}" for index, name in enumerate(names)]
     _, place = np.unique(np.array(keys), return_inverse=True)
     size = int(place.max()) + 1
     sums, counts = np.zeros((size, table.shape[1])), np.zeros((size, table.shape[1]))
-    np.add.at(sums, place, np.nan_to_num(table))
-    np.add.at(counts, place, ~np.isnan(table))
+    np.add.at(sums, place, np.nan_to_num(table) * given)
+    np.add.at(counts, place, ~np.isnan(table) * given)
     return sums, counts
 
 
@@ -193,7 +218,8 @@ def _resampled_columns(sums: Floats, counts: Floats, resamples: int, generator: 
         weights = np.bincount(generator.integers(0, size, size), minlength=size)
         drawn[number] = weights.astype(np.float64) @ both
     columns = sums.shape[1]
-    replicates: Floats = drawn[:, :columns] / drawn[:, columns:]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        replicates: Floats = drawn[:, :columns] / drawn[:, columns:]
     return replicates
 
 

@@ -5,7 +5,8 @@ a cluster is a set of questions that are not independent (duplicates).
 
 Right-or-wrong scores, and their means over epochs, have an adjusted Wald interval by strata, which holds from the first
 question on (:mod:`ragrounds.evals.stats.intervals`). Other scores have a stratified bootstrap of clusters from where on
-that holds (:mod:`ragrounds.evals.stats.bootstrap`), and below it no interval at all.
+that holds (:mod:`ragrounds.evals.stats.bootstrap`), and below it no interval at all. A figure of a whole corpus that is
+no mean (a micro-F1) is a ratio of sums in each stratum: :func:`combined_ratio`, with the same bootstrap.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ragrounds.evals.stats.bootstrap import RESAMPLES, bootstrap_holds, percentile_interval, resampled, resampled_ratios
+from ragrounds.evals.stats.bootstrap import (
+    RESAMPLES,
+    bootstrap_holds,
+    percentile_interval,
+    resampled,
+    resampled_ratios,
+    resampled_sums,
+)
 from ragrounds.evals.stats.intervals import Estimate, Tallies, adjusted_interval
 
 Floats = NDArray[np.float64]
@@ -191,6 +199,74 @@ def ratio_of_sums(
     low, high = percentile_interval(ratios, level, len(sums), 1)
     low, high = min(low, value), max(high, value)
     return Estimate(value=value, n=len(above), low=low, high=high, level=level, method="bootstrap")
+
+
+def combined_ratio(
+    numerators: Sequence[Sequence[float]],
+    denominators: Sequence[Sequence[float]],
+    factors: Sequence[float],
+    strata: Sequence[str],
+    clusters: Sequence[str] | None = None,
+    *,
+    constant: float = 0.0,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Estimate | None:
+    """A constant plus the unweighted mean over strata of Σ factor × (Σ numerators / Σ denominators), with its interval.
+
+    A micro-F1 is Σ 2 TP / Σ (2 TP + FP + FN): one column with the factor 1. Its mean over epochs has a column an epoch,
+    each with the factor 1/epochs; a difference of two runs has those of both, on the same questions. A mean is the
+    ratio whose denominators are 1. Strata without anything to count (all denominators of a column are 0) are left out.
+
+    Args:
+        numerators: one column a ratio, each with one value a question, in the same order.
+        denominators: of the same columns.
+        factors: one a column.
+        strata: the dataset of each question.
+        clusters: questions of one stratum with the same name are drawn together; empty names stand alone.
+        constant: added.
+        resamples, level, seed: as of :func:`combined_mean`; of 0 resamples there is no interval.
+
+    Returns:
+        The estimate: without an interval (``too few``) below 50 clusters, below 10 of a stratum, or where fewer than 10
+        clusters move the figure. ``None``: there is nothing to count in any stratum.
+
+    Raises:
+        ValueError: as :func:`combined_mean`.
+    """
+    above, below = _checked(numerators, strata, clusters), _checked(denominators, strata, clusters)
+    if above.shape != below.shape or above.shape[1] != len(factors):
+        raise ValueError("numerators, denominators and factors must be of the same columns")
+    stratum, cluster = _places(strata, clusters)
+    weights = np.asarray(factors, dtype=np.float64)
+    values, tables, moves = [], [], []
+    for place in range(int(stratum.max()) + 1):
+        inside = stratum == place
+        _, own = np.unique(cluster[inside], return_inverse=True)
+        count = int(own.max()) + 1
+        sums = np.column_stack([_added(own, column, count) for column in (*above[inside].T, *below[inside].T)])
+        top, bottom = np.split(sums.sum(axis=0), 2)
+        if not bottom.all():
+            continue
+        values.append(float(weights @ (top / bottom)))
+        tables.append(sums)
+        # How far each cluster moves the figure of its stratum, to first order.
+        moves.append((sums[:, : len(weights)] - sums[:, len(weights) :] * (top / bottom)) / bottom @ weights)
+    if not values:
+        return None
+    value, n = constant + sum(values) / len(values), len(strata)
+    if not resamples or not bootstrap_holds([np.column_stack([one, np.ones(len(one))]) for one in moves]):
+        return Estimate(value=value, n=n, low=None, high=None, level=level, method="too few")
+    generator = np.random.default_rng(seed)
+    draws = np.full(resamples, constant)
+    for sums in tables:
+        top, bottom = np.split(resampled_sums(sums, resamples, generator), 2, axis=1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            draws += (top / bottom) @ weights / len(tables)
+    kept = draws[np.isfinite(draws)]
+    low, high = percentile_interval(kept, level, sum(map(len, tables)), len(tables))
+    return Estimate(value=value, n=n, low=min(low, value), high=max(high, value), level=level, method="bootstrap")
 
 
 def _checked(columns: Sequence[Sequence[float]], strata: Sequence[str], clusters: Sequence[str] | None) -> Floats:

@@ -65,7 +65,9 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
         triplets = list(interactions(document, path, place))
         if source.dataset in ("", part):
             text = " ".join(sentence.text.strip() for sentence in document.sentences)
-            yield extraction(f"{part}/{document.id}", f"ddi/{part}", text, TYPES, triplets, split=part, symmetric=True)
+            # All documents together are one corpus with one figure; its parts are its splits.
+            name = f"ddi/{part}" if source.dataset else "ddi"
+            yield extraction(f"{part}/{document.id}", name, text, TYPES, triplets, split=part, symmetric=True)
 
 
 def interactions(document: Document, path: Path, place: str) -> Iterator[Triplet]:

@@ -1,0 +1,106 @@
+"""What each question brings to a run's figure: its score, and of a figure that is a ratio of sums its two parts.
+
+A mean (an accuracy) needs the scores alone. A figure of the whole corpus (a micro-F1) is made of numerators and
+denominators, which the scorer reads from its scores (:meth:`ragrounds.contracts.AnyScorer.parts`). An attempt that was
+not made is scored as an empty answer: what it should have found is missed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping
+
+from ragrounds.contracts import AnyScorer, Scorer
+from ragrounds.errors import UserError
+from ragrounds.evals.store.retries import AttemptKey
+from ragrounds.records import Attempt, Gold, Question, Score
+
+Values = Mapping[str, float | None]
+"""Question id → mean score over epochs; ``None``: no score (a judge that failed)."""
+Parts = tuple[tuple[float, float], ...]
+"""Numerator and denominator, an epoch each."""
+
+
+class QuestionValues(dict[str, float | None]):
+    """:data:`Values` of one run under one scorer, with what a ratio needs besides."""
+
+    def __init__(self, values: Values, parts: Mapping[str, Parts], best: Mapping[str, Parts]) -> None:
+        super().__init__(values)
+        self.parts = parts
+        """Question id → its parts; empty where the scorer's figure is a mean."""
+        self.best = best
+        """The same, if every attempt whose result is open had given all that is wanted and nothing else."""
+
+
+def scorer_values(
+    questions: Iterable[Question],
+    scores: Iterable[Score],
+    epochs: int,
+    scorer: AnyScorer | None = None,
+    golds: Mapping[str, Gold] | None = None,
+    open_: Container[AttemptKey] = (),
+) -> QuestionValues:
+    """Each question's mean score over all its epochs. An attempt without a score counts as 0; a score without a value
+    (missing) makes the question's value missing.
+
+    Args:
+        questions: the denominator.
+        scores: of one run.
+        epochs: of the run.
+        scorer: says how scores aggregate; by default they have a mean.
+        golds: by question id; needed where the figure is a ratio.
+        open_: attempts whose result is open.
+
+    Raises:
+        UserError: a ratio whose scorer is not here.
+    """
+    by_question: dict[str, dict[int, Score]] = defaultdict(dict)
+    for score in scores:
+        by_question[score.question_id][score.epoch] = score
+    values: dict[str, float | None] = {}
+    asked = list(questions)
+    for question in asked:
+        known = [score.value for score in by_question[question.id].values()]
+        numbers = [value for value in known if value is not None]
+        values[question.id] = None if len(numbers) < len(known) else sum(numbers) / epochs
+    parts: dict[str, Parts] = {}
+    best: dict[str, Parts] = {}
+    if scorer is not None and is_ratio(scorer):
+        for question in asked:
+            if values[question.id] is None:
+                continue
+            gold = (golds or {})[question.id]
+            made = whole_scores(scorer, question, gold, by_question[question.id], epochs)
+            parts[question.id] = tuple(scorer.parts(score) for score in made)
+            best[question.id] = tuple(
+                scorer.parts(answered_with(scorer, question, gold, gold.answer)) if key in open_ else own
+                for key, own in zip(((question.id, epoch) for epoch in range(epochs)), parts[question.id], strict=True)
+            )
+    return QuestionValues(values, parts, best)
+
+
+def is_ratio(scorer: AnyScorer) -> bool:
+    """Whether the scorer's figure is a ratio of sums over questions, not a mean of scores."""
+    return scorer.aggregation.questions == "ratio"
+
+
+def whole_scores(
+    scorer: AnyScorer, question: Question, gold: Gold, known: Mapping[int, Score], epochs: int
+) -> tuple[Score, ...]:
+    """A score for every epoch of a question: what was not made is scored as an empty answer."""
+    return tuple(known.get(epoch) or answered_with(scorer, question, gold, "") for epoch in range(epochs))
+
+
+def answered_with(scorer: AnyScorer, question: Question, gold: Gold, text: str) -> Score:
+    """The score of this text as an answer.
+
+    Raises:
+        UserError: the scorer is not here.
+    """
+    if not isinstance(scorer, Scorer):
+        raise UserError(
+            f"The figure of {scorer.name} is a ratio of sums over questions, and the scorer that knows its parts is "
+            "not here. Install its package, or name it: --scorer package.module:NAME."
+        )
+    status = "completed" if text else "failed"
+    return scorer.score(Attempt(run="", question_id=question.id, epoch=0, status=status, text=text), question, gold)

@@ -1,0 +1,101 @@
+"""The score of a run while it goes on, by the same rules as its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ragrounds.contracts import Scorer
+from ragrounds.evals.scorers import described, headline_of, scores_by_default
+from ragrounds.records import Attempt, Gold, Question, Score
+
+Parts = tuple[float, float]
+"""Numerator and denominator."""
+
+
+class LiveScore:
+    """The score of a run so far by its headline scorer, as its table has it. Of a mean: each question's mean over the
+    epochs that ended, their mean in each dataset. Of a ratio over the corpus (a micro-F1): the ratio of the sums of
+    each dataset, the mean over the epochs so far. Then the unweighted mean over datasets. An attempt that ended without
+    an answer counts 0 (it found nothing); a question whose score is missing is left out.
+
+    Args:
+        questions: the run's.
+        golds: by question id, for what an attempt without a score did not find.
+    """
+
+    def __init__(self, questions: Sequence[Question], golds: Mapping[str, Gold] | None = None) -> None:
+        headlines = headline_of(questions)
+        self.scorer = headlines[0].scorer if headlines else ""
+        """Which scorer it is by; empty: none scores these questions."""
+        self._known = described(self.scorer) if self.scorer else None
+        self._ratio = self._known is not None and self._known.aggregation.questions == "ratio"
+        pooled = self._known is not None and self._known.aggregation.datasets == "pooled"
+        self._asked = {one.id: one for one in questions if self._known and scores_by_default(self._known, one)}
+        self._golds = golds or {}
+        self._datasets = {id: "" if pooled else question.benchmark for id, question in self._asked.items()}
+        self._made: dict[str, dict[int, Parts | None]] = {}
+        """Question id → epoch → the parts of its score; of a mean the score and 1. ``None``: missing."""
+        self._sums: dict[str, dict[int, list[float]]] = {}
+        """Dataset → epoch → numerators, denominators and questions, added up; the epochs of a mean are one."""
+
+    def add(self, attempt: Attempt, score: Score | None) -> None:
+        """Count an attempt that ended; one that was counted before is replaced."""
+        dataset = self._datasets.get(attempt.question_id)
+        if dataset is None:
+            return
+        made = self._made.setdefault(attempt.question_id, {})
+        self._count(dataset, made, -1)
+        made[attempt.epoch] = self._parts(attempt, score)
+        self._count(dataset, made, 1)
+
+    def _parts(self, attempt: Attempt, score: Score | None) -> Parts | None:
+        if score is None and self._ratio and attempt.status != "completed" and isinstance(self._known, Scorer):
+            question = self._asked[attempt.question_id]
+            if (gold := self._golds.get(question.id)) is not None:
+                score = self._known.score(attempt, question, gold)
+        # An answer that nobody has scored is not a wrong answer.
+        if score is None:
+            return None if attempt.status == "completed" else (0.0, 1.0)
+        if score.value is None:
+            return None
+        return self._known.parts(score) if self._ratio and self._known else (score.value, 1.0)
+
+    def _count(self, dataset: str, made: Mapping[int, Parts | None], sign: int) -> None:
+        """Add what a question brings, or take it away; nothing where one of its scores is missing."""
+        known = {epoch: parts for epoch, parts in made.items() if parts is not None}
+        if not known or len(known) < len(made):
+            return
+        if not self._ratio:
+            known = {0: (sum(value for value, _ in known.values()) / len(known), 1.0)}
+        for epoch, (above, below) in known.items():
+            sums = self._sums.setdefault(dataset, {}).setdefault(epoch, [0.0, 0.0, 0.0])
+            for place, number in enumerate((above, below, 1.0)):
+                sums[place] += sign * number
+
+    @property
+    def datasets(self) -> int:
+        """How many datasets have a score."""
+        return sum(any(count for _, _, count in epochs.values()) for epochs in self._sums.values())
+
+    @property
+    def average(self) -> float | None:
+        """The unweighted mean over datasets; ``None``: nothing is scored yet, or there is nothing to count."""
+        found = [_mean_ratio(epochs) for epochs in self._sums.values()]
+        known = [value for value in found if value is not None]
+        return sum(known) / len(known) if known else None
+
+    @property
+    def pooled(self) -> float | None:
+        """The figure of all questions alike, whatever dataset they are of."""
+        together: dict[int, list[float]] = {}
+        for epochs in self._sums.values():
+            for epoch, sums in epochs.items():
+                before = together.setdefault(epoch, [0.0, 0.0, 0.0])
+                together[epoch] = [one + other for one, other in zip(before, sums, strict=True)]
+        return _mean_ratio(together)
+
+
+def _mean_ratio(epochs: Mapping[int, Sequence[float]]) -> float | None:
+    # What was added and taken away again leaves a remainder of rounding.
+    ratios = [above / below for above, below, count in epochs.values() if count and below > 1e-9]
+    return sum(ratios) / len(ratios) if ratios else None
