@@ -1,0 +1,324 @@
+"""What the stand-in model says: replies that have the form that a prompt asks for, and follow from it alone.
+
+A prompt is told by the form that it demands (a JSON key, tags, the form of a verdict), not by its wording, so that a
+user's own prompts are answered too. What is chosen goes by words: the option, relation or verdict that the documents
+and answers in the prompt speak for, and a lot drawn from model and question where they speak for none. Answers of two
+models therefore differ, retrieval makes a difference, and a judge's verdicts hold information. None of it is knowledge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+_OPTION = re.compile(r"^\(?([A-Z])[.):] ?(\S.*)$", re.MULTILINE)
+_FENCED = re.compile(r"<<<\n(.*?)\n>>>", re.DOTALL)
+_PAIR = re.compile(r"^###.*?\b([AB])\n<<<\n(.*?)\n>>>", re.DOTALL | re.MULTILINE)
+_AXIS = re.compile(r'"([^"\n]+)": ((?:"[^"\n]+" or )+"[^"\n]+")')
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_SENTENCE = re.compile(r"[^.!?。！？\n]{12,}[.!?。！？]")
+_COUNT = re.compile(r"(\d+)\s*(?:个|new|further|follow|quer|question)")
+_SHORT = 40
+"""Words of a passage or an answer, about."""
+_ASK, _ASKED = "<|begin_search_query|>", "<|end_search_query|>"
+
+
+class StandInReply(Struct, frozen=True, kw_only=True):
+    """A reply: a text, or a call of a tool."""
+
+    text: str = ""
+    tool: str = ""
+    """The tool that is called; empty: none."""
+    arguments: dict[str, str] = {}
+    finish: str = "stop"
+    asked_tokens: int = 0
+    """Tokens of the request, by a count of four characters each."""
+    said_tokens: int = 0
+
+
+def reply_to(
+    messages: Sequence[Mapping[str, object]],
+    model: str,
+    *,
+    tools: bool = False,
+    response_format: Mapping[str, object] | None = None,
+    stops: Sequence[str] = (),
+    most: int | None = None,
+) -> StandInReply:
+    """The reply to a conversation.
+
+    Args:
+        messages: in OpenAI's form.
+        model: the name that was asked for; another name has other opinions.
+        tools: whether a tool may be called.
+        response_format: as the API takes it: ``json_object``, or ``json_schema``.
+        stops: strings that end the reply; they are not part of it.
+        most: tokens that it may have.
+    """
+    turns = [(str(message.get("role", "user")), _text(message.get("content"))) for message in messages]
+    asked = sum(len(text) for _, text in turns) // 4 + 1
+    if tools and not any(role == "tool" for role, _ in turns):
+        query = _query(_question(turns))
+        size = len(query) // 4 + 1
+        return StandInReply(
+            tool="search", arguments={"query": query}, finish="tool_calls", asked_tokens=asked, said_tokens=size
+        )
+    said, finish = _formatted(_said(turns, model), response_format), "stop"
+    places = [place for stop in stops if stop and (place := said.find(stop)) >= 0]
+    if places:
+        said = said[: min(places)]
+    if most is not None and len(said) > 4 * most:
+        said, finish = said[: 4 * most], "length"
+    return StandInReply(text=said, finish=finish, asked_tokens=asked, said_tokens=len(said) // 4 + 1)
+
+
+Turns = Sequence[tuple[str, str]]
+
+
+def _said(turns: Turns, model: str) -> str:
+    everything = "\n\n".join(text for _, text in turns)
+    demands = _FENCED.sub("", everything)
+    begun = any(role == "assistant" for role, _ in turns)
+    if axes := dict(_AXIS.findall(demands)):
+        return _verdicts(everything, axes)
+    # A later prompt may show what an earlier step wrote, tags and all: its own demand is asked for first.
+    if "answer_choice" in demands:
+        return _choice(turns, model, demands)
+    if "Final information:" in demands or "最终信息：" in demands:
+        return _information(turns, demands)
+    if _ASK in demands:
+        return _search_o1(turns, begun)
+    if "<search>" in demands and "<answer>" in demands:
+        return _search_r1(turns, begun)
+    if '"queries"' in demands or "## Queries" in demands:
+        return _queries(turns, demands)
+    if (found := _relations(turns[-1][1])) is not None:
+        return found
+    return _long(turns, model, demands)
+
+
+def _text(content: object) -> str:
+    if isinstance(content, list):  # content blocks
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
+
+
+def _section(text: str, heading: str) -> str:
+    """What stands under the last heading of this name; empty: there is none."""
+    _, found, rest = text.rpartition(f"### {heading}\n")
+    return rest.split("\n### ")[0].strip() if found else ""
+
+
+def _question(turns: Turns) -> str:
+    asked = [text for role, text in turns if role == "user"]
+    for text in reversed(asked):
+        if question := _section(text, "Question"):
+            return question
+    return asked[0] if asked else ""
+
+
+def _evidence(turns: Turns) -> str:
+    """All that was shown beside question and options."""
+    shown = turns[-1][1] if turns else ""
+    for heading in ("Question", "Options", "Answer"):
+        if part := _section(shown, heading):
+            shown = shown.replace(part, " ")
+    earlier = [text for role, text in turns[:-1] if role != "system"]
+    return "\n".join([*earlier, shown]) if len(turns) > 2 else shown
+
+
+def _words(text: str) -> set[str]:
+    """Words of four letters or more, in lower case; of Chinese every two characters that follow each other."""
+    chinese = map("".join, itertools.pairwise("".join(_CHINESE.findall(text))))
+    return {*re.findall(r"[^\W_\u4e00-\u9fff]{4,}", text.casefold()), *chinese}
+
+
+def _share(text: str, of: str) -> float:
+    """The share of a text's words that another holds."""
+    wanted = _words(text)
+    return len(wanted & _words(of)) / len(wanted) if wanted else 0.0
+
+
+def _lot(*texts: str) -> int:
+    return int(hashlib.sha256("\n".join(texts).encode("utf-8", "replace")).hexdigest()[:12], 16)
+
+
+def _query(question: str) -> str:
+    found = list(dict.fromkeys(re.findall(r"[^\W\d_]{4,}", question)))
+    return " ".join(found[:8]) or question[:80] or "medicine"
+
+
+def _choice(turns: Turns, model: str, demands: str) -> str:
+    shown, question = turns[-1][1], _question(turns)
+    options = dict(_OPTION.findall(_section(shown, "Options") or shown)) or dict.fromkeys("ABCD", "")
+    evidence = _evidence(turns)
+    letter = max(options, key=lambda one: (_share(options[one], evidence), _lot(model, question, one)))
+    chosen = {"answer_choice": letter}
+    if "step_by_step_thinking" in demands:
+        thought = f"The stand-in holds the options against what it was shown, which speaks most for option {letter}."
+        return json.dumps({"step_by_step_thinking": thought, **chosen}, ensure_ascii=False)
+    return json.dumps(chosen)
+
+
+def _queries(turns: Turns, demands: str) -> str:
+    question = _question(turns)
+    found = _COUNT.search(demands)
+    words = list(dict.fromkeys(re.findall(r"[^\W\d_]{4,}", question))) or [question[:40]]
+    round_ = sum(text.count("Query:") for _, text in turns)
+    number = min(int(found[1]), 10) if found else 3
+    queries = [f"What is known of {words[(round_ + place) % len(words)]}, {round_ + place}?" for place in range(number)]
+    if '"queries"' in demands:
+        return json.dumps({"analysis": "The stand-in asks word by word.", "queries": queries}, ensure_ascii=False)
+    return "## Analysis\nThe stand-in asks word by word.\n\n## Queries\n" + json.dumps(queries, ensure_ascii=False)
+
+
+def _search_o1(turns: Turns, begun: bool) -> str:
+    question = _question(turns)
+    if not begun and "<|begin_search_result|>" not in turns[-1][1].rpartition("### Question")[2]:
+        return f"The stand-in looks the question up.\n\n{_ASK}{_query(question)}{_ASKED}"
+    return f"What was found settles it.\n\n\\boxed{{{_supported(turns, question)}}}"
+
+
+def _search_r1(turns: Turns, begun: bool) -> str:
+    question = _question(turns)
+    if not begun:
+        return f"<think>The stand-in looks it up.</think>\n<search>{_query(question)}</search>"
+    return f"<think>That was found.</think>\n<answer>{_supported(turns, question)}</answer>"
+
+
+def _supported(turns: Turns, question: str) -> str:
+    """The sentence that was shown and shares most with the question."""
+    shown = "\n".join(text for role, text in turns[1:] if role != "system")
+    sentences = _SENTENCE.findall(shown) or [question]
+    best: str = max(sentences, key=lambda one: (_share(question, one), -len(one)))
+    return best.strip()[:300]
+
+
+def _information(turns: Turns, demands: str) -> str:
+    marker = "Final information:" if "Final information:" in demands else "最终信息："
+    documents = _section(turns[-1][1], "Documents") or turns[-1][1]
+    sentences = _SENTENCE.findall(documents) or [documents[:200]]
+    query = _section(turns[-1][1], "Query")
+    return f"{marker} {max(sentences, key=lambda one: _share(query, one)).strip()}"
+
+
+def _verdicts(everything: str, axes: Mapping[str, str]) -> str:
+    """A verdict on each axis, by the texts alone: the order in which they are shown does not count."""
+    pair = dict(_PAIR.findall(everything))
+    fenced = _FENCED.findall(everything)
+    said: dict[str, str] = {}
+    for number, (axis, choices) in enumerate(axes.items()):
+        values = re.findall(r'"([^"\n]+)"', choices)
+        if set(pair) <= set(values) and len(pair) == 2:
+            said[axis] = _better(axis, fenced[0], pair)
+        elif "entailment" in values:
+            answer, statements = fenced[1] if len(fenced) > 1 else "", fenced[2:]
+            held = _share(statements[number], answer) if number < len(statements) else 0.0
+            said[axis] = "entailment" if held >= 0.5 else "neutral"
+        elif "equivalent" in values:
+            reference, answer = (fenced[-2], fenced[-1]) if len(fenced) > 1 else ("", "")
+            said[axis] = "equivalent" if _share(reference, answer) >= 0.5 else "mismatch"
+        else:
+            said[axis] = values[_lot(axis, *fenced) % len(values)]
+    return f"The stand-in compared words.\n{json.dumps(said, ensure_ascii=False)}"
+
+
+def _better(axis: str, question: str, pair: Mapping[str, str]) -> str:
+    """The label of the better answer, or ``tie`` where nothing tells them apart."""
+
+    def _worth(text: str) -> float:
+        if axis == "readability":
+            return -len(text)
+        if axis == "knowledge":
+            return len(_words(text))
+        if axis == "reasoning":
+            return len(_SENTENCE.findall(text)) + _share(question, text)
+        return _share(question, text) + _lot(axis, text) % 1000 / 10_000
+
+    worth = {label: _worth(text) for label, text in pair.items()}
+    first, second = pair
+    return "tie" if worth[first] == worth[second] else max(worth, key=lambda label: worth[label])
+
+
+def _relations(prompt: str) -> str | None:
+    """Triplets for a question that lists relations and gives a text; ``None``: it is no such question."""
+    for mark, asks in (("Text:", ("relation", "triplet")), ("文本：", ("关系",))):
+        before, found, text = prompt.rpartition(mark)
+        if found and any(word in before for word in asks):
+            listed = re.search(r"[:：]\s*([^?？\n]+)[?？\n]", before)
+            names = [one.strip() for one in re.split(r"[,、;]", listed[1]) if one.strip()] if listed else []
+            return json.dumps([_triplet(one, names) for one in _stated(text)], ensure_ascii=False)
+    return None
+
+
+def _stated(text: str) -> list[tuple[str, str, str]]:
+    """Sentences that name two things: the first, the second, and the sentence."""
+    found = []
+    for sentence in re.split(r"(?<=[.。])\s*", text.split("\n### ")[0]):
+        names = re.findall(r"“([^”]+)”", sentence) or re.findall(r"\b[A-Z][\w-]{3,}", sentence)
+        if len(names) > 1:
+            found.append((names[0], names[1], sentence))
+    return found
+
+
+def _triplet(stated: tuple[str, str, str], relations: Sequence[str]) -> list[str]:
+    first, second, sentence = stated
+    named = [one for one in relations if one.casefold() in sentence.casefold()]
+    drawn = relations[_lot(sentence) % len(relations)] if relations else "related"
+    return [first, named[0] if named else drawn, second]
+
+
+def _long(turns: Turns, model: str, demands: str) -> str:
+    """A passage or an answer: what was shown first, then the question's own words; how much depends on the model."""
+    question, evidence = _question(turns), _evidence(turns)
+    sentences = sorted(_SENTENCE.findall(evidence), key=lambda one: -_share(question, one))
+    kept = [one.strip() for one in sentences[: 1 + _lot(model) % 3]]
+    words = question.split()[: _SHORT - _lot(model, question) % 20]
+    chinese = len(_CHINESE.findall(question)) > len(question) // 4
+    own = f"关于{question[:60]}，可以这样说。" if chinese else f"Of {' '.join(words).rstrip('?.')} this can be said."
+    answer = " ".join([*kept, own])
+    if "Answer:" in demands or "“Answer:”" in demands:
+        return f"The stand-in goes by the words of the question.\nAnswer:\n{answer}"
+    return answer
+
+
+def _formatted(said: str, response_format: Mapping[str, object] | None) -> str:
+    """The reply as the API's `response_format` demands it."""
+    kind = (response_format or {}).get("type")
+    if kind not in ("json_object", "json_schema"):
+        return said
+    with_object = re.search(r"\{.*\}", said, re.DOTALL)
+    try:
+        value = json.loads(with_object[0]) if with_object else {"answer": said}
+    except ValueError:
+        value = {"answer": said}
+    wanted = (response_format or {}).get("json_schema")
+    schema = wanted.get("schema") if isinstance(wanted, dict) else None
+    if isinstance(schema, dict):
+        value = _instance(schema, value, said)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _instance(schema: Mapping[str, object], given: object, said: str) -> object:
+    """A value of a JSON schema: what was said where it fits, else the least that does."""
+    kind, chosen = schema.get("type"), schema.get("enum")
+    if isinstance(chosen, list) and chosen:
+        return given if given in chosen else chosen[_lot(said) % len(chosen)]
+    properties = schema.get("properties")
+    if kind == "object" or isinstance(properties, dict):
+        fields = properties if isinstance(properties, dict) else {}
+        known = given if isinstance(given, dict) else {}
+        return {name: _instance(part, known.get(name), said) for name, part in fields.items()}
+    if kind == "array":
+        items = schema.get("items")
+        return given if isinstance(given, list) else [_instance(items, None, said)] if isinstance(items, dict) else []
+    if kind in ("integer", "number"):
+        return given if isinstance(given, int | float) else _lot(said) % 10
+    if kind == "boolean":
+        return given if isinstance(given, bool) else _lot(said) % 2 == 0
+    return given if isinstance(given, str) else said

@@ -1,0 +1,189 @@
+"""A model server that stands in for every model: OpenAI's chat completions on loopback, for as long as a block lasts.
+
+It is no model. What it says follows from the request alone (:mod:`ragrounds.models.stand_in_replies`), so that a study
+can be carried out from end to end without a key, a GPU or a network: `ragrounds study run --stand-in`.
+
+    with stand_in_server() as base_url:
+        rr.run("sample", "vanilla_rag", model="openai:any-name", base_url=base_url, alias=ALIAS)
+
+It listens on 127.0.0.1 alone, at a port that the system chooses. Give `ALIAS` with its address: recorded calls are then
+kept under that name, and another block, with another port, finds them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+from aiohttp import web
+
+from ragrounds.models.stand_in_replies import StandInReply, reply_to
+
+ALIAS = "stand-in"
+"""The name of the server in a model's identity."""
+HOST = "127.0.0.1"
+_BODY = 64 * 2**20
+_START = 30.0
+"""Seconds until it must listen."""
+
+
+@contextmanager
+def stand_in_server() -> Iterator[str]:
+    """Serve until the block ends, on a thread of its own.
+
+    Yields:
+        The base URL, ``http://127.0.0.1:PORT/v1``.
+
+    Raises:
+        RuntimeError: it could not begin to listen.
+    """
+    loop = asyncio.new_event_loop()
+    begun: list[int] = []
+    ready = threading.Event()
+
+    async def _begin() -> web.AppRunner:
+        runner = web.AppRunner(_application(), access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, HOST, 0, backlog=1024)
+        await site.start()
+        begun.append(int(runner.addresses[0][1]))
+        return runner
+
+    def _serve() -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            runner = loop.run_until_complete(_begin())
+            ready.set()
+            loop.run_forever()
+            loop.run_until_complete(runner.cleanup())
+        finally:
+            ready.set()
+            loop.close()
+
+    thread = threading.Thread(target=_serve, name="stand-in server", daemon=True)
+    thread.start()
+    ready.wait(_START)
+    if not begun:
+        raise RuntimeError(f"The stand-in server could not listen on {HOST}.")
+    try:
+        yield f"http://{HOST}:{begun[0]}/v1"
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_START)
+
+
+def _application() -> web.Application:
+    made = web.Application(client_max_size=_BODY)
+    made.add_routes(
+        [
+            web.post("/v1/chat/completions", _chat),
+            web.post("/v1/completions", _completion),
+            web.get("/v1/models", _models),
+        ]
+    )
+    return made
+
+
+async def _models(request: web.Request) -> web.Response:
+    # One model, whatever is asked for; no window is told, so none is assumed.
+    return web.json_response({"object": "list", "data": [{"id": ALIAS, "object": "model", "owned_by": "ragrounds"}]})
+
+
+async def _chat(request: web.Request) -> web.StreamResponse:
+    return await _answered(request, chat=True)
+
+
+async def _completion(request: web.Request) -> web.StreamResponse:
+    return await _answered(request, chat=False)
+
+
+class _CompletionRequest(msgspec.Struct):
+    """The fields of a request that are read; all others are passed over."""
+
+    model: str
+    messages: list[dict[str, object]] = []
+    prompt: str = ""
+    stop: str | list[str] | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    tools: list[dict[str, object]] | None = None
+    response_format: dict[str, object] | None = None
+    stream: bool = False
+    n: int | None = None
+
+
+async def _answered(request: web.Request, *, chat: bool) -> web.StreamResponse:
+    try:
+        asked = msgspec.json.decode(await request.read(), type=_CompletionRequest)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
+        return _refused(str(problem))
+    if asked.n not in (None, 1):
+        return _refused("the stand-in gives one choice: n must be 1")
+    messages = asked.messages if chat else [{"role": "user", "content": asked.prompt}]
+    stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
+    most = asked.max_tokens if asked.max_tokens is not None else asked.max_completion_tokens
+    reply = reply_to(
+        messages, asked.model, tools=bool(asked.tools), response_format=asked.response_format, stops=stops, most=most
+    )
+    body = _body(asked.model, reply, chat)
+    if not asked.stream:
+        return web.Response(body=msgspec.json.encode(body), content_type="application/json")
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+    await response.prepare(request)
+    for chunk in _chunks(asked.model, reply, chat):
+        await response.write(b"data: " + msgspec.json.encode(chunk) + b"\n\n")
+    await response.write(b"data: [DONE]\n\n")
+    await response.write_eof()
+    return response
+
+
+def _refused(why: str) -> web.Response:
+    return web.json_response({"error": {"message": why, "type": "invalid_request_error"}}, status=400)
+
+
+def _usage(reply: StandInReply) -> dict[str, int]:
+    return {
+        "prompt_tokens": reply.asked_tokens,
+        "completion_tokens": reply.said_tokens,
+        "total_tokens": reply.asked_tokens + reply.said_tokens,
+    }
+
+
+def _called(reply: StandInReply) -> list[dict[str, object]]:
+    function = {"name": reply.tool, "arguments": msgspec.json.encode(reply.arguments).decode()}
+    return [{"index": 0, "id": "call_stand_in", "type": "function", "function": function}]
+
+
+def _body(model: str, reply: StandInReply, chat: bool) -> dict[str, object]:
+    choice: dict[str, object] = {"index": 0, "finish_reason": reply.finish}
+    if not chat:
+        choice["text"] = reply.text
+    elif reply.tool:
+        choice["message"] = {"role": "assistant", "content": None, "tool_calls": _called(reply)}
+    else:
+        choice["message"] = {"role": "assistant", "content": reply.text}
+    kind = "chat.completion" if chat else "text_completion"
+    return {"id": ALIAS, "object": kind, "model": model, "choices": [choice], "usage": _usage(reply)}
+
+
+def _chunks(model: str, reply: StandInReply, chat: bool) -> Iterator[dict[str, object]]:
+    """The same reply in two pieces, then why it ended, then the usage."""
+    half = len(reply.text) // 2
+
+    def _chunk(choices: list[dict[str, object]]) -> dict[str, object]:
+        kind = "chat.completion.chunk" if chat else "text_completion"
+        return {"id": ALIAS, "object": kind, "model": model, "choices": choices}
+
+    if reply.tool:
+        yield _chunk(
+            [{"index": 0, "delta": {"role": "assistant", "tool_calls": _called(reply)}, "finish_reason": None}]
+        )
+    for piece in filter(None, (reply.text[:half], reply.text[half:])):
+        said: dict[str, object] = {"delta": {"content": piece}} if chat else {"text": piece}
+        yield _chunk([{"index": 0, **said, "finish_reason": None}])
+    ended: dict[str, object] = {"delta": {}} if chat else {"text": ""}
+    yield _chunk([{"index": 0, **ended, "finish_reason": reply.finish}])
+    yield {**_chunk([]), "usage": _usage(reply)}

@@ -1,0 +1,145 @@
+"""The stand-in server: what it says is read by the same readers as a model's replies, and every strategy runs on it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+import ragrounds as rr
+from ragrounds.evals.judges.pairs import LABELS, show_pair
+from ragrounds.evals.judges.verdict import read_verdict
+from ragrounds.models.stand_in_server import ALIAS, stand_in_server
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.records import Message
+
+AXES = dict.fromkeys(("usefulness", "readability", "knowledge", "reasoning"), "what it means")
+QUESTION = "Which drug is given first when severe hyperkalaemia broadens the complexes?"
+RIGHT = "Calcium gluconate is given first when severe hyperkalaemia broadens the complexes; it steadies the membrane."
+WRONG = (
+    "Many things can be tried, and some rest is always good for everybody who feels unwell after a long day at work."
+)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with stand_in_server() as base_url:
+        yield base_url
+
+
+def asked(url: str, path: str = "/chat/completions", **body: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(sent(url, path, body)[1])
+    return answer
+
+
+def sent(url: str, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+    place = urlsplit(url)
+    connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=20)
+    try:
+        connection.request("POST", place.path + path, json.dumps({"model": "m", **body}))
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def said(url: str, messages: tuple[Message, ...], **body: Any) -> str:
+    shown = [{"role": message.role, "content": message.content} for message in messages]
+    text: str = asked(url, messages=shown, **body)["choices"][0]["message"]["content"]
+    return text
+
+
+def test_it_listens_on_this_machine_alone_and_ends_with_its_block() -> None:
+    with stand_in_server() as url:
+        assert url.startswith("http://127.0.0.1:")
+        assert url.endswith("/v1")
+        port = urlsplit(url).port
+        assert asked(url, messages=[{"role": "user", "content": "Hello?"}])["choices"]
+    with pytest.raises(OSError), socket.create_connection(("127.0.0.1", port or 0), timeout=2):
+        pass
+
+
+def test_every_strategy_runs_to_its_end(url: str, tmp_path: Path) -> None:
+    agents = ["direct", "direct_cot", "cot_refine", "cot_refine_rag[top_k=2]", "vanilla_rag[top_k=2]",
+              "i_medrag[rounds=2,queries=2,top_k=2]", "search_o1[top_k=2]", "search_r1[top_k=2]", "tool_agent[top_k=2]",
+              "vanilla_rag[query_generation=hyde,top_k=2]"]  # fmt: skip
+    result = rr.run("sample", agents, model="openai:any", base_url=url, alias=ALIAS, limit=6, home=tmp_path)
+    assert result.failures == ()
+    attempts = result.to_pandas("attempts")
+    assert set(attempts["status"]) == {"completed"}
+    assert all(text.strip() for text in attempts["text"])
+    for agent, rows in attempts.groupby("agent"):
+        if agent.partition("[")[0] not in ("direct", "direct_cot", "cot_refine"):
+            assert (rows["searches"] > 0).all(), agent
+
+
+def test_retrieval_makes_a_difference_and_models_differ(url: str) -> None:
+    options = {"A": "Calcium gluconate", "B": "Oral potassium", "C": "A beta blocker", "D": "Spironolactone"}
+    prompts = PromptFolder()
+    letters = "\n".join(f"{letter}. {text}" for letter, text in options.items())
+    shown = prompts.render("choice/rag", "en", question=QUESTION, options=letters, documents=RIGHT)
+    assert {json.loads(said(url, shown, model=f"m{one}"))["answer_choice"] for one in range(6)} == {"A"}
+    unseen = prompts.render("choice/cot", "en", question=QUESTION, options=letters)
+    assert len({json.loads(said(url, unseen, model=f"m{one}"))["answer_choice"] for one in range(12)}) > 1
+
+
+def test_a_judge_with_information(url: str) -> None:
+    outcomes = set()
+    for seed in range(6):
+        for answers in ((RIGHT, WRONG), (WRONG, RIGHT)):
+            pair = show_pair(PromptFolder(), QUESTION, answers, AXES, str(seed))
+            read = read_verdict(said(url, pair.messages), pair.form)
+            assert read.complete
+            outcomes.add((pair.outcome(read.values["usefulness"]), answers[0] == RIGHT, pair.labels == LABELS))
+    # The better answer wins in both places and under both letters.
+    assert outcomes == {(("first" if right else "second"), right, plain) for right in (True, False)
+                        for plain in (True, False)}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "grade"), [(RIGHT, "equivalent"), (WRONG, "mismatch")])
+def test_one_answer_against_a_reference(url: str, answer: str, grade: str) -> None:
+    form = '{"grade": "equivalent" or "mismatch"}'
+    texts = {"question": QUESTION, "reference": "calcium gluconate first", "answer": answer, "form": form}
+    reply = said(url, PromptFolder().render("judge/equivalent", "en", **texts))
+    assert json.loads(reply.splitlines()[-1]) == {"grade": grade}
+
+
+def test_stop_strings_lengths_and_usage(url: str) -> None:
+    prompt = [{"role": "user", "content": f"Write a passage.\n\n### Question\n{QUESTION}"}]
+    whole = asked(url, messages=prompt)
+    text = whole["choices"][0]["message"]["content"]
+    assert whole["choices"][0]["finish_reason"] == "stop"
+    assert whole["usage"]["total_tokens"] == whole["usage"]["prompt_tokens"] + whole["usage"]["completion_tokens"] > 0
+    half = text[: len(text) // 2]
+    cut = asked(url, messages=prompt, stop=[text[len(half) : len(half) + 6]])["choices"][0]["message"]["content"]
+    assert text.startswith(cut)
+    assert len(cut) <= len(half)
+    short = asked(url, messages=prompt, max_tokens=3)["choices"][0]
+    assert (short["message"]["content"], short["finish_reason"]) == (text[:12], "length")
+    assert asked(url, messages=prompt) == whole
+    assert asked(url, "/completions", prompt=prompt[0]["content"])["choices"][0]["text"] == text
+    assert sent(url, "/chat/completions", {"messages": prompt, "n": 2})[0] == 400
+    assert sent(url, "/chat/completions", {"messages": "?"})[0] == 400
+
+
+def test_streams_and_json(url: str) -> None:
+    prompt = [{"role": "user", "content": f"### Question\n{QUESTION}"}]
+    text = asked(url, messages=prompt)["choices"][0]["message"]["content"]
+    lines = sent(url, "/chat/completions", {"messages": prompt, "stream": True})[1].decode().split("\n\n")
+    chunks = [json.loads(line.removeprefix("data: ")) for line in lines if line and line != "data: [DONE]"]
+    pieces = [choice["delta"].get("content", "") for chunk in chunks for choice in chunk["choices"]]
+    assert "".join(pieces) == text
+    assert chunks[-1]["usage"]["completion_tokens"] > 0
+    schema = {"type": "object", "properties": {"grade": {"enum": ["yes", "no"]}, "why": {"type": "string"},
+                                               "parts": {"type": "array", "items": {"type": "integer"}}}}  # fmt: skip
+    form = {"type": "json_schema", "json_schema": {"name": "grade", "schema": schema}}
+    value = json.loads(asked(url, messages=prompt, response_format=form)["choices"][0]["message"]["content"])
+    assert value["grade"] in ("yes", "no")
+    assert isinstance(value["why"], str)
+    assert isinstance(value["parts"][0], int)
