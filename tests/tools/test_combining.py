@@ -14,6 +14,7 @@ from ragrounds.specs import parse
 from ragrounds.tools.corpora import corpora_of
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers.fusion import FusedSearcher, reciprocal_rank_fusion, weighted_fusion
+from ragrounds.tools.retrievers.joined import JoinedSearcher
 from ragrounds.tools.retrievers.maxp import MaxPSearcher
 
 _keys = st.sampled_from([("c", letter) for letter in "abcdefgh"])
@@ -80,7 +81,10 @@ async def test_fused_searchers():
     ("spec", "reason"),
     [
         ("rrf[a=bm25]", "two retrievers"),
-        ("rrf[a=bm25,b=bm25,constant=-1]", "above 0"),
+        ("rrf[a=bm25,b=bm25,constant=-1]", "0 or more"),
+        ("rrf[a=bm25,b=bm25,depth=0]", "above 0"),
+        ("rrf[a=bm25,b=bm25,joined=apart]", "cut or whole"),
+        ("joined[from=bm25]", "no parameter"),
         ("rrf[a=bm25,b=bm25,c=3]", "no parameter 'c'"),
         ("rrf[a=bm25,b=bm25,c_weight=3]", "none of its retrievers"),
         ("maxp[of=bm25,max=3]", "no parameter 'max'"),
@@ -188,3 +192,53 @@ def test_documents_of_joined_corpora(beir, tmp_path):
     one, two = beir([("a", "", "asthma")], "one"), beir([("b", "", "gout")], "two")
     searcher = open_searcher("bm25", f"{one}+{two}", tmp_path)
     assert [p.text for name in "ab" for p in searcher.document(name)] == ["asthma", "gout"]
+
+
+_scores = st.integers(0, 4).map(float)
+_lists = st.lists(
+    st.lists(st.lists(_scores, max_size=5), min_size=2, max_size=2), min_size=2, max_size=2
+)  # retriever, corpus, scores
+
+
+@given(_lists, st.integers(0, 12), st.booleans())
+async def test_joined_corpora_are_ranked_whole(lists, k, distances):
+    """Beside a plain reading: one list a retriever, reversed where its scores are no distances, ranked to its end."""
+    spec = "m[metric=l2]" if distances else "m"
+
+    def hits(retriever, corpus, scores):
+        return sorted(((f"{corpus}{n}", score) for n, score in enumerate(scores)), key=lambda hit: -hit[1])
+
+    members, expected = {}, {}
+    for name, corpora in zip("pq", lists, strict=True):
+        found = [hits(name, corpus, scores) for corpus, scores in zip("xy", corpora, strict=True)]
+        members[name] = JoinedSearcher(
+            spec, [_Fixed(spec, one, corpus) for one, corpus in zip(found, "xy", strict=True)]
+        )
+        together = [hit for one in found for hit in one]
+        if not distances:
+            together.reverse()
+        for rank, (id, _) in enumerate(sorted(together, key=lambda hit: -hit[1]), 1):
+            expected[id] = expected.get(id, 0.0) + 1 / (100 + rank)
+    fused = FusedSearcher(parse("rrf[p=m,q=m,constant=100,joined=whole]"), members)
+    found = await fused.search("why", k)
+    assert [(p.id, p.score) for p in found] == sorted(expected.items(), key=lambda item: -item[1])[:k]
+    assert "joined=whole" in fused.spec
+
+
+async def test_one_retriever_over_joined_corpora(beir, tmp_path):
+    one = beir([("a", "", "asthma today"), ("b", "", "gout")], "one")
+    two = beir([("a", "", "asthma today"), ("c", "", "none")], "two")
+    default = await open_searcher("bm25", f"{one}+{two}", tmp_path).search("asthma", 5)
+    searcher = open_searcher("joined[of=bm25]", f"{one}+{two}", tmp_path)
+    joined = await searcher.search("asthma", 5)
+    assert [p.corpus for p in joined] == [p.corpus for p in reversed(default)]  # equal scores
+    assert [(p.score, p.rank) for p in joined] == [(p.score, p.rank) for p in default]
+    assert {p.retriever for p in joined} == {"joined[of=bm25[analyser=lucene-english,b=0.4,k1=0.9]]"}
+    whole = await open_searcher("rrf[a=bm25,b=bm25[b=0.0],joined=whole]", f"{one}+{two}", tmp_path).search("asthma", 5)
+    assert [(p.id, p.rank) for p in whole] == [("a", 1)]  # one id, whichever corpus
+
+
+def test_medrags_presets_join_corpora_as_its_program(tmp_path):
+    spec = "rrf2[bm25=bm25,medcpt=bm25[b=0.0]]"
+    assert "constant=100,double=true,joined=whole" in open_searcher(spec, "sample+sample", tmp_path).spec
+    assert "joined=cut" in open_searcher(parse(spec).having(joined="cut"), "sample+sample", tmp_path).spec

@@ -6,9 +6,17 @@
 * ``weighted[a=bm25,b=medcpt,a_weight=0.3,b_weight=0.7]`` — weighted sum of scores, each retriever's scaled to 0…1 over
   what it found (min-max); a passage that it did not find gets 0 from it.
 * ``rrf2``, ``rrf4`` — MedRAG's (Xiong et al. 2024): BM25 + MedCPT, and those with Contriever and SPECTER; constant 100,
-  ``max(2k, 100)`` passages from each.
+  ``max(2k, 100)`` passages from each, corpora joined as in the authors' program.
 
-Of several corpora (``one+two``) each retriever's hits are put together by raw score before any fusion, as in MedRAG.
+Of several corpora (``one+two``) each retriever's hits are put together by raw score before any fusion. ``joined`` says
+how:
+
+* ``joined=cut`` — the corpora are one (the paper's combined corpus, section 3.2): the list is cut to the depth before
+  it is ranked. The default.
+* ``joined=whole`` — as MedRAG's program: every corpus gives so many passages, and all of them are ranked. Equal scores
+  of one retriever stand as :mod:`ragrounds.tools.retrievers.joined` says, also over one corpus; a passage is known by
+  its id alone, and an id that a retriever gives twice counts twice. ``rrf2`` and ``rrf4`` have it;
+  ``rrf4[joined=cut]`` takes it back.
 """
 
 from __future__ import annotations
@@ -24,11 +32,12 @@ from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
 from ragrounds.tools.merged import passages_of
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, value_of
+from ragrounds.tools.retrievers.joined import JoinedSearcher, open_joined
 
 CONSTANT = 60
 DEPTH = 100
 MEDRAG = {
-    "rrf2": Spec("rrf", {"bm25": "bm25", "medcpt": "medcpt", "constant": 100, "double": True}),
+    "rrf2": Spec("rrf", {"bm25": "bm25", "medcpt": "medcpt", "constant": 100, "double": True, "joined": "whole"}),
     "rrf4": Spec(
         "rrf",
         {
@@ -38,10 +47,14 @@ MEDRAG = {
             "specter": "specter",
             "constant": 100,
             "double": True,
+            "joined": "whole",
         },
     ),
 }
 """MedRAG's presets: `double` asks each retriever for ``max(2k, depth)``."""
+
+JOINED = ("cut", "whole")
+"""What becomes of a retriever's hits in several corpora before they are ranked."""
 
 Key = tuple[str, str]
 """What makes a passage the same for two retrievers: its corpus and its id."""
@@ -70,7 +83,8 @@ def weighted_fusion(rankings: Sequence[Mapping[Key, float]], weights: Sequence[f
 
 
 class FusedSearcher:
-    """Several retrievers over one corpus, or over the same corpora."""
+    """Several retrievers over one corpus, or over the same corpora. Of members that are joined corpora
+    (:class:`~ragrounds.tools.retrievers.joined.JoinedSearcher`) the whole lists are ranked."""
 
     def __init__(self, spec: Spec, members: Mapping[str, Searcher]) -> None:
         if len({member.corpus for member in members.values()}) > 1:
@@ -79,9 +93,10 @@ class FusedSearcher:
         self._by_score = spec.name == "weighted"
         self._members = dict(members)
         self._weights = [_positive(spec, f"{name}_weight", 1.0) for name in members]
-        self._constant = _positive(spec, "constant", CONSTANT)
+        self._constant = _positive(spec, "constant", CONSTANT, zero=True)
         self._depth = int(_positive(spec, "depth", DEPTH))
         self._double = spec.parameters.get("double") is True
+        self._whole = joined_of(spec) == "whole"
         named: dict[str, Value] = {name: value_of(member) for name, member in members.items()}
         self.corpus = next(iter(members.values())).corpus
         self.spec = str(Spec(spec.name, {**self._given, **named}))
@@ -93,13 +108,14 @@ class FusedSearcher:
     async def search(self, query: str, k: int) -> list[Passage]:
         """The `k` best passages of the fused ranking."""
         depth = max(2 * k if self._double else k, self._depth)
-        found = await asyncio.gather(*(member.search(query, depth) for member in self._members.values()))
-        passages = {_key(passage): passage for hits in reversed(found) for passage in reversed(hits)}
+        found = await asyncio.gather(*(_ranked(member, query, depth) for member in self._members.values()))
+        key_of = _id if self._whole else _key
+        passages = {key_of(passage): passage for hits in reversed(found) for passage in reversed(hits)}
         if self._by_score:
-            fused = weighted_fusion([{_key(hit): hit.score for hit in hits} for hits in found], self._weights)
+            fused = weighted_fusion([{key_of(hit): hit.score for hit in hits} for hits in found], self._weights)
         else:
             fused = reciprocal_rank_fusion(
-                [[_key(hit) for hit in hits] for hits in found], self._weights, self._constant
+                [[key_of(hit) for hit in hits] for hits in found], self._weights, self._constant
             )
         return [
             msgspec.structs.replace(passages[key], score=score, rank=rank, retriever=self.spec)
@@ -115,11 +131,11 @@ def members_of(spec: Spec) -> dict[str, Spec]:
     """
     members: dict[str, Spec] = {}
     for key, value in spec.parameters.items():
-        if key in ("constant", "depth", "double") or key.endswith("_weight"):
+        if key in ("constant", "depth", "double", "joined") or key.endswith("_weight"):
             continue
         if isinstance(value, bool | int | float):
             raise UserError(
-                f"{spec.name} has no parameter {key!r}; it takes retrievers, their weights, constant, depth."
+                f"{spec.name} has no parameter {key!r}; it takes retrievers, their weights, constant, depth, joined."
             )
         members[key] = value if isinstance(value, Spec) else Spec(value)
     for key in spec.parameters:
@@ -130,10 +146,24 @@ def members_of(spec: Spec) -> dict[str, Spec]:
     return members
 
 
-def _positive(spec: Spec, key: str, default: float) -> float:
+def joined_of(spec: Spec) -> str:
+    """How a fusion joins several corpora.
+
+    Raises:
+        UserError: neither ``cut`` nor ``whole``.
+    """
+    value = spec.parameters.get("joined", "cut")
+    if value not in JOINED:
+        raise UserError(f"Cannot use joined={value!r} in {spec.name}: expected {' or '.join(JOINED)}.")
+    return str(value)
+
+
+def _positive(spec: Spec, key: str, default: float, *, zero: bool = False) -> float:
     value = spec.parameters.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise UserError(f"Cannot use {key}={value!r} in {spec.name}: expected a number above 0.")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not (value > 0 or (zero and value == 0)):
+        raise UserError(
+            f"Cannot use {key}={value!r} in {spec.name}: expected a number {'of 0 or more' if zero else 'above 0'}."
+        )
     return float(value)
 
 
@@ -141,15 +171,36 @@ def _key(passage: Passage) -> Key:
     return passage.corpus, passage.id
 
 
+def _id(passage: Passage) -> Key:
+    return "", passage.id
+
+
+async def _ranked(member: Searcher, query: str, depth: int) -> list[Passage]:
+    return await (member.whole if isinstance(member, JoinedSearcher) else member.search)(query, depth)
+
+
 def _open(spec: Spec, corpora: SearchedCorpora) -> FusedSearcher:
-    chosen = MEDRAG[spec.name].having(**spec.parameters) if spec.name in MEDRAG else spec
-    return FusedSearcher(chosen, {name: corpora.searcher(member) for name, member in members_of(chosen).items()})
+    preset = MEDRAG.get(spec.name)
+    # A preset keeps its name: what it finds stands under the retriever that the user named.
+    chosen = Spec(spec.name, preset.having(**spec.parameters).parameters) if preset else spec
+    whole = joined_of(chosen) == "whole"
+    return FusedSearcher(
+        chosen,
+        {
+            name: open_joined(member, corpora) if whole else corpora.searcher(member)
+            for name, member in members_of(chosen).items()
+        },
+    )
 
 
 _PARAMETERS = (
     RetrieverParameter("NAME", "a retriever, under any name: a=bm25,b=medcpt"),
     RetrieverParameter("NAME_weight", "weight of that retriever", 1),
     RetrieverParameter("depth", "passages asked of each retriever, or k where that is more", DEPTH),
+    RetrieverParameter("double", "ask each for 2k passages where that is more", False),
+    RetrieverParameter(
+        "joined", "of several corpora: cut to the depth before ranks are given, or whole (MedRAG)", "cut"
+    ),
 )
 _COST = "a search by each of its retrievers"
 
@@ -158,7 +209,7 @@ RRF = Retriever(
     summary="reciprocal rank fusion (Cormack, Clarke and Büttcher 2009)",
     example="rrf[a=bm25,b=medcpt,constant=60,depth=100]",
     open=_open,
-    parameters=(*_PARAMETERS, RetrieverParameter("constant", "added to each rank", CONSTANT)),
+    parameters=(*_PARAMETERS, RetrieverParameter("constant", "added to each rank, 0 or more", CONSTANT)),
     cost=_COST,
 )
 WEIGHTED = Retriever(
@@ -169,12 +220,18 @@ WEIGHTED = Retriever(
     parameters=_PARAMETERS,
     cost=_COST,
 )
+_PRESET = (
+    *_PARAMETERS[:3],
+    RetrieverParameter("double", _PARAMETERS[3].words, True),
+    RetrieverParameter("joined", _PARAMETERS[4].words, "whole"),
+    RetrieverParameter("constant", "added to each rank, 0 or more", 100),
+)
 RRF2 = Retriever(
     name="rrf2",
     summary="MedRAG's fusion of BM25 and MedCPT: constant 100, max(2k, 100) passages of each",
     example="rrf2[medcpt_weight=2]",
     open=_open,
-    parameters=RRF.parameters,
+    parameters=_PRESET,
     cost=_COST,
 )
 RRF4 = Retriever(
@@ -182,6 +239,6 @@ RRF4 = Retriever(
     summary="MedRAG's fusion of BM25, MedCPT, Contriever and SPECTER, as rrf2",
     example="rrf4",
     open=_open,
-    parameters=RRF.parameters,
+    parameters=_PRESET,
     cost=_COST,
 )
