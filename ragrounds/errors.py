@@ -23,6 +23,7 @@ _PLURAL = frozenset(
 _ARGUMENTS = {
     "yes": "confirmed=True", "force": "force=True", "common": "common=True", "new": "new=True",
     "reference": "reference=True", "assert": "claims", "run": "trec_runs", "analysis": "analyses", "axis": "axes",
+    "as": "names",
 }  # fmt: skip
 """Options whose argument is not called as they are."""
 _QUOTED_OR_OPTION = re.compile(r"`[^`]*`|(?<![\w-])--(?P<option>[a-z][a-z-]*[a-z])")

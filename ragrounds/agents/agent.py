@@ -59,6 +59,9 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     graph: str
     summary: str
+    alias: str = field(default="", name="as")
+    """What it is called in tables and pictures, ``as = "GPT-3.5 + RAG"``; empty: by its text. No part of its
+    identity."""
     source: str = ""
     searches: bool = False
     question_only: bool = True

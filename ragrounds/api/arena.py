@@ -6,11 +6,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
+from ragrounds.api.aliases import names_of
 from ragrounds.api.frame_rows import Part, Row
 from ragrounds.api.frames import MATCHES, RATINGS, Frame
 from ragrounds.api.results import Result, agents_text
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from ragrounds.evals.arena.verdicts import Ballot
     from ragrounds.evals.store.arenas import Arena, ArenaStore
     from ragrounds.evals.store.store import Store
+    from ragrounds.records import Run
     from ragrounds.settings import Settings
 
 Live = Callable[["Arena"], AbstractContextManager[Callable[["FinishedMatch"], None]]]
@@ -102,7 +105,7 @@ class ArenaStand(Result, frozen=True, kw_only=True):
 
     def brief(self) -> str:
         """Its id, and who plays."""
-        return f"{self.report.id}: {agents_text(self.report.arena.names)}"
+        return f"{self.report.id}: {agents_text(self.report.names)}"
 
     def own_frames(self) -> tuple[Frame, ...]:
         """The ratings, and what the judges said."""
@@ -133,13 +136,14 @@ class PlayedArena(ArenaStand, frozen=True, kw_only=True):
 
 
 def _rating_rows(report: ArenaReport, axis: AxisReport) -> Iterator[Row]:
+    system = dict(zip(report.names, report.arena.names, strict=True))
     if axis.ratings is None:
-        for name in report.arena.names:
-            yield (report.id, axis.axis, name, *(None,) * 5, axis.matches, axis.withheld or None)
+        for name in report.names:
+            yield (report.id, axis.axis, system[name], *(None,) * 5, axis.matches, axis.withheld or None, name)
         return
     for row in axis.ratings.rows:
         figures = (row.rank, row.worst, row.rating, row.low, row.high)
-        yield (report.id, axis.axis, row.system, *figures, axis.matches, None)
+        yield (report.id, axis.axis, system[row.system], *figures, axis.matches, None, row.system)
 
 
 def _match_rows(kept: ArenaStore, arena: Arena) -> Iterator[Row]:
@@ -175,6 +179,7 @@ def arena(
     max_time: float | None = None,
     journal: JournalMode = "reuse",
     resamples: int = 1000,
+    names: Mapping[str, str] = MappingProxyType({}),
     live: Live | None = None,
     progress: bool | None = None,
     home: str | Path | None = None,
@@ -204,6 +209,8 @@ def arena(
         max_cost, max_total_tokens, max_time: dollars of the arena in all, tokens and seconds of this call.
         journal: recorded calls are answered from (``reuse``), demanded (``replay``), or made anew (``fresh``).
         resamples: of the bootstrap.
+        names: what a run is called in tables: its id, the beginning of it, or its agent's text → a name. It is no part
+            of the arena. Others are called as the store keeps it, or by their agents.
         live: opened when it begins to play; ``None``: a display in a terminal.
         progress: False: no display.
         home, settings: the folder of the store, and all settings; ``None``: the user's.
@@ -236,6 +243,7 @@ def _request(given: Mapping[str, Any]) -> ArenaRequest:
 
 def _play(request: ArenaRequest, given: Mapping[str, Any], live: Live, settings: Settings) -> PlayedArena:
     from ragrounds.api.event_loop import finish
+    from ragrounds.evals.arena.lineup import renamed
     from ragrounds.evals.arena.play import ArenaPlayer
     from ragrounds.evals.arena.report import arena_report
     from ragrounds.evals.arena.schedules import open_schedule
@@ -247,6 +255,7 @@ def _play(request: ArenaRequest, given: Mapping[str, Any], live: Live, settings:
         arena, lineup, judges = _arena(
             store, replace(request, runs=tuple(run.id for run in runs)), settings, given["journal"]
         )
+        names = names_of(store, runs, given["names"])
         schedule = open_schedule(
             request.schedule,
             len(lineup.systems),
@@ -259,7 +268,7 @@ def _play(request: ArenaRequest, given: Mapping[str, Any], live: Live, settings:
 
         async def carry_out() -> str:
             async with closing(judges, recorded):
-                with live(arena) as hear:
+                with live(renamed(arena, names)) as hear:
                     player = ArenaPlayer(
                         arena,
                         lineup,
@@ -276,7 +285,7 @@ def _play(request: ArenaRequest, given: Mapping[str, Any], live: Live, settings:
                     return await player.play(schedule)
 
         ended = finish(carry_out())
-        report = arena_report(kept, arena, lineup, replicates=given["resamples"])
+        report = arena_report(kept, arena, lineup, replicates=given["resamples"], names=names)
     return PlayedArena(settings=settings, report=report, ended=ended, made=recorded.made, reused=recorded.reused)
 
 
@@ -377,6 +386,9 @@ class StoredArena(Struct, frozen=True):
     kept: ArenaStore
     arena: Arena
     lineup: Lineup
+    store: Store
+    runs: Sequence[Run]
+    """Those that play."""
 
 
 @contextmanager
@@ -400,7 +412,7 @@ def stored_arena(reference: str = "", settings: Settings | None = None) -> Itera
                 f"The runs of {arena.id} have other answers now than when it was played. Play them again: "
                 "`ragrounds arena play` starts a new arena; equal pairs come from the journal."
             )
-        yield StoredArena(kept, arena, lineup)
+        yield StoredArena(kept, arena, lineup, store, store.named(runs))
 
 
 class Voting(Struct, frozen=True, kw_only=True):
@@ -455,8 +467,20 @@ def voting(
         yield Voting(kept=found.kept, arena=found.arena, lineup=found.lineup, voter=voter, axes=chosen)
 
 
-def show_arena(reference: str = "", *, resamples: int = 1000, settings: Settings | None = None) -> ArenaStand:
+def show_arena(
+    reference: str = "",
+    *,
+    resamples: int = 1000,
+    names: Mapping[str, str] = MappingProxyType({}),
+    settings: Settings | None = None,
+) -> ArenaStand:
     """An arena as it stands. No model is asked.
+
+    Args:
+        reference: the arena's id or the beginning of it; empty: the newest.
+        resamples: of the bootstrap.
+        names: as for :func:`arena`.
+        settings: ``None``: the user's.
 
     Raises:
         UserError: as :func:`stored_arena`.
@@ -465,7 +489,8 @@ def show_arena(reference: str = "", *, resamples: int = 1000, settings: Settings
 
     chosen = settings or user_settings()
     with stored_arena(reference, chosen) as found:
-        report = arena_report(found.kept, found.arena, found.lineup, replicates=resamples)
+        called = names_of(found.store, found.runs, names)
+        report = arena_report(found.kept, found.arena, found.lineup, replicates=resamples, names=called)
         return ArenaStand(report=report, settings=chosen)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, cast
 
+from ragrounds.api.aliases import names_of
 from ragrounds.api.frame_rows import Part, Row
 from ragrounds.api.frames import LEDGER, Frame, FrameColumn
 from ragrounds.api.results import ComparisonResult, Result
@@ -168,6 +169,7 @@ def compare(
     claims: str | Sequence[str] = (),
     baseline: str | None = None,
     top: int | None = None,
+    names: Mapping[str, str] = MappingProxyType({}),
     seed: int = 0,
     home: str | Path | None = None,
     settings: Settings | None = None,
@@ -186,6 +188,8 @@ def compare(
         baseline: a run that each other run is set against; it is compared too where `runs` do not name it.
         top: set only the so many best runs under a scorer against each other. With neither, all pairs are tested, up
             to 300 (25 runs).
+        names: what a run is called in tables and pictures: its id, the beginning of it, or its agent's text → a name.
+            Others are called as the store keeps it, or by their agents.
         seed: of the bootstrap.
         home, settings: the folder of the store, and all settings; ``None``: the user's.
 
@@ -199,7 +203,15 @@ def compare(
     with opened_runs(_some(runs, baseline), chosen) as (store, found):
         found, pairs = _paired(found, baseline, top)
         comparison = compare_runs(
-            store, found, scorers=wanted, common=common, seed=seed, cost=measure, group_by=texts(group_by), pairs=pairs
+            store,
+            found,
+            scorers=wanted,
+            common=common,
+            seed=seed,
+            cost=measure,
+            group_by=texts(group_by),
+            pairs=pairs,
+            names=names_of(store, found, names),
         )
         asked = texts(claims)
         first = wanted[0] if wanted else None
@@ -333,6 +345,7 @@ def report(
     labels: str | Path | None = None,
     baseline: str | None = None,
     top: int | None = None,
+    names: Mapping[str, str] = MappingProxyType({}),
     attempts: bool = True,
     seed: int = 0,
     force: bool = False,
@@ -348,7 +361,7 @@ def report(
         runs: ids, beginnings of ids, agents' texts, results or loaded runs.
         out: the file.
         title: of the page.
-        scorers, common, group_by, cost, baseline, top, seed: as for :func:`compare`.
+        scorers, common, group_by, cost, baseline, top, names, seed: as for :func:`compare`.
         analyses: names of analyses that stand in it.
         labels: people's labels of judged answers, as a CSV file.
         attempts: put every attempt with its steps into the file.
@@ -371,7 +384,15 @@ def report(
     with opened_runs(named, chosen) as (store, given), replaced(path, force) as file, counted(progress) as tell:
         found, pairs = _paired(given, baseline, top)
         comparison = compare_runs(
-            store, found, scorers=wanted, common=common, seed=seed, cost=measure, group_by=texts(group_by), pairs=pairs
+            store,
+            found,
+            scorers=wanted,
+            common=common,
+            seed=seed,
+            cost=measure,
+            group_by=texts(group_by),
+            pairs=pairs,
+            names=names_of(store, found, names),
         )
         for part in report_page(
             store,

@@ -37,6 +37,7 @@ def rows_of(frame: frames.Frame, store: Store, runs: Sequence[Run]) -> Iterator[
 
 def _run_rows(store: Store, run: Run) -> Iterator[Part]:
     from ragrounds.evals.store.asked import attempt_totals
+    from ragrounds.evals.store.shown_names import kept_names
 
     totals = attempt_totals(store, run)
     status, attempts = totals.statuses, run.count * run.epochs
@@ -62,6 +63,7 @@ def _run_rows(store: Store, run: Run) -> Iterator[Part]:
             run.origin,
             run.fingerprint,
             totals.retried,
+            kept_names(store.engine).get(run.id, run.agent),
         )
     ]
 

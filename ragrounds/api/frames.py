@@ -52,6 +52,7 @@ def _real(name: str, words: str, unit: str = "") -> FrameColumn:
 
 _RUN = _text("run", "The run's id.")
 _AGENT = _text("agent", "The agent's canonical text.")
+_NAME = _text("name", "What it is called in tables: its own name, else the agent's text.")
 _QUESTION = _text("question_id", "The question's id.")
 _EPOCH = _whole("epoch", "Which time the question was asked, from 0.")
 _TOKENS_IN = _whole("input_tokens", "Tokens given to models.", "tokens")
@@ -85,6 +86,7 @@ RUNS = Frame(
         _text("origin", "`replayed` or `imported`."),
         _text("fingerprint", "Hash of all that determines its results."),
         _whole("retried", "Attempts that were made again; `cost_paid` is of the earlier ones too."),
+        _NAME,
     ),
 )
 ATTEMPTS = Frame(
@@ -216,6 +218,7 @@ FIGURES = Frame(
         _UNCACHED,
         _real("seconds", "Mean time of an attempt.", "seconds"),
         _real("pooled", "The mean over all questions alike, whatever dataset they are of.", "as value"),
+        _NAME,
     ),
 )
 PAIRS = Frame(
@@ -235,6 +238,8 @@ PAIRS = Frame(
         _real("p_holm", "The same after Holm's correction over all pairs."),
         _real("p_always", "Of runs that ended by their own results: p at any number of questions."),
         _real("mde", "Minimum detectable effect, 80 % power.", "as difference"),
+        _text("first_name", "What the first is called in tables."),
+        _text("second_name", "What the second is called in tables."),
     ),
 )
 CLASSES = Frame(
@@ -296,6 +301,7 @@ RATINGS = Frame(
         _real("high", "Upper end of the interval.", "Elo points"),
         _whole("matches", "Matches of all systems on this axis."),
         _text("withheld", "Why there are no ratings; null: there are."),
+        _text("name", "What the system is called in tables: its own name, else as `system`."),
     ),
 )
 MATCHES = Frame(

@@ -153,13 +153,14 @@ class ComparisonResult(RunsResult, frozen=True, kw_only=True):
         """The benchmark, the agents, the headline's values."""
         from ragrounds.ui.text import in_scale
 
+        names = {row.run: row.name or row.agent for row in self.comparison.rows}
         values = [
-            f"{line.agent} {in_scale(line.overall.value, table.unit)}"
+            f"{names[line.run]} {in_scale(line.overall.value, table.unit)}"
             for table, _ in self.comparison.shown()[:1]
             for line in table.lines
         ]
         by = f" by {self.comparison.headlines[0].scorer}" if self.comparison.headlines else ""
-        agents = values or [row.agent for row in self.comparison.rows]
+        agents = values or list(names.values())
         return f"{self.comparison.questions:,} questions of {self.comparison.benchmark}; {agents_text(agents)}{by}"
 
     def own_frames(self) -> tuple[Frame, ...]:
@@ -204,10 +205,12 @@ def _figure_rows(comparison: Comparison) -> Iterator[Row]:
                 row.cost_uncached,
                 row.seconds,
                 whole.pooled,
+                row.name or row.agent,
             )
 
 
 def _pair_rows(comparison: Comparison) -> Iterator[Row]:
+    names = {row.run: row.name or row.agent for row in comparison.rows}
     for table in comparison.tables:
         for pair in table.pairs:
             tests = pair.tests
@@ -225,6 +228,8 @@ def _pair_rows(comparison: Comparison) -> Iterator[Row]:
                 pair.p_holm,
                 tests.p_always,
                 tests.mde,
+                names[pair.first],
+                names[pair.second],
             )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec import structs
 
+from ragrounds.api.aliases import check_names, keep_planned_names, split_alias
 from ragrounds.api.progress import RunListener as RunListener
 from ragrounds.api.results import ComparisonResult
 from ragrounds.api.run_request import ENGINES, Execution, RunRequest
@@ -107,7 +108,8 @@ def run(
 
     Args:
         benchmark: a benchmark by name, or FAMILY:PATH.
-        agents: agents as text, ``name[key=value,…]``; none: three on the sample, ``direct_cot`` elsewhere.
+        agents: agents as text, ``name[key=value,…]``; none: three on the sample, ``direct_cot`` elsewhere. What one is
+            called in tables may follow, ``direct as "No search"``: it is no part of the run.
         profile: a paper's profile (:func:`list_profiles`), for agents that name none: what they leave open, and the
             model's sampling, is set as the authors did.
         model: for every role that an agent leaves open; ``None``: the settings', or the baseline on the sample.
@@ -209,7 +211,9 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     from ragrounds.api.progress import run_listener
     from ragrounds.evals.benchmarks import load, select
 
-    named = {**given, "agents": texts(given["agents"]), "base_url": texts(given["base_url"] or ())}
+    agents = [split_alias(text) for text in texts(given["agents"])]
+    check_names({text: name for text, name in agents if name}, "--agent")
+    named = {**given, "agents": tuple(text for text, _ in agents), "base_url": texts(given["base_url"] or ())}
     request = RunRequest(**{name: named[name] for name in RunRequest.__struct_fields__})
     execution = Execution(**{name: named[name] for name in Execution.__struct_fields__})
     _check(request, execution)
@@ -221,6 +225,7 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     with open_store(chosen, listener.message) as store, ExitStack() as held:
         replay = _Replay(store, loaded, request, execution, listener, chosen)
         replay.plan(held)
+        keep_planned_names(store, replay.planned_runs, [name for _, name in agents])
         yield replay
 
 

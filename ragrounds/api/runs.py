@@ -44,6 +44,8 @@ class RunState(Struct, frozen=True):
     run: Run
     statuses: Mapping[str, int]
     """How many attempts ended in which status."""
+    name: str = ""
+    """What it is called in tables; empty: by its agent's text."""
 
 
 class RunDetails(Struct, frozen=True, kw_only=True):
@@ -156,7 +158,8 @@ class StoredRuns(RunsResult, frozen=True, kw_only=True):
             console.print(f"No runs yet in {self.place}.", markup=False)
             return
         done = {one.id: sum(one.statuses.values()) for one in self.loaded}
-        print_table(runs_table([one.run for one in self.loaded], done), console)
+        names = {one.id: one.state.name for one in self.loaded if one.state.name}
+        print_table(runs_table([one.run for one in self.loaded], done, names), console)
 
     def brief(self) -> str:
         """How many there are, and where."""
@@ -183,9 +186,12 @@ def runs(*, home: str | Path | None = None, settings: Settings | None = None) ->
     Raises:
         UserError: the store cannot be opened.
     """
+    from ragrounds.evals.store.shown_names import kept_names
+
     chosen = chosen_settings(settings, home)
     with open_store(chosen) as store:
-        loaded = tuple(_loaded(store, run, chosen) for run in store.runs())
+        names = kept_names(store.engine)
+        loaded = tuple(_loaded(store, run, chosen, names) for run in store.runs())
         return StoredRuns(settings=chosen, loaded=loaded, place=store.place)
 
 
@@ -201,15 +207,18 @@ def load(run: RunsGiven, *, home: str | Path | None = None, settings: Settings |
     Raises:
         UserError: no such run, or several.
     """
+    from ragrounds.evals.store.shown_names import kept_names
+
     chosen, names = chosen_settings(settings, home), run_names(run)
     if len(names) != 1:
         raise UserError(f"{len(names):,} runs were named, and one is loaded: {', '.join(names) or 'none'}.")
     with opened_runs(names, chosen) as (store, [found]):
-        return _loaded(store, found, chosen)
+        return _loaded(store, found, chosen, kept_names(store.engine))
 
 
-def _loaded(store: Store, run: Run, settings: Settings) -> LoadedRun:
-    return LoadedRun(settings=settings, state=RunState(run, Counter(store.done(run).values())))
+def _loaded(store: Store, run: Run, settings: Settings, names: Mapping[str, str]) -> LoadedRun:
+    made = Counter(store.done(run).values())
+    return LoadedRun(settings=settings, state=RunState(run, made, names.get(run.id, "")))
 
 
 def show_attempt(reference: str, question: str, epoch: int = 0, settings: Settings | None = None) -> Trace:
@@ -312,12 +321,14 @@ def export_runs(
     """
     from ragrounds.evals.scorers.words import copy_words
     from ragrounds.evals.store.database import open_target
+    from ragrounds.evals.store.shown_names import copy_names
     from ragrounds.evals.store.transfer import choose_runs, copy_runs
     from ragrounds.records import FINAL
 
     with open_store(settings or user_settings()) as store, open_target(place) as engine:
         moved = copy_runs(store.engine, engine, choose_runs(store.engine, references), FINAL, progress)
         copy_words(store.engine, engine)
+        copy_names(store.engine, engine, moved.runs)
     return moved
 
 
@@ -331,12 +342,14 @@ def import_runs(
     """
     from ragrounds.evals.scorers.words import copy_words
     from ragrounds.evals.store.database import open_source
+    from ragrounds.evals.store.shown_names import copy_names
     from ragrounds.evals.store.transfer import choose_runs, copy_runs
     from ragrounds.records import FINAL
 
     with open_store(settings or user_settings()) as store, open_source(place) as engine:
         moved = copy_runs(engine, store.engine, choose_runs(engine, references), FINAL, progress)
         copy_words(engine, store.engine)
+        copy_names(engine, store.engine, moved.runs)
     return moved
 
 

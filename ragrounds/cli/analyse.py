@@ -127,6 +127,7 @@ def report_command(
     group_by: options.GroupBy = None,
     baseline: options.Baseline = None,
     top: options.Top = None,
+    names: options.Names = None,
     cost: options.CostMeasure = "auto",
     seed: options.Seed = 0,
     attempts: Annotated[
@@ -145,6 +146,7 @@ def report_command(
 
     Example: ragrounds report direct_cot 'vanilla_rag[top_k=8]' --out report.html
     """
+    from ragrounds.api.aliases import parse_names
     from ragrounds.api.compare import report
 
     report(
@@ -159,6 +161,7 @@ def report_command(
         labels=human,
         baseline=baseline,
         top=top,
+        names=parse_names(names or ()),
         attempts=attempts,
         seed=seed,
         force=force,

@@ -77,6 +77,7 @@ def play_command(
     journal: options.Journal = "reuse",
     plan: Annotated[bool, typer.Option("--plan", help="Only say how many calls it takes; ask nobody.")] = False,
     resamples: options.Resamples = 1000,
+    names: options.Names = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Play stored runs against each other. Answers are never generated again; the same command resumes.
@@ -90,6 +91,7 @@ def play_command(
 
       ragrounds arena play direct cot_refine --reference --schedule adaptive --judge openai:gpt-4o --max-cost 5
     """
+    from ragrounds.api.aliases import parse_names
     from ragrounds.api.arena import arena as play
     from ragrounds.ui.arena_tables import LiveArena
 
@@ -107,6 +109,7 @@ def play_command(
         max_time=budget.max_time,
         journal=journal_mode(journal),
         resamples=resamples,
+        names=parse_names(names or ()),
         live=LiveArena.opened,
     )
     say(f"Ended: {played.ended}. {played.made:,} calls made, {played.reused:,} answered from the journal.")
@@ -158,11 +161,17 @@ def list_command(as_json: options.AsJson = False) -> None:
 
 
 @arena.command("show")
-def show_command(name: ArenaName = "", resamples: options.Resamples = 1000, as_json: options.AsJson = False) -> None:
+def show_command(
+    name: ArenaName = "",
+    resamples: options.Resamples = 1000,
+    names: options.Names = None,
+    as_json: options.AsJson = False,
+) -> None:
     """Show an arena as it stands. No model is asked."""
+    from ragrounds.api.aliases import parse_names
     from ragrounds.api.arena import show_arena
 
-    _print_stand(show_arena(name, resamples=resamples), as_json)
+    _print_stand(show_arena(name, resamples=resamples, names=parse_names(names or ())), as_json)
 
 
 @arena.command("rm")

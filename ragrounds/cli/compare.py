@@ -27,6 +27,7 @@ def compare_command(
     group_by: options.GroupBy = None,
     baseline: options.Baseline = None,
     top: options.Top = None,
+    names: options.Names = None,
     cost: options.CostMeasure = "auto",
     seed: options.Seed = 0,
     claims: Annotated[
@@ -49,12 +50,13 @@ def compare_command(
 
     Examples:
 
-      ragrounds compare direct_cot 'vanilla_rag[top_k=8]' --group-by subject
+      ragrounds compare direct_cot 'vanilla_rag[top_k=8]' --group-by subject --as 'direct_cot=No search'
 
       ragrounds compare 'direct[seed=1]' 'direct[seed=2]' vanilla_rag --baseline direct
 
       ragrounds compare search_o1 vanilla_rag --assert 'accuracy(search_o1) - accuracy(vanilla_rag) > 0.02 @ 95%'
     """
+    from ragrounds.api.aliases import parse_names
     from ragrounds.api.compare import compare
 
     formats = {"--json": as_json, "--csv": as_csv, "--latex": as_latex, "--markdown": as_markdown}
@@ -71,6 +73,7 @@ def compare_command(
         claims=claims or (),
         baseline=baseline,
         top=top,
+        names=parse_names(names or ()),
         seed=seed,
     )
     if svg:

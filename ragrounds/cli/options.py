@@ -80,6 +80,10 @@ Top = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
+Names = Annotated[
+    list[str] | None,
+    typer.Option("--as", metavar="RUN=NAME", help="What a run is called in tables and pictures (repeatable)."),
+]
 GroupBy = Annotated[
     list[str] | None,
     typer.Option(

@@ -71,7 +71,7 @@ def _ratings(report: ArenaReport, axis: AxisReport) -> Table:
     table = _table(
         "rank", "system", "rating", f"{report.arena.confidence:.0%}", "Elo", "Elo over orders", "style held equal"
     )
-    place = {name: number for number, name in enumerate(report.arena.names)}
+    place = {name: number for number, name in enumerate(report.names)}
     for row in axis.ratings.rows if axis.ratings else ():
         number = place[row.system]
         low, high = (UNKNOWN if bound is None else f"{bound:.0f}" for bound in (row.low, row.high))

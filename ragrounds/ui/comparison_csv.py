@@ -16,6 +16,7 @@ from ragrounds.text import safe
 COLUMNS = (
     *("figure", "scorer", "run", "agent", "against", "part", "n", "missing", "value", "error", "low", "high", "best"),
     *("first_only", "second_only", "p_mcnemar", "p_holm", "mde", "p_always", "measure", "on_frontier", "pooled"),
+    "name",
 )
 """`figure` says what a row is: ``score``, ``difference`` (run minus against), ``outcome``, ``cost``,
 ``cost per correct``, ``price`` (of one more correct answer, run against the cheaper), ``total``, and of an extraction
@@ -30,14 +31,16 @@ def as_csv(comparison: Comparison, scorers: Sequence[str] = ()) -> str:
     writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     agents = {row.run: row.agent for row in comparison.rows}
+    names = {row.run: row.name or row.agent for row in comparison.rows}
     for table in comparison.tables:
         if scorers and table.scorer not in scorers:
             continue
         for row in _rows(table):
-            named = {**row, "scorer": table.scorer, "agent": agents[str(row["run"])]}
+            named = {**row, "scorer": table.scorer, "agent": agents[str(row["run"])], "name": names[str(row["run"])]}
             writer.writerow({name: _cell(value) for name, value in named.items()})
     for row in _totals(comparison):
-        writer.writerow({name: _cell(value) for name, value in row.items()})
+        named = {**row, "name": names[str(row["run"])]}
+        writer.writerow({name: _cell(value) for name, value in named.items()})
     return out.getvalue()
 
 

@@ -292,8 +292,8 @@ def _count(value: int | None) -> str:
 
 
 def agent_names(comparison: Comparison, longest: int | None = None) -> dict[str, str]:
-    """Run id → its agent's text. Runs of one agent are told apart by their models, as ``direct (openai:NAME)``; where
-    that is not enough, by their ids. Safe to show.
+    """Run id → its name, else its agent's text. Runs that are called alike are told apart by their agents or models, as
+    ``direct (openai:NAME)``; where that is not enough, by their ids. Safe to show.
 
     Args:
         comparison: of these runs.
@@ -301,10 +301,10 @@ def agent_names(comparison: Comparison, longest: int | None = None) -> dict[str,
     """
     alike: dict[str, list[RunTotals]] = {}
     for row in comparison.rows:
-        alike.setdefault(row.agent, []).append(row)
+        alike.setdefault(row.name or row.agent, []).append(row)
     return {
-        row.run: safe(row.agent, longest and max(20, longest - len(apart))) + (safe(f" ({apart})") if apart else "")
-        for rows in alike.values()
+        row.run: safe(called, longest and max(20, longest - len(apart))) + (safe(f" ({apart})") if apart else "")
+        for called, rows in alike.items()
         for row, apart in zip(rows, _apart(rows), strict=True)
     }
 
@@ -312,6 +312,9 @@ def agent_names(comparison: Comparison, longest: int | None = None) -> dict[str,
 def _apart(rows: Sequence[RunTotals]) -> list[str]:
     if len(rows) == 1:
         return [""]
+    agents = [row.agent for row in rows]
+    if len(set(agents)) == len(rows):
+        return agents
     short, whole = _models(rows, _short), _models(rows, str)
     for found in (short, whole):
         if len(set(found)) == len(rows):

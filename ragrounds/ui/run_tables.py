@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from rich.console import Console
 from rich.table import Table
@@ -20,14 +21,18 @@ from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import dollars, duration, safe, tokens
 
 
-def runs_table(runs: Sequence[Run], done: Mapping[str, int]) -> TextTable:
-    """A line for each run; `done` holds run id → attempts that are made."""
+def runs_table(
+    runs: Sequence[Run], done: Mapping[str, int], names: Mapping[str, str] = MappingProxyType({})
+) -> TextTable:
+    """A line for each run; `done` holds run id → attempts that are made, `names` what those with a name are called."""
+    named = any(run.id in names for run in runs)
     return TextTable(
         key="runs",
         title="",
         columns=(
             Column("run", right=False, whole=True),
             Column("agent", right=False),
+            *([Column("name", right=False)] if named else []),
             Column("benchmark", right=False),
             Column("attempts"),
             Column("created", right=False, whole=True),
@@ -36,6 +41,7 @@ def runs_table(runs: Sequence[Run], done: Mapping[str, int]) -> TextTable:
             (
                 safe(run.id),
                 safe(run.agent),
+                *([safe(names.get(run.id, ""))] if named else []),
                 safe(run.benchmark),
                 f"{done[run.id]:,}/{run.count * run.epochs:,}",
                 time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created)),
@@ -89,6 +95,7 @@ def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
 def _figures(row: RunTotals) -> list[tuple[str, str]]:
     used = f"{tokens(row.usage.input)} in, {tokens(row.usage.output)} out" if row.usage else "unknown"
     return [
+        *([("name", row.name)] if row.name else []),
         ("attempts", ", ".join(f"{count:,} {status}" for status, count in row.statuses.items() if count)),
         *([("made again", f"{row.retried:,} attempts (the notes below say why)")] if row.retried else []),
         ("calls", f"{row.calls:,}"),

@@ -5,6 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+import ragrounds as rr
+from ragrounds.api.arena import show_arena
 from ragrounds.cli.arena import arena as arena_app
 from ragrounds.errors import UserError
 from tests.arena.staging import by_strength, stage
@@ -155,3 +157,28 @@ def test_another_model_that_judges_is_noted(command, home):
         asked = server.stats()["asked"]
     assert f"Judges' calls were answered by cheap in {asked - 1} of {asked} calls, asked j." in report["notes"]
     assert json.loads(command("arena", "show", "--json", "--resamples", "100").stdout)["notes"] == report["notes"]
+
+
+def test_systems_play_under_names_of_their_own(run, judges, home):
+    names = ("--as", "strong=GPT-4 <b>+</b> RAG", "--as", "weak=No search")
+    played = json.loads(run(*PLAY, *names, "--json").stdout)
+    assert played["names"] == ["GPT-4 <b>+</b> RAG", "middle", "No search"]
+    assert played["axes"][0]["ratings"]["rows"][0]["system"] == "GPT-4 <b>+</b> RAG"
+    assert [system["name"] for system in played["arena"]["systems"]] == ["strong", "middle", "weak"]
+    plain = run(*PLAY, "--json")
+    assert json.loads(plain.stdout)["id"] == played["id"]  # a name is no part of the arena
+    assert "0 calls made" in plain.stderr
+    shown = run("show", "--resamples", "100", *names).stdout
+    assert "GPT-4 <b>+</b> RAG never lost a point" in shown
+    assert "strong" not in shown.replace("--", "")
+    frame = show_arena(names={"weak": "No search"}).to_pandas("ratings")
+    assert dict(zip(frame["system"], frame["name"], strict=True)) == {
+        "strong": "strong",
+        "middle": "middle",
+        "weak": "No search",
+    }
+    report = home / "report.html"
+    rr.report(["strong", "middle", "weak"], report, names={"strong": "GPT-4 <b>+</b> RAG"})
+    assert "GPT-4 &lt;b&gt;+&lt;/b&gt; RAG" in report.read_text(encoding="utf-8").partition("Arena</h2>")[2]
+    with pytest.raises(UserError, match="names none of the runs"):
+        run("show", "--as", "stronk=x")

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError, unknown
-from ragrounds.evals.store.arenas import AnswerPart, Axis, Contestant
+from ragrounds.evals.store.arenas import AnswerPart, Arena, Axis, Contestant
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score, blank
 from ragrounds.text import parse_toml
@@ -145,6 +146,33 @@ def gather_lineup(
         left_out=len(questions) - len(ready),
         benchmark=", ".join(dict.fromkeys(run.benchmark for run in runs)),
     )
+
+
+class RenamedArena(Arena, frozen=True, kw_only=True):
+    """An arena whose systems are shown by other names; it is still the arena that was played."""
+
+    played: Arena
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the arena that was played: names are no part of it."""
+        return self.played.fingerprint
+
+
+def renamed(arena: Arena, names: Mapping[str, str]) -> RenamedArena:
+    """An arena with the names that its systems are shown by.
+
+    Args:
+        arena: that is played.
+        names: run id → name. Systems of one name are told apart by their runs' ids.
+    """
+    called = [names.get(system.run) or system.name for system in arena.systems]
+    shown = tuple(
+        replace(system, name=f"{name} ({system.run})" if system.run and called.count(name) > 1 else name)
+        for system, name in zip(arena.systems, called, strict=True)
+    )
+    settings = {field: getattr(arena, field) for field in Arena.__struct_fields__}
+    return RenamedArena(**settings | {"systems": shown}, played=arena)
 
 
 def _shared_questions(store: Store, runs: Sequence[Run]) -> tuple[list[Question], dict[str, Gold]]:

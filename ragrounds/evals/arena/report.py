@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from msgspec import Struct
@@ -34,7 +35,7 @@ from ragrounds.evals.arena.diagnostics import (
     self_preference,
     voters_on_axis,
 )
-from ragrounds.evals.arena.lineup import Lineup
+from ragrounds.evals.arena.lineup import Lineup, renamed
 from ragrounds.evals.arena.matches import Floats, Matches, Wins, count_wins
 from ragrounds.evals.arena.ratings import (
     RankingCheck,
@@ -84,6 +85,8 @@ class ArenaReport(Struct, frozen=True, kw_only=True):
 
     arena: Arena
     id: str
+    names: tuple[str, ...]
+    """What the systems are called in all that follows, in the order of their places."""
     left_out: int
     """Questions that some system has not been asked yet."""
     empty: tuple[tuple[str, int], ...]
@@ -101,7 +104,13 @@ class ArenaReport(Struct, frozen=True, kw_only=True):
 
 
 def arena_report(
-    arenas: ArenaStore, arena: Arena, lineup: Lineup, *, replicates: int = 1000, shuffles: int = 100
+    arenas: ArenaStore,
+    arena: Arena,
+    lineup: Lineup,
+    *,
+    replicates: int = 1000,
+    shuffles: int = 100,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> ArenaReport:
     """The report of an arena as it stands in the store.
 
@@ -111,8 +120,10 @@ def arena_report(
         lineup: the answers that it was played on.
         replicates: bootstrap samples of the ratings.
         shuffles: random orders of Elo, at most.
+        names: run id → what the system is called.
     """
     number = arenas.add(arena)
+    played, arena = arena, renamed(arena, names)
     judgements = arenas.judgements(number)
     stand = _Stand(arena, lineup, judgements, combine_judgements(arena, judgements), arenas.votes(number))
     axes = tuple(_axis(stand, axis, replicates, shuffles) for axis in range(len(arena.axes)))
@@ -121,8 +132,9 @@ def arena_report(
         for system, answers in zip(arena.names, lineup.answers, strict=True)
     )
     return ArenaReport(
-        arena=arena,
-        id=arena.id,
+        arena=played,
+        id=played.id,
+        names=arena.names,
         left_out=lineup.left_out,
         empty=tuple(zip(arena.names, lineup.empty, strict=True)),
         decided_without_judge={how: _pairs_decided(judgements, how) for how in ("empty", "identical")},

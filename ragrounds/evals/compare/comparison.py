@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ragrounds.contracts import AnyScorer
 from ragrounds.evals.compare.class_figures import ClassCounts, ClassFigure
@@ -33,6 +34,7 @@ from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scor
 from ragrounds.evals.scorers.words import recall_words, unknown_words
 from ragrounds.evals.store.answered_by import AnsweredBy, answered_by, said_of_models
 from ragrounds.evals.store.retries import ANSWER_STATUS, EarlierAttempt, every_replaced
+from ragrounds.evals.store.shown_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.records import OPEN, Question, Run, Usage, outcome
 
@@ -62,6 +64,8 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     say nothing."""
     retried: int = 0
     """Attempts that were made again (`ragrounds runs retry`): figures are of the newest, `cost_paid` is of all."""
+    name: str = ""
+    """What the run is called; empty: by its agent's text."""
 
 
 class RunFigures(Struct, frozen=True, kw_only=True):
@@ -150,6 +154,7 @@ def compare(
     group_by: Sequence[str] = (),
     frontiers: bool = True,
     pairs: PairChoice = EVERY_PAIR,
+    names: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Compare runs, under the scorers named (by default all that they were scored by).
 
@@ -163,6 +168,7 @@ def compare(
         group_by: properties of questions to make tables by.
         frontiers: also place the runs by cost and score.
         pairs: which runs are set against which.
+        names: run id → what it is called; ``None``: as the store keeps it.
 
     Raises:
         UserError: too many pairs, where the choice says so; runs on different questions, epochs or scorers and `common`
@@ -175,7 +181,10 @@ def compare(
     basis = comparison_basis(store, runs, [scorer_name(name) for name in scorers], common, answered=bool(early))
     answered = answered_by(store, runs)
     replaced = {run.id: list(every_replaced(store, run)) for run in runs}
-    rows = tuple(_totals(run, basis, answered[run.id], replaced[run.id]) for run in runs)
+    called = kept_names(store.engine) if names is None else names
+    rows = tuple(
+        replace(_totals(run, basis, answered[run.id], replaced[run.id]), name=called.get(run.id, "")) for run in runs
+    )
     stopped = StoppedRuns(store, runs, basis, early)
     notes = [*([chosen] if chosen else []), *basis.notes, *(stopped.notes if early else ())]
     notes += unknown_words(dict.fromkeys(name for one in basis.headlines for name in (one.scorer, *one.columns)))

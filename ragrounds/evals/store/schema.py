@@ -24,6 +24,8 @@ meta = sa.Table(
     sa.Column("value", sa.Text, nullable=False),
 )
 
+RUN_NAME = "name:"
+"""How keys in `meta` begin whose value is what a run is called; its id follows."""
 TEXTS_REMOVED = "swept"
 """Key in `meta`: its value changes whenever texts are removed."""
 

@@ -38,6 +38,7 @@ from ragrounds.evals.store.database import (
 )
 from ragrounds.evals.store.patience import PATIENCE, Patience, Say, again, lost
 from ragrounds.evals.store.schema import Row
+from ragrounds.evals.store.shown_names import kept_names
 from ragrounds.evals.store.writer import Writer, group
 from ragrounds.records import Attempt, Call, Gold, Question, Run, Score
 from ragrounds.text import file_name
@@ -159,7 +160,7 @@ class Store:
 
     def run(self, reference: str) -> Run:
         """A run by its id, the beginning of its id, or its agent's text: then the newest of that agent that has
-        attempts, or the newest of all where none has.
+        attempts, or the newest of all where none has. Last by the name that was kept for it: the newest of that name.
 
         Raises:
             UserError: none, or more than one run whose id begins like this.
@@ -183,6 +184,10 @@ class Store:
             started = sa.select(schema.runs.c.id).where(sa.exists().where(attempts.c.run == schema.runs.c.number))
             begun = {row.id for row in self._read(started)}
             runs = [run for run in runs if run.agent != reference or run.id in begun] if begun else runs
+        elif not named and not any(run.id.startswith(reference) for run in runs):
+            called = {run for run, name in kept_names(self.engine).items() if name == reference}
+            if found := [run for run in runs if run.id in called]:
+                return found[-1]
         return find_run(runs, reference, self.place)
 
     def remove(self, run: Run) -> None:
@@ -192,6 +197,7 @@ class Store:
             for table in (schema.scores, schema.attempts, schema.earlier_attempts):
                 connection.execute(sa.delete(table).where(table.c.run == number))
             connection.execute(sa.delete(schema.runs).where(schema.runs.c.number == number))
+            connection.execute(sa.delete(schema.meta).where(schema.meta.c.key == f"{schema.RUN_NAME}{run.id}"))
 
     def questions(self, run: Run) -> tuple[list[Question], dict[str, Gold]]:
         """The questions of a run in their order, and the golds by question id."""

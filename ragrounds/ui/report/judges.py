@@ -197,8 +197,9 @@ def _number(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.2f}"
 
 
-def arena_parts(store: Store, runs: Sequence[Run]) -> Iterator[ReportPart]:
-    """Sheets and remarks of every stored arena whose systems are among these runs (the reference answers apart)."""
+def arena_parts(store: Store, runs: Sequence[Run], names: Mapping[str, str]) -> Iterator[ReportPart]:
+    """Sheets and remarks of every stored arena whose systems are among these runs (the reference answers apart);
+    `names` holds run id → what it is called."""
     keeper = ArenaStore(store)
     reported = {run.id for run in runs}
     for arena in keeper.arenas():
@@ -210,12 +211,12 @@ def arena_parts(store: Store, runs: Sequence[Run]) -> Iterator[ReportPart]:
         if field.version != arena.questions:
             yield f"{arena.id} is left out: the runs have other answers now than when it was played."
             continue
-        yield from _arena(arena, arena_report(keeper, arena, field))
+        yield from _arena(arena, arena_report(keeper, arena, field, names=names))
 
 
 def _arena(arena: Arena, found: ArenaReport) -> Iterator[ReportPart]:
     yield (
-        f"{arena.id}: {', '.join(arena.names)} on {arena.count:,} questions, judged by {', '.join(arena.judges)}, "
+        f"{arena.id}: {', '.join(found.names)} on {arena.count:,} questions, judged by {', '.join(arena.judges)}, "
         f"each pair in {'both orders' if arena.orders == 'both' else 'one order'}; {found.votes:,} votes by people. "
         "Ratings: Bradley-Terry on Elo's scale, mean 1000; intervals by bootstrap over questions."
     )

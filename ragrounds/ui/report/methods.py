@@ -13,7 +13,9 @@ from ragrounds.ui.frontier import UNITS
 
 def methods(comparison: Comparison, runs: Sequence[Run], scorers: Sequence[str]) -> list[str]:
     """Paragraphs of plain text. They say only what the runs' records say; what is unknown is said to be."""
-    return [part for part in (_data(comparison, runs), *_agents(runs), _scores(comparison, scorers)) if part]
+    return [
+        part for part in (_data(comparison, runs), *_agents(comparison, runs), _scores(comparison, scorers)) if part
+    ]
 
 
 def _data(comparison: Comparison, runs: Sequence[Run]) -> str:
@@ -41,15 +43,16 @@ def _selection(run: Run) -> str:
     return f"They were drawn from {chosen.get('of')} with seed {chosen.get('seed')}: {', '.join(limits)}"
 
 
-def _agents(runs: Sequence[Run]) -> list[str]:
-    return [_agent(number, run) for number, run in enumerate(runs, 1)]
+def _agents(comparison: Comparison, runs: Sequence[Run]) -> list[str]:
+    names = {row.run: row.name for row in comparison.rows}
+    return [_agent(number, run, names.get(run.id, "")) for number, run in enumerate(runs, 1)]
 
 
-def _agent(number: int, run: Run) -> str:
-    known = run.identity
+def _agent(number: int, run: Run, name: str) -> str:
+    known, agent = run.identity, f"{name}: {run.agent}" if name else run.agent
     if run.origin == "imported":
         given = ", ".join(f"{name} {known[name]}" for name in ("setting", "model") if known.get(name))
-        return f"System {number} ({run.agent}): answers made elsewhere and imported ({given or 'as given'})."
+        return f"System {number} ({agent}): answers made elsewhere and imported ({given or 'as given'})."
     models: dict[str, Any] = known.get("models") or {}
     named = "; ".join(f"{'' if role == 'model' else f'{role}: '}{model}" for role, model in models.items())
     parts = [f"graph {known['graph']}" if known.get("graph") else "", f"model {named}" if named else ""]
@@ -58,7 +61,7 @@ def _agent(number: int, run: Run) -> str:
     if known.get("prompts"):
         parts.append(_prompts(known["prompts"]))
     said = ", ".join(part for part in parts if part)
-    return f"System {number} ({run.agent}): {said or 'as recorded'}; run {run.id}, fingerprint {run.fingerprint[:12]}."
+    return f"System {number} ({agent}): {said or 'as recorded'}; run {run.id}, fingerprint {run.fingerprint[:12]}."
 
 
 def _prompts(digests: Any) -> str:

@@ -65,7 +65,7 @@ def report_page(
         "Tables": sections.tables_section(comparison, scorers),
         "Analyses": sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed),
         "Judges": sections.tables_and_remarks(verdict_parts(store, runs, human, seed)),
-        "Arena": sections.tables_and_remarks(arena_parts(store, runs)),
+        "Arena": sections.tables_and_remarks(arena_parts(store, runs, {row.run: row.name for row in comparison.rows})),
         "Outcomes": sections.outcome_section(comparison, scorers),
         "Methods": sections.methods_section(comparison, runs, shown, hide),
         "Fingerprints": sections.fingerprint_section(runs, hide),

@@ -1,0 +1,164 @@
+"""Names of their own for systems, as ``GPT-3.5 + RAG``: how they are given, and which run has which.
+
+A name is shown in tables, pictures and frames. It is no part of what a run is: another name asks nobody again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ragrounds.errors import UserError, nearest
+
+if TYPE_CHECKING:
+    from ragrounds.evals.engine.plan import PlannedRun
+    from ragrounds.evals.store.store import Store
+    from ragrounds.records import Run
+
+_AS = re.compile(r"""\s+as\s+(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^"\[\]]+?))\s*$""", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+def split_alias(text: str) -> tuple[str, str | None]:
+    """An agent's text and the name it is given: ``direct as "No search"``. ``None``: it is given none.
+
+    Raises:
+        UserError: a name that is too long.
+    """
+    found = _AS.search(text)
+    if found is None:
+        return text, None
+    quoted = found["quoted"]
+    return text[: found.start()], _checked(found["plain"] if quoted is None else _ESCAPED.sub(r"\1", quoted))
+
+
+def parse_names(given: Iterable[str]) -> dict[str, str]:
+    """The values of ``--as``, each ``RUN=NAME``: what names a run → the name it is given.
+
+    Raises:
+        UserError: a value of another form, or one run twice.
+    """
+    names: dict[str, str] = {}
+    for text in given:
+        run, equals, name = _divided(text)
+        if not equals or not run.strip():
+            raise UserError(f"--as {text!r}: expected RUN=NAME, such as 'direct=No search'.")
+        if names.setdefault(run.strip(), name.strip()) != name.strip():
+            raise UserError(f"--as names {run.strip()!r} twice.")
+    return names
+
+
+def _divided(text: str) -> tuple[str, str, str]:
+    """A text at its first equals sign that stands in no brackets and no quotes."""
+    depth, quoted = 0, False
+    for place, letter in enumerate(text):
+        if letter == '"':
+            quoted = not quoted
+        elif not quoted:
+            depth += (letter == "[") - (letter == "]")
+            if letter == "=" and depth <= 0:
+                return text[:place], letter, text[place + 1 :]
+    return text, "", ""
+
+
+def _checked(name: str) -> str:
+    from ragrounds.evals.store.shown_names import LONGEST_NAME, one_name
+
+    if len(" ".join(name.split())) > LONGEST_NAME:
+        raise UserError(f"The name {name[:40]!r}… has {len(name):,} characters; at most {LONGEST_NAME} are shown.")
+    return one_name(name)
+
+
+def check_names(names: Mapping[str, str], option: str = "--as") -> dict[str, str]:
+    """Names as they are shown, where each stands for one system.
+
+    Args:
+        names: what is named → its name.
+        option: how they were given.
+
+    Raises:
+        UserError: one name for two, or one that is too long.
+    """
+    shown = {system: _checked(name) for system, name in names.items()}
+    owners: dict[str, str] = {}
+    for system, name in shown.items():
+        if name and owners.setdefault(name, system) != system:
+            raise UserError(
+                f"{option} gives the name {name!r} to {owners[name]} and to {system}: each needs one of its own."
+            )
+    return shown
+
+
+def names_of(store: Store, runs: Sequence[Run], given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Run id → what it is called, for those of the runs that have a name: given now, or kept in the store.
+
+    Args:
+        store: where names are kept.
+        runs: that are shown together.
+        given: what names one of them (an id, the beginning of one, an agent's text) → a name; an empty one: it is shown
+            by its agent's text.
+
+    Raises:
+        UserError: something that names none or several of the runs; one name for two of them.
+    """
+    from ragrounds.evals.store.shown_names import kept_names
+
+    kept, wanted = kept_names(store.engine), dict[str, str]()
+    for reference, name in (given or {}).items():
+        run = _meant(reference, runs)
+        if wanted.setdefault(run.id, name) != name:
+            raise UserError(f"--as names the run {run.id} twice.")
+    names = {run.id: kept[run.id] for run in runs if run.id in kept} | check_names(wanted)
+    return {run: name for run, name in names.items() if name}
+
+
+def _meant(reference: str, runs: Sequence[Run]) -> Run:
+    """The one of these runs that a reference names.
+
+    Raises:
+        UserError: none, or several.
+    """
+    unique = {run.id: run for run in runs}.values()
+    for matches in (
+        [run for run in unique if run.id == reference],
+        [run for run in unique if run.agent == reference],
+        [run for run in unique if run.id.startswith(reference)],
+    ):
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            ids = ", ".join(run.id for run in matches)
+            raise UserError(f"--as {reference!r} names several of the runs: {ids}. Name one by its id.")
+    known = [name for run in unique for name in (run.agent, run.id)]
+    raise UserError(f"--as {reference!r} names none of the runs that are shown.{nearest(reference, known)}")
+
+
+def keep_planned_names(store: Store, planned_runs: Sequence[PlannedRun], given: Sequence[str | None]) -> None:
+    """Keep what the planned runs are called: as they were named now, else as their agents' files say; a run of which
+    neither says anything keeps the name that it has.
+
+    Args:
+        store: where they are kept.
+        planned_runs: the runs.
+        given: for each the name that it was given now; empty: it is to have none; ``None``: none was given. None at
+            all: no agent was named.
+    """
+    from ragrounds.evals.store.shown_names import keep_names
+
+    names = {}
+    for planned, own in zip(planned_runs, given or [None] * len(planned_runs), strict=True):
+        name = _of_card(planned) if own is None else own
+        if name is not None:
+            names[planned.run.id] = name
+    if names:
+        keep_names(store.engine, names)
+
+
+def _of_card(planned: PlannedRun) -> str | None:
+    """What the agent's file calls it, with what its text sets differently."""
+    name = planned.agent.card.alias
+    if not name:
+        return None
+    changed = planned.run.agent.partition("[")[2].removesuffix("]")
+    return f"{name} [{changed}]" if changed else name
