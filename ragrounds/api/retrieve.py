@@ -457,7 +457,10 @@ def _generated(
     progress: Progress,
     message: Callable[[str], None],
 ) -> GeneratedQueries:
-    """Let a model write the queries, journaled in the user's store; LameR reads what the retriever itself finds first.
+    """Let a model write the queries, journaled in the user's store.
+
+    LameR and searching agents search with the retriever itself, over the benchmark's corpus, unless the way names
+    others: ``lamer[retriever=bm25]`` (as R2MED has it), ``answer[agent=search_o1,corpus=medcorp,retriever=bm25]``.
 
     Raises:
         UserError: no model was named, or no such way.
@@ -467,6 +470,7 @@ def _generated(
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.models.options import with_defaults
     from ragrounds.models.providers import open_model
+    from ragrounds.specs import Spec, parse
     from ragrounds.tools.retriever import open_searcher
     from ragrounds.ui.text import dollars
 
@@ -478,8 +482,10 @@ def _generated(
         prices = user_prices(settings)
         opened = met_servers(store, [text], request.server_changed, request.journal).texts.get(text, text)
         model, journal = open_model(opened, prices), StoreJournal(store, request.journal)
-        searcher = open_searcher(retriever, queries.corpus, settings.home, progress=progress)
-        generator = QueryGenerator(way, {"model": model}, searcher, journal, prices=prices)
+        given = dict(parse(way).parameters)
+        read_with, read = str(given.pop("retriever", retriever)), str(given.pop("corpus", queries.corpus))
+        searcher = open_searcher(read_with, read, settings.home, progress=progress)
+        generator = QueryGenerator(Spec(parse(way).name, given), {"model": model}, searcher, journal, prices=prices)
 
         async def carry_out() -> GeneratedQueries:
             async with closing([model], journal):

@@ -104,6 +104,21 @@ def test_r2med_sets(tmp_path):
     assert (found.queries, found.judgements) == ({"1": "why"}, {"1": {"a": 1}})
 
 
+def test_questions_that_name_documents_are_queries_over_a_corpus(folder, tmp_path):
+    rows = [("d1", "asthma in a child"), ("d2", "cholesterol"), ("gone", "statins")]
+    lines = [json.dumps({"pmc_id": id, "question": text, "answer": "x"}) for id, text in rows]
+    (tmp_path / "asked.jsonl").write_text("\n".join(lines))
+    asked = f"ogcarebench:{tmp_path / 'asked.jsonl'}"
+    found = json.loads(_run("--benchmark", asked, "--corpus", f"beir:{folder}", "--measure", "R@3", "--json").stdout)
+    assert (found["queries"], found["unknown_documents"]) == (3, 1)
+    assert found["R@3"] == pytest.approx(2 / 3)
+    with pytest.raises(UserError, match="with `corpus`"):
+        _run("--benchmark", asked)
+    (tmp_path / "own.jsonl").write_text('{"id": "1", "question": "Why?", "answer": "So."}\n')
+    with pytest.raises(UserError, match="name no documents"):
+        _run("--benchmark", f"jsonl:{tmp_path / 'own.jsonl'}", "--corpus", f"beir:{folder}")
+
+
 class _Chunks:
     """Ten chunks of three documents."""
 

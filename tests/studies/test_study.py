@@ -96,3 +96,71 @@ def test_shipped_studies_load(name: str) -> None:
     study = open_study(name)
     assert study.source
     assert list(study.cells())
+
+
+def test_columns_that_are_computed_reranked_or_hidden() -> None:
+    text = """
+title = "Before and after"
+[settings]
+benchmark = "beir/x"
+measure = "R@10"
+[[rows]]
+name = "BM25"
+retriever = "bm25"
+[[rows]]
+name = "pieces"
+retriever = "maxp[of=bm25]"
+hidden = true
+[[columns]]
+name = "before"
+hidden = true
+[[columns]]
+name = "after"
+reranker = "monobert"
+rerank_top = 20
+[[columns]]
+name = "points"
+difference = ["before", "after"]
+"""
+    study = read_study(text, "both")
+    assert [cell.settings["retriever"] for cell in study.cells()] == [
+        "bm25",
+        "rerank[model=monobert,of=bm25,top=20]",
+        "maxp[of=bm25]",
+        "rerank[model=monobert,of=maxp[of=bm25],top=20]",
+    ]
+    assert [row.hidden for row in study.rows] == [False, True]
+    assert [(column.hidden, column.computed) for column in study.columns] == [
+        (True, False), (False, False), (False, True),
+    ]  # fmt: skip
+    for wrong in ('difference = ["before"]', 'difference = ["befor", "after"]'):
+        with pytest.raises(UserError, match=r"points|before"):
+            read_study(text.replace('difference = ["before", "after"]', wrong), "both")
+    with pytest.raises(UserError, match="rerank_top"):
+        read_study(text.replace("rerank_top = 20", 'rerank_top = "20"'), "both")
+
+
+def test_a_row_sets_a_parameter_of_whatever_agent_a_column_names() -> None:
+    text = """
+title = "Parameters"
+[settings]
+benchmark = "sample"
+model = "openai:a"
+[[rows]]
+name = "short"
+parameters = { prompting = "cot", top_k = "3" }
+[[columns]]
+name = "plain"
+agent = "vanilla_rag"
+[[columns]]
+name = "set"
+agent = "vanilla_rag[prompting=direct,context_tokens=9]"
+"""
+    assert [cell.settings["agent"] for cell in read_study(text, "both").cells()] == [
+        "vanilla_rag[prompting=cot,top_k=3]",
+        "vanilla_rag[context_tokens=9,prompting=cot,top_k=3]",
+    ]
+    written = text.replace('parameters = { prompting = "cot", top_k = "3" }', 'query_generation = "lamer"')
+    first = next(read_study(written, "both").cells())
+    assert (first.kind, first.settings["agent"]) == ("run", "vanilla_rag[query_generation=lamer]")
+    assert "query_generation" not in first.settings

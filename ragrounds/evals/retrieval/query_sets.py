@@ -7,7 +7,9 @@
 
 ``beir/NAME`` and ``r2med/NAME`` are the copies that `ragrounds data add` has put under the home folder, and
 ``cmedteb/NAME`` is a reranking set. The corpus of a set is the one in its folder, unless another is named (an index
-built from the same documents).
+built from the same documents). Any other benchmark whose questions name documents as their golds (OGCaReBench: the
+case report) is a set of queries too, over a corpus that is named: each question's text is searched for, its golds are
+relevant.
 
 In a **reranking set** each query brings its own pool of documents (CMedTEB, CMedQA; MAP@10): a file of JSON Lines
 ``{"query": text, "positive": [text, …], "negative": [text, …]}``, as MTEB has them (CARE's ``pos`` and ``neg`` too).
@@ -29,9 +31,10 @@ import msgspec
 
 from ragrounds.contracts import Library, Searcher
 from ragrounds.errors import UserError, nearest, unknown
-from ragrounds.evals.benchmarks.catalogue import located, parse_reference
+from ragrounds.evals.benchmarks.catalogue import load, located, parse_reference
 from ragrounds.evals.benchmarks.families import r2med
 from ragrounds.evals.benchmarks.family import BenchmarkSource as Benchmark
+from ragrounds.evals.benchmarks.family import find_family
 from ragrounds.evals.retrieval.search import Retrieved
 from ragrounds.evals.retrieval.trec import Judgements, read_judgements
 from ragrounds.settings import read_settings
@@ -60,6 +63,7 @@ class QuerySet:
 
 def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None, home: Path | None = None) -> QuerySet:
     """Read ``beir:PATH`` or ``r2med:PATH``, or the registered copy of ``beir/NAME``, ``r2med/NAME``, ``cmedteb/NAME``.
+    Of another benchmark: the questions that name documents.
 
     Args:
         benchmark: What is read.
@@ -68,13 +72,16 @@ def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None,
         home: Holds registered copies; ``None``: as the settings say.
 
     Raises:
-        UserError: no such family, folder or copy, or judged queries without a text.
+        UserError: no such family, folder or copy, judged queries without a text, or questions without documents or
+            without a corpus.
     """
     family = re.split(r"[:/\[]", benchmark, maxsplit=1)[0]
-    if family not in FAMILIES and not benchmark.startswith("cmedteb/"):
-        forms = [f"{name}{rest}" for name in FAMILIES for rest in (":PATH", "/NAME")]
-        raise unknown("retrieval benchmark", benchmark, forms, "ragrounds retrieve --help")
     home = home or read_settings().home
+    if family not in FAMILIES and not benchmark.startswith("cmedteb/"):
+        if find_family(family) is None:
+            forms = [f"{name}{rest}" for name in FAMILIES for rest in (":PATH", "/NAME")]
+            raise unknown("retrieval benchmark", benchmark, forms, "ragrounds retrieve --help")
+        return _question_set(benchmark, corpus, home)
     wanted = parse_reference(benchmark)
     folder = located(wanted, home)
     if family == "cmedteb":
@@ -99,6 +106,21 @@ def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None,
         )
     queries = {query: text for query, text in known.items() if query in judgements}
     return QuerySet(wanted.dataset or folder.resolve().name, queries, judgements, corpus or f"{family}:{folder}")
+
+
+def _question_set(name: str, corpus: str | None, home: Path) -> QuerySet:
+    """The questions of a benchmark that name documents, as queries over a corpus."""
+    questions = load(name, home)
+    judgements = {id: dict.fromkeys(gold.documents, 1) for id, gold in questions.golds.items() if gold.documents}
+    if not judgements:
+        raise UserError(
+            f"The questions of {name!r} name no documents, so nothing says what is relevant to them: expected a set of "
+            "beir or r2med, or a benchmark such as ogcarebench, whose questions come from documents."
+        )
+    if corpus is None:
+        raise UserError(f"{name!r} brings no documents: name what is searched with --corpus, such as beir:PATH.")
+    queries = {question.id: question.text for question in questions.questions if question.id in judgements}
+    return QuerySet(questions.name, queries, judgements, corpus)
 
 
 def unknown_documents(judgements: Judgements, searcher: Searcher) -> list[str]:

@@ -36,6 +36,7 @@ from msgspec import Struct, field
 
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.files import read_text
+from ragrounds.specs import Spec, parse
 from ragrounds.text import parse_toml
 
 Setting: TypeAlias = str | int | float | bool | tuple[str, ...] | dict[str, str]
@@ -48,9 +49,12 @@ COMMON = ("benchmark", "limit", "per_dataset", "seed", "where")
 OF_KIND: dict[CellKind, tuple[str, ...]] = {
     "run": (
         "agent", "model", "base_url", "alias", "corpus", "retriever", "k", "profile", "epochs", "temperature", "top_p",
-        "max_answer_tokens", "timeout", "scorer", "judge", "imported",
+        "max_answer_tokens", "timeout", "scorer", "judge", "imported", "parameters", "query_generation",
     ),
-    "retrieve": ("retriever", "corpus", "split", "measure", "depth", "query_generation", "model", "base_url", "alias"),
+    "retrieve": (
+        "retriever", "corpus", "split", "measure", "depth", "query_generation", "model", "base_url", "alias",
+        "reranker", "rerank_top",
+    ),
     "arena": ("axis",),
 }  # fmt: skip
 """The settings that a cell of each kind may have, beside `COMMON`."""
@@ -81,6 +85,8 @@ class StudyRow(Struct, frozen=True, kw_only=True):
     """Its own; they go before those of a column."""
     mean: tuple[str, ...] = ()
     """Rows whose unweighted mean this one is."""
+    hidden: bool = False
+    """Carried out and counted in means, not shown."""
     published: tuple[PublishedFigure | None, ...] = ()
     """One a column; none at all where the paper prints none."""
 
@@ -94,11 +100,20 @@ class StudyColumn(Struct, frozen=True, kw_only=True):
     """Columns whose unweighted mean this one is."""
     change: tuple[str, ...] = ()
     """Two columns: this one is how much the second lies above the first, in percent of the first."""
+    difference: tuple[str, ...] = ()
+    """Two columns: this one is the second less the first."""
+    hidden: bool = False
+    """Carried out and counted in means, not shown."""
+
+    @property
+    def made_of(self) -> tuple[str, ...]:
+        """The columns that its cells are computed from."""
+        return self.mean + self.change + self.difference
 
     @property
     def computed(self) -> bool:
         """Whether its cells are made from other columns."""
-        return bool(self.mean or self.change)
+        return bool(self.made_of)
 
 
 class StudyAnalysis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -182,6 +197,8 @@ class _Line(Struct, forbid_unknown_fields=False):
     group: str = ""
     mean: tuple[str, ...] = ()
     change: tuple[str, ...] = ()
+    difference: tuple[str, ...] = ()
+    hidden: bool = False
     published: list[float | str] | dict[str, list[float | str]] = field(default_factory=list)
 
 
@@ -260,16 +277,25 @@ def _rows(study: str, lines: Sequence[Mapping[str, Any]], columns: int) -> Itera
             group=one.line.group,
             settings=_settings(study, f"the row {one.name!r}", one.given),
             mean=one.line.mean,
+            hidden=one.line.hidden,
             published=_published(study, one, columns),
         )
 
 
 def _columns(study: str, lines: Sequence[Mapping[str, Any]]) -> Iterator[StudyColumn]:
     for one in _expanded(study, "column", lines):
-        if len(one.line.change) not in (0, 2):
-            raise UserError(f"The study {study!r}: change of the column {one.name!r} names two columns.")
-        settings = _settings(study, f"the column {one.name!r}", one.given)
-        yield StudyColumn(name=one.name, settings=settings, mean=one.line.mean, change=one.line.change)
+        line = one.line
+        for word, pair in (("change", line.change), ("difference", line.difference)):
+            if len(pair) not in (0, 2):
+                raise UserError(f"The study {study!r}: {word} of the column {one.name!r} names two columns.")
+        yield StudyColumn(
+            name=one.name,
+            settings=_settings(study, f"the column {one.name!r}", one.given),
+            mean=line.mean,
+            change=line.change,
+            difference=line.difference,
+            hidden=line.hidden,
+        )
 
 
 class _Expanded(Struct, frozen=True):
@@ -365,7 +391,11 @@ def _check(study: Study) -> None:
         ("row", rows, [one for row in study.rows for one in row.mean]),
         ("row", rows, [study.baseline] if study.baseline else []),
         ("row", rows, [one for analysis in study.analyses for one in analysis.rows]),
-        ("column", columns, [one for column in study.columns for one in (*column.mean, *column.change)]),
+        (
+            "column",
+            columns,
+            [one for column in study.columns for one in column.mean + column.change + column.difference],
+        ),
         ("column", columns, [one for analysis in study.analyses for one in analysis.columns]),
     ):
         for one in wanted:
@@ -394,4 +424,33 @@ def _cell(study: Study, row: StudyRow, column: StudyColumn) -> StudyCell:
     if wrong := [key for key in own if key not in takes]:
         raise UserError(f"The study {study.name!r}: {where} is made by a {kind}, which takes no {wrong[0]!r}.")
     taken = {key: value for key, value in settings.items() if key in takes}
-    return StudyCell(row=row.name, column=column.name, kind=kind, settings=taken)
+    try:
+        return StudyCell(row=row.name, column=column.name, kind=kind, settings=_written_out(taken))
+    except UserError as error:
+        raise UserError(f"The study {study.name!r}: {where}: {error}") from None
+
+
+def _written_out(settings: Settings) -> Settings:
+    """The settings, with what only adds to others put into these.
+
+    `parameters` and a run's `query_generation` go into the agent, so that a row can set one whatever agent a column
+    names; `reranker` with `rerank_top` goes around the retriever.
+
+    Raises:
+        UserError: an agent or a retriever that is no spec.
+    """
+    made = dict(settings)
+    added, reranker, top = made.pop("parameters", {}), made.pop("reranker", None), made.pop("rerank_top", 100)
+    given = dict(added) if isinstance(added, dict) else {}
+    if "agent" in made and "query_generation" in made:
+        given["query_generation"] = str(made.pop("query_generation"))
+    if given:
+        inside = ",".join(f"{key}={value}" for key, value in given.items())
+        made["agent"] = str(parse(str(made["agent"])).having(**parse(f"agent[{inside}]").parameters))
+    if reranker is not None:
+        if not isinstance(top, int):
+            raise UserError(f"rerank_top is {top!r}; expected a whole number.")
+        inner = parse(str(made["retriever"]))
+        of = inner if inner.parameters else inner.name
+        made["retriever"] = str(Spec("rerank", {"of": of, "model": str(reranker), "top": top}))
+    return made
