@@ -302,6 +302,7 @@ def analyse(
     k: int = 10,
     parameter: str = "top_k",
     sizes: Mapping[str, float] = MappingProxyType({}),
+    corpus: Mapping[str, int] = MappingProxyType({}),
     seed: int = 0,
     home: str | Path | None = None,
     settings: Settings | None = None,
@@ -317,6 +318,7 @@ def analyse(
         k: how many passages count.
         parameter: of the agent, which was varied.
         sizes: model text → billions of parameters, where the name does not say it.
+        corpus: source → its passages, for the corpus' own shares; of indexes that are here they are known.
         seed: of the bootstrap.
         home, settings: the folder of the store, and all settings; ``None``: the user's.
 
@@ -325,10 +327,13 @@ def analyse(
     """
     from ragrounds.evals.analyses.analysis import AnalysisOptions, find_analysis
     from ragrounds.evals.scorers import scorer_name
+    from ragrounds.tools.collection import collection_sizes
 
     analysis = find_analysis(name)  # an unknown one is said before the runs are looked for
-    choices = AnalysisOptions(scorer=scorer_name(scorer), k=k, parameter=parameter, sizes=sizes, seed=seed)
-    with opened_runs(runs, chosen_settings(settings, home)) as (store, found):
+    chosen = chosen_settings(settings, home)
+    here = {**collection_sizes(chosen.home), **corpus}
+    choices = AnalysisOptions(scorer=scorer_name(scorer), k=k, parameter=parameter, sizes=sizes, corpus=here, seed=seed)
+    with opened_runs(runs, chosen) as (store, found):
         return AnalysedRuns(result=analysis(store, found, choices))
 
 

@@ -39,6 +39,10 @@ def analyse_command(
     size: Annotated[
         list[str] | None, typer.Option(help="MODEL=BILLIONS, where the name does not say it (size, repeatable).")
     ] = None,
+    corpus_size: Annotated[
+        list[str] | None,
+        typer.Option(help="SOURCE=PASSAGES, of a corpus that is no index here (sources, repeatable)."),
+    ] = None,
     seed: options.Seed = 0,
     svg: options.Svg = None,
     as_json: options.AsJson = False,
@@ -58,7 +62,14 @@ def analyse_command(
     if name == "list":
         raise UserError("`ragrounds analyse list` is now `ragrounds analyses ls`.")
     found = analyse(
-        name, runs or (), scorer=scorer, k=k, parameter=parameter, sizes=_sizes(size or []), seed=seed
+        name,
+        runs or (),
+        scorer=scorer,
+        k=k,
+        parameter=parameter,
+        sizes=_sizes(size or []),
+        corpus=_passages(corpus_size or []),
+        seed=seed,
     ).result
     if svg:
         write_picture(svg, drawn_svg(found.picture), found.picture.title)
@@ -66,6 +77,18 @@ def analyse_command(
         print_json(found)
     else:
         print_analysis(found)
+
+
+def _passages(texts: list[str]) -> dict[str, int]:
+    counts = {}
+    for text in texts:
+        source, _, count = text.rpartition("=")
+        if not source or not count.replace("_", "").isdecimal() or not int(count):
+            raise UserError(
+                f"--corpus-size {text!r} cannot be read; expected SOURCE=PASSAGES, such as pubmed=23900000."
+            )
+        counts[source] = int(count)
+    return counts
 
 
 def _sizes(texts: list[str]) -> dict[str, float]:

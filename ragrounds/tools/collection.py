@@ -218,6 +218,12 @@ def collection_names(home: Path) -> list[str]:
     return sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
 
 
+def collection_sizes(home: Path) -> dict[str, int]:
+    """``NAME@VERSION``, as passages and runs carry it → passages, of every whole collection."""
+    manifests = [read_manifest(folder) for name in collection_names(home) if is_current(folder := indexes(home) / name)]
+    return {f"{manifest.name}@{manifest.version}": manifest.passages for manifest in manifests}
+
+
 def open_named(name: str, home: Path) -> Collection:
     """Open the collection of that name.
 

@@ -6,7 +6,7 @@ A corpus is named ``sample`` (the one shipped with the package) or ``family:PATH
 |---|---|---|
 | ``beir`` | a folder with ``corpus.jsonl``, or the file | ``_id``, ``title``, ``text`` (Thakur et al. 2021) |
 | ``r2med`` | a folder with ``corpus.jsonl``, or the file | ``id``, ``text`` (R2MED's release) |
-| ``medrag`` | a folder of ``*.jsonl`` files, or one | ``id``, ``title``, ``content`` (Xiong et al. 2024) |
+| ``medrag`` | a folder of ``*.jsonl`` files, or one | ``id``, ``title``, ``content``, ``PMID`` (Xiong et al. 2024) |
 | ``files`` | a folder of documents, or one | :mod:`ragrounds.tools.documents`: text, Markdown, HTML, PDF, NXML |
 | ``jsonl`` | one file, or a folder of ``*.jsonl`` | any of these, and ``document`` for a part of a longer text |
 
@@ -74,6 +74,8 @@ class _Row(msgspec.Struct):
     text: str | None = None
     content: str | None = None
     contents: str | None = None
+    pmid: str | int | None = msgspec.field(name="PMID", default=None)
+    """Of MedRAG's PubMed, where ids are places in its files: the abstract that questions name as theirs."""
 
 
 def is_source(corpus: str) -> bool:
@@ -191,7 +193,7 @@ def _passage(row: _Row) -> Passage:
     text = row.text if row.text is not None else row.content if row.content is not None else row.contents
     if text is None:
         raise ValueError("it has no text; expected `text`, `content` or `contents`")
-    document = row.document if row.document is not None else identity
+    document = next(one for one in (row.document, row.pmid, identity) if one is not None)
     return Passage(id=str(identity), document=str(document), title=row.title or "", text=text, corpus="")
 
 

@@ -16,7 +16,7 @@ from ragrounds.evals.analyses.grid import grid
 from ragrounds.evals.analyses.position import by_position
 from ragrounds.evals.analyses.quality import against_ndcg, ndcg
 from ragrounds.evals.analyses.run_data import first_found, scored_run, searches
-from ragrounds.evals.analyses.sources import sources
+from ragrounds.evals.analyses.sources import sizes_of, sources
 from ragrounds.evals.analyses.success import by_success
 from ragrounds.evals.stats import group_difference
 from ragrounds.evals.store.journal import StoreJournal
@@ -247,6 +247,14 @@ def test_sources(store):
     made = sources(run, found, k=2, sizes={"pubmed": 9, "textbooks": 1})
     assert made.shares["b/0"] == {"pubmed": 0.5, "textbooks": 0.5}
     assert made.corpus == {"pubmed": 0.9, "textbooks": 0.1}
+
+
+def test_sizes_of_what_a_run_searched(store):
+    run = add(store, "rag", lambda i, e: True, corpus="pubmed@1+textbooks@2").run
+    assert sizes_of(run, {"pubmed@1": 9, "textbooks@2": 1, "pubmed@0": 5}) == {"pubmed": 9, "textbooks": 1}
+    # What the user gives goes before what an index says; a source of unknown size leaves no share of any.
+    assert sizes_of(run, {"pubmed@1": 9, "pubmed": 30, "textbooks": 10}) == {"pubmed": 30, "textbooks": 10}
+    assert sizes_of(run, {"pubmed@1": 9, "textbooks@1": 1}) == {}
 
 
 def test_the_grid(store):

@@ -1,6 +1,7 @@
 """Reading corpora: layouts, compression, and what is said of lines that cannot be read."""
 
 import gzip
+import json
 
 import pytest
 import zstandard
@@ -22,6 +23,13 @@ def test_beir_folders_plain_and_compressed(tmp_path, ending, pack):
     (tmp_path / f"corpus.jsonl{ending}").write_bytes(pack(_BEIR))
     found = _read(f"beir:{tmp_path}")
     assert [(p.id, p.document, p.title, p.text) for p in found] == [("1", "1", "T", "one"), ("2", "2", "", "two")]
+
+
+def test_medrags_pubmed_is_known_by_its_pmid(tmp_path):
+    row = {"id": "pubmed23n0001_3", "title": "t", "content": "c", "contents": "t. c", "PMID": 21645374}
+    (tmp_path / "pubmed23n0001.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    # MIRAGE's questions name abstracts by PMID (position of the gold passage, Figure 4).
+    assert [(p.id, p.document) for p in _read(f"medrag:{tmp_path}")] == [("pubmed23n0001_3", "21645374")]
 
 
 def test_r2med_and_medrag_fields(tmp_path):

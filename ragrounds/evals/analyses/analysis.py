@@ -39,7 +39,7 @@ class AnalysisOptions(Struct, frozen=True, kw_only=True):
     sizes: Mapping[str, float] = MappingProxyType({})
     """Model text → billions of parameters."""
     corpus: Mapping[str, int] = MappingProxyType({})
-    """Source → its passages in the corpus."""
+    """Source → its passages in the corpus; ``NAME@VERSION`` is that index alone, and goes behind a plain name."""
     seed: int = 0
     """Of the bootstraps: equal seeds give equal intervals."""
 

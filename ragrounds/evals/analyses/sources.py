@@ -15,6 +15,7 @@ from ragrounds.evals.store.traces import FoundPassages
 from ragrounds.records import Passage, Run
 
 _TITLE = "Sources of passages"
+_CORPUS = "the corpus itself"
 
 
 class Sources(Struct, frozen=True, kw_only=True):
@@ -62,9 +63,18 @@ def _shares(counted: Counter[str]) -> dict[str, float]:
     return {name: count / counted.total() for name, count in counted.most_common()}
 
 
+def sizes_of(run: Run, known: Mapping[str, int]) -> dict[str, int]:
+    """The passages of each source that a run searched; empty where one of them is not known."""
+    searched = [part for part in str(run.identity.get("corpus") or "").split("+") if part]
+    if not searched:
+        return {name: size for name, size in known.items() if "@" not in name}
+    sizes = {part.partition("@")[0]: known.get(part.partition("@")[0], known.get(part, 0)) for part in searched}
+    return sizes if all(sizes.values()) else {}
+
+
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[Sources, ...]:
     return tuple(
-        sources(run, first_searches(store, run), options.k, sizes=options.corpus)
+        sources(run, first_searches(store, run), options.k, sizes=sizes_of(run.run, options.corpus))
         for run in scored_runs(store, runs, options.scorer)
     )
 
@@ -74,19 +84,20 @@ def _table(made: tuple[Sources, ...], options: AnalysisOptions) -> AnalysisTable
         title=_TITLE,
         columns=("run", "dataset", "source", f"share of the first {options.k}", "share of the corpus"),
         rows=tuple(
-            (one.run, dataset, source, share, one.corpus.get(source))
+            (one.run, dataset, source, shares.get(source, 0.0), one.corpus.get(source))
             for one in made
             for dataset, shares in one.shares.items()
-            for source, share in shares.items()
+            for source in {**shares, **one.corpus}  # also those that nothing was found in
         ),
+        note="; ".join(f"{one.run}: the size of its corpus is not known" for one in made if not one.corpus),
     )
 
 
 def _picture(made: tuple[Sources, ...], options: AnalysisOptions) -> Bars:
     groups = tuple(
-        (f"{one.run}, {dataset}", tuple(Bar(name=source, value=share) for source, share in shares.items()))
+        (f"{one.run}, {name}", tuple(Bar(name=source, value=share) for source, share in shares.items()))
         for one in made
-        for dataset, shares in one.shares.items()
+        for name, shares in {**({_CORPUS: one.corpus} if one.corpus else {}), **one.shares}.items()
     )
     return Bars(title=_TITLE, groups=groups, spread="")
 

@@ -124,8 +124,8 @@ class StudyAnalysis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Whose runs; none: all."""
     columns: tuple[str, ...] = ()
     """In which columns; none: all."""
-    options: dict[str, str | int | float] = field(default_factory=dict)
-    """Arguments of `ragrounds analyse`: k, parameter, scorer."""
+    options: dict[str, str | int | float | dict[str, float]] = field(default_factory=dict)
+    """Arguments of `ragrounds analyse`: k, parameter, scorer, sizes, corpus."""
     published: tuple[tuple[str, str, float], ...] = ()
     """Label of a row, heading of a column, the paper's figure."""
 
