@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragrounds.api.frame_rows import Part
+from ragrounds.api.frame_rows import Part, question_metadata
 from ragrounds.api.frames import QUESTIONS, Frame
 from ragrounds.api.results import Result
 from ragrounds.api.workspace import chosen_settings
@@ -84,6 +84,7 @@ class LoadedBenchmark(Result, frozen=True, kw_only=True):
                         one.cluster or None,
                         one.split,
                         one.language,
+                        question_metadata(one),
                     )
                     for one in self.questions
                 ]

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ragrounds.api import frames
 
 if TYPE_CHECKING:
     from ragrounds.evals.store.asked import AskedQuestion
     from ragrounds.evals.store.store import Store
-    from ragrounds.records import Call, Run, Usage
+    from ragrounds.records import Call, Question, Run, Usage
 
 Row = tuple[object, ...]
 Part = list[Row]
@@ -85,7 +87,8 @@ def _attempt_row(run: Run, one: AskedQuestion) -> Row:
     question, attempt = one.question, one.attempt
     about = (run.id, run.agent, question.id, one.epoch, question.benchmark, question.group or None, question.kind)
     if attempt is None or attempt.status == "not_run":
-        return (*about, one.gold.answer, "not_run", attempt.reason or None if attempt else None, *(None,) * 12)
+        reason = attempt.reason or None if attempt else None
+        return (*about, one.gold.answer, "not_run", reason, *(None,) * 12, question_metadata(question))
     return (
         *about,
         one.gold.answer,
@@ -100,7 +103,13 @@ def _attempt_row(run: Run, one: AskedQuestion) -> Row:
         sum(call.kind == "search" for call in calls(attempt.events)),
         attempt.at or None,
         attempt.retry,
+        question_metadata(question),
     )
+
+
+def question_metadata(question: Question) -> str | None:
+    """A question's metadata as a frame has it: a JSON object; ``None``: it has none."""
+    return msgspec.json.encode(question.metadata).decode() if question.metadata else None
 
 
 def _call_rows(store: Store, run: Run) -> Iterator[Part]:

@@ -60,6 +60,11 @@ _TOKENS_OUT = _whole("output_tokens", "Tokens that models wrote.", "tokens")
 _PAID = _real("cost_paid", "What was really paid: what the journal answered cost nothing.", "US dollars")
 _UNCACHED = _real("cost_uncached", "What the same would cost with an empty journal.", "US dollars")
 
+_METADATA = _text(
+    "metadata",
+    "What else its benchmark says of it, such as `significance_type`, as a JSON object; null: nothing.",
+)
+
 RUNS = Frame(
     "runs",
     "a run",
@@ -115,6 +120,7 @@ ATTEMPTS = Frame(
         _whole("searches", "Of these, searches."),
         FrameColumn("at", "time", "When it began."),
         _whole("retry", "Which time it was made again, from 1; 0: its first attempt; null: not run."),
+        _METADATA,
     ),
 )
 CALLS = Frame(
@@ -351,6 +357,7 @@ QUESTIONS = Frame(
         _text("cluster", "Questions that are not independent share one; null: one of its own."),
         _text("split", "Which part of the benchmark it belongs to."),
         _text("language", "Its language."),
+        _METADATA,
     ),
 )
 

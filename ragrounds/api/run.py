@@ -57,6 +57,8 @@ class RunResult(ComparisonResult, frozen=True, kw_only=True):
     """Why attempts failed, most frequent first: three reasons, then how many others there are."""
     capped: tuple[tuple[str, int], ...] = ()
     """Which caps attempts have reached, as `failures`."""
+    skipped: tuple[str, ...] = ()
+    """Agents that were left out: their models' windows do not hold the whole documents that they would show."""
 
 
 def run(
@@ -247,6 +249,7 @@ class _Replay:
         self.planned_runs: list[PlannedRun] = []
         self.until: ClaimStop | None = None
         self._wanted: frozenset[AttemptKey] | None = None
+        self._skipped: tuple[str, ...] = ()
         self._journal: StoreJournal
 
     def result(self, ended: str) -> RunResult:
@@ -271,6 +274,7 @@ class _Replay:
             reused=self._journal.reused,
             failures=_reasons(store, runs, "failed") if failed else (),
             capped=_reasons(store, runs, "capped") if capped else (),
+            skipped=self._skipped,
         )
 
     def plan(self, held: ExitStack) -> None:
@@ -284,7 +288,7 @@ class _Replay:
         from ragrounds.ui.progress import live_claim_text
 
         store, execution, listener = self._store, self._execution, self._listener
-        recipe = self._met(_recipe(self._request, self._loaded, self._settings))
+        recipe = self._met(self._fitting(_recipe(self._request, self._loaded, self._settings)))
         self._replay = replayer(execution, self._in_flight, recipe, self._settings, held, listener.message)
         before = {run.id for run in store.runs()}
         self.planned_runs = plan(
@@ -320,6 +324,18 @@ class _Replay:
         self._stops: list[Stop] = [lease, *together] if until is None else [lease, until]
         if until is not None:
             self._counts.live_claim = lambda: live_claim_text(until.state)
+
+    def _fitting(self, recipe: Recipe) -> Recipe:
+        """The recipe without agents whose whole documents no window holds; they are told. A run that is resumed has
+        been begun already."""
+        from ragrounds.evals.engine.window_fit import fitting_agents
+
+        if self._execution.only:
+            return recipe
+        tell, reading = self._listener.message, self._listener.reading
+        fitting = fitting_agents(recipe, self._loaded.questions, self._settings.home, tell=tell, progress=reading)
+        self._skipped = tuple(agent for agent in recipe.agents if agent not in fitting.agents)
+        return fitting
 
     def _met(self, recipe: Recipe) -> Recipe:
         """The recipe with what its models' servers say of themselves."""

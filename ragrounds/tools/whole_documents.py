@@ -111,10 +111,9 @@ def _last_tokens(text: str, count: int, encoding: str) -> int:
 def _under_headings(whole: Passage, chunks: Sequence[Passage]) -> Passage:
     """The paragraphs of an article; what all their titles begin with is its title."""
     paths = [chunk.title.split(_HEADINGS) for chunk in chunks]
-    depth = next(
-        (at for at, names in enumerate(zip(*paths, strict=False)) if len(set(names)) > 1), min(map(len, paths))
-    )
-    depth = depth or 1
+    depth = min(map(len, paths))
+    while depth > 1 and len({tuple(path[:depth]) for path in paths}) > 1:
+        depth -= 1
     parts: list[str] = []
     last: list[str] = []
     for path, chunk in zip(paths, chunks, strict=True):

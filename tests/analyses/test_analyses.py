@@ -12,6 +12,7 @@ from ragrounds.evals.analyses import run_data
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse, analyses
 from ragrounds.evals.analyses.curves import against_parameter, against_size, size_of
 from ragrounds.evals.analyses.epochs import over_epochs
+from ragrounds.evals.analyses.failures import failures_by
 from ragrounds.evals.analyses.grid import grid
 from ragrounds.evals.analyses.position import by_position
 from ragrounds.evals.analyses.quality import against_ndcg, ndcg
@@ -40,7 +41,18 @@ def passage(document, corpus="pubmed@1"):
 
 def add(store, agent, right, *, epochs=1, calls=None, created=1.0, **identity):
     """A run whose question i is right where right(i, epoch); its first search is under the key calls(i)."""
-    questions = [Question(id=f"x/{i}", benchmark=f"b/{i % 2}", text=f"{i}?", options=OPTIONS) for i in range(COUNT)]
+    kinds = ["treatment", "test", "diagnosis"]
+    questions = [
+        Question(
+            id=f"x/{i}",
+            benchmark=f"b/{i % 2}",
+            text=f"{i}?",
+            options=OPTIONS,
+            group=f"g{i % 4}",
+            metadata={"significance_type": kinds[i % 3]},
+        )
+        for i in range(COUNT)
+    ]
     golds = {
         f"x/{i}": Gold(question_id=f"x/{i}", answer="A", documents=(f"d{i}",) if i < 16 else ()) for i in range(COUNT)
     }
@@ -200,6 +212,31 @@ def test_success_and_right_answers(store):
     assert made.low < 0.8 < made.high
 
 
+def test_failures_by_what_the_case_is_published_for(store):
+    """Of 20 questions 0–7 are right; 0–5 are found first, 6–9 fifth, 10–15 not at all, 16–19 name no document."""
+    run = add(store, "rag", lambda i, e: i < 8)
+    kinds = ["treatment"] * 4 + ["test"] * 4 + ["treatment"] * 6 + ["diagnosis"] * 3 + [""] * 3
+    typed = [
+        msgspec.structs.replace(question, metadata={"significance_type": kind} if kind else {}, group=f"s{len(kind)}")
+        for question, kind in zip(run.questions, kinds, strict=True)
+    ]
+    run = msgspec.structs.replace(run, questions=tuple(typed))
+    found = placed([1] * 6 + [5] * 4 + [0] * 6)
+    made = failures_by(run, found, "significance_type", k=5)
+    assert [(one.group, one.questions, one.right, one.wrong, one.wrong_found, one.wrong_missed) for one in made] == [
+        ("treatment", 10, 4, 6, 2, 4), ("test", 4, 4, 0, 0, 0), ("diagnosis", 3, 0, 3, 0, 2), ("(none)", 3, 0, 3, 0, 0),
+    ]  # fmt: skip
+    assert [one.share for one in made] == [1.0, 0.0, 0.0, 0.0]
+    assert [one.accuracy.value for one in made] == [0.4, 1.0, 0.0, 0.0]
+    alone = failures_by(run, {}, "subject", k=5)
+    assert [(one.group, one.wrong, one.wrong_found, one.share) for one in alone] == [
+        ("s9", 9, None, 0.75), ("s4", 0, None, 0.0), ("s0", 3, None, 0.25),
+    ]  # fmt: skip
+    untyped = tuple(msgspec.structs.replace(question, metadata={}) for question in run.questions)
+    with pytest.raises(UserError, match="Questions cannot be grouped by 'significance_type'"):
+        failures_by(msgspec.structs.replace(run, questions=untyped), {}, "significance_type", k=5)
+
+
 def test_success_has_the_interval_of_two_groups(store):
     run = add(store, "rag", lambda i, e: i < 8)
     made = by_success(run, placed([1] * 6 + [5] * 4 + [0] * 6), k=3)
@@ -297,7 +334,7 @@ def test_every_analysis_by_name_gives_a_table(store, monkeypatch):
         analyse("grid", store, [], AnalysisOptions())
 
 
-@pytest.mark.parametrize("name", ["success", "flips"])
+@pytest.mark.parametrize("name", ["success", "failures", "specialties", "flips"])
 def test_what_counts_right_answers_refuses_scores_that_do_not_say_which_are_right(store, name):
     with pytest.raises(UserError, match=f"^The analysis {name} counts right answers, and rouge-l does not say which"):
         analyse(name, store, [add(store, "rag", lambda i, e: i < 8).run], AnalysisOptions(scorer="rouge-l"))

@@ -140,6 +140,9 @@ def test_ogcarebench(tmp_path):
     question = benchmark.questions[0]
     assert (question.group, question.metadata, question.cluster) == ("Treatment", {}, "ogcarebench/PMC1")
     assert benchmark.golds["ogcarebench/1"].documents == ("PMC1",)
+    path.write_text("pmc_id,question,answer,significance_type\nPMC1,What?,Drug, Treatment\nPMC2,Which?,That,\n")
+    kinds = [question.metadata for question in load(f"ogcarebench:{path}", tmp_path).questions]
+    assert kinds == [{"significance_type": "treatment"}, {}]
     rows = [{"pmc_id": 5, "question": "What?", "answer": "That."}]
     path = tmp_path / "questions.json"
     path.write_text(json.dumps(rows))

@@ -53,7 +53,7 @@ from ragrounds.specs import Value
 from ragrounds.tools.embedders import USED
 from ragrounds.tools.retriever import searcher_code
 
-_ANSWER_TOKENS = 1024
+ANSWER_TOKENS = 1024
 """Tokens left for the answer in a model's window where nothing else is set."""
 BLIND = frozenset({"querying", "reading"})
 """Roles that write queries or read documents: under question-only retrieval they never see the options."""
@@ -287,7 +287,7 @@ class AttemptContext(AttemptLog):
         if model.window is None:
             return None
         used = sum(model.count(message.content) + _TURN_TOKENS for message in messages)
-        return max(0, model.window - used - _ANSWER_TOKENS)
+        return max(0, model.window - used - ANSWER_TOKENS)
 
     def count(self, text: str, *, role: str = "answering") -> int:
         """Tokens of a text."""

@@ -2,6 +2,9 @@
 Classification, question, answer. The gold document is the case report (its PMC id). A dataset of one's own in the same
 form (`ragrounds build case-questions`) is ``ogcarebench/NAME``.
 
+What a case is published for (``significance_type``: treatment, test or diagnosis; the paper's Fig. 4) becomes a
+question's metadata where the file has it, for tables alone: no prompt shows it.
+
 A report's title is not kept with the question: titles of case reports name the diagnosis.
 """
 
@@ -20,12 +23,16 @@ from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import LONGEST_TEXT, convert, read_json, read_jsonl, read_text, shape
 from ragrounds.records import Gold, Question
 
+SIGNIFICANCE = "significance_type"
+"""The field of a question's metadata that says what its case is published for."""
+
 
 class _Row(Struct):
     pmc_id: str | int
     question: str
     answer: str
     classification: str = field(default="", name="Classification")
+    significance_type: str | None = None
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
@@ -47,6 +54,7 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
             kind="long",
             group=row.classification,
             cluster=f"{name}/{report}",
+            metadata={SIGNIFICANCE: kind} if (kind := (row.significance_type or "").strip().lower()) else {},
         )
         yield Item(question, Gold(question_id=question.id, answer=row.answer, documents=(report,)))
 

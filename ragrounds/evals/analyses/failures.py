@@ -1,0 +1,141 @@
+"""Where answers fail: by what a case is published for, treatment, test or diagnosis (OGCaReBench Fig. 4), and by
+specialty (its Table 8). Each wrong answer is told apart by whether the source report was found (its Table 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from msgspec import Struct
+
+from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
+from ragrounds.evals.analyses.pictures import Bars, figure_bar
+from ragrounds.evals.analyses.run_data import ScoredRun, check_accuracy, first_searches, gold_ranks, scored_runs
+from ragrounds.evals.compare.figures import NONE, Figure, property_named
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import FoundPassages
+from ragrounds.records import Run
+
+_BY = {"failures": "significance_type", "specialties": "subject"}
+"""Analysis → the property of questions that it goes by."""
+
+
+class GroupFailures(Struct, frozen=True, kw_only=True):
+    """The answers of one run to the questions of one group. A value of 1 is right; all counts are of questions."""
+
+    run: str
+    agent: str
+    scorer: str
+    k: int
+    group: str
+    questions: int
+    right: int
+    wrong: int
+    wrong_found: int | None
+    """Wrong although a gold document was among the first `k` passages; ``None``: the run has no searches to tell by."""
+    wrong_missed: int | None
+    """Wrong, and no gold document was among them."""
+    share: float | None
+    """Of the run's answers that are wrong although the document was found (of all wrong ones, where that is not known),
+    those of this group; ``None``: there are none."""
+    accuracy: Figure
+
+
+def failures_by(
+    run: ScoredRun, found: Mapping[str, FoundPassages], by: str, k: int, seed: int = 0
+) -> list[GroupFailures]:
+    """The answers of a run by a property of its questions, the largest group first. Questions without a score count in
+    no group's right or wrong.
+
+    Raises:
+        UserError: no question has the property.
+    """
+    read = property_named(by, run.questions)
+    ranks = gold_ranks(run, found)
+    groups: dict[str, list[str]] = {}
+    for question in run.questions:
+        groups.setdefault(read(question) or NONE, []).append(question.id)
+    failed = {id for id, value in run.values.items() if value is not None and value != 1.0}
+    reached = {id for id, rank in ranks.items() if rank is not None and rank <= k}
+    wrong = {name: [id for id in ids if id in failed] for name, ids in groups.items()}
+    hits = {name: [id for id in ids if id in reached] for name, ids in wrong.items()}
+    counted = hits if ranks else wrong
+    total = sum(map(len, counted.values()))
+    return [
+        GroupFailures(
+            run=run.run.id,
+            agent=run.run.agent,
+            scorer=run.scorer,
+            k=k,
+            group=name,
+            questions=len(ids),
+            right=sum(run.values.get(id) == 1.0 for id in ids),
+            wrong=len(wrong[name]),
+            wrong_found=len(hits[name]) if ranks else None,
+            wrong_missed=sum(id in ranks for id in wrong[name]) - len(hits[name]) if ranks else None,
+            share=len(counted[name]) / total if total else None,
+            accuracy=run.figure(ids, seed),
+        )
+        for name, ids in sorted(groups.items(), key=lambda group: -len(group[1]))
+    ]
+
+
+def _measure(name: str, store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[GroupFailures, ...]:
+    check_accuracy(name, options.scorer)
+    return tuple(
+        one
+        for run in scored_runs(store, runs, options.scorer)
+        for one in failures_by(run, first_searches(store, run), _BY[name], options.k, options.seed)
+    )
+
+
+def _title(name: str, options: AnalysisOptions) -> str:
+    return f"Right and wrong answers by {_BY[name].replace('_', ' ')} ({options.scorer})"
+
+
+def _table(name: str, made: tuple[GroupFailures, ...], options: AnalysisOptions) -> AnalysisTable:
+    columns = (
+        *("run", _BY[name].replace("_", " "), "questions", "accuracy", "right", "wrong"),
+        *("wrong, found", "wrong, missed", "share of failures"),
+    )
+    rows = tuple(
+        (
+            *(one.run, one.group, one.questions, one.accuracy, one.right, one.wrong),
+            *(one.wrong_found, one.wrong_missed, one.share),
+        )
+        for one in made
+    )
+    note = (
+        f"Found: a gold document was among the first {options.k} passages of the first search. The last column is each "
+        "group's share of the answers that are wrong although it was found, or of all wrong ones without a search."
+    )
+    return AnalysisTable(title=_title(name, options), columns=columns, rows=rows, note=note)
+
+
+def _picture(name: str, made: tuple[GroupFailures, ...], options: AnalysisOptions) -> Bars:
+    runs = dict.fromkeys(one.run for one in made)
+    groups = tuple((run, tuple(figure_bar(one.group, one.accuracy) for one in made if one.run == run)) for run in runs)
+    return Bars(title=_title(name, options), groups=groups)
+
+
+def _analysis(name: str, summary: str, needs: str) -> Analysis[tuple[GroupFailures, ...]]:
+    return Analysis(
+        name=name,
+        summary=summary,
+        needs=needs,
+        measure=partial(_measure, name),
+        table=partial(_table, name),
+        picture=partial(_picture, name),
+    )
+
+
+FAILURES = _analysis(
+    "failures",
+    "failures by what the case is published for: treatment, test, diagnosis (OGCaReBench Fig. 4)",
+    "scores, and questions whose metadata has a significance_type",
+)
+SPECIALTIES = _analysis(
+    "specialties",
+    "right answers and failures by specialty (OGCaReBench Table 8)",
+    "scores, and questions that name their subject",
+)

@@ -1,0 +1,73 @@
+"""Whole reports in the context, through the command line and a model server: shown once, or skipped and said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.build.long_reports import MadeReport, write_reports
+from tests.conftest import Cli
+from tests.servers.process import Running
+
+PARENT = "retriever=parent[of=maxp[of=bm25]]"
+
+
+@pytest.fixture
+def reports(tmp_path: Path, command: Cli) -> list[MadeReport]:
+    """Eight reports of some 1,300 tokens: the index `cases` and the benchmark folder `rare`."""
+    made = write_reports(tmp_path / "rare", 8, words=(300, 400))
+    built = command("index", "build", "cases", "--from", "beir:rare", "--chunker", "tokens[size=512,stride=128]")
+    assert built.returncode == 0, built.stderr
+    return made
+
+
+def ask(command: Cli, server: Running, model: str, *agents: str) -> tuple[int, str, list[dict[str, str]]]:
+    named = [word for agent in agents for word in ("--agent", agent)]
+    done = command(
+        *("run", "--benchmark", "ogcarebench:rare", "--corpus", "cases", "--model", model, "--base-url", server.url),
+        *("--display", "none", "--json", *named),
+        OPENAI_API_KEY="k",
+    )
+    return done.returncode, done.stderr, json.loads(done.stdout)["rows"] if done.stdout else []
+
+
+def prompt(command: Cli, run: str, question: str) -> str:
+    shown = command("show", run, question, "--json", "--full")
+    assert shown.returncode == 0, shown.stderr
+    return shown.stdout
+
+
+def test_agents_show_whole_reports_and_the_oracle_the_one(
+    command: Cli, server: Running, reports: list[MadeReport]
+) -> None:
+    agents = ("vanilla_rag[top_k=3]", f"vanilla_rag[top_k=3,{PARENT}]", "oracle", "oracle[retriever=bm25]")
+    code, told, rows = ask(command, server, "openai:any", *agents)
+    assert code == 0, told
+    first = reports[0]
+    texts = {row["agent"]: prompt(command, row["run"], "ogcarebench/1") for row in rows}
+    chunk, parent, oracle, pieces = (texts[row["agent"]] for row in rows)
+    end = json.dumps(first.text[-80:])[1:-1]
+    assert json.dumps(first.text)[1:-1] not in chunk
+    assert json.dumps(first.text)[1:-1] in parent
+    assert f'"chunk": "{first.id}_' in parent
+    assert '"chunk": ""' in chunk
+    assert oracle.count(end) == 1
+    assert pieces.count(end) >= 1
+    assert len(pieces) > 1.5 * len(oracle)
+
+
+def test_what_no_window_holds_is_skipped_and_said(command: Cli, server: Running, reports: list[MadeReport]) -> None:
+    five, cut = f"vanilla_rag[top_k=5,{PARENT}]", "vanilla_rag[retriever=parent[fit=cut],top_k=5]"
+    small = "openai:any[window=3000]"
+    code, told, rows = ask(command, server, small, five, cut, "oracle")
+    assert code == 0, told
+    assert [row["agent"] for row in rows] == [cut, "oracle"]
+    assert "Skipped: vanilla_rag[" in told
+    assert "so the last of 5 would not be seen" in told
+    code, told, rows = ask(command, server, small, five)
+    assert (code, rows) == (2, [])
+    assert "the last of 5 would not be seen" in told
+    code, told, rows = ask(command, server, "openai:any[window=30000]", five)
+    assert (code, len(rows)) == (0, 1)
