@@ -60,6 +60,17 @@ class Shard:
         start, end = int(self._starts[term]), int(self._starts[term + 1])
         return self._passages[start:end], self._weights[start:end]
 
+    def summed(self, query: Sequence[Weighted], positions: Ints) -> npt.NDArray[np.float64]:
+        """The scores of some passages (positions inside the shard, ascending), summed in 64 bits."""
+        scores = np.zeros(len(positions))
+        for term in query:
+            passages, weights = self.column(term.term)
+            if len(passages):
+                at = np.minimum(np.searchsorted(passages, positions), len(passages) - 1)
+                held = passages[at] == positions
+                scores[held] += weights[at[held]] * np.float32(term.weight)
+        return scores
+
     def compiled(self, query: Sequence[Weighted], k: int, least: float) -> tuple[Ints, Floats]:
         """:meth:`best`, compiled by numba.
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ragrounds.contracts import Searcher
 from ragrounds.evals.retrieval.measures import means, measure
+from ragrounds.evals.retrieval.search import Keep, Retrieved, leak_filter, retrieve
 from ragrounds.records import Passage
 from ragrounds.specs import Spec
 from ragrounds.tools.corpora import corpora_of
@@ -107,7 +112,84 @@ def _merged(case: Case, joined: str) -> bool:
     )
 
 
+@contextmanager
+def corpus_of(documents: list[tuple[str, str]]) -> Iterator[tuple[str, Path]]:
+    """A corpus as a user has it, of ids and texts, and a home for its indexes."""
+    with tempfile.TemporaryDirectory() as made:
+        path = Path(made) / "corpus.jsonl"
+        rows = (json.dumps({"_id": id, "text": text}) + "\n" for id, text in documents)
+        path.write_text("".join(rows), encoding="utf-8")
+        yield f"beir:{made}", Path(made)
+
+
+def _anserini(case: Case, spec: str) -> bool:
+    """Anserini's hits: the ids in their order, the scores as far as it reports them."""
+    with corpus_of(case["docs"]) as (corpus, home):
+        searcher = open_searcher(spec, corpus, home)
+        for asked in case["queries"]:
+            found = asyncio.run(searcher.search(asked["query"], asked["k"]))
+            if [hit.id for hit in found] != [id for id, _ in asked["hits"]]:
+                return False
+            if not all(abs(hit.score - score) < 3e-4 for hit, (_, score) in zip(found, asked["hits"], strict=True)):
+                return False
+    return True
+
+
+_R2MED = "bm25[analyser=plain,query_weighted=true,zeros=true]"
+
+
+def _searched(case: Case, spec: str, k: int, keep: Keep | None = None) -> Retrieved:
+    """What ``ragrounds retrieve`` finds for the queries of a case."""
+    with corpus_of(list(zip(case["doc_ids"], case["docs"], strict=True))) as (corpus, home):
+        queries = dict(zip(case["query_ids"], case["queries"], strict=True))
+        return asyncio.run(retrieve(open_searcher(spec, corpus, home), queries, k, keep=keep))
+
+
+def _same_ranking(ours: list[tuple[str, float]], theirs: list[tuple[str, float]]) -> bool:
+    return [id for id, _ in ours] == [id for id, _ in theirs] and all(
+        near(one, other, 1e-5) for (_, one), (_, other) in zip(ours, theirs, strict=True)
+    )
+
+
+def _r2med(case: Case, spec: str) -> bool:
+    """R2MED's rankings: ids in their order, and scores, which the weights of query and documents make."""
+    found = _searched(case, spec, 100)
+    return all(_same_ranking(found.run[query], ranking) for query, ranking in case["ranking"].items())
+
+
+def _r2med_measures(case: Case, spec: str) -> bool:
+    return same_measures(case, _searched(case, spec, 100).scores)
+
+
+def _bright(case: Case, spec: str) -> bool:
+    """BRIGHT's rankings without the documents that a query may not find, and their measures."""
+    with tempfile.TemporaryDirectory() as made:
+        guard = Path(made) / "guard.jsonl"
+        rows = ({"query": query, "documents": ids} for query, ids in case["bright_excluded"].items())
+        guard.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        keep = leak_filter(dict.fromkeys(case["query_ids"], ""), guard, None)
+    found = _searched(case, spec, 1000, keep)
+    if any([id for id, _ in found.run[query]] != ids for query, ids in case["bright_ranking_ids"].items()):
+        return False
+    wanted = {name: name.replace("NDCG", "nDCG").replace("Recall", "R") for name in case["bright_metrics"]}
+    summed = means(measure(case["qrels"], found.scores, sorted(wanted.values())))
+    return all(round(summed.get(wanted[name], 0.0), 5) == value for name, value in case["bright_metrics"].items())
+
+
 COMPARISONS = (
+    Comparison(
+        "anserini_bm25",
+        "bm25[lengths=lucene,ties=id]",
+        True,
+        lambda case: _anserini(case, "bm25[lengths=lucene,ties=id]"),
+    ),
+    Comparison(
+        "anserini_bm25",
+        "bm25",
+        False,
+        lambda case: _anserini(case, "bm25"),
+        "the formula's own lengths, not their one byte; empty passages count; equal scores in the corpus' order",
+    ),
     Comparison("medrag_merge", "rrf4, rrf[…,joined=whole], joined[of=…]", True, lambda case: _merged(case, "whole")),
     Comparison(
         "medrag_merge",
@@ -115,6 +197,17 @@ COMPARISONS = (
         False,
         lambda case: _merged(case, "cut"),
         "several corpora are one, cut to the depth before ranks are given; equal scores go to the corpus named first",
+    ),
+    Comparison("r2med_bm25", _R2MED, True, lambda case: _r2med(case, _R2MED), what="rankings and scores"),
+    Comparison("r2med_bm25", _R2MED, True, lambda case: _r2med_measures(case, _R2MED), what="measures"),
+    Comparison("r2med_bm25", f"{_R2MED} --guard", True, lambda case: _bright(case, _R2MED), what="BRIGHT's"),
+    Comparison(
+        "r2med_bm25",
+        _R2MED.replace(",zeros=true", ""),
+        False,
+        lambda case: _r2med(case, _R2MED.replace(",zeros=true", "")),
+        "only passages that share a term with the query are found",
+        what="rankings and scores",
     ),
     Comparison("trec_metrics", "ragrounds retrieve --run", True, _trec),
 )

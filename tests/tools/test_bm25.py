@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.specs import parse
@@ -31,12 +32,22 @@ _ROWS = [
 ]
 
 
-def naive(documents, query, k1, b, query_weighted=False):
+def in_one_byte(length):
+    """What Lucene keeps of a length: above 24 the first four bits of what is above."""
+    bits = max(length - 24, 0).bit_length()
+    return length if bits <= 4 else 24 + ((length - 24) >> (bits - 4) << (bits - 4))
+
+
+def naive(documents, query, k1, b, query_weighted=False, lucene=False):
     """Scores by the formulas as they stand in the books."""
     counts = [Counter(words(text)) for text in documents]
     lengths = [count.total() for count in counts]
-    mean = sum(lengths) / len(lengths) or 1
+    total = sum(map(bool, lengths)) if lucene else len(lengths)
+    mean = sum(lengths) / (total or 1) or 1
     asked = Counter(words(query))
+    known = sum(times for term, times in asked.items() if any(count[term] for count in counts))
+    if lucene:
+        lengths = [in_one_byte(length) for length in lengths]
     scores = []
     for count, length in zip(counts, lengths, strict=True):
         score = 0.0
@@ -46,10 +57,10 @@ def naive(documents, query, k1, b, query_weighted=False):
                 continue
             weight = count[term] / (count[term] + k1 * (1 - b + b * length / mean)) if count[term] else 0.0
             if query_weighted:
-                idf = math.log((len(counts) + 1) / (df + 0.5))
-                score += idf * weight * idf * times / (times + k1 * (1 - b + b * asked.total() / mean))
+                idf = math.log((total + 1) / (df + 0.5))
+                score += idf * weight * idf * times / (times + k1 * (1 - b + b * known / mean))
             else:
-                score += times * math.log(1 + (len(counts) - df + 0.5) / (df + 0.5)) * weight
+                score += times * math.log(1 + (total - df + 0.5) / (df + 0.5)) * weight
         scores.append(score)
     return scores
 
@@ -97,7 +108,7 @@ _words = st.text(alphabet="abcdef", min_size=1, max_size=1)
 _texts = st.lists(_words, max_size=12).map(" ".join)
 
 
-@settings(max_examples=60)
+@settings(max_examples=50)
 @given(
     documents=st.lists(_texts, min_size=1, max_size=25),
     query=st.lists(_words, min_size=1, max_size=10).map(" ".join),
@@ -105,12 +116,13 @@ _texts = st.lists(_words, max_size=12).map(" ".join)
     k1=st.sampled_from([0.0, 0.9, 2.0]),
     b=st.sampled_from([0.0, 0.4, 1.0]),
     query_weighted=st.booleans(),
+    lucene=st.booleans(),
     shard=st.integers(1, 26),
     common=st.sampled_from([0.0, 0.02, 0.5]),
     look_up=st.sampled_from([0, 2, 40]),
 )
 def test_scores_are_the_formulas_and_no_cut_changes_them(
-    documents, query, k, k1, b, query_weighted, shard, common, look_up, tmp_path_factory
+    documents, query, k, k1, b, query_weighted, lucene, shard, common, look_up, tmp_path_factory
 ):
     home = tmp_path_factory.mktemp("home")
     folder = home / "c"
@@ -118,8 +130,9 @@ def test_scores_are_the_formulas_and_no_cut_changes_them(
     (folder / "corpus.jsonl").write_text(
         "".join(json.dumps({"_id": str(n), "text": text}) + "\n" for n, text in enumerate(documents))
     )
+    lengths = "lucene" if lucene else "exact"
     chosen = module.bm25_parameters(
-        parse(f"bm25[analyser=plain,k1={k1},b={b},query_weighted={str(query_weighted).lower()}]")
+        parse(f"bm25[analyser=plain,k1={k1},b={b},query_weighted={str(query_weighted).lower()},lengths={lengths}]")
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bm25_building, "_BATCH", 3)
@@ -135,12 +148,39 @@ def test_scores_are_the_formulas_and_no_cut_changes_them(
         shutil.rmtree(next(collection.folder.glob("bm25-*")))
         patch.setattr(postings, "_LONG", 2.0)
         whole = open_bm25(collection, chosen).ranked(query, len(documents))
-    expected = naive(documents, query, k1, b, query_weighted)
+        by_id = open_bm25(collection, replace(chosen, ties="id", zeros=True)).ranked(query, k)
+    expected = naive(documents, query, k1, b, query_weighted, lucene)
+    assert len(by_id) == min(k, len(documents))
+    best = sorted(expected, reverse=True)
+    for rank, (at, _) in enumerate(by_id):
+        assert expected[at] == pytest.approx(best[rank], rel=1e-5)
+    for (one, _), (other, _) in pairwise(by_id):
+        assert expected[one] > expected[other] * (1 + 1e-12) or str(one) < str(other)
     assert cut == whole[:k]  # to the last bit
     assert compiled == cut
     assert len(whole) == sum(score > 0 for score in expected)
     for position, score in whole:
         assert score == pytest.approx(expected[position], rel=1e-5)
+
+
+def test_lengths_in_one_byte():
+    """Lucene's own table: exact to 40, then steps of 2, 4, 8 …"""
+    lengths = np.array([0, 1, 39, 40, 41, 42, 55, 56, 57, 59, 60, 1000, 2_000_000], dtype=np.float64)
+    assert module.one_byte(lengths).tolist() == [0, 1, 39, 40, 40, 42, 54, 56, 56, 56, 60, 984, 1966104]
+    many = np.arange(200_000, dtype=np.float64)
+    assert module.one_byte(many).tolist() == [in_one_byte(length) for length in range(200_000)]
+
+
+def test_switches_stand_in_the_spec_only_where_they_are_set(beir, tmp_path):
+    assert open_searcher("bm25[lengths=exact,ties=corpus,zeros=false]", beir(_ROWS), tmp_path).spec == (
+        "bm25[analyser=lucene-english,b=0.4,k1=0.9]"
+    )
+    published = open_searcher("bm25[ties=id,lengths=lucene]", beir(_ROWS), tmp_path)
+    assert published.spec == "bm25[analyser=lucene-english,b=0.4,k1=0.9,lengths=lucene,ties=id]"
+    assert [p.id for p in published.find("statins", 1)] == ["b"]
+    assert published.find("nothing known", 3) == []
+    filled = open_searcher("bm25[zeros=true]", beir(_ROWS), tmp_path).find("statins", 4)
+    assert [(p.id, p.score > 0) for p in filled] == [("b", True), ("e", True), ("a", False), ("c", False)]
 
 
 def test_an_interrupted_index_goes_on(beir, tmp_path, monkeypatch):

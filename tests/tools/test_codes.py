@@ -1,12 +1,25 @@
 """Which code a search, an index and the baseline go by; what has not changed since 0.1.0 keeps its keys."""
 
+import pytest
+
 from ragrounds import digests
+from ragrounds.specs import Spec
+from ragrounds.tools import retriever
 from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.merged import MergedSearcher
 from ragrounds.tools.retriever import open_searcher, searcher_code, searcher_codes
 from ragrounds.tools.retrievers import bm25
 
 
+@pytest.fixture
+def first(monkeypatch):
+    """The code of now is that of the first release."""
+    known = {"retrievers": {name: [retriever.spec_code(Spec(name))] for name in ("bm25", "rrf")}}
+    known["indexes"] = {"bm25": [bm25.builders_code()]}
+    monkeypatch.setattr(digests, "_earlier", lambda: known)
+
+
+@pytest.mark.usefixtures("first")
 def test_code_that_did_the_same_in_the_first_release_keeps_its_keys(tmp_path):
     searcher = open_searcher("bm25", "sample", tmp_path)
     assert searcher_code(searcher) == ""
@@ -49,6 +62,7 @@ def test_a_fusion_goes_by_the_code_of_its_members_too(tmp_path, edit):
     assert (before["bm25"] != after["bm25"], before["rrf"] == after["rrf"]) == (True, True)
 
 
+@pytest.mark.usefixtures("first")
 def test_several_corpora_and_searchers_of_one_s_own_have_a_code(tmp_path):
     assert searcher_code(open_searcher("bm25", "sample+sample", tmp_path)) == ""
     alone = MergedSearcher([open_searcher("bm25", "sample", tmp_path)])
@@ -77,6 +91,7 @@ def test_digests_of_now_are_printed_beside_the_known_ones():
     assert tables["indexes"]["bm25"] == bm25.builders_code()
 
 
+@pytest.mark.usefixtures("first")
 def test_how_retrievers_are_found_and_listed_does_not_count(tmp_path, edit):
     edit("retriever.py")
     assert searcher_code(open_searcher("rrf[a=bm25,b=bm25[k1=2.0]]", "sample", tmp_path)) == ""

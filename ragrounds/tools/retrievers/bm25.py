@@ -6,9 +6,17 @@ Two variants share one index:
   ``ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (tf + k1 * (1 - b + b * length / mean))``, and a term given twice in the
   query counts twice.
 * ``bm25[query_weighted=true,…]`` — what R2MED and BRIGHT report (gensim's LuceneBM25Model): the logarithm is
-  ``ln((N + 1) / (df + 0.5))``, and the query's terms are weighted by the same formula as the passages'.
+  ``ln((N + 1) / (df + 0.5))``, and the query's terms are weighted by the same formula as the passages'; its length is
+  the number of its terms that the corpus knows.
 
-Lengths are exact; Lucene itself rounds them to one byte, which moves nDCG@10 in the third decimal.
+Lengths are exact, a passage without terms counts as one of length 0, and only passages that share a term with the query
+are found. The authors' programs have it otherwise, each by a switch:
+
+* ``lengths=lucene`` — as Lucene, so as Anserini, Pyserini and MedRAG's program: a length is kept in one byte
+  (``SmallFloat``: exact to 40; of a longer one what exceeds 24 is cut to its four leading bits), and passages without
+  terms count neither among the passages nor in the mean length. This moves nDCG@10 in the third decimal.
+* ``ties=id`` — as Anserini: equal scores are ordered by the passage's id, ascending, in place of its position.
+* ``zeros=true`` — as R2MED and BRIGHT: a ranking is filled up with passages of score 0, in the corpus' order.
 
 The index is built shard by shard, in bounded memory. First all passages are read once, and each shard's counts go to
 the disk; a build that was killed resumes after the last whole shard. Then, the mean length being known, each shard's
@@ -22,7 +30,10 @@ import hashlib
 import importlib.util
 import math
 from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -39,6 +50,8 @@ from ragrounds.tools.collection_builder import Count, IndexManifest, whole_index
 from ragrounds.tools.postings import Shard, Weighted
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
+_NEAR = 1e-5
+"""Relative room for rounding when two scores are taken to be equal before they are summed exactly."""
 _SMALL = 50_000
 """Collections up to this many passages are searched on the event loop's own thread: it takes less than handing over."""
 
@@ -50,17 +63,28 @@ class Bm25Parameters(msgspec.Struct, frozen=True, kw_only=True):
     b: float = 0.4
     k1: float = 0.9
     query_weighted: bool = False
+    lengths: Literal["exact", "lucene"] = "exact"
+    ties: Literal["corpus", "id"] = "corpus"
+    zeros: bool = False
 
     @property
     def spec(self) -> Spec:
-        """The canonical spec: every parameter is given, but the variant only where it is not Lucene's."""
+        """The canonical spec: analyser, k1 and b are always given, the switches only where they are set."""
         parameters: dict[str, Value] = {"analyser": self.analyser, "b": self.b, "k1": self.k1}
-        return Spec("bm25", parameters | ({"query_weighted": True} if self.query_weighted else {}))
+        if self.lengths != "exact":
+            parameters["lengths"] = self.lengths
+        if self.query_weighted:
+            parameters["query_weighted"] = True
+        if self.ties != "corpus":
+            parameters["ties"] = self.ties
+        if self.zeros:
+            parameters["zeros"] = True
+        return Spec("bm25", parameters)
 
     @property
     def index(self) -> str:
         """What the index on disk depends on; the variants of the query share it."""
-        return str(msgspec.structs.replace(self, query_weighted=False).spec)
+        return str(msgspec.structs.replace(self, query_weighted=False, ties="corpus", zeros=False).spec)
 
 
 def bm25_parameters(spec: Spec) -> Bm25Parameters:
@@ -96,6 +120,13 @@ class Bm25Statistics(IndexManifest, frozen=True, kw_only=True, forbid_unknown_fi
     terms: int
     shards: tuple[tuple[int, int], ...]
     """First passage and number of passages of each."""
+    empty: int = 0
+    """Passages without terms that are left out of the number of passages and of the mean length."""
+
+    @property
+    def counted(self) -> int:
+        """The number of passages that the formulas go by."""
+        return self.passages - self.empty
 
 
 class Bm25Searcher:
@@ -133,7 +164,8 @@ class Bm25Searcher:
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """The `k` best passages that share a term with the query, best first, ranks from 1; ties go to the passage
-        that comes first in the corpus. An empty query, or one of stop words, finds nothing."""
+        that comes first in the corpus. An empty query, or one of stop words, finds nothing. Switches of the spec have
+        it otherwise."""
         if self._statistics.passages <= _SMALL:
             return self.find(query, k)
         return await asyncio.to_thread(self.find, query, k)
@@ -165,6 +197,43 @@ class Bm25Searcher:
         """
         if k < 1:
             raise UserError(f"Cannot search for {k} passages: expected 1 or more.")
+        found = self._ranked(query, k) if self._parameters.ties == "corpus" else self._by_id(query, k)
+        if not self._parameters.zeros or len(found) >= k:
+            return found
+        known = {position for position, _ in found}
+        others: Sequence[int] = range(self._statistics.passages)
+        if self._parameters.ties == "id":
+            others = sorted(others, key=lambda position: self._collection.store.raw(position)[0])
+        rest = (position for position in others if position not in known)
+        return found + [(position, 0.0) for position in islice(rest, k - len(found))]
+
+    def _by_id(self, query: str, k: int) -> list[tuple[int, float]]:
+        """:meth:`ranked`, ties to the lower id."""
+        depth = k + 1
+        while True:
+            found = self._ranked(query, depth)
+            # Which of the passages with about the last score come first is known when all of them are there.
+            if len(found) < depth or found[-1][1] < found[k - 1][1] * (1 - _NEAR):
+                break
+            depth *= 4
+        exact = self._exact(query, [position for position, _ in found])
+        return sorted(exact, key=lambda hit: (-hit[1], self._collection.store.raw(hit[0])[0]))[:k]
+
+    def _exact(self, query: str, positions: Sequence[int]) -> list[tuple[int, float]]:
+        """Positions with their scores, summed so that the order of the terms makes no difference: passages with the
+        same weights are equal, as in Lucene."""
+        terms = self._weighted(query)
+        scored = []
+        for shard in self._shards:
+            inside = np.array(
+                sorted(p - shard.first for p in positions if 0 <= p - shard.first < shard.count), np.int32
+            )
+            sums = shard.summed(terms, inside).astype(np.float32)
+            scored += zip((inside + shard.first).tolist(), sums.tolist(), strict=True)
+        return scored
+
+    def _ranked(self, query: str, k: int) -> list[tuple[int, float]]:
+        """:meth:`ranked`, ties to the passage that comes first in the corpus."""
         terms = self._weighted(query)
         best: list[tuple[int, float]] = []
         for shard in self._shards if terms else ():
@@ -178,7 +247,7 @@ class Bm25Searcher:
     def _weighted(self, query: str) -> list[Weighted]:
         """The query's known terms, those that can add most first."""
         counts = Counter(self._analyse(query))
-        length = counts.total()
+        length = sum(count for text, count in counts.items() if text in self._numbers)
         weighted = []
         for text, count in counts.items():
             if (term := self._numbers.get(text)) is not None:
@@ -188,7 +257,7 @@ class Bm25Searcher:
 
     def _weight(self, holders: int, count: int, length: int) -> float:
         """Weight of a term in the query: idf and all that the passages' weights leave out."""
-        total = self._statistics.passages
+        total = self._statistics.counted
         if not self._parameters.query_weighted:
             return count * math.log(1 + (total - holders + 0.5) / (holders + 0.5))
         idf = math.log((total + 1) / (holders + 0.5))
@@ -277,7 +346,8 @@ def _build(
         write_whole(noted, msgspec.json.encode(state))
         at += count
     write_whole(folder / "terms.msgpack", msgspec.msgpack.encode(list(numbers)))
-    mean = state.tokens / total if state.tokens else 1.0
+    empty = _empty(folder, len(state.shards)) if parameters.lengths == "lucene" else 0
+    mean = state.tokens / (total - empty) if state.tokens else 1.0
     most = np.zeros(len(numbers), dtype=np.float32)
     holders = np.zeros(len(numbers), dtype=np.uint32)
     for number in range(len(state.shards)):
@@ -292,6 +362,7 @@ def _build(
         tokens=state.tokens,
         terms=len(numbers),
         shards=tuple(state.shards),
+        empty=empty,
     )
     write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(statistics), indent=2))
     noted.unlink(missing_ok=True)
@@ -359,6 +430,26 @@ def _count(
     return at - start, sum(lengths)
 
 
+def _empty(folder: Path, shards: int) -> int:
+    """How many passages have no terms."""
+    lengths = (map_array(folder / f"shard-{number:05}" / "lengths.i32", np.int32) for number in range(shards))
+    return sum(int(np.count_nonzero(each == 0)) for each in lengths)
+
+
+_FREE = 24
+"""How many of a byte's 256 values a float with four bits leaves free: so many lengths stay as they are."""
+
+
+def one_byte(lengths: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Lengths as one byte keeps them: what exceeds 24 is cut to its four leading bits, so that up to 40 all are exact.
+
+    Source: the documented form of Lucene's ``SmallFloat.intToByte4``.
+    """
+    above = np.maximum(lengths - _FREE, 0)
+    step = np.exp2(np.maximum(np.frexp(above)[1] - 4, 0))
+    return np.where(lengths < _FREE, lengths, _FREE + np.floor(above / step) * step)
+
+
 def _weigh(
     part: Path, parameters: Bm25Parameters, mean: float, most: npt.NDArray[np.float32], holders: npt.NDArray[np.uint32]
 ) -> None:
@@ -367,6 +458,8 @@ def _weigh(
     counts = np.asarray(map_array(part / "counts.i32", np.int32)).astype(np.float64)
     lengths = np.asarray(map_array(part / "lengths.i32", np.int32)).astype(np.float64)
     starts = np.asarray(map_array(part / "starts.i64", np.int64))
+    if parameters.lengths == "lucene":
+        lengths = one_byte(lengths)
     norms = parameters.k1 * (1 - parameters.b + parameters.b * lengths / mean)
     weights = (counts / (counts + norms[passages])).astype(np.float32)
     weights.tofile(part / "weights.f32")
@@ -385,13 +478,16 @@ def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
 _DEFAULTS = Bm25Parameters()
 BM25 = Retriever(
     name="bm25",
-    summary="BM25 as Lucene's; query_weighted=true is R2MED's and BRIGHT's",
+    summary="BM25 as Lucene's; query_weighted=true,zeros=true is R2MED's and BRIGHT's",
     example="bm25[analyser=lucene-english,k1=0.9,b=0.4]",
     open=_open,
     parameters=(
         RetrieverParameter("analyser", f"{', '.join(NAMES)}", _DEFAULTS.analyser),
         RetrieverParameter("b", "how much a passage's length counts, from 0 to 1", _DEFAULTS.b),
         RetrieverParameter("k1", "how soon a term's repetition stops to count, 0 or more", _DEFAULTS.k1),
+        RetrieverParameter("lengths", "exact, or lucene: one byte each, empty passages not counted", _DEFAULTS.lengths),
+        RetrieverParameter("ties", "equal scores by place in the corpus, or by id", _DEFAULTS.ties),
+        RetrieverParameter("zeros", "fill a ranking up with passages that share no term", _DEFAULTS.zeros),
         RetrieverParameter("query_weighted", "weight the query's terms as the passages'", _DEFAULTS.query_weighted),
     ),
     index="an inverted index in memory-mapped shards",
