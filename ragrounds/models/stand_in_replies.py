@@ -259,7 +259,7 @@ def _relations(prompt: str) -> str | None:
 def _stated(text: str) -> list[tuple[str, str, str]]:
     """Sentences that name two things: the first, the second, and the sentence."""
     found = []
-    for sentence in re.split(r"(?<=[.。])\s*", text.split("\n### ")[0]):
+    for sentence in re.split(r"(?<=[.。])\s*|\n", text.split("\n### ")[0]):
         names = re.findall(r"“([^”]+)”", sentence) or re.findall(r"\b[A-Z][\w-]{3,}", sentence)
         if len(names) > 1:
             found.append((names[0], names[1], sentence))
