@@ -8,6 +8,7 @@ new file. Installed packages add theirs by entry points of the group ``ragrounds
 from __future__ import annotations
 
 import importlib.util
+import weakref
 from collections.abc import Callable
 from collections.abc import Collection as Names
 from contextlib import suppress
@@ -205,7 +206,9 @@ def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: P
     return searcher
 
 
-_codes: dict[int, tuple[Searcher, dict[str, str], str]] = {}
+_codes: dict[int, tuple[object, dict[str, str], str]] = {}
+"""Identity of a searcher → a weak reference to it, its codes, their digest. A searcher that nobody uses any more is let
+go with its open files and weights; one of a class without weak references stays."""
 
 
 def searcher_codes(searcher: Searcher) -> dict[str, str]:
@@ -220,7 +223,7 @@ def searcher_code(searcher: Searcher) -> str:
     return _noted(searcher)[2]
 
 
-def _noted(searcher: Searcher) -> tuple[Searcher, dict[str, str], str]:
+def _noted(searcher: Searcher) -> tuple[object, dict[str, str], str]:
     if id(searcher) not in _codes:
         kind = type(searcher)
         _note_codes(searcher, {kind.__qualname__: _digest(kind.__module__)})
@@ -230,7 +233,11 @@ def _noted(searcher: Searcher) -> tuple[Searcher, dict[str, str], str]:
 def _note_codes(searcher: Searcher, codes: dict[str, str]) -> None:
     first = all(is_first_release("retrievers", name, digest) for name, digest in codes.items())
     whole = "" if first else text_digest(*(f"{name}={digest}" for name, digest in sorted(codes.items())))
-    _codes[id(searcher)] = searcher, codes, whole
+    number = id(searcher)
+    held: object = searcher
+    with suppress(TypeError):
+        held = weakref.ref(searcher, lambda _: _codes.pop(number, None))
+    _codes[number] = held, codes, whole
 
 
 def _digest(module: str) -> str:

@@ -1,5 +1,8 @@
 """Which code a search, an index and the baseline go by; what has not changed since 0.1.0 keeps its keys."""
 
+import gc
+import weakref
+
 import pytest
 
 from ragrounds import digests
@@ -127,3 +130,28 @@ def test_a_retriever_in_a_file_goes_by_that_file(tmp_path, edit):
     assert retriever.spec_code(spec) == before
     (tmp_path / "own.py").write_text(code.replace("len", "list"))
     assert retriever.spec_code(spec) != before
+
+
+def test_a_searcher_that_nobody_uses_is_let_go(tmp_path):
+    opened = [open_searcher(f"bm25[k1={number}.5]", "sample", tmp_path) for number in range(3)]
+    known = {id(searcher) for searcher in opened}
+    assert known <= retriever._codes.keys()
+    assert list(searcher_codes(opened[0])) == ["bm25"]
+    gone = [weakref.ref(searcher) for searcher in opened]
+    del opened
+    gc.collect()
+    assert [one() for one in gone] == [None, None, None]  # with its open files: a study opens hundreds
+    assert not known & retriever._codes.keys()
+
+
+class _Slots:
+    """A searcher that cannot be referred to weakly."""
+
+    __slots__ = ("corpus", "spec")
+
+    async def search(self, query, k):
+        return []
+
+
+def test_a_searcher_without_weak_references_has_a_code_too():
+    assert len(searcher_code(_Slots())) == 16

@@ -19,16 +19,8 @@ from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import broken, convert, read_jsonl, shown
 
 FILE = "ddi2013.jsonl"
-TYPES = {
-    "mechanism": "how one drug changes what the body does with the other (uptake, level, breakdown)",
-    "effect": "what comes of taking both: a reaction, or a stronger or weaker action of one of them",
-    "advise": "a recommendation or a warning about taking both",
-    "int": "an interaction is stated, and nothing more is said of it",
-}
-"""The corpus's four types of interaction, with what each means in our words."""
-
-
-ENDS = ("drug", "other drug")
+TYPES = ("mechanism", "effect", "advise", "int")
+"""The corpus's four types of interaction; ``int`` is one that the text states without more."""
 
 
 class _Entity(Struct):
@@ -75,9 +67,7 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
             text = " ".join(sentence.text.strip() for sentence in document.sentences)
             # All documents together are one corpus with one figure; its parts are its splits.
             name = f"ddi/{part}" if source.dataset else "ddi"
-            yield extraction(
-                f"{part}/{document.id}", name, text, TYPES, triplets, split=part, symmetric=True, ends=ENDS
-            )
+            yield extraction(f"{part}/{document.id}", name, text, TYPES, triplets, split=part, symmetric=True)
 
 
 def interactions(document: Document, path: Path, place: str) -> Iterator[Triplet]:

@@ -113,7 +113,7 @@ def stand_in_corpus(corpus: str, folder: Path) -> str:
         return "sample"
     place = folder / "corpora"
     for name, rows in _corpora().items():
-        _write(place / f"{name}.jsonl", rows)
+        write_rows(place / f"{name}.jsonl", rows)
     return "+".join(f"medrag:{place / part}.jsonl" for part in parts)
 
 
@@ -173,7 +173,7 @@ def _mirage(folder: Path) -> Path:
             chosen = [one for one in _yes_or_no()[QUESTIONS:] if one["answer"] != "C"][:QUESTIONS]
         made[dataset] = {f"{dataset}-{number:03d}": _entry(one, kind) for number, one in enumerate(chosen)}
     path = folder / "mirage" / "benchmark.json"
-    _write_text(path, json.dumps(made, indent=1))
+    write_once(path, json.dumps(made, indent=1))
     return path
 
 
@@ -190,28 +190,29 @@ def _mrag(dataset: str, folder: Path) -> Path:
     if dataset == "multimedqa":
         long = [one for one in _sample("questions.jsonl") if one["type"] == "long"]
         keys = ("id", "question", "answer", "facts")
-        return _write(place / "multimedqa.jsonl", ({key: one[key] for key in keys} for one in long))
+        return write_rows(place / "multimedqa.jsonl", ({key: one[key] for key in keys} for one in long))
     if dataset == "tcm":
-        return _write(place / "tcm.jsonl", texts.TCM)
+        return write_rows(place / "tcm.jsonl", texts.TCM)
     if dataset == "clfqa":
-        return _write(place / "clfqa.jsonl", texts.CLFQA)
+        return write_rows(place / "clfqa.jsonl", texts.CLFQA)
     if dataset == "cmeie":
-        return _write(place / "CMeIE_dev.jsonl", texts.cmeie())
+        return write_rows(place / "CMeIE_dev.jsonl", texts.cmeie())
     if dataset == "ddi":
-        return _write(place / "ddi2013.jsonl", texts.ddi())
+        return write_rows(place / "ddi2013.jsonl", texts.ddi())
     if dataset == "chemprot":
         for name, lines in texts.chemprot().items():
-            _write_text(place / "chemprot" / f"chemprot_test_{name}.tsv", "\n".join(lines))
+            write_once(place / "chemprot" / f"chemprot_test_{name}.tsv", "\n".join(lines))
         return place / "chemprot"
     triplets = texts.DRKG if dataset == "drkg" else texts.ADINT
-    return _write_text(place / f"{dataset}.tsv", "\n".join("\t".join(triplet) for triplet in triplets))
+    return write_once(place / f"{dataset}.tsv", "\n".join("\t".join(triplet) for triplet in triplets))
 
 
-def _write(path: Path, rows: Iterable[Mapping[str, object]]) -> Path:
-    return _write_text(path, "\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
+def write_rows(path: Path, rows: Iterable[Mapping[str, object]]) -> Path:
+    """Write JSON Lines, once as :func:`write_once` does."""
+    return write_once(path, "\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
 
 
-def _write_text(path: Path, text: str) -> Path:
+def write_once(path: Path, text: str) -> Path:
     """Write a file once: what is there already keeps its time, so that no index of it is built again."""
     wanted = (text + "\n").encode()
     if not path.is_file() or path.read_bytes() != wanted:

