@@ -6,7 +6,9 @@ import json
 import re
 
 import pytest
+import sqlalchemy as sa
 
+from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from ragrounds.models.vllm_server import free_port
 from ragrounds.records import Attempt, Gold, Question, Run
@@ -151,6 +153,69 @@ def test_statements(judge, home):
     with Store(home) as store:
         (score, *_) = store.scores(store.run("direct"), "contradiction")
     assert score.prediction == "1/3: entailment, contradiction, neutral"
+
+
+def test_the_papers_hallucination_rate_stands_beside_our_share(judge, command, home, tmp_path):
+    """One answer contradicts 1 of 1 statements, one 1 of 4, one has no text: the paper counts 2 statements over all 3
+    questions (the denominator of its program), our share is the mean of 1, 1/4 and 0."""
+    golds = [("fever is common",), ("rest helps", "tea is warm", "fever is common", "aspirin works"), ("rest helps",)]
+    texts = ["Not fever is common.", "Not rest helps. Tea is warm.", ""]
+    meta = {"facts": "statements"}
+    asked = [Question(id=f"kqa/{n}", benchmark="kqa", text=f"{n}?", kind="long", metadata=meta) for n in range(3)]
+    run = Run(
+        id="direct-1", agent="direct", benchmark="kqa", questions="set", count=3, epochs=1, fingerprint="x",
+        identity={"models": {"model": "openai:writer"}}, created=1.0,
+    )  # fmt: skip
+    with Store(home) as store:
+        facts = [tuple((text,) for text in texts) for texts in golds]
+        store.add_run(
+            run, asked, {q.id: Gold(question_id=q.id, answer="x", facts=f) for q, f in zip(asked, facts, strict=True)}
+        )
+        store.add_attempts(
+            run,
+            [
+                Attempt(
+                    run=run.id,
+                    question_id=q.id,
+                    epoch=0,
+                    status="completed" if text else "failed",
+                    text=text,
+                    reason="",
+                )
+                for q, text in zip(asked, texts, strict=True)
+            ],
+        )
+    done = judge("direct", "--kind", "statements", "--judge", "openai:grader")
+    assert done.returncode == 0, done.stderr
+    shown = command("compare", "direct")
+    assert re.search(r"hallucination-rate *\(?", shown.stdout)
+    found = {table["scorer"]: table for table in json.loads(command("compare", "direct", "--json").stdout)["tables"]}
+    rate, share = found["hallucination-rate"], found["contradiction"]
+    assert (rate["unit"], rate["direction"], rate["lines"][0]["overall"]["n"]) == ("statements", "lower", 3)
+    assert rate["lines"][0]["overall"]["value"] == pytest.approx(2 / 3)
+    assert share["lines"][0]["overall"]["value"] == pytest.approx((1 + 1 / 4) / 3)
+    row = next(line for line in shown.stdout.splitlines() if line.startswith("1  direct"))
+    assert re.search(r" 0\.6667 +41\.67", row), shown.stdout
+    page = tmp_path / "report.html"
+    assert command("report", "direct", "--out", str(page)).returncode == 0
+    assert "hallucination-rate (statements)" in page.read_text(encoding="utf-8")
+
+
+def test_scores_of_before_get_the_papers_figure_without_asking(judge, command, home, grader):
+    stage(home, "direct", ["Fever is common. Not rest helps."] * 6, facts=STATEMENTS)
+    judge("direct", "--kind", "statements", "--judge", "openai:grader")
+    with Store(home) as store:
+        run = store.run("direct")
+        with store.engine.begin() as connection:
+            table = schema.scores
+            connection.execute(sa.delete(table).where(table.c.scorer == "hallucination-rate"))
+            connection.execute(sa.update(table).values(code="made by earlier code"))
+    asked = grader.stats()["asked"]
+    told = command("compare", "direct", "--json").stdout
+    assert "hallucination-rate" in {table["scorer"] for table in json.loads(told)["tables"]}
+    assert grader.stats()["asked"] == asked
+    with Store(home) as store:
+        assert {one.value for one in store.scores(run, "hallucination-rate")} == {1.0}
 
 
 def test_a_panel(judge, home):

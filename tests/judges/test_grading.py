@@ -101,8 +101,9 @@ async def test_statements(journal):
     grade = await LabelJudge(STATEMENT_METHOD).judge(
         attempt(PATIENT), PATIENT, FACTS, Scripted(statements_judge), journal, PROMPTS
     )
-    comprehensive, contradicted = grade.scores
+    comprehensive, rate, contradicted = grade.scores
     assert (comprehensive.value, comprehensive.prediction.partition(":")[0]) == (0.5, "1/2")
+    assert (rate.value, rate.prediction) == (1.0, "1/3")
     assert (contradicted.value, contradicted.prediction.partition(":")[0]) == (pytest.approx(1 / 3), "1/3")
     assert [verdict.outcome for verdict in grade.verdicts] == ["entailment", "contradiction", "neutral"]
     assert len(grade.calls) == 3
@@ -112,7 +113,7 @@ async def test_statements_together_are_fewer_calls(journal):
     judge = Scripted(lambda prompt, occurrence: '{"s1": "entailment", "s2": "neutral", "s3": "neutral"}')
     grade = await LabelJudge(Statements(at_once=3)).judge(attempt(PATIENT), PATIENT, FACTS, judge, journal, PROMPTS)
     assert len(grade.calls) == 1
-    assert [score.value for score in grade.scores] == [0.5, 0.0]
+    assert [score.value for score in grade.scores] == [0.5, 0.0, 0.0]
 
 
 async def test_a_missing_verdict_makes_its_figures_missing_and_no_other(journal):
@@ -122,7 +123,7 @@ async def test_a_missing_verdict_makes_its_figures_missing_and_no_other(journal)
     grade = await LabelJudge(STATEMENT_METHOD, tries=1).judge(
         attempt(PATIENT), PATIENT, FACTS, Scripted(say), journal, PROMPTS
     )
-    assert [score.value for score in grade.scores] == [1.0, None]
+    assert [score.value for score in grade.scores] == [1.0, None, None]
     assert "no verdict on 1 of 3" in grade.scores[1].reason
 
 

@@ -20,7 +20,7 @@ def gold(answer="A", **more):
 
 SHIPPED = (
     "mirage", "strict", "robust", "mirage-pmc-llama", "facts", "rouge-l", "triplets", "greedy-match",
-    "trajectory", "equivalent", "comprehensiveness", "contradiction",
+    "trajectory", "equivalent", "comprehensiveness", "contradiction", "hallucination-rate",
 )  # fmt: skip
 """Scorers that tests of order name; one that somebody adds stands beside them and turns none of these tests red."""
 

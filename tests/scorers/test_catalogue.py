@@ -29,7 +29,7 @@ def test_every_scorer_is_found_and_says_all_of_itself():
         assert name in made.command(["run-1"]) or made.needs
     assert all(isinstance(made, Scorer) for made in ready_scorers().values())
     lower = [name for name, made in found.items() if made.direction == "lower"]
-    assert shipped(lower) == ("contradiction",)
+    assert shipped(lower) == ("contradiction", "hallucination-rate")
 
 
 def test_every_card_names_scorers_that_are_there():
@@ -55,8 +55,9 @@ def test_the_headline_is_one_that_all_systems_have():
     assert headlines([own], {"strict", "robust"}) == [("choice", "strict", ("robust",))]
     patient = question({}, kind="long", benchmark="kqa", metadata={"facts": "statements"})
     assert headlines([patient], {"rouge-l"}) == [("long", "rouge-l", ())]
-    judged = {"rouge-l", "contradiction", "comprehensiveness"}
-    assert headlines([patient], judged) == [("long", "comprehensiveness", ("contradiction", "rouge-l"))]
+    judged = {"rouge-l", "contradiction", "hallucination-rate", "comprehensiveness"}
+    beside = ("hallucination-rate", "contradiction", "rouge-l")
+    assert headlines([patient], judged) == [("long", "comprehensiveness", beside)]
     assert headlines([patient], {"strict"}) == []
 
 

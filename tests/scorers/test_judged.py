@@ -79,16 +79,19 @@ def test_both_shares_of_statements_by_hand():
     said = [("entailment", ""), ("neutral", ""), ("contradiction", "why")]
     assert brief(STATEMENT_METHOD.scores(attempt("x"), wanted, said)) == [
         ("comprehensiveness", 0.5, "1/2: entailment, neutral", "answered", ""),
+        ("hallucination-rate", 1.0, "1/3", "answered", ""),
         ("contradiction", pytest.approx(1 / 3), "1/3: entailment, neutral, contradiction", "answered", ""),
     ]
     lost = [("entailment", ""), ("entailment", ""), ("", "no JSON")]
     assert brief(STATEMENT_METHOD.scores(attempt("x"), wanted, lost)) == [
         ("comprehensiveness", 1.0, "2/2: entailment, entailment", "answered", ""),
+        ("hallucination-rate", None, "0/3", "answered", "judge: no verdict on 1 of 3 statements"),
         ("contradiction", None, "0/3: entailment, entailment, ?", "answered", "judge: no verdict on 1 of 3 statements"),
     ]
     more = STATEMENT_METHOD.scores(attempt("x"), wanted, [("", "x"), ("", "y"), ("neutral", "")])
     assert [one.reason for one in more] == [
         "judge: no verdict on 2 of 2 statements",
+        "judge: no verdict on 2 of 3 statements",
         "judge: no verdict on 2 of 3 statements",
     ]
 
@@ -99,7 +102,7 @@ def test_verdicts_on_statements_are_read_back_by_their_numbers():
     said = [("entailment", ""), ("", "none"), ("contradiction", "")]
     last = STATEMENT_METHOD.scores(attempt("x"), wanted, said)[-1]
     assert STATEMENT_METHOD.verdicts(last) == {"x/1#1": "entailment", "x/1#2": None, "x/1#3": "contradiction"}
-    (silent, _) = STATEMENT_METHOD.unasked(attempt("", "failed"), PATIENT, wanted)
+    (*_, silent) = STATEMENT_METHOD.unasked(attempt("", "failed"), PATIENT, wanted)
     assert STATEMENT_METHOD.verdicts(silent) == {}
 
 
@@ -108,14 +111,17 @@ def test_what_no_judge_is_asked_about_statements():
     assert STATEMENT_METHOD.unasked(attempt("Rest."), PATIENT, wanted) == ()
     assert brief(STATEMENT_METHOD.unasked(attempt(" ", "failed", reason="server"), PATIENT, wanted)) == [
         ("comprehensiveness", 0.0, "", "empty", "server"),
+        ("hallucination-rate", 0.0, "", "empty", "server"),
         ("contradiction", 0.0, "", "empty", "server"),
     ]
     assert brief(STATEMENT_METHOD.unasked(attempt("Rest.", "not_run"), PATIENT, wanted)) == [
         ("comprehensiveness", None, "", "empty", "not run"),
+        ("hallucination-rate", None, "", "empty", "not run"),
         ("contradiction", None, "", "empty", "not run"),
     ]
     assert brief(STATEMENT_METHOD.unasked(attempt("Rest."), PATIENT, stated(nice=("a",)))) == [
         ("comprehensiveness", None, "", "answered", "the question has no statements"),
+        ("hallucination-rate", None, "", "answered", "the question has no statements"),
         ("contradiction", None, "", "answered", "the question has no statements"),
     ]
 

@@ -1,9 +1,11 @@
-"""Scorers ``comprehensiveness`` and ``contradiction``: K-QA's judge (Manes et al. 2024). What does the answer say of
-each of the physicians' statements?
+"""Scorers ``comprehensiveness``, ``hallucination-rate`` and ``contradiction``: K-QA's judge (Manes et al. 2024). What
+does the answer say of each of the physicians' statements?
 
-``comprehensiveness`` is the share of must-have statements that the answer entails, higher is better; ``contradiction``
-is the share of all statements that it contradicts, **lower is better**; its prediction gives the number, which the
-paper averages as the hallucination figure, and the verdict on each statement.
+``comprehensiveness`` is the share of must-have statements that the answer entails, higher is better. How much of them
+it contradicts is counted in two ways, **lower is better** for both. ``hallucination-rate`` is the paper's figure: the
+number of statements that an answer contradicts, averaged over the questions (``Hall`` of the authors' program, whose
+denominator is every question, an unanswered one with 0). ``contradiction`` is our own: the share of the statements, so
+that a question with many of them weighs no more than another; its prediction holds the verdict on each statement.
 """
 
 from __future__ import annotations
@@ -25,6 +27,14 @@ COMPREHENSIVENESS = JudgedScorer(
     summary="share of the must-have statements that the answer entails, by the judge",
     method="the share of must-have statements that an answer entails, by a judge",
 )
+HALLUCINATION_RATE = JudgedScorer(
+    name="hallucination-rate",
+    judging="statements",
+    summary="statements that an answer contradicts (K-QA's hallucination rate), by the judge",
+    method="how many statements an answer contradicts (K-QA's hallucination rate), by a judge; lower is better",
+    unit="statements",
+    direction="lower",
+)
 CONTRADICTION = JudgedScorer(
     name="contradiction",
     judging="statements",
@@ -38,7 +48,7 @@ class Statements(LabelMethod, frozen=True, kw_only=True):
     """Judges an answer statement by statement; a figure is missing where the verdict on one of its statements is."""
 
     name: str = "statements"
-    scorers: tuple[JudgedScorer, ...] = (COMPREHENSIVENESS, CONTRADICTION)
+    scorers: tuple[JudgedScorer, ...] = (COMPREHENSIVENESS, HALLUCINATION_RATE, CONTRADICTION)
     labels: tuple[str, ...] = (ENTAILED, NEUTRAL, CONTRADICTED)
     needs: str = "statements for a judge"
     prompts: tuple[str, ...] = ("judge/entails",)
@@ -77,11 +87,15 @@ class Statements(LabelMethod, frozen=True, kw_only=True):
         return JudgeQuestion(prompt=self.prompts[0], texts=texts, form=form, subjects=statements)
 
     def scores(self, attempt: Attempt, gold: Gold, said: Sequence[Said]) -> tuple[Score, ...]:
-        """Both shares, each missing where a verdict of its own statements is."""
+        """The shares and the number, each missing where a verdict of its own statements is."""
         labels = [label for label, _ in said]
+        contradicted = _share(CONTRADICTION, attempt, labels, CONTRADICTED)
+        number = None if contradicted.value is None else float(labels.count(CONTRADICTED))
+        read, reason = read_long(attempt), contradicted.reason
         return (
             _share(COMPREHENSIVENESS, attempt, labels[: len(must_have(gold))], ENTAILED),
-            _share(CONTRADICTION, attempt, labels, CONTRADICTED),
+            HALLUCINATION_RATE.scored(attempt, number, read, contradicted.prediction.partition(":")[0], reason),
+            contradicted,
         )
 
     def items(self, gold: Gold) -> dict[str, str]:
