@@ -250,7 +250,10 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
             before, limits[key[7:]] = getattr(card.limits, key[7:]), value
         else:
             raise _unknown_key(key, spec.name, known)
-        if value != before or isinstance(value, bool) != isinstance(before, bool):
+        if isinstance(value, Spec):
+            value = value if value.parameters else value.name
+        same = str(value) == before if isinstance(value, Spec) else value == before
+        if not same or isinstance(value, bool) != isinstance(before, bool):
             kept[key] = value
     try:
         settled = msgspec.convert(limits, Limits)
@@ -283,9 +286,11 @@ def _expanded(spec: Spec, card: Card, known: Mapping[str, Value], model: str | N
     said = {*card.parameters, *card.switches} if card.profile and "profile" not in spec.parameters else set()
     if card.profile and card.retriever != DEFAULT_RETRIEVER:
         said.add("retriever")
-    settable = {*known, "retriever", "question_only"} - said
+    settable = {*known, "retriever", "question_only", "prompts"} - said
     roles = {role: given.get(role, card.models.get(role, "")) for role in ROLES}
     sampled = {role: _sampled(str(text), profile) for role, text in roles.items() if text}
+    if "retriever" in set_by_paper:  # as it is read where it is typed: without quotes
+        set_by_paper["retriever"] = parse(str(set_by_paper["retriever"]))
     return {**{key: value for key, value in set_by_paper.items() if key in settable}, **given, **sampled}
 
 

@@ -83,7 +83,7 @@ def play_command(
     """Play stored runs against each other. Answers are never generated again; the same command resumes.
 
     --max-cost is for the arena in all, --max-total-tokens and --max-time for this command. The exit code is 3 where
-    the judges gave no verdict at all.
+    the judges gave no verdict at all, or verdicts that say nothing about the answers: there is no ranking then.
 
     Examples:
 
@@ -114,7 +114,7 @@ def play_command(
     )
     say(f"Ended: {played.ended}. {played.made:,} calls made, {played.reused:,} answered from the journal.")
     _print_stand(played, as_json)
-    if any(axis.missing and not axis.matches for axis in played.report.axes):
+    if any((axis.missing and not axis.matches) or axis.uninformed for axis in played.report.axes):
         raise typer.Exit(3)
 
 

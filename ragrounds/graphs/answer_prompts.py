@@ -9,8 +9,10 @@ from ragrounds.errors import UserError
 from ragrounds.graphs.model_text import ending
 from ragrounds.records import Message, Question
 
+KINDS = ("choice", "long", "extraction")
+"""Kinds of question with prompts of their own."""
 CONCLUDE = ("choice/conclude",)
-PROMPTS = tuple(f"{kind}/{form}" for kind in ("choice", "long") for form in ("direct", "cot", "rag", "rag_direct"))
+PROMPTS = tuple(f"{kind}/{form}" for kind in KINDS for form in ("direct", "cot", "rag", "rag_direct"))
 
 
 def options_block(options: Mapping[str, str]) -> str:
@@ -62,6 +64,8 @@ def choose_prompt(context: Context) -> tuple[Message, ...]:
 
 
 def _kind(question: Question) -> str:
+    if question.kind == "extraction":
+        return "extraction"
     return "choice" if question.options else "long"
 
 

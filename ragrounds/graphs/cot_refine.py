@@ -12,15 +12,15 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from ragrounds.contracts import Context
+from ragrounds.graphs.answer_prompts import KINDS, answer_prompt, refine_prompt
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
-from ragrounds.graphs.answer_prompts import answer_prompt, refine_prompt
 from ragrounds.graphs.documents import fitted, ordered, written
 from ragrounds.graphs.model_text import ending
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.state import switch, whole, word
 from ragrounds.records import Message, Query
 
-PROMPTS = (*ANSWERING, *(f"{kind}/{form}" for kind in ("choice", "long") for form in ("refine", "refine_rag")))
+PROMPTS = (*ANSWERING, *(f"{kind}/{form}" for kind in KINDS for form in ("refine", "refine_rag")))
 
 
 class State(Shared, total=False):

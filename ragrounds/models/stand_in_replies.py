@@ -22,6 +22,7 @@ _PAIR = re.compile(r"^###.*?\b([AB])\n<<<\n(.*?)\n>>>", re.DOTALL | re.MULTILINE
 _AXIS = re.compile(r'"([^"\n]+)": ((?:"[^"\n]+" or )+"[^"\n]+")')
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _SENTENCE = re.compile(r"[^.!?。！？\n]{12,}[.!?。！？]")
+_RELATION = re.compile(r"^[-*] *([^:：\n]+)", re.MULTILINE)
 _COUNT = re.compile(r"(\d+)\s*(?:个|new|further|follow|quer|question)")
 _SHORT = 40
 """Words of a passage or an answer, about."""
@@ -98,7 +99,7 @@ def _said(turns: Turns, model: str) -> str:
     if '"queries"' in demands or "## Queries" in demands:
         return _queries(turns, demands)
     if (found := _relations(turns[-1][1])) is not None:
-        return found
+        return f"The stand-in went by capitals.\nAnswer:\n{found}" if "Answer:" in demands else found
     return _long(turns, model, demands)
 
 
@@ -246,12 +247,11 @@ def _better(axis: str, question: str, pair: Mapping[str, str]) -> str:
 
 
 def _relations(prompt: str) -> str | None:
-    """Triplets for a question that lists relations and gives a text; ``None``: it is no such question."""
-    for mark, asks in (("Text:", ("relation", "triplet")), ("文本：", ("关系",))):
+    """Triplets for a task that lists relations and gives a text; ``None``: it is no such task."""
+    for mark, head in (("Text:", "Relations:"), ("文本：", "关系：")):
         before, found, text = prompt.rpartition(mark)
-        if found and any(word in before for word in asks):
-            listed = re.search(r"[:：]\s*([^?？\n]+)[?？\n]", before)
-            names = [one.strip() for one in re.split(r"[,、;]", listed[1]) if one.strip()] if listed else []
+        if found and head in before:
+            names = _RELATION.findall(before.rpartition(head)[2])
             return json.dumps([_triplet(one, names) for one in _stated(text)], ensure_ascii=False)
     return None
 
@@ -259,7 +259,7 @@ def _relations(prompt: str) -> str | None:
 def _stated(text: str) -> list[tuple[str, str, str]]:
     """Sentences that name two things: the first, the second, and the sentence."""
     found = []
-    for sentence in re.split(r"(?<=[.。])\s*", text.split("\n### ")[0]):
+    for sentence in re.split(r"(?<=[.。])\s*|\n", text.split("\n### ")[0]):
         names = re.findall(r"“([^”]+)”", sentence) or re.findall(r"\b[A-Z][\w-]{3,}", sentence)
         if len(names) > 1:
             found.append((names[0], names[1], sentence))

@@ -25,9 +25,21 @@ _TURN = re.compile(r"^\[(system|user|assistant)\][ \t]*\n", re.MULTILINE)
 
 
 class PromptFolder(Struct, frozen=True):
-    """The prompts of one agent: the package's own, with the user's files (same names) before them."""
+    """The prompts of one agent: the package's own, with the user's files (same names) before them.
+
+    Raises:
+        UserError: a folder that is not there, and no name of a variant that ships.
+    """
 
     folder: str | None = None
+    """A folder of the user's, or the name of a variant that ships (:func:`variants`)."""
+
+    def __post_init__(self) -> None:
+        if self.folder is not None and self.folder not in variants() and not Path(self.folder).is_dir():
+            raise UserError(
+                f"There is no folder of prompts {self.folder!r}.{nearest(self.folder, variants())} "
+                f"Expected a folder, or a variant that ships: {', '.join(variants())}."
+            )
 
     def render(self, name: str, language: str = "en", /, **values: str) -> tuple[Message, ...]:
         """Fill the template `name`.
@@ -84,6 +96,17 @@ class PromptFolder(Struct, frozen=True):
             raise UserError(f"The prompt {name!r}: {error}. A dollar sign is written $$.") from error
 
 
+_VARIANTS = "variants"
+
+
+@functools.cache
+def variants() -> tuple[str, ...]:
+    """Other wordings of some prompts that ship: ``prompts=hundred_words`` asks for long answers in fewer than 100 words
+    and without reasoning, as OGCaReBench asks models made for medicine (Fig. 10b)."""
+    root = files("ragrounds.prompts").joinpath(_VARIANTS)
+    return tuple(sorted(place.name for place in root.iterdir() if place.is_dir()))
+
+
 @functools.lru_cache(maxsize=512)
 def _turns(name: str, text: str) -> tuple[tuple[Speaker, string.Template], ...]:
     parts = _TURN.split(text)
@@ -97,7 +120,10 @@ def _turns(name: str, text: str) -> tuple[tuple[Speaker, string.Template], ...]:
 
 @functools.lru_cache(maxsize=512)
 def _text(folder: str | None, file: str) -> str | None:
-    place = files("ragrounds.prompts").joinpath(file) if folder is None else Path(folder) / file
+    if folder is None or folder in variants():
+        place = files("ragrounds.prompts").joinpath(*([] if folder is None else [_VARIANTS, folder]), file)
+    else:
+        place = Path(folder) / file
     try:
         return place.read_text(encoding="utf-8")
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
@@ -118,5 +144,7 @@ def _packaged() -> set[str]:
 
 
 def _in_folder(folder: str) -> set[str]:
+    if folder in variants():
+        return set()  # a variant words prompts anew that the package has
     root = Path(folder)
     return {str(path.relative_to(root).with_suffix("")).split(".")[0] for path in root.rglob("*.md")}

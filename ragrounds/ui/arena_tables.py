@@ -16,11 +16,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from ragrounds.evals.arena.diagnostics import JudgeOnAxis
 from ragrounds.evals.arena.play import FinishedMatch
 from ragrounds.evals.arena.report import ArenaReport, AxisReport
 from ragrounds.evals.store.arenas import Arena
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.text import UNKNOWN, dollars, one_line, percent, tokens
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, one_line, percent, tokens
 
 _SHOWN = 5
 """Disagreements with exact scores that are listed; --json has all."""
@@ -89,6 +90,19 @@ def _ratings(report: ArenaReport, axis: AxisReport) -> Table:
     return table
 
 
+INFORMATIVE = ("winner %", "95 %")
+"""Headings: the share of a judge's matches with a winner that does not depend on place or label, and its interval."""
+
+
+def informative_cells(judge: JudgeOnAxis) -> tuple[str, str]:
+    """The share of a judge's matches with a winner, and its interval."""
+    found = judge.informative
+    if found is None:
+        return UNKNOWN, UNKNOWN
+    known = found.low is not None and found.high is not None
+    return percent(found.value, 1), f"{percent(found.low, 1)}-{percent(found.high, 1)}" if known else TOO_FEW
+
+
 def _wins(axis: AxisReport) -> Table:
     names = [one_line(name, 24) for name in axis.wins.systems]
     table = _table("won-tied-lost", *names)
@@ -98,13 +112,16 @@ def _wins(axis: AxisReport) -> Table:
 
 
 def _judges(console: Console, axis: AxisReport) -> None:
-    table = _table("judge", "matches", "missing", "ties %", "orders differ %", "place decided %", "for the first %")
+    table = _table(
+        "judge", "matches", "missing", "ties %", "orders differ %", "place decided %", "for the first %", *INFORMATIVE
+    )
     for judge in axis.judges:
         table.add_row(
             Text(one_line(judge.judge, 60)),
             f"{judge.matches:,}",
             f"{judge.missing:,}",
             *(percent(share, 1) for share in (judge.ties, judge.inconsistent, judge.reversed, judge.first)),
+            *informative_cells(judge),
         )
     console.print(table)
     for pair in axis.agreement:

@@ -43,11 +43,27 @@ def bill_lines(graded: JudgedRun | PanelJudgedRun) -> Iterator[str]:
         f"{graded.calls:,} calls: {graded.calls - graded.reused:,} made now, {graded.reused:,} from the journal"
         f"{before}; {tokened}; paid {dollars(graded.cost_paid)}{broken}, {dollars(graded.cost_uncached)} uncached."
     )
+    yield from _constants(graded)
     for text in graded.other_models:
         yield f"Note: the judge's calls were {safe(text)}."
     if graded.same_model:
         who = safe(", ".join(graded.same_model)) if panel and isinstance(graded.same_model, tuple) else "The judge"
         yield f"Note: {who} is also the model that wrote these answers; it may favour itself."
+
+
+_ENOUGH = 6
+"""Verdicts from which on it is said that all of one judge are alike: of two answers that is nothing to speak of."""
+
+
+def _constants(graded: JudgedRun | PanelJudgedRun) -> Iterator[str]:
+    panel, given = isinstance(graded, PanelJudgedRun), Counter(one.judge for one in graded.verdicts if one.outcome)
+    for judge, label in graded.constant.items():
+        if given[judge] >= _ENOUGH or panel:
+            agreement = "no agreement with it is defined. " if panel else ""
+            yield (
+                f"Note: {safe(judge)} said {label!r} of all {given[judge]:,} things it judged: {agreement}"
+                "Nothing shows that it reads. Set it against people (`ragrounds judge sheet`), or take another judge."
+            )
 
 
 def print_agreement(found: LabelAgreement, raters: int) -> None:
@@ -72,6 +88,9 @@ def _agreement_lines(found: LabelAgreement, raters: int) -> Iterator[str]:
     ends = f"{_number(judge.kappa_low)} to {_number(judge.kappa_high)}" if known else "items too few for an interval"
     interval = f" (95 %: {ends})" if judge.kappa is not None else ""
     yield f"Cohen's kappa: {_number(judge.kappa)}{interval}"
+    for side, label in judge.constant.items():
+        who = "the judge" if side == "judge" else "the people"
+        yield f"{who} said {safe(label)!r} of every item: kappa is not defined, and nothing shows how far they agree"
     if raters > 1:
         yield (
             f"{raters} people among themselves: Fleiss' kappa {_number(found.human_kappa)}, "

@@ -58,8 +58,9 @@ async def test_a_judge_that_always_prefers_the_first_is_seen(store):
     found = await reported(store, Scripted(first))
     judge = found.axes[0].judges[0]
     assert (judge.ties, judge.inconsistent, judge.reversed, judge.first) == (1.0, 1.0, 1.0, 1.0)
-    assert {row.rank for row in found.axes[0].ratings.rows} == {1}
-    assert any("for the answer shown first; both orders take this out" in note for note in found.notes)
+    assert (judge.informative.value, judge.constant) == (0.0, "the first answer")
+    assert found.axes[0].ratings is None  # 1000 to 1000 for everybody would be no result
+    assert "it always names the first answer" in found.axes[0].withheld
 
 
 async def test_missing_verdicts_close_the_gate(store):

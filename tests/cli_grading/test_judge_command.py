@@ -448,3 +448,29 @@ def test_another_server_that_judges_stops_or_judges_anew(command, home):
         assert server.stats()["asked"] == asked
         assert "Note: the judge's calls were answered by cheap in" in anew.stderr
         assert "asked m" in json.loads(anew.stdout)["graded"]["other_models"][0]
+
+
+def test_a_judge_that_says_the_same_of_everything_has_no_agreement(judge, command, home, tmp_path):
+    stage(home, "direct", [*ANSWERS[:3], "rest", *ANSWERS[4:]])
+    alone = judge("direct", "--kind", "equivalence", "--judge", "openai:grader-mild")
+    assert re.search(r"grader-mild\[.*\] said 'equivalent' of all 6 things it judged: Nothing shows", alone.stderr)
+    sheet = tmp_path / "labels.csv"
+    assert command("judge", "sheet", "direct", "--out", str(sheet)).returncode == 0
+    with sheet.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with sheet.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        for number, row in enumerate(rows):
+            writer.writerow({**row, "label": ("equivalent", "mismatch")[number % 2]})
+    told = command("judge", "agreement", "direct", "--human", str(sheet)).stdout
+    assert "Cohen's kappa: -\n" in told
+    assert "the judge said 'equivalent' of every item: kappa is not defined" in told
+    agreed = json.loads(command("judge", "agreement", "direct", "--human", str(sheet), "--json").stdout)["judge"]
+    assert (agreed["kappa"], agreed["constant"], agreed["accuracy"]["value"]) == (None, {"judge": "equivalent"}, 0.5)
+    panel = ("--judge", "openai:grader", "--judge", "openai:grader-mild")
+    both = json.loads(judge("direct", "--kind", "equivalence", *panel, "--json").stdout)["graded"]
+    assert (both["kappa"], both["alpha"]) == (None, None)
+    assert list(both["constant"].values()) == ["equivalent"]
+    varied = json.loads(judge("direct", "--kind", "equivalence", "--judge", "openai:grader", "--json").stdout)["graded"]
+    assert varied["constant"] == {}

@@ -14,7 +14,7 @@ from ragrounds.prompts.loader import PromptFolder
 
 NAMES = PromptFolder().names()
 BUILD = Path(ragrounds.build.__file__).parent
-ANSWERING = [name for name in NAMES if name.startswith(("choice/", "long/"))]
+ANSWERING = [name for name in NAMES if name.startswith(("choice/", "long/", "extraction/"))]
 
 
 def source(name, language=""):

@@ -98,6 +98,17 @@ def test_partial_credit_is_scored_over_the_corpus_too():
         ("1. <a, r, b>\n* （c，r，d）", [ONE, TWO]),
         ("| a | r | b |\nc|r|d", [ONE, TWO]),
         ("text\n( a , r , b )\ntext", [ONE]),
+        ("(a, r, b), (c, r, d)", [ONE, TWO]),
+        ("（a，r，b）、（c，r，d）。", [ONE, TWO]),
+        ("As (a, r, b) says", None),
+        # Cut off, or without a list around them.
+        ('[["a", "r", "b"], ["c", "r", "d"], ["e", "r', [ONE, TWO]),
+        ('[{"h": "a", "r": "r", "t": "b"}, {"h": "c", "r": "r", "t": "d"}, {"h"', [ONE, TWO]),
+        ('["a", "r", "b"]\n["c", "r", "d"]', [ONE, TWO]),
+        ('["a", "r", "b"] and then ["c", "r", "d"]', [TWO]),
+        # Full-width punctuation.
+        ("［［“a”，“r”，“b”］，［“c”，“r”，“d”］］", [ONE, TWO]),
+        ("答案：【【“a”，“r”，“b”】】", [ONE]),
         ("(a, r)", None),
         ("a, r, b", None),
     ],
@@ -109,7 +120,8 @@ def test_forms(text, found):
 def test_200_brackets_are_tried_from_either_end():
     for before, after in ((0, 200), (0, 900), (198, 900), (900, 0), (900, 198), (199, 199)):
         assert parse("[" * before + "x" + listed(ONE) + "[" * after) == [ONE]
-    assert parse("[" * 200 + "x" + listed(ONE) + "[" * 200) is None
+    # Further in, no list is found, but its triplet is.
+    assert parse("[" * 200 + "x" + listed(ONE) + "[" * 200) == [ONE]
 
 
 def test_a_long_list_is_read_whole_also_behind_some_brackets():

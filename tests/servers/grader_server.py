@@ -3,8 +3,9 @@
 It goes by words. An answer is equivalent where it holds the reference; a statement is entailed where the answer holds
 it, contradicted where the answer holds "not " before it. The model's name chooses its manner: ``grader`` as said,
 ``grader-mild`` finds everything equivalent, ``grader-late`` says nothing usable the first time it is asked,
-``grader-never`` always, and ``grader-down`` is out of order while the file named by ``--down`` exists. Replies take
-``--latency`` seconds.
+``grader-never`` always, ``grader-a`` calls A the better of any pair, ``grader-first`` the one shown first,
+``grader-mostly`` in all but one of 25, ``grader-tie`` neither, and ``grader-down`` is out of order while the file named
+by ``--down`` exists. Replies take ``--latency`` seconds.
 """
 
 from __future__ import annotations
@@ -58,6 +59,10 @@ def grade(prompt: str, model: str) -> dict[str, str]:
     """A verdict by words: of a pair, the longer answer is better."""
     if pair := dict(_PAIR.findall(prompt)):
         better = "tie" if len({len(text) for text in pair.values()}) == 1 else max(pair, key=lambda one: len(pair[one]))
+        lot = int(hashlib.sha256(prompt.encode()).hexdigest()[:8], 16) % 100
+        manners = {"grader-a": "A", "grader-tie": "tie", "grader-first": next(iter(pair))}
+        manners["grader-mostly"] = better if lot < 4 else next(iter(pair))
+        better = manners.get(model, better)
         return dict.fromkeys(("usefulness", "readability", "knowledge", "reasoning"), better)
     _, *rest = _PARTS.findall(prompt)
     if "### Statements" not in prompt:

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
 
-from ragrounds.evals.arena.verdicts import LETTERS, POINTS, Match, one_way
+from ragrounds.evals.arena.verdicts import LETTERS, POINTS, Match, labels_of, one_way, pair_seed
 from ragrounds.evals.judges.attempts import judges_itself
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats.agreement import krippendorff_alpha
+from ragrounds.evals.stats.estimates import stratified_mean
+from ragrounds.evals.stats.intervals import Estimate
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, JudgementDetail, Vote
 
 BIASED = 0.2
 """A judge that prefers one place more often than the other by this share of its decided verdicts gets a note."""
+SEEN = 6
+"""Verdicts that are all alike from which on a judge is taken not to read: by chance so many are once in 32 times."""
 _CLOSE = 1e-9
 """Scores that differ by less are equal."""
 
@@ -47,6 +51,17 @@ class JudgeOnAxis(Struct, frozen=True, kw_only=True):
     """Of these, those that name the other answer: the place decided."""
     first: float | None
     """Among verdicts for one answer, those for the one shown first; .5 where place does not matter."""
+    informative: Estimate | None = None
+    """Share of its matches with a winner, the same in both orders where both are played, clustered by question; 0 of a
+    judge whose verdicts are all alike. ``None``: it judged no match, or is a person."""
+    constant: str = ""
+    """What all of its verdicts say, whatever the answers: ``tie``, ``the first answer``, ``the second answer``, ``A``
+    or ``B``; empty: they differ, or are fewer than `SEEN`."""
+
+    @property
+    def uninformed(self) -> bool:
+        """Whether its verdicts say nothing about the answers: in no match does it name a winner for what it read."""
+        return self.informative is not None and self.informative.value == 0.0
 
 
 class JudgeCost(Struct, frozen=True, kw_only=True):
@@ -81,7 +96,11 @@ def judges_on_axis(
         done = [outcome for outcome in said if outcome is not None]
         letters = Counter(one.outcomes[place] for one in asked)
         decided = letters["1"] + letters["2"]
-        pairs = _both_orders(asked, place)
+        ways = _both_orders(asked, place)
+        pairs = list(ways.values())
+        constant = _constant(arena, asked, place)
+        winners = _winners(asked, place, ways) if arena.orders == "both" else _winners(asked, place, None)
+        won = [(question, has and not constant) for question, has in winners]
         differing = [pair for pair in pairs if pair[0] != pair[1]]
         found.append(
             JudgeOnAxis(
@@ -92,9 +111,48 @@ def judges_on_axis(
                 inconsistent=_share(len(differing), len(pairs)),
                 reversed=_share(sum("tie" not in pair for pair in differing), len(pairs)),
                 first=_share(letters["1"], decided),
+                informative=_informative(won),
+                constant=constant,
             )
         )
     return found
+
+
+def _informative(won: Sequence[tuple[str, bool]]) -> Estimate | None:
+    """The share of matches with a winner, from (question, whether it has one)."""
+    if not won:
+        return None
+    return stratified_mean([float(has) for _, has in won], clusters=[question for question, _ in won])
+
+
+def _winners(
+    asked: Sequence[ArenaJudgement], place: int, ways: Mapping[Pair, tuple[str, str]] | None
+) -> list[tuple[str, bool]]:
+    """Of each judged match its question, and whether it has a winner; `ways`: what both orders say."""
+    if ways is not None:
+        return [(pair[0], one == other != "tie") for pair, (one, other) in ways.items()]
+    return [(one.question_id, one.outcomes[place] in "12") for one in asked if one.outcomes[place] in LETTERS]
+
+
+def _constant(arena: Arena, asked: Sequence[ArenaJudgement], place: int) -> str:
+    """What all verdicts of a judge say, whatever the answers; empty: they differ, or are too few to tell."""
+    said = [one for one in asked if one.outcomes[place] in LETTERS]
+    if len(said) < SEEN:
+        return ""
+    letters = {one.outcomes[place] for one in said}
+    if len(letters) == 1:
+        return {"=": "tie", "1": "the first answer", "2": "the second answer"}[letters.pop()]
+    labels = {_label(arena, one, place) for one in said}
+    return labels.pop() if len(labels) == 1 else ""
+
+
+def _label(arena: Arena, judged: ArenaJudgement, place: int) -> str:
+    """The label that a verdict named: ``A`` or ``B``, which go with the place by the pair's seed; ``tie``."""
+    letter = judged.outcomes[place]
+    if letter == "=":
+        return "tie"
+    labels = labels_of(pair_seed(arena.seed, judged.question_id, judged.first, judged.second))
+    return labels[0] if letter == "1" else labels[1]
 
 
 def voters_on_axis(votes: Sequence[Vote], axis: str) -> list[JudgeOnAxis]:
@@ -147,15 +205,15 @@ def missing_verdicts(arena: Arena, details: Iterable[tuple[ArenaJudgement, Judge
     ]
 
 
-def _both_orders(asked: Sequence[ArenaJudgement], place: int) -> list[tuple[str, str]]:
-    """The outcomes of both orders of a pair, from the same side, where there are both."""
+def _both_orders(asked: Sequence[ArenaJudgement], place: int) -> dict[Pair, tuple[str, str]]:
+    """Pair → the outcomes of both its orders, from the same side, where there are both."""
     ways: dict[Pair, list[str]] = {}
     for one in asked:
         outcome = one_way(one)[place]
         if outcome in LETTERS.values():
             key = (one.question_id, min(one.first, one.second), max(one.first, one.second))
             ways.setdefault(key, []).append(str(outcome))
-    return [(said[0], said[1]) for said in ways.values() if len(said) == 2]
+    return {pair: (said[0], said[1]) for pair, said in ways.items() if len(said) == 2}
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -177,14 +235,18 @@ class JudgeAgreement(Struct, frozen=True, kw_only=True):
     same: float | None
     """Share of equal outcomes."""
     alpha: float | None
-    """Krippendorff's alpha, nominal: 1 perfect, 0 as by chance; ``None`` where it is not defined."""
+    """Krippendorff's alpha, nominal: 1 perfect, 0 as by chance; ``None`` where it is not defined: one of the two
+    says nothing about the answers, or both say one thing throughout."""
 
 
-def judge_agreements(outcomes: Mapping[str, Mapping[ItemT, str]]) -> tuple[JudgeAgreement, ...]:
+def judge_agreements(
+    outcomes: Mapping[str, Mapping[ItemT, str]], silent: Collection[str] = ()
+) -> tuple[JudgeAgreement, ...]:
     """The agreement of every two judges, people among them.
 
     Args:
         outcomes: judge → item (a question and a pair) → outcome, where there is one.
+        silent: judges whose verdicts say nothing about the answers: agreement with them is not defined.
     """
     names = list(outcomes)
     found = []
@@ -198,7 +260,7 @@ def judge_agreements(outcomes: Mapping[str, Mapping[ItemT, str]]) -> tuple[Judge
                     other=other,
                     items=len(common),
                     same=sum(a == b for a, b in pairs) / len(pairs) if pairs else None,
-                    alpha=krippendorff_alpha(pairs) if pairs else None,
+                    alpha=krippendorff_alpha(pairs) if pairs and not {one, other} & set(silent) else None,
                 )
             )
     return tuple(found)

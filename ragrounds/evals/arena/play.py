@@ -18,7 +18,7 @@ from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.arena.lineup import Lineup
 from ragrounds.evals.arena.schedules import MatchCounts, Schedule, all_pairs, open_schedule, question_orders
-from ragrounds.evals.arena.verdicts import Match, combine_judgements
+from ragrounds.evals.arena.verdicts import Match, combine_judgements, pair_seed
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.bill import PayingJournal, paid_now
@@ -233,13 +233,12 @@ class ArenaPlayer:
     ) -> tuple[ArenaJudgement, JudgementDetail]:
         model, axes = self._judges[blank.judge], self._arena.parts[blank.part]
         fitted = _fitted(model, question.text, texts)
-        low, high = sorted((blank.first, blank.second))
         shown = show_pair(
             self._prompts,
             question.text,
             fitted,
             {axis.name: axis.text(question.language) for axis in axes},
-            f"{self._arena.seed} {question.id} {low} {high}",
+            pair_seed(self._arena.seed, question.id, blank.first, blank.second),
             question.language,
         )
         async with self._slots:

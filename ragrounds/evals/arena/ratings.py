@@ -18,6 +18,7 @@ Where matches without a verdict could overturn a ranking, none is shown: :func:`
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,8 @@ _AT_ONCE = 2_000_000
 """Numbers in the tables that are fitted at once."""
 _LONGEST = 2.0
 """Largest change of a strength in one step: far from the maximum a whole Newton step can overshoot."""
+FEW_WINNERS = 10
+"""Questions with a winner, or fewer: resampling them says too little of how far ratings may be off."""
 _ROUNDS = 3
 """How often the worst filling of the missing matches is improved."""
 
@@ -218,8 +221,9 @@ def rate(matches: Matches, *, confidence: float = 0.95, replicates: int = 1000, 
     points = matches.totals()
     fitted = fit(points)
     spread = fit(resampled(matches, replicates=replicates, seed=seed))
-    low, high = _intervals(matches, points, fitted, spread, confidence)
-    better, margins = _separated(matches, points, fitted, spread, confidence)
+    floor = _least_covariance(matches, points, fitted, spread)
+    low, high = _intervals(matches, points, fitted, spread, confidence, floor)
+    better, margins = _separated(matches, points, fitted, spread, confidence, floor)
     order = sorted(range(len(matches.systems)), key=lambda i: (-fitted.strengths[i], matches.systems[i]))
     counts = matches.results().sum(axis=1)
     rows = tuple(
@@ -248,11 +252,42 @@ def rate(matches: Matches, *, confidence: float = 0.95, replicates: int = 1000, 
     )
 
 
+def questions_with_winner(matches: Matches) -> int:
+    """Questions (clusters) of which some match has a winner."""
+    return len(np.unique(matches.cluster[matches.score != 0.5]))
+
+
+def _least_covariance(
+    matches: Matches, points: Floats, fitted: BradleyTerryFit, spread: BradleyTerryFit
+) -> Floats | None:
+    """The covariance of the strengths (K, K) that intervals have at least; ``None``: the bootstrap is enough.
+
+    Where few questions have a winner, as of a judge that nearly always says the same, many resamples hold none of them,
+    and the bootstrap is too sure. Then the variance is that of matches of which a share has a winner, thrown as the
+    strengths have it; the share is adjusted by two questions with and two without (Agresti and Coull 1998).
+    """
+    decided, clusters = questions_with_winner(matches), matches.clusters
+    if clusters < 2 or not fitted.exists or (decided > FEW_WINNERS and (spread.strengths.std(axis=0) > 1e-9).all()):
+        return None
+    share = min(1.0, (decided + 2) / (clusters + 4))
+    covariance: Floats = share * np.linalg.pinv(information(points + points.T, fitted.strengths), hermitian=True)
+    return covariance
+
+
 def _intervals(
-    matches: Matches, points: Floats, fitted: BradleyTerryFit, spread: BradleyTerryFit, confidence: float
+    matches: Matches,
+    points: Floats,
+    fitted: BradleyTerryFit,
+    spread: BradleyTerryFit,
+    confidence: float,
+    floor: Floats | None,
 ) -> tuple[list[float | None], list[float | None]]:
     tail = (1.0 - confidence) / 2
     below, above = np.quantile(spread.ratings, [tail, 1.0 - tail], axis=0)
+    if floor is not None:
+        reached = NormalDist().inv_cdf(1.0 - tail) * POINTS * np.sqrt(np.diag(floor).clip(0.0))
+        below = np.minimum(below, fitted.ratings - reached)
+        above = np.maximum(above, fitted.ratings + reached)
     reach = reachable(points)
     low: list[float | None] = []
     high: list[float | None] = []
@@ -286,13 +321,21 @@ def _bound(matches: Matches, points: Floats, strengths: Floats, i: int, tail: fl
 
 
 def _separated(
-    matches: Matches, points: Floats, fitted: BradleyTerryFit, spread: BradleyTerryFit, confidence: float
+    matches: Matches,
+    points: Floats,
+    fitted: BradleyTerryFit,
+    spread: BradleyTerryFit,
+    confidence: float,
+    floor: Floats | None,
 ) -> tuple[Flags, Floats]:
     """Which system is separated above which (K, K), and the gap in strength that it takes (K, K)."""
     size = len(matches.systems)
     gaps = fitted.strengths[:, None] - fitted.strengths[None, :]
     draws = spread.strengths[:, :, None] - spread.strengths[:, None, :]
     error = draws.std(axis=0)
+    if floor is not None:
+        own = np.diag(floor)
+        error = np.maximum(error, np.sqrt((own[:, None] + own[None, :] - 2 * floor).clip(0.0)))
     rows, columns = np.triu_indices(size, 1)
     known = error[rows, columns] > 1e-9
     better: Flags = np.zeros((size, size), dtype=bool)
@@ -301,6 +344,9 @@ def _separated(
         rows_known, columns_known = rows[known], columns[known]
         scaled = np.abs(draws - gaps)[:, rows_known, columns_known] / error[rows_known, columns_known]
         limit = np.quantile(scaled.max(axis=1), confidence)
+        if floor is not None:  # the bootstrap's own deviations are too small, too: as of independent normal errors
+            each = 1.0 - (1.0 - confidence) / (2 * len(rows_known))
+            limit = max(limit, NormalDist().inv_cdf(each))
         margins = limit * error
         better = gaps > np.maximum(margins, 1e-9)
     reach = reachable(points)
@@ -324,6 +370,12 @@ def _notes(matches: Matches, points: Floats) -> list[str]:
     notes = []
     if len(names) < 2 or not len(matches):
         return ["There are no finished matches: every rating is the start value."]
+    decided = questions_with_winner(matches)
+    if 0 < decided <= FEW_WINNERS < matches.clusters:
+        notes.append(
+            f"Only {decided} of {matches.clusters:,} questions have a match with a winner: all else are ties. "
+            "Intervals are made wider for it."
+        )
     if matches.clusters == 1:
         notes.append("All matches are about one question: no interval can be given.")
     unmet = [names[i] for i in range(len(names)) if not games[i].any()]

@@ -66,6 +66,8 @@ class AxisReport(Struct, frozen=True, kw_only=True):
     """``None``: withheld."""
     withheld: str
     """Why there are no ratings; empty: there are."""
+    uninformed: bool
+    """They are withheld because the verdicts say nothing about the answers."""
     online: tuple[float, ...]
     """MRAG-Bench's online Elo in the order of play, for the arena's systems; empty where ratings are withheld."""
     shuffled: ShuffledElo | None
@@ -180,20 +182,24 @@ def _axis(stand: _Stand, axis: int, replicates: int, shuffles: int) -> AxisRepor
     ratings = rate(matches, confidence=arena.confidence, replicates=replicates, seed=arena.seed)
     ranking = check_ranking(matches, _missing(arena, played, panel), ratings)
     few = max(2, min(shuffles, AT_MOST // max(1, len(matches))))
-    shown = ranking.stands
+    judges = judges_on_axis(arena, stand.judgements, played, axis)
+    uninformed = _uninformed(matches, judges)
+    withheld = _withheld(ranking) or uninformed
+    shown = not withheld
     return AxisReport(
         axis=name,
         matches=len(matches),
         missing=len(played) - len(matches),
         wins=count_wins(matches),
         ratings=ratings if shown else None,
-        withheld=_withheld(ranking),
+        withheld=withheld,
+        uninformed=bool(uninformed),
         online=tuple(online_elo(matches).tolist()) if shown else (),
         shuffled=shuffled_elo(matches, shuffles=few, seed=arena.seed) if shown and len(matches) else None,
         controlled=_style_controlled(stand, matches, panel) if shown else None,
-        judges=(*judges_on_axis(arena, stand.judgements, played, axis), *voters_on_axis(stand.votes, name)),
-        orders_by_judge=_orders(stand, axis) if shown else (),
-        agreement=judge_agreements(_outcomes_by_judge(stand, axis)),
+        judges=(*judges, *voters_on_axis(stand.votes, name)),
+        orders_by_judge=_orders(stand, axis, judges) if shown else (),
+        agreement=judge_agreements(_outcomes_by_judge(stand, axis), [one.judge for one in judges if one.uninformed]),
         self_preference=self_preference(arena, played, axis),
         exact=against_exact(arena, played, axis, stand.lineup.scores),
         corrected=_corrected(stand, axis),
@@ -221,6 +227,42 @@ def _withheld(ranking: RankingCheck) -> str:
     )
 
 
+def _uninformed(matches: Matches, judges: Sequence[JudgeOnAxis]) -> str:
+    """Why nothing can be ranked by these verdicts: no judge says anything of the answers, or no match has a winner.
+    Empty: that is not so, or there is no match."""
+    asked = [judge for judge in judges if judge.informative is not None]
+    silent = [judge for judge in asked if judge.uninformed]
+    if not len(matches) or ((matches.score != 0.5).any() and not (asked and len(silent) == len(asked))):
+        return ""
+    if not asked:
+        return f"No ranking: none of {len(matches):,} matches has a winner, and all were decided without a judge."
+    said = "; ".join(map(information_text, silent or asked))
+    cure = (
+        "These judges cancel each other out: ask more, or one of them alone"
+        if len(silent) < len(asked)
+        else "The same judge would say the same again: take another one with --judge"
+    )
+    return f"No ranking: the verdicts say nothing about the answers. {said}. {cure}."
+
+
+def information_text(judge: JudgeOnAxis) -> str:
+    """How much a judge's verdicts say about the answers, in words."""
+    found = judge.informative
+    if found is None:
+        return f"{judge.judge} was asked nothing"
+    share = f"{found.value:.1%}"
+    if found.low is not None and found.high is not None:
+        share += f" (95 %: {found.low:.1%} to {found.high:.1%})"
+    said = [f"{judge.judge} names a winner that does not depend on place or label in {share} of {found.n:,} matches"]
+    if judge.constant:
+        said.append("it always says tie" if judge.constant == "tie" else f"it always names {judge.constant}")
+    elif judge.first is not None:
+        said.append(f"{judge.first:.1%} of its verdicts are for the answer shown first")
+    if judge.inconsistent is not None:
+        said.append(f"both orders agree in {1 - judge.inconsistent:.1%} of them")
+    return ", ".join(said)
+
+
 def _style_controlled(stand: _Stand, matches: Matches, panel: Sequence[str | None]) -> StyleControlledRatings | None:
     if not len(matches):
         return None
@@ -231,10 +273,12 @@ def _style_controlled(stand: _Stand, matches: Matches, panel: Sequence[str | Non
     return control_style(matches, style_differences(first, second))
 
 
-def _orders(stand: _Stand, axis: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _orders(stand: _Stand, axis: int, judges: Sequence[JudgeOnAxis]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     arena, found = stand.arena, []
     if len(arena.judges) > 1:
         for judge, name in enumerate(arena.judges):
+            if judges[judge].uninformed:
+                continue
             found.append((name, _order(matches_of(arena, stand.played, axis, judge=judge))))
     human = matches_of_votes(arena, stand.votes, arena.axes[axis].name)
     if len(human):
@@ -285,7 +329,12 @@ def _notes(arena: Arena, axes: Sequence[AxisReport], planted: Sequence[tuple[str
     notes = []
     for axis in axes:
         for judge in axis.judges:
-            if judge.first is not None and abs(judge.first - 0.5) > BIASED / 2:
+            if judge.uninformed:
+                if axis.ratings is not None:
+                    notes.append(
+                        f"{information_text(judge)} on {axis.axis}: in the panel it only adds ties. Leave it out."
+                    )
+            elif judge.first is not None and abs(judge.first - 0.5) > BIASED / 2:
                 place = "first" if judge.first > 0.5 else "second"
                 cure = "both orders take this out" if arena.orders == "both" else "only one order was played"
                 notes.append(

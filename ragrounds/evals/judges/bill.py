@@ -130,6 +130,18 @@ class JudgedRunBill(Bill, frozen=True, kw_only=True, omit_defaults=False):
     left: int
     """Answers that were not put to a judge, because a budget was used up: their scores are missing."""
     verdicts: tuple[Verdict, ...]
+    constant: dict[str, str] = {}
+    """Judges that gave one label to everything, two things or more → that label: they tell no answer from another, and
+    no agreement with them is defined."""
+
+
+def constant_judges(verdicts: Iterable[Verdict]) -> dict[str, str]:
+    """Judges that gave one label to everything they judged, two things or more → that label."""
+    given: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        if verdict.outcome:
+            given.setdefault(verdict.judge, []).append(verdict.outcome)
+    return {judge: said[0] for judge, said in given.items() if len(said) > 1 and len(set(said)) == 1}
 
 
 class JudgedRun(JudgedRunBill, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.attempts import AdmitAll, AttemptJudge, JudgedAnswer, JudgeTask, LabelJudge, judge_tasks
-from ragrounds.evals.judges.bill import JudgedRun, PayingJournal, paid_now, store_judged_run
+from ragrounds.evals.judges.bill import JudgedRun, PayingJournal, constant_judges, paid_now, store_judged_run
 from ragrounds.evals.judges.panel import PanelJudgedRun, as_panel, by_majority, store_panel_run
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.store.journal import judging_payer
@@ -120,7 +120,17 @@ async def judge_runs(
             voted = by_majority(panel, judges, answered, golds, by_judge)
             made_by_all = (store, runs[run], panel, answered, voted, missing)
             kept.append(store_panel_run(*made_by_all, earlier=earlier, replace=replaces))
+    if isinstance(by, LabelJudge):
+        kept = [_with_constants(one) for one in kept]
     return JudgedRuns(runs=tuple(kept), ended=admission.ended if any(one.left for one in kept) else "", mute=mute)
+
+
+def _with_constants(judged: JudgedRun | PanelJudgedRun) -> JudgedRun | PanelJudgedRun:
+    """The same, with the judges that say the same of everything; agreement with one of them is not defined."""
+    constant = constant_judges(judged.verdicts)
+    if constant and isinstance(judged, PanelJudgedRun):
+        return replace(judged, constant=constant, kappa=None, alpha=None)
+    return replace(judged, constant=constant) if constant else judged
 
 
 def _check_runs(runs: Sequence[Run]) -> None:

@@ -37,13 +37,15 @@ _KEYS = (
     ("relation", "predicate", "type", "relation_type", "r", "关系"),
     ("tail", "object", "entity2", "second", "second_entity", "t", "客体", "尾实体"),
 )
-_LINES = (
-    re.compile(
-        r"^[\s\-*•\d.]{0,9}[(<（]([^,，;；()]{1,300})[,，;；]([^,，;；]{1,200})[,，;；]([^,，;；]{1,300})[)>）]\W{0,3}$"
-    ),
-    re.compile(r"^[\s\-*•\d.]{0,9}\|?([^|]{1,300})\|([^|]{1,200})\|([^|]{1,300})\|?\s{0,9}$"),
+_IN_BRACKETS = re.compile(
+    r"[(<（【［]([^,，;；()（）\[\]]{1,300})[,，;；]([^,，;；]{1,200})[,，;；]([^,，;；()（）\[\]]{1,300})[)>）】］]"
 )
-"""A triplet a line, in brackets or between bars; a sentence with two commas is none."""
+_BETWEEN = re.compile(r"[\s\-*•\d.,，;；、。]{0,400}")
+"""What may stand before, between and behind triplets in brackets: a sentence with two commas in brackets is none."""
+_IN_BARS = re.compile(r"^[\s\-*•\d.]{0,9}\|?([^|]{1,300})\|([^|]{1,200})\|([^|]{1,300})\|?\s{0,9}$")
+_LONGEST_LINE = 100_000
+_FULL_WIDTH = re.compile("[［］【】｛｝“”＂]")
+_HALF_WIDTH = str.maketrans("［］【】｛｝“”＂，：", '[][]{}""",:')
 
 
 class TripletCounts(Struct, frozen=True):
@@ -147,30 +149,72 @@ def is_symmetric(question: Question) -> bool:
 def parse(text: str) -> list[Triplet] | None:
     """The last JSON list of triplets in a text, or one triplet a line; ``None`` where there is neither.
 
-    A triplet is a list of three texts, or an object with head, relation and tail under one of their usual names.
+    A triplet is a list of three texts, or an object with head, relation and tail under one of their usual names. Of a
+    list that was cut off every whole triplet counts, and so do triplets one after the other without a list around them.
+    JSON with full-width punctuation is read as JSON.
     """
+    found = _json(text)
+    if found is None and _FULL_WIDTH.search(text):
+        found = _json(text.translate(_HALF_WIDTH))
+    if found is not None:
+        return found
+    lines = [triplet for line in text.splitlines()[:MOST_TRIPLETS] for triplet in _in_line(line)]
+    return lines[:MOST_TRIPLETS] or None
+
+
+def _json(text: str) -> list[Triplet] | None:
     starts = [match.start() for match in re.finditer(r"\[", text)]
     decoder = json.JSONDecoder()
-    best: tuple[int, list[Triplet]] | None = None
+    best: tuple[int, object] | None = None
     tried = starts if len(starts) < 2 * _MOST_TRIES else starts[:_MOST_TRIES] + starts[-_MOST_TRIES:]
     for start in reversed(tried):
         try:
             value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
-        found = _list(value)
         # The outermost list that ends where the last one does.
-        if found is not None and (best is None or end >= best[0]):
-            best = end, found
-    if best is not None:
-        return best[1]
-    found = []
-    for line in text.splitlines()[:MOST_TRIPLETS]:
-        match = next((match for pattern in _LINES if (match := pattern.match(line))), None)
-        if match:
-            one, relation, other = (part.strip() for part in match.groups())
-            found.append((one, relation, other))
-    return found or None
+        if _list(value) is not None and (best is None or end >= best[0]):
+            best = end, value
+    if best is not None and _triplet(best[1]) is None:
+        return _list(best[1])
+    return _in_a_row(text, decoder)
+
+
+def _in_a_row(text: str, decoder: json.JSONDecoder) -> list[Triplet] | None:
+    """The last triplets that stand one after the other, with nothing but commas and space between them."""
+    rows: list[list[Triplet]] = []
+    end = tries = 0
+    for match in re.finditer(r"[\[{]", text):
+        if match.start() < end:
+            continue
+        tries += 1
+        if tries > 2 * MOST_TRIPLETS:
+            break
+        try:
+            value, stop = decoder.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            continue
+        triplet = _triplet(value)
+        if triplet is None:
+            continue
+        if rows and not text[end : match.start()].strip(" \t\r\n,;，；、"):
+            rows[-1].append(triplet)
+        else:
+            rows.append([triplet])
+        end = stop
+    return rows[-1][:MOST_TRIPLETS] if rows else None
+
+
+def _in_line(line: str) -> list[Triplet]:
+    """The triplets of a line that holds nothing else: several in brackets, or one between bars."""
+    rest, found = "", []
+    if len(line) <= _LONGEST_LINE:
+        rest = _IN_BRACKETS.sub("", line)
+        found = [match.groups() for match in _IN_BRACKETS.finditer(line)]
+    if not found or _BETWEEN.fullmatch(rest) is None:
+        bars = _IN_BARS.match(line)
+        found = [bars.groups()] if bars else []
+    return [(one.strip(), relation.strip(), other.strip()) for one, relation, other in found]
 
 
 def compare(found: Iterable[Triplet], wanted: Iterable[Triplet], *, symmetric: bool = False) -> TripletCounts:

@@ -46,6 +46,8 @@ class Agreement(Struct, frozen=True, kw_only=True):
     kappa_high: float | None
     confusion: Mapping[str, Mapping[str, int]]
     """Person's label → judge's label → items."""
+    constant: Mapping[str, str] = {}
+    """``judge`` or ``human`` → the one label that this side gave to every item: kappa is not defined then."""
 
 
 def compare_with_human(
@@ -84,6 +86,7 @@ def compare_with_human(
     table = Counter((right, given) for given, right in both)
     given, right, drawn, of = zip(*kept, strict=True)
     same = [float(one == other) for one, other in both]
+    alike = {("judge", "human")[place]: label for place, label in constant_raters(both).items()}
     found, asked = Counter(of), Counter(kinds)
     each = {kind: (sizes or {}).get(kind, 1.0) / (asked[kind] if sizes else 1.0) for kind in found}
     if max(each.values()) > min(each.values()) * (1 + 1e-6):
@@ -93,20 +96,22 @@ def compare_with_human(
             n=len(both),
             missing=len(judge) - len(both),
             accuracy=combined_mean([same], [1.0], of, drawn, weights=shares),
-            kappa=cohen_kappa(given, right, [each[kind] for kind in of]),
+            kappa=None if alike else cohen_kappa(given, right, [each[kind] for kind in of]),
             kappa_low=None,
             kappa_high=None,
             confusion={one: {other: table[one, other] for other in labels} for one in labels},
+            constant=alike,
         )
-    interval = kappa_interval(given, right, drawn) if _enough(same, drawn) else None
+    interval = kappa_interval(given, right, drawn) if not alike and _enough(same, drawn) else None
     return Agreement(
         n=len(both),
         missing=len(judge) - len(both),
         accuracy=stratified_mean(same, clusters=drawn),
-        kappa=cohen_kappa(given, right),
+        kappa=None if alike else cohen_kappa(given, right),
         kappa_low=interval[0] if interval else None,
         kappa_high=interval[1] if interval else None,
         confusion={one: {other: table[one, other] for other in labels} for one in labels},
+        constant=alike,
     )
 
 
@@ -233,6 +238,21 @@ def krippendorff_alpha(ratings: Labels, level: Level = "nominal", order: Sequenc
     observed = sum(weight * distance(one, other) for (one, other), weight in meeting.items())
     expected = sum(totals[one] * totals[other] * distance(one, other) for one in totals for other in totals) / (n - 1)
     return None if expected == 0 else 1 - observed / expected
+
+
+def constant_raters(ratings: Labels) -> dict[int, str]:
+    """The raters who gave one label to everything that they labelled, two items or more: place in the items → label.
+
+    Such a rater tells no item from another, so no coefficient of agreement with it is defined: neither 0, which is what
+    Cohen's formula gives, nor 1.
+    """
+    raters = max((len(item) for item in ratings), default=0)
+    found = {}
+    for place in range(raters):
+        given = [item[place] for item in ratings if len(item) > place and item[place] is not None]
+        if len(given) > 1 and len(set(given)) == 1:
+            found[place] = str(given[0])
+    return found
 
 
 def majority(labels: Sequence[str | None]) -> str | None:

@@ -18,6 +18,7 @@ from ragrounds.evals.stats import (
     Agreement,
     Estimate,
     compare_with_human,
+    constant_raters,
     fleiss_kappa,
     krippendorff_alpha,
     stratified_mean,
@@ -25,6 +26,7 @@ from ragrounds.evals.stats import (
 from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
+from ragrounds.ui.arena_tables import INFORMATIVE, informative_cells
 from ragrounds.ui.tables import Column, TextTable
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, one_line, percent
 
@@ -167,11 +169,16 @@ def _together(run: str, judges: Sequence[RecordedVerdicts]) -> list[str]:
     labels = [[said.verdicts.get(item) for said in judges] for item in items]
     whole = [each for each in labels if None not in each]
     some = [each for each in labels if sum(label is not None for label in each) > 1]
-    kappa = fleiss_kappa(whole) if whole else None
-    alpha = krippendorff_alpha(some) if some else None
+    constant = constant_raters(labels)
+    kappa = fleiss_kappa(whole) if whole and not constant else None
+    alpha = krippendorff_alpha(some) if some and not constant else None
     return [
+        *(
+            f"{run}: {one_line(judges[place].judge, 60)} said {label!r} of everything: no agreement with it is defined."
+            for place, label in constant.items()
+        ),
         f"{run}, {len(judges)} judges together: Fleiss' kappa {_number(kappa)} on {len(whole):,} items, "
-        f"Krippendorff's alpha {_number(alpha)} on {len(some):,}."
+        f"Krippendorff's alpha {_number(alpha)} on {len(some):,}.",
     ]
 
 
@@ -282,7 +289,7 @@ def _wins(axis: AxisReport) -> TextTable:
 
 
 def _judges(axis: AxisReport) -> TextTable:
-    names = ("matches", "missing", "ties %", "orders differ %", "place decided %", "for the first %")
+    names = ("matches", "missing", "ties %", "orders differ %", "place decided %", "for the first %", *INFORMATIVE)
     return TextTable(
         key="judges",
         title=f"{axis.axis}: judges",
@@ -293,6 +300,7 @@ def _judges(axis: AxisReport) -> TextTable:
                 f"{judge.matches:,}",
                 f"{judge.missing:,}",
                 *(percent(share, 1) for share in (judge.ties, judge.inconsistent, judge.reversed, judge.first)),
+                *informative_cells(judge),
             )
             for judge in axis.judges
         ),

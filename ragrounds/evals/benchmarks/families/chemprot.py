@@ -23,6 +23,14 @@ GROUPS = {
     "CPR:9": "substrate",
 }
 """Evaluated groups of relations; the first entity is the chemical."""
+MEANINGS = {
+    "upregulator": "the chemical activates the protein or raises its amount",
+    "downregulator": "the chemical inhibits the protein or lowers its amount",
+    "agonist": "the chemical binds to the protein and sets off its action",
+    "antagonist": "the chemical binds to the protein and keeps it from acting",
+    "substrate": "the chemical is what the protein acts on, or what it makes",
+}
+ENDS = ("chemical", "gene or protein")
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
@@ -45,7 +53,8 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
             triplets.setdefault(pmid, []).append((one, GROUPS[group], other))
     for _, (pmid, title, abstract, *_) in _rows(source.path, split, "abstracts", 3):
         text = f"{title}\n{abstract}"
-        yield extraction(f"chemprot/{pmid}", "chemprot", text, GROUPS.values(), triplets.get(pmid, ()), split=split)
+        found = triplets.get(pmid, ())
+        yield extraction(f"chemprot/{pmid}", "chemprot", text, MEANINGS, found, split=split, ends=ENDS)
 
 
 def _file(folder: Path, split: str, kind: str) -> Path:

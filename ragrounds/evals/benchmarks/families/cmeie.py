@@ -37,7 +37,7 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
     """
     path = source.file("CMeIE_dev.jsonl", "CMeIE_dev.json", "CMeIE-V2_dev.jsonl", "CMeIE_test.jsonl")
     lines = [convert(value, _Line, path, place) for place, value in read_jsonl(path)]
-    relations = dict.fromkeys(relation.predicate for line in lines for relation in line.spo_list)
+    relations = dict.fromkeys((relation.predicate for line in lines for relation in line.spo_list), "")
     for number, line in enumerate(lines, start=1):
         triplets = [(relation.subject, relation.predicate, relation.object.value) for relation in line.spo_list]
         yield extraction(f"cmeie/{number}", "cmeie", line.text, relations, triplets, language="zh")

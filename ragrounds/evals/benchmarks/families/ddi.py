@@ -19,8 +19,16 @@ from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import broken, convert, read_jsonl, shown
 
 FILE = "ddi2013.jsonl"
-TYPES = ("mechanism", "effect", "advise", "int")
-"""The corpus's four types of interaction; ``int`` is one that the text states without more."""
+TYPES = {
+    "mechanism": "how one drug changes what the body does with the other (uptake, level, breakdown)",
+    "effect": "what comes of taking both: a reaction, or a stronger or weaker action of one of them",
+    "advise": "a recommendation or a warning about taking both",
+    "int": "an interaction is stated, and nothing more is said of it",
+}
+"""The corpus's four types of interaction, with what each means in our words."""
+
+
+ENDS = ("drug", "other drug")
 
 
 class _Entity(Struct):
@@ -67,7 +75,9 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
             text = " ".join(sentence.text.strip() for sentence in document.sentences)
             # All documents together are one corpus with one figure; its parts are its splits.
             name = f"ddi/{part}" if source.dataset else "ddi"
-            yield extraction(f"{part}/{document.id}", name, text, TYPES, triplets, split=part, symmetric=True)
+            yield extraction(
+                f"{part}/{document.id}", name, text, TYPES, triplets, split=part, symmetric=True, ends=ENDS
+            )
 
 
 def interactions(document: Document, path: Path, place: str) -> Iterator[Triplet]:

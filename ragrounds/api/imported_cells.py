@@ -1,0 +1,41 @@
+"""Cells of a study from recorded replies: `imported = PATH` in a row takes the place of asking a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragrounds.errors import UserError
+
+if TYPE_CHECKING:
+    from ragrounds.evals.store.store import Store
+    from ragrounds.records import Run
+
+
+def imported_run(store: Store, path: str | Path, benchmark: str, home: Path) -> Run:
+    """The run of recorded replies to one benchmark, scored; the same replies imported again are the same run.
+
+    Args:
+        store: where it is kept.
+        path: the MIRAGE authors' folder of one setting and model, or JSON lines of such (plain or gzip). What it holds
+            of other datasets is left aside.
+        benchmark: the cell's.
+        home: where registered copies of benchmarks are.
+
+    Raises:
+        UserError: nothing there, a broken file, no reply to this benchmark, or replies of several systems.
+    """
+    from ragrounds.evals.benchmarks import load
+    from ragrounds.evals.exchange.mirage_predictions import as_runs, read_predictions, store_run
+
+    loaded = load(benchmark, home)
+    wanted = {question.id.partition("/")[0] for question in loaded.questions}
+    kept = [one for one in read_predictions(Path(path).expanduser()) if one.dataset in wanted]
+    if not kept:
+        raise UserError(f"{path} holds no reply to a question of {loaded.name}.")
+    systems = sorted({(one.setting, one.model) for one in kept})
+    if len(systems) > 1:
+        found = ", ".join(f"{setting} of {model}" for setting, model in systems)
+        raise UserError(f"{path} holds replies of several systems ({found}), and a cell shows those of one.")
+    (made,) = as_runs(iter(kept), loaded, [run.id for run in store.runs()])
+    return store_run(store, made, loaded)
