@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.golden.cases import Comparison, cases, comparisons, folder  # noqa: E402
+from tests.golden.cases import Comparison, chosen, comparisons, folder  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Row:
 
 def count(comparison: Comparison, place: Path) -> Row:
     """Run one comparison over its file."""
-    found = {case["id"]: comparison.equal(case) for case in cases(comparison.file, place)}
+    found = {case["id"]: comparison.equal(case) for case in chosen(comparison, place)}
     differing = tuple(id for id, equal in found.items() if equal is False)
     undefined = sum(equal is None for equal in found.values())
     return Row(comparison, len(found) - undefined, undefined, differing)

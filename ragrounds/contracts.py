@@ -83,11 +83,6 @@ class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     k: int
     mean: tuple[str, ...] = ()
     """Texts whose vectors' mean is searched for in place of the query, by a retriever that can."""
-    withheld: tuple[str, ...] = ()
-    """Ids of documents that may not be found."""
-    near: float = 0.0
-    """The share of the wording of `near_to` from which a passage may not be found; 0: nothing is left out by that."""
-    near_to: str = ""
 
 
 class Used(Struct, frozen=True):
@@ -107,8 +102,6 @@ class SearchResult(Struct, frozen=True):
     passages: tuple[Passage, ...]
     used: tuple[Used, ...] = ()
     """What it may have to be paid for."""
-    withheld: int = 0
-    """Passages that a leak guard left out before the last of these."""
 
 
 @runtime_checkable
@@ -246,8 +239,8 @@ class Context(Protocol):
     def continues(self) -> Continuation:
         """How the answering model continues a text of its own."""
 
-    async def search(self, query: Query, k: int) -> tuple[Passage, ...]:
-        """Search the agent's corpus."""
+    async def search(self, query: Query, k: int, *, empty: bool = False) -> tuple[Passage, ...]:
+        """Search the agent's corpus. An empty query finds nothing and is not sent, unless `empty`."""
 
     def passage(self, id: str) -> Passage:
         """A passage that a search of this attempt returned."""

@@ -22,6 +22,7 @@ from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.files import read_text
 from ragrounds.graphs import user_graph
 from ragrounds.plugins import ExtensionPoint, say_once
+from ragrounds.prompts.layout import layout_parts
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.text import parse_toml
 
@@ -66,11 +67,6 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     searches: bool = False
     question_only: bool = True
     """The options are hidden from everything that searches (MIRAGE, Section 3.1). ``false`` is a departure from it."""
-    guard: bool = True
-    """Documents that the benchmark's ``guard.jsonl`` keeps from a question are found by no search for it."""
-    guard_near: float = 0.0
-    """Passages that hold this share of the question's own wording, 0 to 1, are found by no search for it; 0: all may
-    be."""
     oracle: bool = False
     """This agent is given the gold documents. No other ever is."""
     parameters: dict[str, bool | int | float | str] = field(default_factory=dict)
@@ -106,6 +102,11 @@ class Agent(Struct, frozen=True, kw_only=True):
         """The parameters that are a part of a run's identity: all but switches that have their defaults."""
         switches = self.card.switches
         return {key: value for key, value in self.parameters.items() if key not in switches or value != switches[key]}
+
+    @property
+    def layout(self) -> str:
+        """The order of the parts of its prompts (:mod:`ragrounds.prompts.layout`); empty: as they stand."""
+        return str(self.parameters.get("layout", ""))
 
     @property
     def caps(self) -> Limits:
@@ -221,16 +222,11 @@ def graph_name(name: str) -> str:
     return read_card(parse(name).name).graph
 
 
-_OF_SEARCHES = ("question_only", "guard", "guard_near")
-"""What every agent that searches can be set to, beside its parameters."""
-
-
 def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
     """Read ``name[key=value,…]``.
 
     Keys are the parameters and switches of the agent's file, `model` and the other roles, `retriever`, `corpus`,
-    `prompts`, `question_only`, `guard`, `guard_near`, ``limits.calls``, ``limits.tokens``, ``limits.cost``,
-    ``limits.seconds``, and `profile`,
+    `prompts`, `question_only`, ``limits.calls``, ``limits.tokens``, ``limits.cost``, ``limits.seconds``, and `profile`,
     in whose place its values stand in the canonical text. What the text says itself comes before a profile.
 
     Args:
@@ -244,8 +240,7 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
     card = read_card(spec.name)
     own: dict[str, Value] = {**card.parameters, **card.switches}
     known = {**_siblings(spec.name, card), **own}
-    parameters, models, limits = dict(own), dict(card.models), msgspec.to_builtins(card.limits)
-    fields: dict[str, Value] = {}
+    parameters, models, limits, fields = dict(own), dict(card.models), msgspec.to_builtins(card.limits), {}
     kept: dict[str, Value] = {}
     for key, value in _expanded(spec, card, known, model).items():
         before: object
@@ -255,9 +250,8 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
             before, models[key] = card.models.get(key), str(value)
         elif key in ("retriever", "corpus", "prompts"):
             before, fields[key] = getattr(card, key), str(value)
-        elif key in _OF_SEARCHES:
-            former: bool | float = getattr(card, key)
-            before, fields[key] = former, _like(former, value, key, spec)
+        elif key == "question_only":
+            before, fields[key] = card.question_only, _like(True, value, key, spec)
         elif key.startswith("limits.") and key[7:] in Limits.__struct_fields__:
             before, limits[key[7:]] = getattr(card.limits, key[7:]), value
         else:
@@ -272,9 +266,9 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
     except msgspec.ValidationError as error:
         raise UserError(f"{spec}: limits: {error}") from error
     changed = msgspec.structs.replace(card, models=models, limits=settled, **fields)
-    if not 0.0 <= changed.guard_near <= 1.0:
-        raise UserError(f"{spec}: guard_near is a share of the question's wording, from 0 to 1.")
-    return Agent(spec=str(Spec(spec.name, kept)), card=changed, parameters=parameters)
+    agent = Agent(spec=str(Spec(spec.name, kept)), card=changed, parameters=parameters)
+    layout_parts(agent.layout)
+    return agent
 
 
 def profile_of(text: str | Spec) -> Profile | None:
@@ -365,5 +359,5 @@ _TYPES = {bool: "switch (true or false)", int: "whole number", float: "number", 
 
 def _unknown_key(key: str, name: str, parameters: Iterable[str]) -> UserError:
     limits = [f"limits.{limit}" for limit in Limits.__struct_fields__]
-    known = [*parameters, *ROLES, "retriever", "corpus", "prompts", *_OF_SEARCHES, "profile", *limits]
+    known = [*parameters, *ROLES, "retriever", "corpus", "prompts", "question_only", "profile", *limits]
     return UserError(f"The agent {name!r} has no parameter {key!r}.{nearest(key, known)} Known: {', '.join(known)}.")

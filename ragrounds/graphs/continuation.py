@@ -24,6 +24,8 @@ class Part(TypedDict, total=False):
     text: str
     passages: list[str]
     """Ids of passages that stand here in full; a graph writes them out anew for each prompt."""
+    notice: bool
+    """It is a notice of the graph, in place of what a search found."""
 
 
 Write = Callable[[Part], str]
@@ -54,11 +56,12 @@ def whole_text(parts: Sequence[Part], write: Write) -> str:
     return "".join(write(part) for part in parts)
 
 
-def put_back(reply: Reply, pairs: Mapping[str, str]) -> str:
+def put_back(reply: Reply, pairs: Mapping[str, str], *, close: bool = True) -> str:
     """Give the reply's text with the stop string that ended it, which most servers leave out.
 
     Args:
         reply: What the model wrote.
+        close: Where the server does not name the stop string, close a tag that stands open.
         pairs: Stop string → the string that opens what it closes. Where the server does not name the stop string, an
             opened and unclosed one tells which it was. A model that opens a tag and ends by itself looks the same to
             such a server; its tag is then closed too. A text that was cut by its length is left as it is.
@@ -66,10 +69,10 @@ def put_back(reply: Reply, pairs: Mapping[str, str]) -> str:
     text = reply.text
     if reply.stopped_at in pairs:
         return text if text.endswith(reply.stopped_at) else text + reply.stopped_at
-    if reply.finish == "stop":
-        opened = {close: text.rfind(begin) for close, begin in pairs.items() if text.rfind(begin) > text.rfind(close)}
+    if reply.finish == "stop" and close:
+        opened = {end: text.rfind(begin) for end, begin in pairs.items() if text.rfind(begin) > text.rfind(end)}
         if opened:
-            return text + max(opened, key=lambda close: opened[close])
+            return text + max(opened, key=lambda end: opened[end])
     return text
 
 

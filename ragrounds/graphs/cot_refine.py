@@ -14,10 +14,10 @@ from langgraph.runtime import Runtime
 from ragrounds.contracts import Context
 from ragrounds.graphs.answer_prompts import KINDS, answer_prompt, refine_prompt
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
-from ragrounds.graphs.documents import fitted, ordered, written
+from ragrounds.graphs.documents import shown
 from ragrounds.graphs.model_text import ending
 from ragrounds.graphs.state import State as Shared
-from ragrounds.graphs.state import switch, whole, word
+from ragrounds.graphs.state import switch, whole
 from ragrounds.records import Message, Query
 
 PROMPTS = (*ANSWERING, *(f"{kind}/{form}" for kind in KINDS for form in ("refine", "refine_rag")))
@@ -72,7 +72,6 @@ async def refine(state: State, runtime: Runtime[Context]) -> State:
             """With these documents."""
             return refine_prompt(context, first, documents)
 
-        shown = ordered(fitted(context, found, prompt), word(context, "order", "best_first"), context.seed)
-        documents = written(shown)
+        documents = shown(context, found, prompt)
     reply = await context.ask(refine_prompt(context, first, documents))
     return {"answer": reply.text}

@@ -12,11 +12,61 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.records import Message, Passage
 
 ORDERS = ("best_first", "best_last", "reversed", "shuffled")
+FORMATS = ("plain", "medrag", "search_r1")
+"""How documents are written out: in our own way, or as the programs of MedRAG and of Search-R1 do."""
 
 
-def written(passages: Sequence[Passage]) -> str:
-    """The documents' part of a prompt, numbered from 0 as MedRAG does."""
-    return "\n\n".join(_one(number, passage) for number, passage in enumerate(passages)) or "(none found)"
+def written(passages: Sequence[Passage], form: str = "plain") -> str:
+    """The documents' part of a prompt.
+
+    Args:
+        passages: In the order in which they are read.
+        form: ``plain``: numbered from 0, a title on a line of its own, a blank line between documents. ``medrag``:
+            numbered from 0, one line a document with its title in brackets, also an empty one (MedRAG, src/medrag.py).
+            ``search_r1``: the same, numbered from 1 (Search-R1, search_r1/llm_agent/generation.py): what its
+            checkpoints were trained on.
+
+    Raises:
+        UserError: an unknown form.
+    """
+    if form == "plain":
+        return "\n\n".join(_one(number, passage) for number, passage in enumerate(passages)) or "(none found)"
+    if form == "medrag":
+        lines = (f"Document [{number}] (Title: {one.title}) {one.text}" for number, one in enumerate(passages))
+        return "\n".join(lines)
+    if form == "search_r1":
+        return "".join(f"Doc {number}(Title: {one.title}) {one.text}\n" for number, one in enumerate(passages, 1))
+    raise UserError(f"Unknown document_format {form!r}.{nearest(form, FORMATS)} Known: {', '.join(FORMATS)}.")
+
+
+def shown(context: Context, passages: Sequence[Passage], prompt: Callable[[str], Sequence[Message]]) -> str:
+    """The documents' part of a prompt as the agent's parameters say: fitted, ordered and written out.
+
+    With ``document_format=medrag`` the whole text is cut on the right to `context_tokens` tokens, wherever that falls,
+    as MedRAG does; else as :func:`fitted`.
+
+    Args:
+        context: The attempt.
+        passages: Best first.
+        prompt: The prompt around the documents.
+    """
+    form, order = str(context.parameters.get("document_format", "plain")), context.parameters.get("order", "best_first")
+    if form == "plain":
+        return written(ordered(fitted(context, passages, prompt), str(order), context.seed))
+    text, room = written(ordered(passages, str(order), context.seed), form), room_for(context, prompt(""))
+    if room is None or context.count(text) <= room:
+        return text
+    context.note("cut", f"of the {len(passages)} passages only the first {room} tokens were shown")
+    return context.cut(text, room)
+
+
+def room_for(context: Context, around: Sequence[Message], role: str = "answering") -> int | None:
+    """Tokens that documents may take: what the model's window leaves beside `around`, and at most `context_tokens`, a
+    parameter of the agent (MIRAGE Section 4.1 gives one for each model); ``None``: neither is known."""
+    room, bound = context.room(around, role=role), context.parameters.get("context_tokens")
+    if isinstance(bound, int) and bound > 0:
+        return bound if room is None else min(room, bound)
+    return room
 
 
 def fitted(
@@ -28,14 +78,10 @@ def fitted(
 ) -> tuple[Passage, ...]:
     """Those of `passages`, best first, that fit the model's window beside the rest of `prompt`.
 
-    As MedRAG does, the context is cut on the right: the last passage may lose its end. `context_tokens`, a parameter
-    of the agent, is an upper bound of its own (MIRAGE Section 4.1 gives one for each model). Neither known: nothing is
-    cut. What was cut is noted in the trace.
+    As MedRAG does, the context is cut on the right: the last passage may lose its end. :func:`room_for` says how much
+    there is. Nothing known: nothing is cut. What was cut is noted in the trace.
     """
-    room = context.room(prompt(""), role=role)
-    bound = context.parameters.get("context_tokens")
-    if isinstance(bound, int) and bound > 0:
-        room = bound if room is None else min(room, bound)
+    room = room_for(context, prompt(""), role)
     if room is None:
         return tuple(passages)
     kept: list[Passage] = []

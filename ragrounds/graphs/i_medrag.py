@@ -4,6 +4,9 @@ Each round the model, given the question and the answers so far, writes `queries
 by plain MedRAG without options, and question and answer join what is known. A round whose questions cannot be read does
 not count, but no more than three of those are allowed. Then the answer is given.
 
+A follow-up whose call fails is left out. ``loop=published`` is the authors' own loop (:mod:`.i_medrag_published`), and
+``follow_ups_see_options=true`` with ``question_only=false`` shows the options to what writes queries, as theirs does.
+
 `ask_further` writes queries and sees the stem alone; the graphs that answer them get a question without options;
 `answer` sees the options. Follow-up questions are looked up one after another, which keeps the order of calls fixed.
 """
@@ -23,19 +26,24 @@ from msgspec.structs import replace
 from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context
+from ragrounds.errors import UserError
+from ragrounds.graphs import i_medrag_published as published
 from ragrounds.graphs import vanilla_rag
-from ragrounds.graphs.answer_prompts import answer_prompt
+from ragrounds.graphs.answer_prompts import answer_prompt, options_block
 from ragrounds.graphs.model_text import ending, folded, without_thought, written_query
-from ragrounds.graphs.state import State as Shared
-from ragrounds.graphs.state import whole
+from ragrounds.graphs.state import switch, whole, word
+from ragrounds.models.faults import CallFailed
 from ragrounds.records import Message
 from ragrounds.specs import Value
 
-PROMPTS = (*vanilla_rag.PROMPTS, "i_medrag/ask_further")
+PROMPTS = (*vanilla_rag.PROMPTS, "i_medrag/ask_further", "i_medrag/ask_further_options", *published.PROMPTS)
 SPARE = 3
 """Rounds that may be lost to questions that cannot be read."""
 
-_NUMBERED = re.compile(r"^\s*(?:\d+\s*[.)、:]|[-*•]|(?:question|query|q)\s*\d+\s*[.):])\s*(.+?)\s*$", re.I | re.M)
+_MARK = r"(?:\d+\s*[.)、:](?!\d)|[-*•]|(?:question|query|q)\s*\d+\s*[.):])"
+_LISTED = re.compile(rf"^\s*{_MARK}\s*(.+?)\s*$", re.I | re.M)
+_NUMBERED = re.compile(rf"^\s*{_MARK}\s+(?=\S)", re.I)
+_HEADING = re.compile(r"^[#*\s]*(?:[\w-]+\s){0,2}(?:queries|questions|追问|查询)[*\s]*[:：]?[*\s]*$", re.I | re.M)
 
 
 class Known(TypedDict):
@@ -45,25 +53,39 @@ class Known(TypedDict):
     answer: str
 
 
-class State(Shared, total=False):
+class State(published.State, total=False):
     known: Annotated[list[Known], operator.add]
-    further: list[str]
-    """This round's follow-up questions."""
     rounds: int
-    iterations: int
 
 
 def build() -> StateGraph[State, Context, State, State]:
-    """START → ask_further ⇄ look_up, then answer → END."""
+    """START → ask_further ⇄ look_up, then answer → END; or START → converse ⇄ extract, then finish or end → END."""
     graph = StateGraph(State, context_schema=Context)
     graph.add_node("ask_further", ask_further)
     graph.add_node("look_up", look_up)
     graph.add_node("answer", answer)
-    graph.add_edge(START, "ask_further")
+    for name in ("converse", "extract", "finish", "end"):
+        graph.add_node(name, getattr(published, name))
+    graph.add_conditional_edges(START, _loop, ["ask_further", "converse"])
+    graph.add_conditional_edges("converse", _step, ["converse", "extract", "finish", "end"])
+    graph.add_conditional_edges("extract", _step, ["converse", "end"])
+    graph.add_edge("finish", END)
+    graph.add_edge("end", END)
     graph.add_conditional_edges("ask_further", _after_asking, ["look_up", "ask_further", "answer"])
     graph.add_conditional_edges("look_up", _after_looking, ["ask_further", "answer"])
     graph.add_edge("answer", END)
     return graph
+
+
+def _loop(state: State, runtime: Runtime[Context]) -> str:
+    loop = word(runtime.context, "loop", "paper")
+    if loop not in ("paper", "published"):
+        raise UserError(f"Unknown loop {loop!r}. Known: paper, published.")
+    return "converse" if loop == "published" else "ask_further"
+
+
+def _step(state: State) -> str:
+    return state["step"]
 
 
 def nests(parameters: Mapping[str, Value]) -> bool:
@@ -97,11 +119,14 @@ async def ask_further(state: State, runtime: Runtime[Context]) -> State:
     context, stem = runtime.context, runtime.context.stem
     number, iteration = whole(context, "queries", 3), state.get("iterations", 0) + 1
 
+    given = {"question": stem.text, "number": str(number)}
+    if options := switch(context, "follow_ups_see_options", False) and context.question.options:
+        given["options"] = options_block(options)
+
     def prompt(known: str) -> tuple[Message, ...]:
         """With what is known so far."""
-        return context.prompts.render(
-            "i_medrag/ask_further", stem.language, question=stem.text, known=known, number=str(number)
-        )
+        name = "ask_further_options" if "options" in given else "ask_further"
+        return context.prompts.render(f"i_medrag/{name}", stem.language, known=known, **given)
 
     known = ending(context, _written(state), context.room(prompt(""), role="querying"), role="querying")
     reply = await context.ask(prompt(known), role="querying")
@@ -122,12 +147,16 @@ async def look_up(state: State, runtime: Runtime[Context]) -> State:
     """Answer each follow-up question by vanilla RAG, in a nested context."""
     context = runtime.context
     graph = _vanilla_rag()
-    names = ("top_k", "order", "context_tokens")
+    names = ("top_k", "order", "context_tokens", "document_format")
     given = {name: context.parameters[name] for name in names if name in context.parameters}
     known: list[Known] = []
     for text in state["further"]:
         nested = context.asking(replace(context.stem, text=text), role="reading", prompting="direct", **given)
-        found = await graph.ainvoke({}, context=nested)
+        try:
+            found = await graph.ainvoke({}, context=nested)
+        except CallFailed as failed:
+            context.note("follow_up_failed", f"{text[:200]}: {failed.message}")
+            continue
         known.append({"question": text, "answer": without_thought(found["answer"])})
     return {"known": known, "rounds": state.get("rounds", 0) + 1}
 
@@ -141,7 +170,8 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
 
 
 def read_questions(text: str) -> list[str]:
-    """The questions in a model's reply: a JSON object's ``queries``, a JSON list, or else a numbered list's lines."""
+    """The questions in a model's reply, without numbers before them: a JSON object's ``queries``, a JSON list, or else
+    the list under a heading of queries; without a heading, those lines of lists that are questions."""
     for begin, end in (("{", "}"), ("[", "]")):
         start, stop = text.find(begin), text.rfind(end)
         if 0 <= start < stop:
@@ -151,8 +181,11 @@ def read_questions(text: str) -> list[str]:
                 continue
             listed = read.get("queries") if isinstance(read, dict) else read
             if isinstance(listed, list):
-                return [item.strip() for item in listed if isinstance(item, str) and item.strip()]
-    return _NUMBERED.findall(text)
+                items = [_NUMBERED.sub("", item.strip()) for item in listed if isinstance(item, str)]
+                return [item for item in items if item]
+    headings = list(_HEADING.finditer(text))
+    lines: list[str] = _LISTED.findall(text[headings[-1].end() :] if headings else text)
+    return lines if headings else [line for line in lines if line.endswith(("?", "？"))]
 
 
 def _written(state: State) -> str:

@@ -13,12 +13,13 @@ MAX_QUERY_CHARACTERS = 2000
 """Characters of a query that a model wrote. One that never ends must not flood a search engine."""
 
 
-def written_query(context: Context, text: str) -> Query:
-    """Make a query of what a model wrote: spaces made plain, cut at :data:`MAX_QUERY_CHARACTERS` characters.
+def written_query(context: Context, text: str, *, raw: bool = False) -> Query:
+    """Make a query of what a model wrote: spaces made plain unless `raw`, cut at :data:`MAX_QUERY_CHARACTERS`
+    characters.
 
     A JSON escape can hold half a surrogate pair, which is no text.
     """
-    plain = " ".join(wellformed(text).split())
+    plain = wellformed(text) if raw else " ".join(wellformed(text).split())
     if len(plain) > MAX_QUERY_CHARACTERS:
         context.note("query_cut", f"a query of {len(plain)} characters was cut to {MAX_QUERY_CHARACTERS}")
         plain = plain[:MAX_QUERY_CHARACTERS]
@@ -59,6 +60,24 @@ def shortened(text: str, marks: Sequence[str]) -> str:
     return "\n\n".join(lines)
 
 
+def shortened_lines(text: str, marks: Sequence[str]) -> str:
+    """As :func:`shortened`, with lines as steps, as the program of Search-o1 has it.
+
+    Of two line feeds one is taken away, then each line is a step, an empty one too. An empty step that its list ends
+    with counts among the last four, so that of more than four steps only three last ones are sure to be kept.
+    """
+    steps = [f"Step {number}: {line}" for number, line in enumerate(text.replace("\n\n", "\n").split("\n"), 1)] + [""]
+    if len(steps) <= _ALL:
+        return "\n\n".join(steps).strip("\n")
+    kept: list[str] = []
+    for place, step in enumerate(steps):
+        if place == 0 or place >= len(steps) - _LAST or any(mark in step for mark in marks):
+            kept.append(step)
+        elif kept[-1] != "...":
+            kept.append("...")
+    return "\n\n".join(kept).strip("\n")
+
+
 def boxed(text: str) -> str | None:
     r"""What stands in the last ``\boxed{…}``, braces inside it included; ``None``: there is none, or it is empty."""
     start = text.rfind("\\boxed{")
@@ -73,6 +92,36 @@ def boxed(text: str) -> str | None:
                 return text[begin:place].strip() or None
             depth -= 1
     return None
+
+
+_BOX = re.compile(r"\\boxed\{(.*)\}")
+_BOXED_TEXT = re.compile(r"\\text\{(.*)\}")
+
+
+def boxed_line(text: str, *, plain: bool = True) -> str | None:
+    r"""What stands in the last ``\boxed{…}`` as the program of Search-o1 reads it; ``None``: nothing.
+
+    A box reaches to the last ``}`` of its line, so that of two in one line the first counts, with all between them.
+
+    Args:
+        text: What a model wrote.
+        plain: Take it out of ``\text{…}``, and take round brackets away at both ends, as for questions with a name or
+            a letter as their answer.
+    """
+    found = _BOX.findall(text)
+    if not found:
+        return None
+    last: str = found[-1]
+    if plain:
+        inside = _BOXED_TEXT.findall(last)
+        last = (inside[-1] if inside else last).strip("()")
+    return last or None
+
+
+def last_between(text: str, begin: str, end: str) -> str | None:
+    """What stands between the last pair of marks, each beginning with its nearest end; ``None``: there is no pair."""
+    found = re.findall(f"{re.escape(begin)}(.*?){re.escape(end)}", text, re.DOTALL)
+    return str(found[-1]).strip() if found else None
 
 
 def without_thought(text: str) -> str:

@@ -8,6 +8,10 @@ limit a notice stands in place of the result, after the last turn the answer is 
 `reason` writes queries, so it sees the question's stem alone. `answer`, the only node that sees the options, maps the
 boxed conclusion to one of them. This is the one point where the graph asks once more than the paper, whose questions
 carry their options from the start. A long question's answer is the content of the last ``\boxed{}``.
+
+Switches follow the authors' code where the paper says nothing or the code has a fault: ``queries=as_is`` (the last pair
+of tags, spaces and all; no tag is closed), ``limit_first``, ``same_query=exact``, ``last_turn=inserts``,
+``notices=lines``, ``steps=lines``, ``boxed=line``, and those of `reason_in_documents`.
 """
 
 from __future__ import annotations
@@ -25,9 +29,9 @@ from ragrounds.graphs.answer_prompts import CONCLUDE, answer_prompt, conclude_pr
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
 from ragrounds.graphs.documents import beginnings, written
-from ragrounds.graphs.model_text import boxed, repeated, shortened
+from ragrounds.graphs.model_text import boxed, boxed_line, last_between, repeated, shortened, shortened_lines
 from ragrounds.graphs.state import State as Shared
-from ragrounds.graphs.state import switch, whole
+from ragrounds.graphs.state import switch, whole, word
 from ragrounds.specs import Value
 
 PROMPTS = (
@@ -71,7 +75,7 @@ def build() -> StateGraph[State, Context, State, State]:
     graph.add_edge("reason_in_documents", "insert")
     graph.add_edge("search", "insert")
     for node in ("insert", "remind", "deny"):
-        graph.add_edge(node, "reason")
+        graph.add_conditional_edges(node, _go_on, ["reason", "answer"])
     graph.add_edge("answer", END)
     return graph
 
@@ -82,14 +86,26 @@ def nests(parameters: Mapping[str, Value]) -> bool:
 
 
 def _next(state: State, runtime: Runtime[Context]) -> str:
-    context, query = runtime.context, state.get("query")
-    if query is None or state["turns"] >= whole(context, "turns", 15):
+    context, query, searched = runtime.context, state.get("query"), state.get("searched", [])
+    if query is None or (_last_turn(state, context) and word(context, "last_turn", "answers") == "answers"):
         return "answer"
-    if repeated(query, state.get("searched", [])):
-        return "remind"
-    if len(state.get("searched", [])) >= whole(context, "search_limit", 10, least=0):
+    exact = word(context, "same_query", "folded") == "exact"
+    again = query in searched if exact else repeated(query, searched)
+    spent = len(searched) >= whole(context, "search_limit", 10, least=0)
+    if spent and (not again or switch(context, "limit_first", False)):
         return "deny"
+    if again:
+        return "remind"
     return "reason_in_documents" if switch(context, "reading", True) else "search"
+
+
+def _last_turn(state: State, context: Context) -> bool:
+    return state["turns"] >= whole(context, "turns", 15)
+
+
+def _go_on(state: State, runtime: Runtime[Context]) -> str:
+    """After an insertion: the limit of turns is tested here too, for what the last turn found may be inserted."""
+    return "answer" if _last_turn(state, runtime.context) else "reason"
 
 
 async def reason(state: State, runtime: Runtime[Context]) -> State:
@@ -102,11 +118,16 @@ async def reason(state: State, runtime: Runtime[Context]) -> State:
     reply = await asked_within(context, messages, turn, prefix=prefix, stop=(ASKED,))
     if reply is None:
         return {"turns": turn, "query": None}
-    text = put_back(reply, {ASKED: ASK})
-    query = _query(context, text)
+    as_is = word(context, "queries", "closed") == "as_is"
+    text = put_back(reply, {ASKED: ASK}, close=not as_is)
+    new: list[Part] = [{"by": "model", "text": text}]
+    if as_is:
+        query = last_between(text, ASK, ASKED) or None
+        query = query if text_so_far(context, [*parts, *new]).rstrip().endswith(ASKED) else None
+    else:
+        query = _query(context, text)
     if query is not None and turn >= whole(context, "turns", 15):
         context.note("turn_limit", f"turn {turn} was the last and asked for another search")
-    new: list[Part] = [{"by": "model", "text": text}]
     changes: State = {"parts": new, "turns": turn, "query": query}
     if query is not None and switch(context, "reading", True):
         changes["reasoning"] = _shortened(context, [*parts, *new])
@@ -114,7 +135,13 @@ async def reason(state: State, runtime: Runtime[Context]) -> State:
 
 
 def _shortened(context: Context, parts: Sequence[Part]) -> str:
-    return shortened(whole_text(parts, lambda part: _written(context, part)), (ASK, TOLD))
+    cut = shortened_lines if word(context, "steps", "paragraphs") == "lines" else shortened
+    return cut(text_so_far(context, parts), (ASK, TOLD))
+
+
+def text_so_far(context: Context, parts: Sequence[Part]) -> str:
+    """What the model wrote and what was put between, as one text."""
+    return whole_text(parts, lambda part: _written(context, part))
 
 
 def _query(context: Context, text: str) -> str | None:
@@ -146,7 +173,7 @@ async def remind(state: State, runtime: Runtime[Context]) -> State:
     context = runtime.context
     context.note("repeated_query", state.get("query") or "")
     text = context.prompts.text("search_o1/searched_before", context.stem.language)
-    return {"parts": [{"by": "search", "text": text}]}
+    return {"parts": [_notice(text)]}
 
 
 async def deny(state: State, runtime: Runtime[Context]) -> State:
@@ -154,13 +181,20 @@ async def deny(state: State, runtime: Runtime[Context]) -> State:
     context = runtime.context
     context.note("search_limit", f"all {len(state.get('searched', []))} searches were used: {state.get('query')}")
     text = context.prompts.text("search_o1/no_more_searches", context.stem.language)
-    return {"parts": [{"by": "search", "text": text}]}
+    return {"parts": [_notice(text)]}
+
+
+def _notice(text: str) -> Part:
+    return {"by": "search", "text": text, "notice": True}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:
     """Map the boxed conclusion to an option; without one, ask for the answer directly."""
     context, parts = runtime.context, state.get("parts", [])
-    conclusion = boxed("".join(part["text"] for part in parts if part["by"] == "model"))
+    if word(context, "boxed", "braces") == "line":
+        conclusion = boxed_line(text_so_far(context, parts))
+    else:
+        conclusion = boxed("".join(part["text"] for part in parts if part["by"] == "model"))
     if conclusion is None:
         context.note("no_answer", "the reasoning reached no boxed answer; it is generated directly instead")
         return {"answer": (await context.ask(answer_prompt(context))).text}
@@ -178,4 +212,6 @@ def _written(context: Context, part: Part) -> str:
         text = written(beginnings(found, whole(context, "document_characters", 3000, least=0)))
     else:
         text = part["text"]
+    if part.get("notice") and word(context, "notices", "paragraphs") == "lines":
+        return f"\n{TOLD}\n{text}\n{END_TOLD}\n"
     return f"\n\n{TOLD}{text}{END_TOLD}\n\n"

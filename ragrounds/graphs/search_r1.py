@@ -2,7 +2,8 @@
 
 The model thinks in ``<think>``, searches in ``<search>``, reads what was found in ``<information>`` and ends in
 ``<answer>``. After `turns` turns one more follows in which nothing is searched. What is neither a search nor an answer
-gets a fixed correction, which costs a turn.
+gets a fixed correction, which costs a turn. ``stops=false`` lets the model write on and cuts its text afterwards, and
+``observation_cut=all`` counts the tags among an observation's tokens, as the authors' code does.
 
 `act` writes queries, so it sees the question's stem alone; `answer`, the only node that sees the options, maps what
 stands in ``<answer>`` to one of them (one call more than the paper, whose questions have no options). A long question's
@@ -24,7 +25,7 @@ from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed,
 from ragrounds.graphs.documents import written
 from ragrounds.graphs.model_text import written_query
 from ragrounds.graphs.state import State as Shared
-from ragrounds.graphs.state import whole
+from ragrounds.graphs.state import switch, whole, word
 
 PROMPTS = (*CONCLUDE, "continuing/go_on", "search_r1/act", "search_r1/correction")
 
@@ -68,28 +69,43 @@ async def act(state: State, runtime: Runtime[Context]) -> State:
     context, turn = runtime.context, state.get("turns", 0) + 1
     prompt = context.prompts.render("search_r1/act", context.stem.language, question=context.stem.text)
     messages, prefix = resumed(context, prompt, state.get("parts", []), lambda part: _written(context, part))
-    reply = await asked_within(context, messages, turn, prefix=prefix, stop=tuple(_STOPS))
+    stops = tuple(_STOPS) if switch(context, "stops", True) else ()
+    reply = await asked_within(context, messages, turn, prefix=prefix, stop=stops)
     if reply is None:
         return {"turns": turn, "action": "none", "content": ""}
-    text = put_back(reply, _STOPS)
+    text = put_back(reply, _STOPS) if stops else _cut_back(reply.text)
     found = _ACTION.search(text)
-    action, content = (found[1], found[2].strip()) if found else ("invalid", "")
-    if found and text[found.end() :].strip():
+    action, content = first_action(text)
+    if found and stops and text[found.end() :].strip():
         context.note("extra_text", "what followed the first action was left out")
     if action != "answer" and turn > whole(context, "turns", 4):
         context.note("turn_limit", f"turn {turn}, the last one, gave no answer")
     return {
-        "parts": [{"by": "model", "text": text[: found.end()] if found else text}],
+        "parts": [{"by": "model", "text": text[: found.end()] if found and stops else text}],
         "turns": turn,
         "action": action,
         "content": content,
     }
 
 
+def first_action(text: str) -> tuple[str, str]:
+    """The first complete action of a chunk, and what stands in its tag: ``search``, ``answer``, or ``invalid``."""
+    found = _ACTION.search(text)
+    return (found[1], found[2].strip()) if found else ("invalid", "")
+
+
+def _cut_back(text: str) -> str:
+    """The text up to the first end of a search, wherever it stands, else up to the first end of an answer."""
+    end = next((end for end in _STOPS if end in text), None)
+    return text[: text.index(end) + len(end)] if end else text
+
+
 async def search(state: State, runtime: Runtime[Context]) -> State:
     """Search for what stands in the tag, and put the passages into the text."""
     context = runtime.context
-    found = await context.search(written_query(context, state["content"]), whole(context, "top_k", 3))
+    raw = word(context, "query_text", "plain") == "raw"
+    query = written_query(context, state["content"], raw=raw)
+    found = await context.search(query, whole(context, "top_k", 3), empty=raw)
     return {"parts": [{"by": "search", "passages": [passage.id for passage in found]}]}
 
 
@@ -121,5 +137,9 @@ def _written(context: Context, part: Part) -> str:
         return part["text"]
     if "passages" not in part:
         return f"\n{part['text']}\n"
-    documents = written([context.passage(id) for id in part["passages"]])
-    return f"\n\n<information>{context.cut(documents, whole(context, 'observation_tokens', 500))}</information>\n\n"
+    form, room = word(context, "document_format", "plain"), whole(context, "observation_tokens", 500)
+    documents = written([context.passage(id) for id in part["passages"]], form)
+    if word(context, "observation_cut", "documents") == "documents":
+        return f"\n\n<information>{context.cut(documents, room)}</information>\n\n"
+    # As the authors' code: the tags count too, and the closing one may be what is cut off.
+    return context.cut(f"\n\n<information>{documents.strip()}</information>\n\n", room)

@@ -16,7 +16,7 @@ from ragrounds.contracts import Context
 from ragrounds.graphs import query_generation
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.answer_prompts import answer_prompt
-from ragrounds.graphs.documents import fitted, ordered, written
+from ragrounds.graphs.documents import shown
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.state import whole, word
 from ragrounds.records import Query
@@ -58,7 +58,8 @@ async def retrieve(state: State, runtime: Runtime[Context]) -> State:
     context = runtime.context
     generated = state.get("query")
     query = Query.of(context.stem) if generated is None else Query(generated, tuple(state.get("dense", [])))
-    found = await context.search(query, whole(context, "top_k", 32))
+    k = whole(context, "top_k", 32, least=0)
+    found = await context.search(query, k) if k else ()
     return {"passages": [passage.id for passage in found]}
 
 
@@ -66,7 +67,6 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
     """Ask for the answer with the passages that fit the window."""
     context = runtime.context
     found = [context.passage(id) for id in state.get("passages", [])]
-    kept = fitted(context, found, lambda documents: answer_prompt(context, documents))
-    shown = ordered(kept, word(context, "order", "best_first"), context.seed)
-    reply = await context.ask(answer_prompt(context, written(shown)))
+    documents = shown(context, found, lambda documents: answer_prompt(context, documents))
+    reply = await context.ask(answer_prompt(context, documents))
     return {"answer": reply.text}

@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
+from ragrounds.prompts.layout import OPTIONAL, arranged
 from ragrounds.records import Message, Speaker
 
 _NAME = re.compile(r"(?!.*\.\.)[^\0/\\\ud800-\udfff]{1,100}(?:/[^\0/\\\ud800-\udfff]{1,100}){0,9}")
@@ -33,6 +34,9 @@ class PromptFolder(Struct, frozen=True):
 
     folder: str | None = None
     """A folder of the user's, or the name of a variant that ships (:func:`variants`)."""
+    layout: str = ""
+    """The order of the parts of the package's own prompts (:mod:`ragrounds.prompts.layout`); empty: as they stand. A
+    prompt of the user's folder stands as it is: its layout is the user's."""
 
     def __post_init__(self) -> None:
         if self.folder is not None and self.folder not in variants() and not Path(self.folder).is_dir():
@@ -47,13 +51,18 @@ class PromptFolder(Struct, frozen=True):
         Raises:
             UserError: there is no such prompt, or it asks for a value that this node does not give.
         """
+        text, own = self._read(name, language)
+        if own or not (self.layout or any(values.get(part) == "" for part in OPTIONAL)):
+            return tuple(Message(role, self._fill(name, turn, values)) for role, turn in _turns(name, text))
+        parted = _parted(name, text, self.layout)
         return tuple(
-            Message(role, self._fill(name, turn, values)) for role, turn in _turns(*self._read(name, language))
+            Message(role, "\n\n".join(self._fill(name, part, values) for kind, part in parts if values.get(kind) != ""))
+            for role, parts in parted
         )
 
     def text(self, name: str, language: str = "en", /, **values: str) -> str:
         """A text without turns: a notice, a correction."""
-        return self._fill(name, string.Template(self._read(name, language)[1].strip()), values)
+        return self._fill(name, string.Template(self._read(name, language)[0].strip()), values)
 
     def source(self, name: str, language: str = "en") -> str:
         """The text of a prompt as it stands in its file, with its places to fill.
@@ -61,13 +70,13 @@ class PromptFolder(Struct, frozen=True):
         Raises:
             UserError: there is no such prompt.
         """
-        return self._read(name, language)[1]
+        return self._read(name, language)[0]
 
     def digest(self, names: tuple[str, ...]) -> dict[str, str]:
         """Name → hash of every form of the prompts `names`: a part of a run's fingerprint."""
         digests = {}
         for name in sorted(names):
-            texts = "\0".join([self._read(name, language)[1] for language in ("en", "zh")])
+            texts = "\0".join([self._read(name, language)[0] for language in ("en", "zh")])
             digests[name] = hashlib.sha256(texts.encode()).hexdigest()[:16]
         return digests
 
@@ -75,13 +84,14 @@ class PromptFolder(Struct, frozen=True):
         """All prompts there are."""
         return sorted(_packaged() | (_in_folder(self.folder) if self.folder else set()))
 
-    def _read(self, name: str, language: str) -> tuple[str, str]:
+    def _read(self, name: str, language: str) -> tuple[str, bool]:
+        """A prompt's text, and whether it stands in the user's folder."""
         places = (self.folder, None) if self.folder else (None,)
         for place in places if _NAME.fullmatch(name) else ():
             for file in (f"{name}.{language}.md", f"{name}.md"):
                 text = _text(place, file)
                 if text is not None:
-                    return name, text
+                    return text, place is not None and place not in variants()
         raise UserError(f"There is no prompt {name!r}.{nearest(name, self.names())} Known: {', '.join(self.names())}.")
 
     def _fill(self, name: str, template: string.Template, values: dict[str, str]) -> str:
@@ -109,13 +119,24 @@ def variants() -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=512)
 def _turns(name: str, text: str) -> tuple[tuple[Speaker, string.Template], ...]:
+    return tuple((speaker, string.Template(turn)) for speaker, turn in _split(name, text))
+
+
+@functools.lru_cache(maxsize=512)
+def _parted(name: str, text: str, layout: str) -> tuple[tuple[Speaker, list[tuple[str, string.Template]]], ...]:
+    """The turns in their parts, in the order of a layout: a part is named where it may be left out."""
+    return tuple(
+        (speaker, [(part.name if part.name in OPTIONAL else "", string.Template(part.text)) for part in parts])
+        for speaker, parts in arranged(_split(name, text), layout)
+    )
+
+
+def _split(name: str, text: str) -> list[tuple[Speaker, str]]:
     parts = _TURN.split(text)
     if parts[0].strip() or len(parts) < 3:
         raise UserError(f"The prompt {name!r} must begin with a line [system], [user] or [assistant].")
     speakers: list[Speaker] = [part for part in parts[1::2] if part in ("system", "user", "assistant")]  # type: ignore[misc]
-    return tuple(
-        (speaker, string.Template(turn.strip("\n"))) for speaker, turn in zip(speakers, parts[2::2], strict=True)
-    )
+    return [(speaker, turn.strip("\n")) for speaker, turn in zip(speakers, parts[2::2], strict=True)]
 
 
 @functools.lru_cache(maxsize=512)

@@ -76,7 +76,7 @@ def test_an_agent_s_file_names_one_and_says_more_itself(tmp_path):
 def test_models_that_an_agent_names_get_the_sampling_that_they_leave_open():
     agent = open_agent("search_o1[model=openai:QwQ-32B[temperature=0],profile=search_o1]")
     assert parse(agent.card.models["model"]).parameters == {
-        "repetition_penalty": 1.05, "temperature": 0, "top_k": 20, "top_p": 0.8,
+        "max_tokens": 20480, "repetition_penalty": 1.05, "temperature": 0, "top_k": 20, "top_p": 0.8,
     }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-SUITES = ("tests.golden.retrieval",)
+SUITES = ("tests.golden.retrieval", "tests.golden.graphs")
 """Modules with a tuple ``COMPARISONS``, in the order of the table."""
 
 Case = dict[str, Any]
@@ -41,6 +41,8 @@ class Comparison:
     """Whether a case comes out as recorded; ``None``: the recorded output is not defined there (unstable ties)."""
     reason: str = ""
     """Why a default differs."""
+    groups: tuple[str, ...] = ()
+    """Groups of cases that are compared; none: all."""
     what: str = ""
     """What of the case is compared, where it is not all."""
 
@@ -65,6 +67,13 @@ def cases(file: str, place: Path | None = None) -> list[Case]:
         pytest.skip("needs recorded outputs: set RAGROUNDS_TEST_DATA to a folder with golden/ (docs/benchmarks.md)")
     with gzip.open(path / f"{file}.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
+
+
+def chosen(comparison: Comparison, place: Path | None = None) -> list[Case]:
+    """The cases that a comparison compares."""
+    return [
+        case for case in cases(comparison.file, place) if case["group"] in comparison.groups or not comparison.groups
+    ]
 
 
 def comparisons() -> list[Comparison]:

@@ -4,7 +4,10 @@ import json
 
 import pytest
 
+from ragrounds.errors import UserError
 from ragrounds.graphs.i_medrag import read_questions
+from ragrounds.graphs.i_medrag_published import read_list
+from ragrounds.models.faults import CallFailed
 from tests.graphs.playing import ANSWER, play, text_of
 
 
@@ -73,6 +76,10 @@ async def test_long_answers_are_cut_to_the_window():
         ('Sure:\n```json\n{"analysis": "x", "queries": ["a"]}\n```', ["a"]),
         ('["a", 3, "", "b"]', ["a", "b"]),
         ("1. What?\n2) Why?\n- How?", ["What?", "Why?", "How?"]),
+        ('{"queries": ["1. a", "2) b", "10.5 mg of what?"]}', ["a", "b", "10.5 mg of what?"]),
+        ("## Analysis\n1. It may be gout.\n2. Or not.\n\n## Queries\n- a\n2. b", ["a", "b"]),
+        ("## Analysis\n1. It may be gout.\n2. Which drugs?", ["Which drugs?"]),
+        ("Queries:\n1. a", ["a"]),
         ("{not json", []),
         ('{"queries": "a"}', []),
         ("[" * 100_000 + "]" * 100_000, []),
@@ -81,3 +88,70 @@ async def test_long_answers_are_cut_to_the_window():
 )
 def test_questions_are_read_leniently(text, questions):
     assert read_questions(text) == questions
+
+
+async def test_a_follow_up_whose_call_fails_is_left_out():
+    def script(request):
+        if "q1" in text_of(request) and "Known so far" not in text_of(request) and "zq" not in text_of(request):
+            raise CallFailed("server_error", "down")
+        return ANSWER if "zq" in text_of(request) else further("q1", "q2") if "queries" in text_of(request) else "a2"
+
+    played = await play("i_medrag[rounds=1]", script)
+    assert played.attempt.status == "completed"
+    assert "Query: q2\nAnswer: a2" in played.shown(-1)
+    assert "Query: q1" not in played.shown(-1)
+    assert played.notes == ["follow_up_failed"]
+
+
+PUBLISHED = "i_medrag[profile=medrag,retriever=bm25,rounds=1,top_k=1]"
+
+
+async def test_the_authors_loop_shows_the_options_and_asks_for_json():
+    script = [
+        "## Analysis\n1. x\n## Queries\n1. q1",
+        '{"output": ["1. q1"]}',
+        "a  1\n",
+        "## Answer\nB",
+        '{"answer": "B"}',
+    ]
+    played = await play(PUBLISHED, script)
+    assert played.attempt.text == '{"answer": "B"}'
+    assert ["zq" in text_of(request) for request in played.model.requests] == [True, False, False, True, True]
+    assert played.nodes == ["converse", "extract", "retrieve", "answer", "converse", "finish"]
+    assert "Query: q1\nAnswer: a 1\n\n### Question" in played.shown(3)
+    assert played.shelf.queries == ["q1"]
+
+
+async def test_the_authors_loop_may_return_its_own_instructions_and_the_default_never_does():
+    played = await play(PUBLISHED, lambda request: "## Queries\n")
+    assert played.attempt.text.startswith("You help to answer questions about medicine.")
+    assert "no_answer" in played.notes
+    played = await play("i_medrag[rounds=1]", lambda request: ANSWER if "zq" in text_of(request) else "## Queries\n")
+    assert played.attempt.text == ANSWER
+
+
+async def test_options_are_shown_to_what_searches_only_where_the_agent_says_so():
+    script = [further("q1"), "a1", ANSWER]
+    played = await play("i_medrag[rounds=1,follow_ups_see_options=true,question_only=false]", list(script))
+    assert ["zq" in text_of(request) for request in played.model.requests] == [True, False, True]
+    with pytest.raises(UserError, match="question_only=false"):
+        await play("i_medrag[rounds=1,follow_ups_see_options=true]", list(script))
+    played = await play("i_medrag[rounds=1,loop=published]", lambda request: "## Queries\nq")
+    assert "zq" not in played.shown(0)
+    assert played.attempt.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("text", "listed"),
+    [
+        ('{"output": ["1. a", " 2.b "]}', ["a", "b"]),
+        ('{"output": ["a", None]}', None),
+        ('{"output": [null]}', None),
+        ('{"output":["a"]}', None),
+        ('{"output": [__import__("os")]}', None),
+        ("{'output\": ['a'] and ]", None),
+        ('output": ' + "[" * 10_000 + "]", None),
+    ],
+)
+def test_the_authors_list_is_read_as_a_literal_and_nothing_in_it_is_run(text, listed):
+    assert read_list(text) == listed

@@ -51,7 +51,6 @@ from ragrounds.records import (
 )
 from ragrounds.specs import Value
 from ragrounds.tools.embedders import USED
-from ragrounds.tools.leak_guard import GuardedSearcher, LeakGuard
 from ragrounds.tools.retriever import searcher_code
 
 ANSWER_TOKENS = 1024
@@ -85,8 +84,6 @@ class AttemptContext(AttemptLog):
     """Keys of recorded replies that are not taken again → the keys to ask under in their place."""
     gold: tuple[str, ...] | None = None
     """Ids of the gold documents, for an oracle alone."""
-    guard: LeakGuard = field(default_factory=LeakGuard)
-    """What no search for this question may find."""
     _occurrences: Counter[bytes] = field(default_factory=Counter)
     _passages: dict[str, Passage] = field(default_factory=dict)
     _options_read: bool = False
@@ -182,8 +179,9 @@ class AttemptContext(AttemptLog):
         self.last_reply = reply.text
         return reply
 
-    async def search(self, query: Query, k: int) -> tuple[Passage, ...]:
-        """Give the `k` best passages of the agent's corpus. An empty query finds nothing and calls nothing.
+    async def search(self, query: Query, k: int, *, empty: bool = False) -> tuple[Passage, ...]:
+        """Give the `k` best passages of the agent's corpus. An empty query finds nothing and is not sent, unless
+        `empty`.
 
         Raises:
             UserError: the agent has no corpus, or has read the options under question-only retrieval.
@@ -194,21 +192,12 @@ class AttemptContext(AttemptLog):
             raise UserError("This agent searches, but no corpus was given. Name one with --corpus.")
         self._check_blind("searched")
         self.check_caps()
-        if not query.text.strip():
+        if not query.text.strip() and not empty:
             self.note("empty_query", "an empty query was not searched")
             return ()
         searcher = self.searcher
         mean = query.dense if isinstance(searcher, MeanSearcher) else ()
-        guard = self.guard
-        request = SearchRequest(
-            corpus=searcher.corpus,
-            query=query.text,
-            k=k,
-            mean=mean,
-            withheld=tuple(sorted(guard.documents)),
-            near=guard.share if guard.question else 0.0,
-            near_to=guard.question,
-        )
+        request = SearchRequest(corpus=searcher.corpus, query=query.text, k=k, mean=mean)
         code = searcher_code(searcher)
         key = _digest("search", searcher.spec, *([code] if code else ()), request).hex()
         entry = Entry(key=key, kind="search", actor=searcher.spec, request=request)
@@ -216,17 +205,15 @@ class AttemptContext(AttemptLog):
 
         async def found() -> SearchResult:
             """Search, and collect what it used."""
-            guarded = GuardedSearcher(searcher, guard) if guard.documents or guard.question else None
-            asked = guarded or searcher
             with USED.collecting() as used:
                 try:
-                    if mean and isinstance(asked, MeanSearcher):
-                        passages = await asked.search_mean(mean, k)
+                    if mean and isinstance(searcher, MeanSearcher):
+                        passages = await searcher.search_mean(mean, k)
                     else:
-                        passages = await asked.search(query.text, k)
+                        passages = await searcher.search(query.text, k)
                 except GaveUp as problem:
                     raise CallFailed(problem.kind, str(problem)) from problem
-            return SearchResult(tuple(passages), tuple(used), guarded.withheld if guarded else 0)
+            return SearchResult(tuple(passages), tuple(used))
 
         try:
             result, cached = await self.journal.once(entry, found, SearchResult)
@@ -251,8 +238,6 @@ class AttemptContext(AttemptLog):
             price=self._price(result),
             passages=tuple(passage.id for passage in result.passages),
         )
-        if result.withheld:
-            self.note("withheld", f"the leak guard left {result.withheld} passages out of what was found")
         self._passages.update({passage.id: passage for passage in result.passages})
         return result.passages
 
@@ -292,7 +277,7 @@ class AttemptContext(AttemptLog):
             UserError: there is no such agent, or it cannot run inside another.
         """
         inside = check_subagent(open_agent(agent))
-        prompts = PromptFolder(inside.card.prompts)
+        prompts = PromptFolder(inside.card.prompts, inside.layout)
         context = NestedContext(self, self.stem, inside.parameters, prompts, role="querying")
         state = await catalogue.build(inside.card.graph).compile().ainvoke({}, context=context)
         return str(state.get("answer", ""))
@@ -330,7 +315,7 @@ class AttemptContext(AttemptLog):
             raise UserError(
                 f"The node {self._step()[1]!r} {deed} after the question's options had been read; under question-only "
                 "retrieval only the answering node may read them (use `context.stem`). An agent that is meant to "
-                "search with the options says `question_only = false` in its file."
+                "search with the options says `question_only = false` in its file, or AGENT[question_only=false]."
             )
 
 
@@ -395,9 +380,9 @@ class NestedContext:
             web_search=web_search,
         )
 
-    async def search(self, query: Query, k: int) -> tuple[Passage, ...]:
+    async def search(self, query: Query, k: int, *, empty: bool = False) -> tuple[Passage, ...]:
         """Search the attempt's corpus."""
-        return await self.attempt.search(query, k)
+        return await self.attempt.search(query, k, empty=empty)
 
     def passage(self, id: str) -> Passage:
         """Give a passage that a search of the attempt returned."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.evals.scorers.choice import ChoiceScorer
-from ragrounds.evals.scorers.mirage import matched
+from ragrounds.evals.scorers.mirage import matched, stated
 from ragrounds.records import Question
 
 _MARK = "Answer:"
@@ -14,8 +14,9 @@ _TEMPLATES = (r"[Oo]ption (X)", r"OPTION (X)", r'^\s*(X)"', r"^\s*(X):")
 
 
 def completion(text: str) -> str:
-    """What stands after the last "Answer:" of a completion; the whole text where there is none."""
-    return text.rpartition(_MARK)[2]
+    """What stands after the last "Answer:" of a completion; the whole text where there is none. As their evaluation
+    does, a text that states its choice as JSON is cut down to that first."""
+    return stated(text).rpartition(_MARK)[2]
 
 
 def read_completion(text: str, question: Question) -> AnswerRead:

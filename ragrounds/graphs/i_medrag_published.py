@@ -1,0 +1,196 @@
+"""The loop of `i_medrag` as its authors' program runs it (``loop=published``; MedRAG, src/medrag.py).
+
+A reply is free text with a section of queries, which a call of its own makes a list of. `rounds` + 3 iterations are
+made; in those after the first `rounds` a reply is final where it says so, and is then asked for as JSON. The
+conversation is kept between iterations: where an iteration brought nothing new, the next one sends the same messages
+again, with the replies since.
+
+Faults are kept as they are: a round without queries that can be read is lost; where the iterations run out, what stands
+last in the conversation is the answer, an instruction of the program's own perhaps; "the answer isn't clear" is final.
+One is not: the list is read as a Python literal, and nothing in it is run.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from typing import Any, Literal, TypeAlias
+
+from langgraph.runtime import Runtime
+from msgspec.structs import replace
+from typing_extensions import TypedDict
+
+from ragrounds.contracts import Context
+from ragrounds.graphs import vanilla_rag
+from ragrounds.graphs.answer_prompts import options_block
+from ragrounds.graphs.model_text import written_query
+from ragrounds.graphs.state import State as Shared
+from ragrounds.graphs.state import switch, whole
+from ragrounds.models.faults import CallFailed
+from ragrounds.records import Message, Speaker
+
+PROMPTS = tuple(f"i_medrag/{name}" for name in ("follow_up", "final", "extract", "as_json", "as_json_choice"))
+SPARE = 3
+"""Iterations beside the rounds."""
+_LIST = re.compile(r'output": (\[.*\])', re.DOTALL)
+_NUMBER = re.compile(r"^\d+\.\s*")
+_QUERIES, _ANSWER = "## Queries", "## Answer"
+
+
+class Turn(TypedDict):
+    """A message of the conversation, as it stands in the state."""
+
+    role: Speaker
+    text: str
+
+
+Step: TypeAlias = Literal["converse", "extract", "finish", "end"]
+
+
+class State(Shared, total=False):
+    turns: list[Turn]
+    """The conversation of now."""
+    blocks: list[str]
+    """What was known after each finished round. A state that begins with some goes on after them."""
+    context: str
+    """What is known: queries with their answers."""
+    before: str
+    """What was known before the last iteration."""
+    iterations: int
+    finished: int
+    """Rounds that the state began with."""
+    further: list[str]
+    step: Step
+
+
+async def converse(state: State, runtime: Runtime[Context]) -> State:
+    """Ask for queries, or after the last round for the answer."""
+    context, all_rounds = runtime.context, whole(runtime.context, "rounds", 4, least=0)
+    iteration, blocks = state.get("iterations", 0), state.get("blocks", [])
+    if not iteration:
+        blocks = blocks[:all_rounds]
+    finished = state["finished"] if iteration else len(blocks)
+    known = state["context"] if iteration else "".join(blocks[-1:])
+    rounds, turns = all_rounds - finished, list(state.get("turns", []))
+    if iteration < rounds:
+        turns = _request(context, "follow_up", known)
+    elif known != state.get("before") or len(turns) == 1:
+        turns = _request(context, "final", known)
+    reply = await context.ask(_messages(turns), role="querying" if iteration < rounds else "answering")
+    text = reply.text
+    final = iteration >= rounds and (_ANSWER in text or "answer is" in text.lower())
+    step: Step = "finish" if final else "converse"
+    if not final and _QUERIES in text and _may_search(context, iteration < rounds):
+        turns = turns[:-1]
+        if text.rpartition(_QUERIES)[2].strip():
+            step = "extract"
+        else:
+            context.note("no_queries", f"iteration {iteration + 1} gave no query")
+    else:
+        turns = [*turns, {"role": "assistant", "text": text}]
+    over = iteration + 1 >= rounds + SPARE
+    return {
+        "iterations": iteration + 1,
+        "finished": finished,
+        "turns": turns,
+        "before": known,
+        "context": known,
+        "blocks": blocks,
+        "answer": text,
+        "step": "end" if over and step == "converse" else step,
+    }
+
+
+def _may_search(context: Context, asking: bool) -> bool:
+    """Under question-only retrieval nothing is searched once the options were shown."""
+    return asking or switch(context, "follow_ups_see_options", False)
+
+
+async def extract(state: State, runtime: Runtime[Context]) -> State:
+    """Have the queries written as a list, look each up, and add what was found to what is known."""
+    context = runtime.context
+    prompt = context.prompts.render("i_medrag/extract", context.stem.language, text=state["answer"])
+    try:
+        queries = read_list((await context.ask(prompt, role="querying")).text)
+    except CallFailed as failed:
+        context.note("follow_up_failed", f"the queries could not be made a list: {failed.message}")
+        queries = None
+    if queries is None:
+        context.note("no_queries", "the list of queries could not be read")
+        return {"step": _next(state, context)}
+    known = state["context"]
+    for query in queries:
+        if query.strip():
+            found = await looked_up(context, query)
+            known = known if found is None else f"{known}\n\nQuery: {query}\nAnswer: {found}".strip()
+    return {"context": known, "blocks": [*state["blocks"], known], "step": _next(state, context)}
+
+
+def _next(state: State, context: Context) -> Step:
+    rounds = whole(context, "rounds", 4, least=0) - state["finished"]
+    return "end" if state["iterations"] >= rounds + SPARE else "converse"
+
+
+async def finish(state: State, runtime: Runtime[Context]) -> State:
+    """Ask for the accepted answer as JSON, in the same conversation."""
+    context = runtime.context
+    name = "as_json_choice" if context.question.options else "as_json"
+    request = context.prompts.render(f"i_medrag/{name}", context.stem.language)
+    reply = await context.ask((*_messages(state["turns"]), *request))
+    return {"answer": reply.text}
+
+
+async def end(state: State, runtime: Runtime[Context]) -> State:
+    """The iterations ran out: give what stands last in the conversation, whatever it is."""
+    last = state["turns"][-1]
+    runtime.context.note("no_answer", f"no reply was accepted; the last message is returned: the {last['role']}'s")
+    return {"answer": last["text"]}
+
+
+def read_list(text: str) -> list[str] | None:
+    """The queries of a reply: the list after ``output": `` up to the last ``]``, without numbers before its items, read
+    as Python reads it; ``None``: there is none."""
+    found = _LIST.search(text)
+    try:
+        items: object = ast.literal_eval(found[1]) if found else None
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        return None
+    return [_NUMBER.sub("", item.strip()) for item in items]
+
+
+async def looked_up(context: Context, text: str) -> str | None:
+    """The answer of plain MedRAG to a query, its white space squeezed; ``None``, and a note, where a call fails."""
+    names = ("top_k", "order", "context_tokens", "document_format")
+    given = {name: context.parameters[name] for name in names if name in context.parameters}
+    stem = replace(context.stem, text=written_query(context, text, raw=True).text)
+    nested = context.asking(stem, role="reading", prompting="direct", **given)
+    try:
+        found = await _vanilla_rag().ainvoke({}, context=nested)
+    except CallFailed as failed:
+        context.note("follow_up_failed", f"{text[:200]}: {failed.message}")
+        return None
+    return re.sub(r"\s+", " ", str(found["answer"]))
+
+
+@functools.cache
+def _vanilla_rag() -> Any:
+    return vanilla_rag.build().compile()
+
+
+def _request(context: Context, name: str, known: str) -> list[Turn]:
+    sees = name == "final" or switch(context, "follow_ups_see_options", False)
+    options = context.question.options if sees else {}
+    given = {"known": known, "question": context.stem.text, "options": options_block(dict(sorted(options.items())))}
+    if name == "follow_up":
+        given["number"] = str(whole(context, "queries", 3))
+    return [
+        {"role": message.role, "text": message.content}
+        for message in context.prompts.render(f"i_medrag/{name}", context.stem.language, **given)
+    ]
+
+
+def _messages(turns: list[Turn]) -> tuple[Message, ...]:
+    return tuple(Message(turn["role"], turn["text"]) for turn in turns)
