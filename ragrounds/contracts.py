@@ -83,6 +83,11 @@ class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     k: int
     mean: tuple[str, ...] = ()
     """Texts whose vectors' mean is searched for in place of the query, by a retriever that can."""
+    withheld: tuple[str, ...] = ()
+    """Ids of documents that may not be found."""
+    near: float = 0.0
+    """The share of the wording of `near_to` from which a passage may not be found; 0: nothing is left out by that."""
+    near_to: str = ""
 
 
 class Used(Struct, frozen=True):
@@ -102,6 +107,8 @@ class SearchResult(Struct, frozen=True):
     passages: tuple[Passage, ...]
     used: tuple[Used, ...] = ()
     """What it may have to be paid for."""
+    withheld: int = 0
+    """Passages that a leak guard left out before the last of these."""
 
 
 @runtime_checkable

@@ -61,6 +61,8 @@ class Gold(Struct, frozen=True, kw_only=True):
     """Ids of the documents that hold the answer."""
     facts: tuple[tuple[str, ...], ...] = ()
     """Required facts of a long answer; each is a tuple of accepted wordings."""
+    withheld: tuple[str, ...] = ()
+    """Ids of documents that no search for this question may find (``guard.jsonl`` of the benchmark)."""
 
 
 class Query(Struct, frozen=True):

@@ -67,6 +67,11 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     searches: bool = False
     question_only: bool = True
     """The options are hidden from everything that searches (MIRAGE, Section 3.1). ``false`` is a departure from it."""
+    guard: bool = True
+    """Documents that the benchmark's ``guard.jsonl`` keeps from a question are found by no search for it."""
+    guard_near: float = 0.0
+    """Passages that hold this share of the question's own wording, 0 to 1, are found by no search for it; 0: all may
+    be."""
     oracle: bool = False
     """This agent is given the gold documents. No other ever is."""
     parameters: dict[str, bool | int | float | str] = field(default_factory=dict)
@@ -222,11 +227,16 @@ def graph_name(name: str) -> str:
     return read_card(parse(name).name).graph
 
 
+_OF_SEARCHES = ("question_only", "guard", "guard_near")
+"""What every agent that searches can be set to, beside its parameters."""
+
+
 def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
     """Read ``name[key=value,…]``.
 
     Keys are the parameters and switches of the agent's file, `model` and the other roles, `retriever`, `corpus`,
-    `prompts`, `question_only`, ``limits.calls``, ``limits.tokens``, ``limits.cost``, ``limits.seconds``, and `profile`,
+    `prompts`, `question_only`, `guard`, `guard_near`, ``limits.calls``, ``limits.tokens``, ``limits.cost``,
+    ``limits.seconds``, and `profile`,
     in whose place its values stand in the canonical text. What the text says itself comes before a profile.
 
     Args:
@@ -240,7 +250,8 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
     card = read_card(spec.name)
     own: dict[str, Value] = {**card.parameters, **card.switches}
     known = {**_siblings(spec.name, card), **own}
-    parameters, models, limits, fields = dict(own), dict(card.models), msgspec.to_builtins(card.limits), {}
+    parameters, models, limits = dict(own), dict(card.models), msgspec.to_builtins(card.limits)
+    fields: dict[str, Value] = {}
     kept: dict[str, Value] = {}
     for key, value in _expanded(spec, card, known, model).items():
         before: object
@@ -250,8 +261,9 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
             before, models[key] = card.models.get(key), str(value)
         elif key in ("retriever", "corpus", "prompts"):
             before, fields[key] = getattr(card, key), str(value)
-        elif key == "question_only":
-            before, fields[key] = card.question_only, _like(True, value, key, spec)
+        elif key in _OF_SEARCHES:
+            former: bool | float = getattr(card, key)
+            before, fields[key] = former, _like(former, value, key, spec)
         elif key.startswith("limits.") and key[7:] in Limits.__struct_fields__:
             before, limits[key[7:]] = getattr(card.limits, key[7:]), value
         else:
@@ -266,6 +278,8 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
     except msgspec.ValidationError as error:
         raise UserError(f"{spec}: limits: {error}") from error
     changed = msgspec.structs.replace(card, models=models, limits=settled, **fields)
+    if not 0.0 <= changed.guard_near <= 1.0:
+        raise UserError(f"{spec}: guard_near is a share of the question's wording, from 0 to 1.")
     agent = Agent(spec=str(Spec(spec.name, kept)), card=changed, parameters=parameters)
     layout_parts(agent.layout)
     return agent
@@ -359,5 +373,5 @@ _TYPES = {bool: "switch (true or false)", int: "whole number", float: "number", 
 
 def _unknown_key(key: str, name: str, parameters: Iterable[str]) -> UserError:
     limits = [f"limits.{limit}" for limit in Limits.__struct_fields__]
-    known = [*parameters, *ROLES, "retriever", "corpus", "prompts", "question_only", "profile", *limits]
+    known = [*parameters, *ROLES, "retriever", "corpus", "prompts", *_OF_SEARCHES, "profile", *limits]
     return UserError(f"The agent {name!r} has no parameter {key!r}.{nearest(key, known)} Known: {', '.join(known)}.")

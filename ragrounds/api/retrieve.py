@@ -63,7 +63,8 @@ class RetrievalRequest(Struct, frozen=True, kw_only=True):
     write_runs: Path | None = None
     """A folder for TREC run files of the searches."""
     guard: Path | None = None
-    """JSON Lines of what a query may not find; shown beside the unguarded results."""
+    """JSON Lines of what a query may not find; shown beside the unguarded results. ``None``: the set's own
+    ``guard.jsonl`` counts, alone; ``none``: not even that."""
     guard_near: float | None = None
     """Leave out passages that hold this share of the query's own wording, 0 to 1."""
     query_generation: tuple[str, ...] = ()
@@ -176,7 +177,8 @@ def retrieve(
         trec_runs: TREC run files that are scored, too.
         qrels: judgements, where they are not the benchmark's.
         write_runs: a folder for TREC run files of the searches.
-        guard: JSON Lines of what a query may not find; shown beside the unguarded results.
+        guard: JSON Lines of what a query may not find; shown beside the unguarded results. ``None``: the set's own
+            ``guard.jsonl``, whose documents are then withheld; ``none``: not even that.
         guard_near: leave out passages that hold this share of the query's own wording, 0 to 1.
         query_generation: ways in which a model writes what is searched for; each is shown beside the query itself.
         journal: recorded calls of that model are answered from (``reuse``), demanded (``replay``), or made anew
@@ -366,8 +368,16 @@ def _search_all(
     from ragrounds.evals.retrieval.search import leak_filter
 
     depth = request.k or deepest(table.names)
-    keep = leak_filter(queries.queries, request.guard, request.guard_near)
-    ways, guards = [None, *request.query_generation], [None, keep] if keep else [None]
+    off = request.guard == Path("none")
+    own = queries.guard if request.guard is None and request.guard_near is None else {}
+    keep = leak_filter(queries.queries, None if off else request.guard, request.guard_near, own)
+    ways = [None, *request.query_generation]
+    guards: Sequence[Keep | None] = [keep] if own else [None, keep] if keep else [None]
+    if own:
+        message(
+            f"{queries.name}: its guard.jsonl withholds {sum(map(len, own.values())):,} documents from {len(own):,} "
+            "queries; --guard none lets them be found."
+        )
     written: list[str] = []
     retrievers = met_retrievers(request.retrievers or ("bm25",), settings, request.server_changed, request.journal)
     for spec, way, kept in product(retrievers, ways, guards):

@@ -6,7 +6,7 @@
 | ``corpus.jsonl``, ``query.jsonl``, ``qrels.jsonl`` | R2MED | ``r2med:FOLDER`` |
 | ``rerank.jsonl`` | {query, positive, negative} | ``rerank:FILE``, ``cmedteb:FILE`` |
 | ``sts.jsonl`` | {sentence1, sentence2, score} | ``sts:FILE`` |
-| ``guard.jsonl`` | {query, documents} that a query may not find: the ambiguous ones | ``retrieve --guard FILE`` |
+| ``guard.jsonl`` | {query, documents} that a query may not find: the ambiguous ones | ``run`` and ``retrieve`` |
 
 Judgements are 1 for a positive and 0 for a verified negative.
 """
@@ -36,6 +36,7 @@ from ragrounds.evals.judges.labels import LabelAgreement
 from ragrounds.records import Passage
 from ragrounds.tools.collection_builder import Progress, open_collection
 from ragrounds.tools.corpora import corpora_of
+from ragrounds.tools.leak_guard import GUARD_FILE
 
 
 class JudgedQuery(Struct, frozen=True, kw_only=True):
@@ -79,7 +80,7 @@ def judged_beir(queries: Sequence[JudgedQuery], corpus: Iterable[Passage]) -> di
         ((_carried(each.id), each.title, each.text) for each in documents),
         {_carried(each.id): each.text for each in queries},
         {_carried(each.id): _grades(each) for each in queries},
-    ) | {"guard.jsonl": guard_lines(queries)}
+    ) | {GUARD_FILE: guard_lines(queries)}
 
 
 def judged_r2med(queries: Sequence[JudgedQuery], corpus: Iterable[Passage]) -> dict[str, Lines]:
@@ -103,6 +104,7 @@ def judged_r2med(queries: Sequence[JudgedQuery], corpus: Iterable[Passage]) -> d
             for each in queries
             for document, grade in _grades(each).items()
         ),
+        GUARD_FILE: guard_lines(queries),
     }
 
 

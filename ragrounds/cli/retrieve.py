@@ -49,7 +49,8 @@ class SearchOptions(Options, frozen=True, kw_only=True):
     guard: Annotated[
         Path | None,
         typer.Option(
-            help="JSON Lines {query, documents}: what a query may not find. Shown beside the unguarded results."
+            help="JSON Lines {query, documents}: what a query may not find. Shown beside the unguarded results. "
+            "A set's own guard.jsonl is applied without it; none: not even that."
         ),
     ] = None
     guard_near: Annotated[

@@ -23,9 +23,9 @@ from ragrounds.build.judged_sets import (
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load, register
 from ragrounds.evals.retrieval.query_sets import pool_set, query_set
-from ragrounds.evals.retrieval.search import read_guard
 from ragrounds.evals.retrieval.similarity import read_pairs
 from ragrounds.records import Passage
+from ragrounds.tools.leak_guard import read_guard
 
 PASSAGES = [
     Passage(id=f"p{n}", document=f"p{n}", title="Title" if n else "", text=f"Text {n}", corpus="c") for n in range(5)

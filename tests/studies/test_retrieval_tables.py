@@ -43,7 +43,7 @@ def tables(*names: str) -> Iterator[tuple[Study, str, dict[str, float]]]:
 def test_every_table_has_a_file() -> None:
     wanted = {f"r2med-{part}" for part in ("table2 table3 table4 figure4 figure5".split())}
     wanted |= {f"r2med-table{number}" for number in range(22, 31)}
-    wanted |= {f"cmedteb-table{number}" for number in (2, 3, 4, 5, 11)}
+    wanted |= {f"cmedteb-table{number}" for number in (2, 3, 4, 5, 11, 20)}
     wanted |= {f"ogcarebench-table{number}" for number in range(4, 15)}
     assert wanted <= set(NAMES)
 
@@ -150,6 +150,12 @@ def test_the_rank_correlation_that_cmedteb_prints_follows_from_its_cells() -> No
     rows = [found for study, row, found in tables("cmedteb-table11") if row != "Average performance"]
     found = spearmanr([row["Avg CMed"] for row in rows], [row["Avg. New"] for row in rows])
     assert (round(found.statistic, 3), round(found.pvalue, 3)) == (0.354, 0.215)
+
+
+def test_relevant_documents_are_the_labelled_less_the_false_ones_and_the_missed() -> None:
+    for _, row, found in tables("cmedteb-table20"):
+        relevant = found["Orig. Pos."] - found["False Positive"] + found["False Negative"]
+        assert found["LLM-Labeled Pos."] == pytest.approx(relevant, abs=0.011), row
 
 
 def _whole(share: float, of: int) -> bool:

@@ -33,8 +33,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def carried_out(name: str, home: Path, url: str = URL) -> dict[str, float]:
     """Row · column → figure, of the cells of a study that are retrieval."""
     figures: dict[str, float] = {}
-    cells = [cell for cell in open_study(name).cells() if cell.kind == "retrieve"]
-    asked = [(cell.name, stand_in(cell.settings, home / "stand-in", url, home)) for cell in cells]
+    cells = [cell for cell in open_study(name).cells() if cell.kind == "retrieve" and "depth" not in cell.settings]
+    asked = [(cell.name, stand_in(cell.settings, home / "sets", url)) for cell in cells]
 
     def search(one: tuple[str, dict[str, Any]]) -> str:
         return json.dumps({key: value for key, value in one[1].items() if key != "measure"}, sort_keys=True)
@@ -62,7 +62,7 @@ def carried_out(name: str, home: Path, url: str = URL) -> dict[str, float]:
 
 @pytest.mark.parametrize("name", sets.R2MED)
 def test_r2med_sets_are_read_as_the_authors_files_are(name: str, home: Path) -> None:
-    made = stand_in({"benchmark": f"r2med/{name}", "retriever": "bm25"}, home, URL)
+    made = stand_in({"benchmark": f"r2med/{name}", "retriever": "bm25"}, home / "sets", URL)
     benchmark = load(str(made["benchmark"]), home)
     assert len(benchmark) == sets.QUERIES
     assert all(gold.documents and gold.answer for gold in benchmark.golds.values())
@@ -81,7 +81,7 @@ def test_reports_are_cut_and_long_questions_too(home: Path) -> None:
     assert min(reports) > 900
     assert min(questions) < 512 < max(questions)
     settings = {"benchmark": "ogcarebench", "retriever": "parent[of=bm25]", "corpus": "ogcarebench-512-128"}
-    made = stand_in({**settings, "agent": "direct"}, home / "stand-in", URL, home)
+    made = stand_in({**settings, "agent": "direct"}, home / "sets", URL)
     searcher: Any = open_searcher("parent[of=bm25]", str(made["corpus"]), home)
     first = sets.case_reports()[0]
     assert searcher.document(str(first["_id"]))[0].text == first["text"]  # put together from its chunks
@@ -89,12 +89,12 @@ def test_reports_are_cut_and_long_questions_too(home: Path) -> None:
 
 def test_agents_get_the_questions_with_their_models_and_specialties(home: Path) -> None:
     cells = list(open_study("ogcarebench-table8").cells())
-    made = stand_in(cells[0].settings, home, URL)
+    made = stand_in(cells[0].settings, home / "sets", URL)
     assert made["where"] == {"specialty": "Surgical Studies"}
     assert (made["model"], made["base_url"]) == ("openai:gpt-5", URL)
     benchmark = load(str(made["benchmark"]), home)
     assert {question.group for question in benchmark.questions} >= {"Surgical Studies", "Internal Medicine"}
-    written = {str(stand_in(cell.settings, home, URL)["agent"]) for cell in open_study("r2med-figure5").cells()
+    written = {str(stand_in(cell.settings, home / "sets", URL)["agent"]) for cell in open_study("r2med-figure5").cells()
                if cell.kind == "run"}  # fmt: skip
     assert any(f"corpus=medrag:{home}" in agent.replace('"', "") for agent in written), written
 

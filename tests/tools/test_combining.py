@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from ragrounds.contracts import Library
 from ragrounds.errors import UserError
-from ragrounds.evals.retrieval.search import GuardedSearcher, LeakGuard, overlap
 from ragrounds.records import Passage
 from ragrounds.specs import parse
 from ragrounds.tools.corpora import corpora_of
+from ragrounds.tools.leak_guard import GuardedSearcher, LeakGuard, overlap
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers.fusion import FusedSearcher, reciprocal_rank_fusion, weighted_fusion
 from ragrounds.tools.retrievers.joined import JoinedSearcher

@@ -65,6 +65,17 @@ class Benchmark(Struct, frozen=True, kw_only=True, eq=False):
         """Questions of each dataset."""
         return dict(Counter(question.benchmark for question in self.questions))
 
+    @property
+    def guard_words(self) -> str:
+        """What its leak guard keeps from the searches of these questions, in a sentence; empty: nothing."""
+        withheld = [len(found) for question in self.questions if (found := self.golds[question.id].withheld)]
+        if not withheld:
+            return ""
+        return (
+            f"The benchmark's guard.jsonl withholds {sum(withheld):,} documents from the searches of {len(withheld):,} "
+            "questions; AGENT[guard=false] lets them be found."
+        )
+
 
 def assemble(name: str, card: Card, items: Iterable[Item], path: Path | None = None) -> Benchmark:
     """Check what every benchmark must keep, mark duplicates as clusters, and compute the version.
@@ -143,6 +154,7 @@ def content_version(questions: Iterable[Question], golds: Mapping[str, Gold]) ->
         content = [
             *(question.id, question.benchmark, question.kind, question.language, question.text),
             *(list(question.options.items()), gold.answer, gold.documents, gold.facts),
+            *([gold.withheld] if gold.withheld else []),
         ]
         digest.update(msgspec.json.encode(content) + b"\n")
     return digest.hexdigest()

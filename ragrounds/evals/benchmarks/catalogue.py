@@ -28,6 +28,7 @@ from ragrounds.evals.benchmarks.family import FAMILIES, BenchmarkSource, Family,
 from ragrounds.files import shown
 from ragrounds.plugins import NoSuchModule
 from ragrounds.specs import Value, parse
+from ragrounds.tools.leak_guard import GUARD_FILE, read_guard
 
 _REFERENCE = re.compile(r"""([^:\[\s"]+(?:\[(?:"(?:[^"\\]|\\.)*"|[^\]"])*\])?)(?::(.*))?""", re.DOTALL)
 _OWN = re.compile(r"((?:[^:\[\]\s\"]+\.py|[^\W\d]\w*(?:\.[^\W\d]\w*)*):[^\W\d]\w*)(?=[:\[/]|$)(.*)", re.DOTALL)
@@ -93,12 +94,33 @@ def read(wanted: BenchmarkReference, path: Path) -> Benchmark:
     """
     with FAMILIES.used(wanted.family):
         items = list(wanted.reader.items(BenchmarkSource(path, wanted.dataset, wanted.parameters)))
+    items = guarded_items(items, path)
     datasets = list(dict.fromkeys(item.question.benchmark for item in items))
     # A file that is one dataset is known by that dataset's name: beir:scifact/ is beir/scifact.
     name = datasets[0] if len(datasets) == 1 and wanted.reader.open else wanted.name
     built = card_beside(path) if path.is_dir() else None
     described = msgspec.structs.replace(built, name=name) if built else find_card(name) or _own_card(name, path, items)
     return assemble(name, described, items, path)
+
+
+def guarded_items(items: list[Item], path: Path) -> list[Item]:
+    """The items with what the ``guard.jsonl`` of a benchmark's folder, or of a dataset's folder below it, keeps from
+    each. Questions are named there without their dataset, as in the files beside it.
+
+    Raises:
+        UserError: a guard that cannot be read.
+    """
+    if not path.is_dir():
+        return items
+    guards = {file.parent: read_guard(file) for file in [*path.glob(GUARD_FILE), *path.glob(f"*/{GUARD_FILE}")]}
+    kept: list[Item] = []
+    for question, gold in items:
+        dataset, _, bare = question.id.partition("/")
+        near = [guards[place] for place in guards if place == path or place.name.casefold() == dataset]
+        withheld = frozenset[str]().union(*(guard.get(id, ()) for guard in near for id in (bare, question.id)))
+        guarded = msgspec.structs.replace(gold, withheld=tuple(sorted(withheld))) if withheld else gold
+        kept.append(Item(question, guarded))
+    return kept
 
 
 def parse_reference(reference: str) -> BenchmarkReference:

@@ -29,6 +29,7 @@ from ragrounds.graphs.user_graph import UserGraph, is_user_graph, open_user_grap
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import FINAL, Attempt, Gold, Question, Run, Score, Status, blank
+from ragrounds.tools.leak_guard import LeakGuard
 
 MAX_STEPS = 1000
 """Steps of one attempt. Every built-in graph ends by its own limits, far below."""
@@ -89,6 +90,11 @@ class AttemptRunner:
             payer=attempt_payer(run, item.question.id, item.epoch, retry),
             replaced=self._replies[run.id].retried if retry else self._replies[run.id].others,
             gold=item.gold.documents if card.oracle else None,
+            guard=LeakGuard(
+                frozenset(item.gold.withheld) if card.guard else frozenset(),
+                item.question.text if card.guard_near else "",
+                card.guard_near,
+            ),
         )
         attempt = replace(await _attempt(self._graphs[run.id], context, run), retry=retry)
         finished = _scored(attempt, planned, item, self._scorers)

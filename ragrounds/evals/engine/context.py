@@ -51,6 +51,7 @@ from ragrounds.records import (
 )
 from ragrounds.specs import Value
 from ragrounds.tools.embedders import USED
+from ragrounds.tools.leak_guard import GuardedSearcher, LeakGuard
 from ragrounds.tools.retriever import searcher_code
 
 ANSWER_TOKENS = 1024
@@ -84,6 +85,8 @@ class AttemptContext(AttemptLog):
     """Keys of recorded replies that are not taken again → the keys to ask under in their place."""
     gold: tuple[str, ...] | None = None
     """Ids of the gold documents, for an oracle alone."""
+    guard: LeakGuard = field(default_factory=LeakGuard)
+    """What no search for this question may find."""
     _occurrences: Counter[bytes] = field(default_factory=Counter)
     _passages: dict[str, Passage] = field(default_factory=dict)
     _options_read: bool = False
@@ -197,7 +200,16 @@ class AttemptContext(AttemptLog):
             return ()
         searcher = self.searcher
         mean = query.dense if isinstance(searcher, MeanSearcher) else ()
-        request = SearchRequest(corpus=searcher.corpus, query=query.text, k=k, mean=mean)
+        guard = self.guard
+        request = SearchRequest(
+            corpus=searcher.corpus,
+            query=query.text,
+            k=k,
+            mean=mean,
+            withheld=tuple(sorted(guard.documents)),
+            near=guard.share if guard.question else 0.0,
+            near_to=guard.question,
+        )
         code = searcher_code(searcher)
         key = _digest("search", searcher.spec, *([code] if code else ()), request).hex()
         entry = Entry(key=key, kind="search", actor=searcher.spec, request=request)
@@ -205,15 +217,17 @@ class AttemptContext(AttemptLog):
 
         async def found() -> SearchResult:
             """Search, and collect what it used."""
+            guarded = GuardedSearcher(searcher, guard) if guard.documents or guard.question else None
+            asked = guarded or searcher
             with USED.collecting() as used:
                 try:
-                    if mean and isinstance(searcher, MeanSearcher):
-                        passages = await searcher.search_mean(mean, k)
+                    if mean and isinstance(asked, MeanSearcher):
+                        passages = await asked.search_mean(mean, k)
                     else:
-                        passages = await searcher.search(query.text, k)
+                        passages = await asked.search(query.text, k)
                 except GaveUp as problem:
                     raise CallFailed(problem.kind, str(problem)) from problem
-            return SearchResult(tuple(passages), tuple(used))
+            return SearchResult(tuple(passages), tuple(used), guarded.withheld if guarded else 0)
 
         try:
             result, cached = await self.journal.once(entry, found, SearchResult)
@@ -238,6 +252,8 @@ class AttemptContext(AttemptLog):
             price=self._price(result),
             passages=tuple(passage.id for passage in result.passages),
         )
+        if result.withheld:
+            self.note("withheld", f"the leak guard left {result.withheld} passages out of what was found")
         self._passages.update({passage.id: passage for passage in result.passages})
         return result.passages
 

@@ -40,6 +40,7 @@ from ragrounds.evals.retrieval.trec import Judgements, read_judgements
 from ragrounds.settings import read_settings
 from ragrounds.tools.corpora import CorpusSource, passages
 from ragrounds.tools.jsonlines import bad_line, read_rows
+from ragrounds.tools.leak_guard import GUARD_FILE, read_guard
 from ragrounds.tools.retrievers.rerank import PairScorer
 
 FAMILIES = ("beir", "r2med")
@@ -59,6 +60,8 @@ class QuerySet:
     """Of a reranking set: the documents that each query is asked about."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Of a reranking set: the documents' texts."""
+    guard: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Query → documents that it may not find, by the set's own ``guard.jsonl``."""
 
 
 def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None, home: Path | None = None) -> QuerySet:
@@ -105,7 +108,9 @@ def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None,
             "expected the queries and judgements of one set."
         )
     queries = {query: text for query, text in known.items() if query in judgements}
-    return QuerySet(wanted.dataset or folder.resolve().name, queries, judgements, corpus or f"{family}:{folder}")
+    guard = read_guard(folder / GUARD_FILE) if (folder / GUARD_FILE).is_file() else {}
+    name = wanted.dataset or folder.resolve().name
+    return QuerySet(name, queries, judgements, corpus or f"{family}:{folder}", guard=guard)
 
 
 def _question_set(name: str, corpus: str | None, home: Path) -> QuerySet:
@@ -120,7 +125,8 @@ def _question_set(name: str, corpus: str | None, home: Path) -> QuerySet:
     if corpus is None:
         raise UserError(f"{name!r} brings no documents: name what is searched with --corpus, such as beir:PATH.")
     queries = {question.id: question.text for question in questions.questions if question.id in judgements}
-    return QuerySet(questions.name, queries, judgements, corpus)
+    guard = {id: frozenset(gold.withheld) for id, gold in questions.golds.items() if gold.withheld}
+    return QuerySet(questions.name, queries, judgements, corpus, guard=guard)
 
 
 def unknown_documents(judgements: Judgements, searcher: Searcher) -> list[str]:

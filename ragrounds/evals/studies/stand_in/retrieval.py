@@ -24,7 +24,6 @@ from ragrounds.evals.studies.stand_in.questions import (
     write_rows,
 )
 from ragrounds.models.stand_in_server import ALIAS
-from ragrounds.settings import read_settings
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.cards import cards
 from ragrounds.tools.chunkers import chunker, complete
@@ -40,16 +39,14 @@ _LENGTH = 256
 _HASHED = "import:ragrounds.evals.studies.stand_in.hashed_vectors:embeddings"
 
 
-def stand_in(
-    settings: Mapping[str, Setting], folder: Path, base_url: str, home: Path | None = None
-) -> dict[str, Setting]:
+def stand_in(settings: Mapping[str, Setting], folder: Path, base_url: str) -> dict[str, Setting]:
     """A cell's settings with what can be had here in the place of what cannot.
 
     Args:
         settings: of a cell.
-        folder: where made-up sets and corpora are written; what is there already is left as it is.
+        folder: where made-up sets and corpora are written; what is there already is left as it is. Indexes of chunks
+            are built in the home that it is in.
         base_url: of :func:`~ragrounds.models.stand_in_server.stand_in_server`.
-        home: where indexes of chunks are built; ``None``: as the settings say.
 
     Returns:
         The settings, unchanged where the cell is of another paper.
@@ -62,7 +59,7 @@ def stand_in(
     made["benchmark"] = _benchmark(benchmark, folder)
     chinese = "cmedteb" in benchmark
     if "corpus" in made:
-        made["corpus"] = _corpus(str(made["corpus"]), folder, home or read_settings().home)
+        made["corpus"] = _corpus(str(made["corpus"]), folder)
     if benchmark == "cmedteb/sts":
         made["retriever"] = str(_vectors(parse(str(made["retriever"]))))
     elif "retriever" in made:
@@ -194,7 +191,7 @@ def _benchmark(name: str, folder: Path) -> str:
             write_rows(place / file, rows)
         return f"{name}:{place}"
     if family == "beir":
-        made = sets.cmedteb_retrieval()
+        made = sets.cmedteb_retrieval(whole=dataset != "medicalretrieval")
         judged = made.pop("qrels")
         for file, rows in made.items():
             write_rows(place / file, rows)
@@ -210,7 +207,7 @@ def _cmedteb(dataset: str) -> list[sets.Row]:
     return sets.cmedteb_pairs() if dataset == "sts" else sets.cmedteb_pools(dataset)
 
 
-def _corpus(name: str, folder: Path, home: Path) -> str:
+def _corpus(name: str, folder: Path) -> str:
     """Case reports under the name of an index of OGCaReBench's, cut as the name says; MedRAG's parts otherwise."""
     paper, _, cut = name.partition("-")
     if paper != "ogcarebench":
@@ -219,8 +216,7 @@ def _corpus(name: str, folder: Path, home: Path) -> str:
     size, _, stride = cut.partition("-")
     chosen = str(complete(f"tokens[size={size},stride={stride}]" if stride else "none"))
     index = f"stand-in-{name}"
-    if not is_current(indexes(home) / index):
-        build_collection(
-            indexes(home) / index, corpus_source(f"jsonl:{source}"), name=index, chunker=chosen, chunk=chunker(chosen)
-        )
+    place = indexes(folder.parent) / index
+    if not is_current(place):
+        build_collection(place, corpus_source(f"jsonl:{source}"), name=index, chunker=chosen, chunk=chunker(chosen))
     return index

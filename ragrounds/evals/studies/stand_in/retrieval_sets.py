@@ -74,8 +74,9 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def cmedteb_retrieval() -> dict[str, list[Row]]:
-    """Chinese questions and answers as a BEIR folder without its judgements, which are rows here too."""
+def cmedteb_retrieval(*, whole: bool = True) -> dict[str, list[Row]]:
+    """Chinese questions and answers as a BEIR folder without its judgements, which are rows here too; not `whole`: only
+    one of the two documents that answer a question is judged."""
     corpus: list[Row] = []
     for one in CONDITIONS:
         corpus.append({"_id": f"{one.key}-answer", "title": one.chinese, "text": one.chinese_answer})
@@ -84,7 +85,7 @@ def cmedteb_retrieval() -> dict[str, list[Row]]:
     judged: list[Row] = [
         {"query-id": one.key, "corpus-id": f"{one.key}-{kind}", "score": 1}
         for one in CONDITIONS
-        for kind in ("answer", "short")
+        for kind in (("answer", "short") if whole else ("answer",))
     ]
     return {"corpus.jsonl": corpus, "queries.jsonl": queries, "qrels": judged}
 
