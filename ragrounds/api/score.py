@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ragrounds.evals.compare.comparison import Comparison
     from ragrounds.evals.judges.attempts import JudgedAnswer
     from ragrounds.evals.judges.labels import LabelAgreement
+    from ragrounds.evals.judges.raters import RaterAgreement
     from ragrounds.evals.judges.runs import JudgedRuns
     from ragrounds.records import Question, Run, Score
     from ragrounds.settings import Settings
@@ -360,3 +361,27 @@ def judge_agreement(
         raise UserError(
             f"{human}: none of its items has both a majority of people and a verdict. Items look like {first!r}."
         ) from None
+
+
+def label_agreement(
+    file: str | Path, *, item: str = "", raters: str | Sequence[str] = (), cluster: str = "", seed: int = 0
+) -> RaterAgreement:
+    """How far the raters of any sheet of labels agree among themselves: Fleiss' kappa with its interval, Krippendorff's
+    alpha, Cohen's kappa of every two. No run is needed, and no model is asked.
+
+        from ragrounds.api.score import label_agreement
+        label_agreement("labels.csv").kappa
+
+    Args:
+        file: CSV or JSON Lines: a row an item with a column a rater, or a row a label (``item``, ``rater``, ``label``).
+        item: the column of items; empty: ``item``, or else every row is one.
+        raters: columns of labels; none: all others.
+        cluster: the column whose equal values are not independent, for the bootstrap.
+        seed: of the bootstrap.
+
+    Raises:
+        UserError: a broken file, a column that is not there, fewer than two raters.
+    """
+    from ragrounds.evals.judges.raters import rater_agreement, read_ratings
+
+    return rater_agreement(read_ratings(Path(file), item=item, raters=texts(raters), cluster=cluster), seed=seed)

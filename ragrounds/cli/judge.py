@@ -11,6 +11,7 @@ from ragrounds.cli import options
 from ragrounds.cli.commands import Group
 from ragrounds.cli.options import BudgetOptions, ServerOptions, grouped, journal_mode
 from ragrounds.cli.output import print_json, say
+from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
     from ragrounds.api.score import JudgeResult
@@ -163,11 +164,20 @@ def sheet_command(
 
 @judge.command("agreement")
 def agreement_command(
-    run: options.RunName,
-    human: Annotated[Path, typer.Option("--human", help="CSV: a column `item`, and one column of labels a rater.")],
+    run: Annotated[str, typer.Argument(help="A run, as in every command; with --fleiss a file of labels.")],
+    human: Annotated[
+        Path | None, typer.Option("--human", help="CSV: a column `item`, and one column of labels a rater.")
+    ] = None,
+    fleiss: Annotated[
+        bool, typer.Option("--fleiss", help="How far the raters of any sheet agree among themselves; no run is needed.")
+    ] = False,
     kind: options.Kind = "equivalence",
     epoch: options.Epoch = 0,
     item: Annotated[str, typer.Option(help="The column with the items.")] = "item",
+    cluster: Annotated[
+        str, typer.Option(help="With --fleiss: the column whose equal values are not independent.")
+    ] = "",
+    seed: options.Seed = 0,
     rater: Annotated[
         list[str] | None, typer.Option(help="A rater's column (repeatable). [default: all others]")
     ] = None,
@@ -179,13 +189,38 @@ def agreement_command(
     A label whose answer is another now is left out and named. An item is a question's id; for statements `#1`, `#2`, …
     follow it, in the benchmark's order, must-have first.
 
-    Example: ragrounds judge agreement direct_cot --human labels.csv
-    """
-    from ragrounds.api.score import judge_agreement
-    from ragrounds.ui.judge_tables import print_agreement
+    --fleiss reads a sheet of any origin, CSV or JSON Lines: a row an item with a column a rater, or a row a label
+    (columns item, rater, label); labels may be missing.
 
+    Examples:
+
+      ragrounds judge agreement direct_cot --human labels.csv
+
+      ragrounds judge agreement labels.csv --fleiss --rater anna --rater ben --rater cleo
+    """
+    from ragrounds.api.score import judge_agreement, label_agreement
+    from ragrounds.ui.judge_tables import print_agreement, print_raters
+
+    if fleiss:
+        column = "" if item == "item" else item
+        among = label_agreement(_sheet_alone(run, human), item=column, raters=rater or (), cluster=cluster, seed=seed)
+        print_json(among) if as_json else print_raters(among)
+        return
+    if human is None:
+        raise UserError("--human names the sheet with people's labels; --fleiss takes a sheet without a run.")
     found = judge_agreement(run, human, kind=kind, epoch=epoch, item=item, raters=rater or ())
     if as_json:
         print_json(found.agreement)
     else:
         print_agreement(found.agreement, found.raters)
+
+
+def _sheet_alone(file: str, human: Path | None) -> str:
+    """The file of `--fleiss`.
+
+    Raises:
+        UserError: `--human` is given as well.
+    """
+    if human is not None:
+        raise UserError("--fleiss takes one file, in place of a run: ragrounds judge agreement FILE --fleiss.")
+    return file

@@ -11,7 +11,8 @@ from rich.text import Text
 from ragrounds.evals.judges.bill import JudgedRun
 from ragrounds.evals.judges.labels import LabelAgreement
 from ragrounds.evals.judges.panel import PanelJudgedRun
-from ragrounds.ui.tables import results_console
+from ragrounds.evals.judges.raters import RaterAgreement
+from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import dollars, percent, safe, tokens
 
 
@@ -111,3 +112,40 @@ def _agreement_lines(found: LabelAgreement, raters: int) -> Iterator[str]:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
+
+
+def print_raters(found: RaterAgreement) -> None:
+    """Print how far raters agree: Fleiss' kappa with its interval, Krippendorff's alpha, every two of them."""
+    console = results_console()
+    for line in _rater_lines(found):
+        console.print(Text(line), soft_wrap=True)
+    table = TextTable(
+        key="raters",
+        title="every two raters (Cohen's kappa: 1 perfect, 0 as by chance)",
+        columns=(Column("one", right=False), Column("other", right=False), *map(Column, ("items", "same %", "kappa"))),
+        rows=tuple(
+            (safe(pair.one), safe(pair.other), f"{pair.items:,}", percent(pair.same, 1), _number(pair.kappa))
+            for pair in found.pairs
+        ),
+    )
+    print_table(table, console)
+
+
+def _rater_lines(found: RaterAgreement) -> Iterator[str]:
+    items = f"{found.items:,} items" + (f" in {found.clusters:,} clusters" if found.clusters != found.items else "")
+    yield f"{items}, {len(found.raters)} raters ({safe(', '.join(found.raters))})"
+    yield "labels: " + ", ".join(f"{safe(label)} {count:,}" for label, count in found.labels.items())
+    ends = "too few for an interval"
+    if found.low is not None:
+        ends = f"95 %: {_number(found.low)} to {_number(found.high)}, bootstrap over items"
+    yield f"Fleiss' kappa: {_number(found.kappa)}" + (f" ({ends})" if found.kappa is not None else "")
+    if found.missing:
+        yield (
+            f"{found.missing:,} labels are missing: each item counts by those it has. Of the {found.whole:,} complete "
+            f"items: {_number(found.kappa_whole)}"
+        )
+    yield f"Krippendorff's alpha: {_number(found.alpha)}"
+    if found.left_out:
+        yield f"left out, fewer than two labels: {found.left_out:,}"
+    for rater, label in found.constant.items():
+        yield f"{safe(rater)} said {safe(label)!r} of everything, which tells no item from another"

@@ -206,6 +206,93 @@ def fleiss_kappa(ratings: Labels) -> float | None:
     return None if expected == 1 else (observed - expected) / (1 - expected)
 
 
+def fleiss_with_missing(ratings: Labels) -> float | None:
+    """Fleiss' kappa where some labels are missing: over the items with two labels or more, each by its own number of
+    them (Gwet 2014, *Handbook of Inter-Rater Reliability*, chapter 2). Without missing labels it is Fleiss' own.
+
+    Raises:
+        ValueError: no item with two labels.
+    """
+    counts = _label_counts(ratings)
+    return _weighted_fleiss(counts, np.ones((1, len(counts))))[0]
+
+
+def fleiss_interval(
+    ratings: Labels,
+    clusters: Sequence[str] | None = None,
+    *,
+    resamples: int = KAPPA_RESAMPLES,
+    level: float = 0.95,
+    seed: int = 0,
+) -> tuple[float, float] | None:
+    """The percentile interval of :func:`fleiss_with_missing` by a bootstrap over items, or over clusters of them;
+    ``None``: too few, too much alike, or too few resamples with a kappa.
+
+    Raises:
+        ValueError: no item with two labels, or another number of clusters than of items.
+    """
+    names = [str(place) for place in range(len(ratings))] if clusters is None else list(clusters)
+    if len(names) != len(ratings):
+        raise ValueError(f"expected one cluster an item, got {len(names)} for {len(ratings)}")
+    counts = _label_counts(ratings)
+    kept = [name for name, item in zip(names, ratings, strict=True) if _rated_twice(item)]
+    places = {name: place for place, name in enumerate(dict.fromkeys(kept))}
+    of = np.array([places[name] for name in kept])
+    if not _enough(_agreeing_pairs(counts).tolist(), kept):
+        return None
+    generator, found = np.random.default_rng(seed), list[float | None]()
+    at_once = max(1, _AT_ONCE // max(1, len(counts)))
+    for start in range(0, resamples, at_once):
+        drawn = generator.multinomial(
+            len(places), np.full(len(places), 1 / len(places)), size=min(at_once, resamples - start)
+        )
+        found += _weighted_fleiss(counts, drawn[:, of].astype(np.float64))
+    values = [value for value in found if value is not None]
+    if len(values) < (1 - _UNDEFINED) * resamples:
+        return None
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _rated_twice(item: Sequence[str | None]) -> bool:
+    return sum(label is not None for label in item) > 1
+
+
+def _label_counts(ratings: Labels) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """How often each label was given, (items with two labels or more, labels)."""
+    items = [Counter(label for label in item if label is not None) for item in ratings if _rated_twice(item)]
+    if not items:
+        raise ValueError("Fleiss' kappa needs an item with two labels or more")
+    labels = sorted({label for item in items for label in item})
+    return np.array([[item[label] for label in labels] for item in items], dtype=np.float64)
+
+
+def _agreeing_pairs(
+    counts: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Of each item the share of pairs of its raters who agree."""
+    raters = counts.sum(axis=1)
+    agreeing: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = ((counts**2).sum(axis=1) - raters) / (
+        raters * (raters - 1)
+    )
+    return agreeing
+
+
+def _weighted_fleiss(
+    counts: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+    weights: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+) -> list[float | None]:
+    """The kappa of each row of `weights`, (draws, items): how often every item counts. ``None``: one label alone."""
+    totals = weights.sum(axis=1)
+    observed = weights @ _agreeing_pairs(counts) / totals
+    shares = weights @ (counts / counts.sum(axis=1, keepdims=True)) / totals[:, None]
+    expected = (shares**2).sum(axis=1)
+    return [
+        None if 1 - by_chance < 1e-12 else float((same - by_chance) / (1 - by_chance))
+        for same, by_chance in zip(observed.tolist(), expected.tolist(), strict=True)
+    ]
+
+
 def krippendorff_alpha(ratings: Labels, level: Level = "nominal", order: Sequence[str] = ()) -> float | None:
     """Krippendorff's alpha (2011): any number of raters, with missing labels; items with one label say nothing.
 
