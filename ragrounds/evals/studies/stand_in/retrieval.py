@@ -39,14 +39,16 @@ _LENGTH = 256
 _HASHED = "import:ragrounds.evals.studies.stand_in.hashed_vectors:embeddings"
 
 
-def stand_in(settings: Mapping[str, Setting], folder: Path, base_url: str) -> dict[str, Setting]:
+def stand_in(
+    settings: Mapping[str, Setting], folder: Path, base_url: str, home: Path | None = None
+) -> dict[str, Setting]:
     """A cell's settings with what can be had here in the place of what cannot.
 
     Args:
         settings: of a cell.
-        folder: where made-up sets and corpora are written; what is there already is left as it is. Indexes of chunks
-            are built in the home that it is in.
+        folder: where made-up sets and corpora are written; what is there already is left as it is.
         base_url: of :func:`~ragrounds.models.stand_in_server.stand_in_server`.
+        home: where indexes of chunks are built; ``None``: the folder that `folder` is in.
 
     Returns:
         The settings, unchanged where the cell is of another paper.
@@ -59,7 +61,7 @@ def stand_in(settings: Mapping[str, Setting], folder: Path, base_url: str) -> di
     made["benchmark"] = _benchmark(benchmark, folder)
     chinese = "cmedteb" in benchmark
     if "corpus" in made:
-        made["corpus"] = _corpus(str(made["corpus"]), folder)
+        made["corpus"] = _corpus(str(made["corpus"]), folder, home or folder.parent)
     if benchmark == "cmedteb/sts":
         made["retriever"] = str(_vectors(parse(str(made["retriever"]))))
     elif "retriever" in made:
@@ -157,7 +159,9 @@ def _cross_encoder(weights: Path, folder: Path) -> Path:
     if not (place / "tokenizer.json").is_file():
         import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
+        from transformers.utils import logging
 
+        logging.set_verbosity_error()  # that its head has no weights yet is the point
         torch.manual_seed(0)
         model = AutoModelForSequenceClassification.from_pretrained(weights, num_labels=1, num_hidden_layers=1)
         model.save_pretrained(place)
@@ -184,7 +188,7 @@ def _agent(spec: Spec, folder: Path) -> Spec:
 
 def _benchmark(name: str, folder: Path) -> str:
     """The reference of a made-up set in the form of the authors' files."""
-    family, _, dataset = name.partition("/")
+    family, _, dataset = name.partition("[")[0].partition("/")
     place = folder / "retrieval" / family / (dataset or "whole")
     if family == "r2med":
         for file, rows in sets.r2med_set(dataset).items():
@@ -207,7 +211,7 @@ def _cmedteb(dataset: str) -> list[sets.Row]:
     return sets.cmedteb_pairs() if dataset == "sts" else sets.cmedteb_pools(dataset)
 
 
-def _corpus(name: str, folder: Path) -> str:
+def _corpus(name: str, folder: Path, home: Path) -> str:
     """Case reports under the name of an index of OGCaReBench's, cut as the name says; MedRAG's parts otherwise."""
     paper, _, cut = name.partition("-")
     if paper != "ogcarebench":
@@ -216,7 +220,7 @@ def _corpus(name: str, folder: Path) -> str:
     size, _, stride = cut.partition("-")
     chosen = str(complete(f"tokens[size={size},stride={stride}]" if stride else "none"))
     index = f"stand-in-{name}"
-    place = indexes(folder.parent) / index
+    place = indexes(home) / index
     if not is_current(place):
         build_collection(place, corpus_source(f"jsonl:{source}"), name=index, chunker=chosen, chunk=chunker(chosen))
     return index

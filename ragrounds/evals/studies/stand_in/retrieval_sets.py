@@ -64,7 +64,8 @@ def r2med_set(name: str) -> dict[str, list[Row]]:
 
 def _documents(one: Condition) -> Iterator[tuple[str, str]]:
     yield "text", f"{_sentence(one.name)}. {one.mechanism}."
-    yield "test", f"Where {one.name} is suspected, {one.test} decides."
+    begins = one.story.partition(". ")[0] + ". " if len(one.key) % 2 else ""
+    yield "test", f"{begins}Where {one.name} is suspected, {one.test} decides."
     yield "care", f"{_sentence(one.name)} is treated by {one.treatment}."
     yield "case", f"Case. {one.story} {_sentence(one.test)} led to the diagnosis of {one.name}."
     yield "again", f"A further patient with {one.name} was helped by {one.treatment}. {one.mechanism}."
