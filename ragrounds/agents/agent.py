@@ -357,8 +357,8 @@ def check_subagent(agent: Agent) -> Agent:
     return agent
 
 
-def _like(example: bool | int | float | str, value: Value, key: str, spec: Spec) -> Value:
-    wanted: type = type(example)
+def _like(example: Value, value: Value, key: str, spec: Spec) -> Value:
+    wanted: type = str if isinstance(example, Spec) else type(example)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if wanted is str and isinstance(value, Spec):

@@ -270,8 +270,8 @@ def _least_covariance(
     if clusters < 2 or not fitted.exists or (decided > FEW_WINNERS and (spread.strengths.std(axis=0) > 1e-9).all()):
         return None
     share = min(1.0, (decided + 2) / (clusters + 4))
-    covariance: Floats = share * np.linalg.pinv(information(points + points.T, fitted.strengths), hermitian=True)
-    return covariance
+    inverse = np.linalg.pinv(information(points + points.T, fitted.strengths), hermitian=True)
+    return np.asarray(share * inverse, dtype=np.float64)
 
 
 def _intervals(
@@ -292,14 +292,14 @@ def _intervals(
     low: list[float | None] = []
     high: list[float | None] = []
     for i in range(len(matches.systems)):
-        floor, ceiling = bool(reach[i].all()), bool(reach[:, i].all())
-        if floor and ceiling and matches.clusters > 1:
+        bottom, top = bool(reach[i].all()), bool(reach[:, i].all())
+        if bottom and top and matches.clusters > 1:
             low.append(float(below[i]))
             high.append(float(above[i]))
         else:
             # Resampling wins gives only wins: the bootstrap knows no spread here, the likelihood does.
-            low.append(_bound(matches, points, fitted.strengths, i, tail) if floor and not ceiling else None)
-            high.append(_bound(matches, points.T, -fitted.strengths, i, tail, -1) if ceiling and not floor else None)
+            low.append(_bound(matches, points, fitted.strengths, i, tail) if bottom and not top else None)
+            high.append(_bound(matches, points.T, -fitted.strengths, i, tail, -1) if top and not bottom else None)
     return low, high
 
 

@@ -102,5 +102,5 @@ def answered_with(scorer: AnyScorer, question: Question, gold: Gold, text: str) 
             f"The figure of {scorer.name} is a ratio of sums over questions, and the scorer that knows its parts is "
             "not here. Install its package, or name it: --scorer package.module:NAME."
         )
-    status = "completed" if text else "failed"
-    return scorer.score(Attempt(run="", question_id=question.id, epoch=0, status=status, text=text), question, gold)
+    attempt = Attempt(run="", question_id=question.id, epoch=0, status="completed" if text else "failed", text=text)
+    return scorer.score(attempt, question, gold)

