@@ -90,6 +90,8 @@ class BuildResult(Struct, frozen=True, kw_only=True):
     """How the benchmark was made, and what it holds; a size of 0: nothing was kept."""
     rejected: Path
     """The file that lists what was not kept, and why."""
+    labels: tuple[Path, ...]
+    """Files with every label or grade that models gave, also where nothing was kept."""
     following: tuple[str, ...]
     """Commands that go on from here."""
     ended: str
@@ -124,7 +126,7 @@ def build(
             the same.
     """
     from ragrounds.build.card import BuiltCard, count, provenance
-    from ragrounds.build.files import FILE, check_folder, not_listed, write_built
+    from ragrounds.build.files import FILE, LABEL_FILES, check_folder, not_listed, write_built
     from ragrounds.build.pipeline import plan_build, results, run_build
     from ragrounds.evals.engine.budget import Budget
     from ragrounds.evals.engine.progress import ReplayProgress
@@ -148,6 +150,7 @@ def build(
             prices=user_prices(chosen),
             defaults=server_defaults(execution.base_url, execution.alias, chosen),
             new=execution.new,
+            fresh=execution.journal == "fresh",
             meet=lambda models: met_servers(store, models, execution.server_changed, execution.journal),
         )
         named = ", ".join(sorted({model.spec for model in planned.models.values()}))
@@ -191,6 +194,7 @@ def build(
     return BuildResult(
         card=card,
         rejected=out / FILE,
+        labels=tuple(out / name for name in LABEL_FILES if name in product.files),
         following=tuple(command.replace("{out}", str(out)) for command in product.following),
         ended=ended,
         failed=any(result.status == "failed" for result in found),

@@ -97,11 +97,12 @@ def consensus_product(results: Sequence[ItemResult], corpus: Corpus, settings: C
         files, agreed = retrieval_files(
             queries, corpus, settings.expert, settings.item_set.seed, most=settings.reranked
         )
-        files |= _labels(pairs, {query.id: query.text for query in judged}, corpus, settings.relevant)
-        files |= _triple_files(triples, settings.item_set.seed)
         if agreed is not None:
             figures["expert"] = agreed
             notes.append(agreement_note(agreed))
+    if pairs:  # what was paid for is kept, also where nothing qualifies
+        files |= _labels(pairs, {query.id: query.text for query in judged}, corpus, settings.relevant)
+    files |= _triple_files(triples, settings.item_set.seed)
     files |= rejection_file(settings.item_set, results, [*_faults(through, names), *none, *faulty])
     return Product(
         benchmark=card,
@@ -110,7 +111,7 @@ def consensus_product(results: Sequence[ItemResult], corpus: Corpus, settings: C
         figures=figures,
         notes=tuple(notes),
         following=(
-            "ragrounds retrieve --benchmark beir:{out} --retriever bm25 --guard {out}/guard.jsonl",
+            "ragrounds retrieve --benchmark beir:{out} --retriever bm25",
             "ragrounds retrieve --benchmark rerank:{out}/sets/rerank.jsonl --retriever bm25",
         ),
     )

@@ -217,6 +217,8 @@ Finish = Callable[[Sequence[ItemResult]], Product]
 
 
 FILE = "rejected.jsonl"
+LABEL_FILES = ("made/labels.jsonl", "made/grades.jsonl", "grades.jsonl")
+"""Where pipelines put the labels and grades that models gave."""
 
 
 def rejections(item_set: ItemSet, results: Sequence[ItemResult], later: Iterable[Dropped] = ()) -> Iterator[Dropped]:

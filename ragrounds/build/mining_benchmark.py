@@ -83,10 +83,11 @@ def mining_product(results: Sequence[ItemResult], corpus: Corpus, settings: Mini
             queries, corpus, settings.expert, settings.item_set.seed, most=settings.reranked
         )
         files |= {f"{R2MED}/{name}": lines for name, lines in judged_r2med(queries, corpus).items()}
-        files["made/grades.jsonl"] = json_lines(_rows(mined))
         if agreed is not None:
             figures["expert"] = agreed
             notes.append(agreement_note(agreed))
+    if mined:  # what was paid for is kept, also where nothing qualifies
+        files["made/grades.jsonl"] = json_lines(_rows(mined))
     files |= rejection_file(settings.item_set, results, [*ungraded, *dropped])
     return Product(
         benchmark=card,
@@ -96,7 +97,7 @@ def mining_product(results: Sequence[ItemResult], corpus: Corpus, settings: Mini
         figures=figures,
         notes=tuple(notes),
         following=(
-            "ragrounds retrieve --benchmark beir:{out} --retriever bm25 --guard {out}/guard.jsonl",
+            "ragrounds retrieve --benchmark beir:{out} --retriever bm25",
             f"ragrounds data add r2med/{settings.name} {{out}}/r2med",
         ),
     )

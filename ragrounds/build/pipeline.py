@@ -18,8 +18,9 @@ from ragrounds.evals.engine.scheduler import Listener, replay
 from ragrounds.evals.engine.servers import MetServers
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import calls
 from ragrounds.models.prices import Price
-from ragrounds.records import Attempt, Gold, Question, Run
+from ragrounds.records import FINAL, Attempt, Gold, Question, Run
 from ragrounds.specs import Spec, Value
 
 
@@ -84,10 +85,12 @@ def plan_build(
     prices: Mapping[str, Price] = MappingProxyType({}),
     defaults: Mapping[str, Value | None] = MappingProxyType({}),
     new: bool = False,
+    fresh: bool = False,
     meet: Callable[[Iterable[str]], MetServers] = lambda models: MetServers(),
 ) -> PlannedRun:
     """The run of this pipeline on these items, resumed or started. `models` are those of named roles, `model` is for
-    all others; `meet` asks the servers of models, by their texts, what they are.
+    all others; `meet` asks the servers of models, by their texts, what they are. Under `fresh` every item is worked on
+    anew, in another run; one that was begun so and broken off is resumed.
 
     Raises:
         UserError: no model, or one that cannot be opened.
@@ -95,8 +98,21 @@ def plan_build(
     agent = pipeline.agent(parameters, models)
     met = meet(model_texts(agent, model, defaults).values())
     opened = OpenedAgent(agent, open_models(agent, model, {}, prices, defaults, met.texts), searcher)
+    known = {run.id for run in store.runs()}
     run = find_or_start_run(store, item_set.items, opened, 1, new=new, servers=met.facts)
+    if fresh and run.id in known and not _begun_anew(store, run):
+        run = find_or_start_run(store, item_set.items, opened, 1, new=True, servers=met.facts)
     return PlannedRun(run, agent, opened.models, searcher, prices)
+
+
+def _begun_anew(store: Store, run: Run) -> bool:
+    """Whether a run is broken off, or has failed items, and nothing in it was answered from before it began: all it
+    has was asked anew, and paid for."""
+    attempts = list(store.attempts(run))
+    if sum(attempt.status in FINAL for attempt in attempts) >= run.count:
+        return False
+    again = any(one.fingerprint == run.fingerprint and one.created < run.created for one in store.runs())
+    return again or not any(call.cached for attempt in attempts for call in calls(attempt.events))
 
 
 async def run_build(

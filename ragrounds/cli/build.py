@@ -273,8 +273,11 @@ def _carry_out(request: BuildRequest, options: BuildOptions) -> None:
     else:
         print_built(result.card, options.out)
     if not result.card.benchmark.size:
+        labels = ", ".join(str(path.relative_to(options.out)) for path in result.labels)
         raise UserError(
-            f"Nothing was kept, so {options.out} holds no benchmark; {result.rejected.name} there says why."
+            f"Nothing was kept, so {options.out} holds no benchmark; {result.rejected.name} there says why"
+            f"{f', and {labels} has every label that was given' if labels else ''}. What models said stays in the "
+            "journal: with other thresholds the same command asks none of it again."
         )
     for command in result.following:
         say(f"  {command}")

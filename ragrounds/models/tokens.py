@@ -15,8 +15,14 @@ _NEWER = ("gpt-4o", "gpt-4.1", "gpt-4.5", "gpt-5", "o1", "o3", "o4", "chatgpt-4o
 """OpenAI's families on o200k_base; for everything else cl100k_base is near enough to cut a context."""
 
 
+_LONG = 8000
+"""Characters from which a text's count is not remembered."""
+
+
 def count(text: str, model: str = "") -> int:
     """Tokens of `text`: exact for OpenAI's models, an estimate for others (their tokenizers need downloads)."""
+    if len(text) > _LONG:  # thousands of whole documents would stay in memory for the next time
+        return _count.__wrapped__(text, _encoding_name(model))
     return _count(text, _encoding_name(model))
 
 

@@ -153,6 +153,32 @@ def test_refused_and_failed_items(command: Cli, tmp_path: Path) -> None:
     assert any("checked by the model that wrote them" in note for note in card["made"]["notes"])
 
 
+def test_fresh_asks_everything_anew_and_what_is_broken_off_only_once(command: Cli, tmp_path: Path) -> None:
+    questions = drawn_reports("sample", 3, 0)
+    fates = ("kept", "none", "broken follows")
+    script = {question.text[:80]: fate for question, fate in zip(questions, fates, strict=True)}
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
+        ordered = ["build", "case-questions", "sample", "--out", str(tmp_path / "rare"), "--model", "openai:one"]
+        ordered += ["--limit", "3", "--base-url", server.url, "--display", "none", "--json"]
+        assert command(*ordered).returncode == 3, "one item meets an error"
+        assert command(*ordered).returncode == 0
+        whole = json.loads(command(*ordered).stdout)["made"]
+        asked = server.stats()["asked"]
+        part = command(*ordered, "--journal", "fresh", "--max-total-tokens", "1", "--concurrency", "1")
+        assert "Ended early" in part.stderr
+        assert asked < server.stats()["asked"] < asked + whole["bill"]["calls"]
+        again = json.loads(command(*ordered, "--journal", "fresh").stdout)["made"]
+        assert server.stats()["asked"] == asked + again["bill"]["calls"], (
+            "what the first half was answered is not paid twice"
+        )
+        assert again["bill"]["calls"] == whole["bill"]["calls"]
+        assert again["stages"] == whole["stages"]
+        third = command(*ordered)
+        assert "0 calls made" in third.stderr
+        assert server.stats()["asked"] == asked + again["bill"]["calls"], "the newest run is the one that is resumed"
+
+
 def test_nothing_kept_is_said_and_leaves_the_rejections(command: Cli, tmp_path: Path) -> None:
     questions = drawn_reports("sample", 3, 0)
     (tmp_path / "script.json").write_text(json.dumps({question.text[:80]: "none" for question in questions}))
@@ -164,6 +190,7 @@ def test_nothing_kept_is_said_and_leaves_the_rejections(command: Cli, tmp_path: 
         )
     assert done.returncode == 2
     assert "Nothing was kept" in done.stderr
+    assert "stays in the journal" in done.stderr
     assert len((out / "rejected.jsonl").read_text().splitlines()) == 3
     assert not (out / "ogcarebench.jsonl").exists()
 

@@ -157,6 +157,23 @@ def test_other_bounds_ask_no_model_again(command: Cli, server: Running, tmp_path
     assert first["dropped"] > second["dropped"]
 
 
+def test_grades_that_were_paid_for_are_kept_where_nothing_qualifies(
+    command: Cli, server: Running, tmp_path: Path
+) -> None:
+    out = tmp_path / "mined"
+    done = command(*mining(server, Source("sample", "sample", 8, 10, 0), out))
+    assert done.returncode == 2, "no document has 10 on both axes"
+    assert f"Nothing was kept, so {out} holds no benchmark" in done.stderr.replace("\n", " ")
+    assert "made/grades.jsonl has every label that was given" in done.stderr.replace("\n", " ")
+    grades = read_lines(out / "made" / "grades.jsonl")
+    assert len(grades) > 10
+    assert not (out / "corpus.jsonl").exists()
+    asked = server.stats()
+    assert command(*mining(server, Source("sample", "sample", 8, 4, 3), out)).returncode == 0
+    assert server.stats() == asked, "with other bounds no model is asked again"
+    assert len(read_lines(out / "made" / "grades.jsonl")) == len(grades)
+
+
 def test_what_cannot_be_mined_is_said_before_anything_is_asked(command: Cli, tmp_path: Path) -> None:
     common = ["--out", str(tmp_path / "x"), "--model", "openai:grader"]
     folder = tmp_path / "bare"
