@@ -118,7 +118,8 @@ def verify(reference: str, *, home: str | Path | None = None, settings: Settings
 def audit(
     reference: str, corpus: str | None = None, *, home: str | Path | None = None, settings: Settings | None = None
 ) -> Audit:
-    """Find duplicates and near duplicates, option bias, lengths, and what a corpus holds of the questions.
+    """Find duplicates and near duplicates, option bias, lengths, and what a corpus holds of the questions; of link
+    prediction also what the frequency of relations alone gets right.
 
     Args:
         reference: a benchmark, such as ``mirage:PATH/benchmark.json`` or ``sample``.
@@ -129,10 +130,11 @@ def audit(
     """
     from ragrounds.evals.benchmarks import load
     from ragrounds.evals.benchmarks.audit import audit as audit_benchmark
+    from ragrounds.evals.benchmarks.catalogue import relation_prior
     from ragrounds.tools.corpora import corpus_source, passages
 
     found = load(reference, chosen_settings(settings, home).home)
     documents = None
     if corpus is not None:
         documents = ((passage.document, passage.text) for passage, _ in passages(corpus_source(corpus)))
-    return audit_benchmark(found, documents)
+    return audit_benchmark(found, documents, relation_prior(reference, found))

@@ -307,6 +307,8 @@ class _Replay:
             listener.planned(planned.run, sorted({model.spec for model in planned.models.values()}))
             self._tell_of_code(planned)
         self._tell_of_caps()
+        for words in self._loaded.absent:
+            listener.message(words)
         if (words := self._loaded.guard_words) and any(p.searcher and p.agent.card.guard for p in self.planned_runs):
             listener.message(words)
         lease = held.enter_context(Lease(store.engine, [run.id for run in runs], listener.message))

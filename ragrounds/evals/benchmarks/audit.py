@@ -2,7 +2,8 @@
 
 * questions that stand in it more than once, exactly or nearly, and questions that two benchmarks share: training on one
   then answers the other;
-* what can be guessed from the options alone: letters that are right too often, long right answers, repeats;
+* what can be guessed from the options alone: letters that are right too often, long right answers, repeats; of link
+  prediction also what the frequency of relations gets right;
 * whether a corpus holds the questions themselves, or the documents that they were made from.
 """
 
@@ -20,6 +21,7 @@ from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark, fold
+from ragrounds.evals.benchmarks.relation_prior import PriorAudit, RelationPrior, audit_prior
 from ragrounds.evals.stats import stratified_mean
 from ragrounds.records import Gold, Question
 
@@ -338,10 +340,18 @@ class Audit(Struct, frozen=True, kw_only=True):
     lengths: tuple[QuestionLengths, ...]
     corpus: CorpusAudit | None = None
     """``None`` where no corpus was given."""
+    task: str = ""
+    """The card's; of link prediction near duplicates are not looked for."""
+    priors: tuple[PriorAudit, ...] = ()
+    """Of link prediction: what the frequency of relations alone gets right."""
 
 
-def audit(benchmark: Benchmark, documents: Iterable[tuple[str, str]] | None = None) -> Audit:
-    """Audit a benchmark, and with (document id, text) pairs what a corpus holds of it."""
+def audit(
+    benchmark: Benchmark,
+    documents: Iterable[tuple[str, str]] | None = None,
+    prior: RelationPrior | None = None,
+) -> Audit:
+    """Audit a benchmark; with (document id, text) pairs also what a corpus holds, with a prior what it gets right."""
     golds = benchmark.golds
     answers = {q.id: q.options.get(golds[q.id].answer, golds[q.id].answer) for q in benchmark.questions}
     datasets = {
@@ -354,10 +364,13 @@ def audit(benchmark: Benchmark, documents: Iterable[tuple[str, str]] | None = No
         version=benchmark.version,
         questions=len(benchmark),
         duplicates=exact(benchmark.questions, answers),
-        near=near(benchmark.questions),
+        # Questions of link prediction have one form and the same options: their words are nearly equal by nature.
+        near=() if benchmark.card.task == "link" else near(benchmark.questions),
+        task=benchmark.card.task,
         options=tuple(found for found in audited if found is not None),
         lengths=tuple(_lengths(name, found) for name, found in datasets.items()),
         corpus=None if documents is None else in_corpus(benchmark.questions, golds, documents),
+        priors=tuple(audit_prior(name, found, golds, prior) for name, found in datasets.items()) if prior else (),
     )
 
 

@@ -51,6 +51,8 @@ class Benchmark(Struct, frozen=True, kw_only=True, eq=False):
     path: str = ""
     """The file or folder it was read from; empty where it is shipped."""
     selection: Selection | None = None
+    absent: tuple[str, ...] = ()
+    """Of a suite: what it lacks, since it is not registered, with how to get it; a sentence each."""
 
     def __len__(self) -> int:
         return len(self.questions)

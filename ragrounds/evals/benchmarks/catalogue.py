@@ -25,6 +25,7 @@ from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, assemble
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card_beside, family_cards, find_card
 from ragrounds.evals.benchmarks.family import FAMILIES, BenchmarkSource, Family, families, find_family, named_family
+from ragrounds.evals.benchmarks.relation_prior import RelationPrior
 from ragrounds.files import shown
 from ragrounds.plugins import NoSuchModule
 from ragrounds.specs import Value, parse
@@ -71,7 +72,46 @@ def load(reference: str, home: Path) -> Benchmark:
             items = list(shipped())
         described = find_card(wanted.name) or _own_card(wanted.name, Path(wanted.name), items)
         return assemble(wanted.name, described, items)
+    if wanted.reader.suite and not wanted.dataset and wanted.path is None:
+        return _suite(wanted, home)
     return read(wanted, located(wanted, home))
+
+
+def _suite(wanted: BenchmarkReference, home: Path) -> Benchmark:
+    """All datasets of a family that are registered, one after the other; the others are named.
+
+    Raises:
+        UserError: none is registered; a broken file.
+    """
+    items: list[Item] = []
+    absent: list[str] = []
+    for card in family_cards(wanted.family):
+        dataset = card.name.partition("/")[2]
+        if not dataset:
+            continue
+        one = BenchmarkReference(wanted.family, dataset, None, wanted.parameters, wanted.reader)
+        path = registered(one, home) or _original(one, home)
+        if path is None:
+            absent.append(_how_to_get(card, wanted.reader))
+            continue
+        with FAMILIES.used(wanted.family):
+            items += guarded_items(list(wanted.reader.items(BenchmarkSource(path, dataset, one.parameters))), path)
+    if not items:
+        raise UserError(f"None of the datasets of {wanted.family} is registered. {' '.join(absent)}")
+    described = find_card(wanted.name) or _own_card(wanted.name, Path(wanted.name), items)
+    return msgspec.structs.replace(assemble(wanted.name, described, items), absent=tuple(absent))
+
+
+def _original(wanted: BenchmarkReference, home: Path) -> Path | None:
+    """The registered copy of a benchmark that a dataset is read from; ``None``: there is none."""
+    names = wanted.reader.originals.get(wanted.dataset, ())
+    return next((path for name in names if (path := registered(parse_reference(name), home))), None)
+
+
+def _how_to_get(card: Card, family: Family) -> str:
+    names = family.originals.get(card.name.partition("/")[2], ())
+    beside = f" (or as {' or '.join(names)})" if names else ""
+    return f"{card.name} is not here ({card.source}): `ragrounds data add {card.name} PATH`{beside}."
 
 
 def located(wanted: BenchmarkReference, home: Path) -> Path:
@@ -80,7 +120,7 @@ def located(wanted: BenchmarkReference, home: Path) -> Path:
     Raises:
         UserError: it names no path, and there is no copy.
     """
-    path = wanted.path or registered(wanted, home)
+    path = wanted.path or registered(wanted, home) or _original(wanted, home)
     if path is None:
         raise _absent(wanted)
     return path
@@ -121,6 +161,20 @@ def guarded_items(items: list[Item], path: Path) -> list[Item]:
         guarded = msgspec.structs.replace(gold, withheld=tuple(sorted(withheld))) if withheld else gold
         kept.append(Item(question, guarded))
     return kept
+
+
+def relation_prior(reference: str, benchmark: Benchmark) -> RelationPrior | None:
+    """How often relations occur in the graph that a benchmark of link prediction was made of; ``None``: it is of
+    another kind.
+
+    Raises:
+        UserError: a broken file.
+    """
+    wanted = typed_reference(reference)
+    prior = wanted.reader.prior
+    if prior is None or not benchmark.path:
+        return None
+    return prior(BenchmarkSource(Path(benchmark.path), wanted.dataset, wanted.parameters))
 
 
 def parse_reference(reference: str) -> BenchmarkReference:

@@ -1,5 +1,6 @@
 """MRAG-Bench (Li and Zhu 2026), thirteen datasets. The paper's own files are not public; each dataset is read from
-its original's form, and its card says what differs.
+its original's form, and its card says what differs. ``mrag`` alone is all of them that are registered, under these
+names or as their originals.
 
 | dataset | read from |
 |---|---|
@@ -21,6 +22,8 @@ from ragrounds.evals.benchmarks.benchmark import Item, lot
 from ragrounds.evals.benchmarks.cards import family_cards
 from ragrounds.evals.benchmarks.families import chemprot, cmeie, ddi, jsonl, link, mirage
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
+from ragrounds.evals.benchmarks.relation_prior import RelationPrior
+from ragrounds.specs import Value
 
 _READ: Mapping[str, Callable[[BenchmarkSource], Iterator[Item]]] = MappingProxyType(
     {
@@ -33,8 +36,22 @@ _READ: Mapping[str, Callable[[BenchmarkSource], Iterator[Item]]] = MappingProxyT
         "drkg": link.items,
     }
 )
-_DRAWN = ("medmcqa", "cmeie", "adint", "drkg")
+_DRAWN = ("medmcqa", "cmeie")
 """Datasets that the paper drew a sample of; a sample of the same size is drawn by `seed`."""
+_LINKED: Mapping[str, Mapping[str, Value]] = MappingProxyType(
+    {
+        "adint": {"options": "all", "hints": "drop", "part": "last_tenth", "seed": "content"},
+        "drkg": {
+            "options": "all",
+            "hints": "drop",
+            "seed": "content",
+            "between": "Compound,Disease",
+            link.UNLESS_UNTYPED: True,
+        },
+    }
+)
+"""How questions are made of the two graphs where the reference says nothing: all other relations are distractors (the
+paper, Section 3), drug and disease pairs of DRKG, the newest tenth of ADInt, which is its authors' test part."""
 
 
 def items(source: BenchmarkSource) -> Iterator[Item]:
@@ -46,11 +63,8 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
     name = source.dataset
     if not name:
         raise UserError(f"Name a dataset of MRAG: `mrag/NAME:PATH`, where NAME is one of {', '.join(_READ)}.")
-    dataset = name if _READ[name] in (mirage.items, jsonl.items, link.items) else ""
-    read = list(
-        _READ[name](BenchmarkSource(source.path, dataset, {k: v for k, v in source.parameters.items() if k != "seed"}))
-    )
     card = next(card for card in family_cards("mrag") if card.name == f"mrag/{name}")
+    read = list(_READ[name](_inner(source, card.size)))
     if name in _DRAWN:
         seed = source.number("seed", 0)
         drawn = sorted(read, key=lambda item: lot(seed, item.question.id))[: card.size]
@@ -62,10 +76,34 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
         yield Item(question, msgspec.structs.replace(item.gold, question_id=id))
 
 
+def _inner(source: BenchmarkSource, size: int) -> BenchmarkSource:
+    """What the dataset's own reader is given."""
+    name = source.dataset
+    if name in _LINKED:
+        return BenchmarkSource(source.path, name, {"sample": size, **_LINKED[name], **source.parameters})
+    dataset = name if _READ[name] in (mirage.items, jsonl.items) else ""
+    return BenchmarkSource(source.path, dataset, {k: v for k, v in source.parameters.items() if k != "seed"})
+
+
+def prior(source: BenchmarkSource) -> RelationPrior | None:
+    """How often the relations of ADInt or DRKG occur; ``None`` of other datasets."""
+    if source.dataset not in _LINKED:
+        return None
+    card = next(card for card in family_cards("mrag") if card.name == f"mrag/{source.dataset}")
+    return link.prior(_inner(source, card.size))
+
+
 FAMILY = Family(
     name="mrag",
     items=items,
     file="the dataset's own file or folder",
-    needs=("*.json", "*.jsonl", "*.tsv", "*.txt"),
-    parameters=("seed", "split", "options"),
+    needs=("*.json", "*.jsonl", "*.tsv", "*.tsv.gz", "*.txt"),
+    parameters=("split", *link.PARAMETERS),
+    prior=prior,
+    suite=True,
+    originals={
+        **dict.fromkeys(("mmlu", "medqa", "medmcqa", "pubmedqa", "bioasq"), ("mirage",)),
+        **{name: (name,) for name in ("chemprot", "ddi", "cmeie")},
+        **{name: (f"link/{name}",) for name in _LINKED},
+    },
 )
