@@ -15,9 +15,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from ragrounds.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    import regex
 
 Analyser = Callable[[str], list[str]]
 
@@ -27,25 +32,124 @@ STOP_WORDS = frozenset(
     "to was will with".split()
 )
 
-_IDEOGRAPH = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3040-\u309f\U00020000-\U0003ffff"
-_LETTER = r"[^\W\d_]"
-# Unicode Annex 29: marks that hold a word together between letters (WB6, WB7), and between digits (WB11, WB12).
-_WORD = r"{part}+(?:(?:(?<={letter})['.:’‘·․‧﹕＇．：](?={letter})|(?<=\d)[.,;'’‘٬﹐﹔＇，．；](?=\d)){part}+)*"
-_ASCII_WORDS = re.compile(_WORD.format(part=r"\w", letter=_LETTER), re.ASCII)
-_WORDS = re.compile(f"[{_IDEOGRAPH}]|" + _WORD.format(part=rf"(?:(?![{_IDEOGRAPH}])[\w\u0300-\u036f])", letter=_LETTER))
-_IDEOGRAPHS = re.compile(f"[{_IDEOGRAPH}]+")
+_IDEOGRAPHS = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3040-\u309f\U00020000-\U0003ffff]+")
 _POSSESSIVES = ("'s", "’s", "＇s")
-_LONGEST = 255  # Lucene's StandardTokenizer cuts longer words into pieces of this many characters.
+_LONGEST = 255  # Lucene's StandardTokenizer cuts longer words into pieces of this many UTF-16 units.
+_SEEN = 2 * _LONGEST
 _CACHED = 1_000_000
+
+# The words of ASCII text, many times as fast: they hold a letter or a digit, marks stand between two letters or two
+# digits, and an underscore joins everything.
+_ASCII_WORDS = re.compile(
+    r"(?:(?<!_)_+)?[^\W_]\w*(?:(?:(?<=[^\W\d_])['.:](?=[^\W\d_])|(?<=\d)[.,;'](?=\d))\w+)*",
+    re.ASCII,
+)
+
+
+@cache
+def _all_words() -> regex.Pattern[str]:
+    """Finds words by the boundaries of Unicode's Annex 29 as Lucene reads them: only what holds a letter or a digit is
+    a word, an ideograph or a hiragana is one by itself, South East Asian text is not cut, and an emoji is a word, with
+    what it is joined to. A row of what may only begin a word is looked through once, from its first character."""
+    import regex
+
+    follows = r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]"
+    more = f"{follows}*+"
+    one = {
+        "letter": r"\p{WB=ALetter}",
+        "hebrew": r"\p{WB=Hebrew_Letter}",
+        "digit": r"[\p{WB=Numeric}\uff10-\uff19]",
+        "katakana": r"\p{WB=Katakana}",
+        "joiner": r"\p{WB=ExtendNumLet}",
+        "between_letters": r"[:\p{WB=MidLetter}\p{WB=MidNumLet}\p{WB=Single_Quote}]",
+        "between_digits": r"[\p{WB=MidNum}\p{WB=MidNumLet}\p{WB=Single_Quote}]",
+    }
+    of = {name: f"(?:{text}{more})" for name, text in one.items()}
+    # A Hebrew letter holds a quotation mark behind it, a double one before another Hebrew letter.
+    letter = (
+        rf"(?:{of['letter']}|{of['hebrew']}(?:\p{{WB=Single_Quote}}{more}"
+        rf"|\p{{WB=Double_Quote}}{more}(?={one['hebrew']}))?)"
+    )
+    letters = f"{letter}(?:{of['between_letters']}?{letter})*"
+    digits = f"{of['digit']}(?:{of['between_digits']}?{of['digit']})*"
+    run = f"(?:{of['katakana']}+|(?:{letters}|{digits})+)"
+    before = f"(?:(?={one['joiner']})(?<!{one['joiner']}{follows}*){of['joiner']}++)?"
+    word = f"{before}{run}(?:{of['joiner']}+{run})*{of['joiner']}*"
+    alone = rf"[\p{{Script=Han}}\p{{Script=Hiragana}}]{more}|(?:\p{{LB=Complex_Context}}{more})+"
+    # What follows an emoji, the two selectors of its presentation apart.
+    after = rf"[{follows}--[\ufe0e\ufe0f]]*"
+    picture = rf"(?:\p{{Extended_Pictographic}}|\p{{Emoji_Modifier}}){after}\ufe0f?"
+    link = r"\p{WB=ZWJ}"
+    emoji = rf"(?:(?<!{link}){link}++)?{picture}(?:(?:(?<={link})|{link}++){picture})*"
+    flag = rf"(?:\p{{WB=Regional_Indicator}}{more}){{2}}"
+    keycap = rf"[#*]{after}?\ufe0f?\u20e3{after}"
+    return regex.compile(f"{word}|{alone}|{emoji}|{flag}|{keycap}", regex.V1)
+
+
+def _tokens(text: str) -> list[str]:
+    """The words of a text as they stand there. Of a word that Lucene's buffer does not hold, a piece is what is a word
+    inside the buffer; the next one begins where that ends."""
+    pattern = _all_words()
+    if len(text) <= _LONGEST // 2:
+        return list(pattern.findall(text))
+    found: list[str] = []
+    at, end = 0, len(text)
+    while at < end:
+        seen = at + _SEEN  # no word is looked at beyond: matching a word of millions takes gigabytes
+        match = pattern.search(text, at, seen)
+        if match is None:
+            at = seen
+            continue
+        start, stop = match.span()
+        if stop >= seen and start > at and seen < end:
+            at = start
+            continue
+        if stop - start > _LONGEST // 2 and _units(match.group()) > _LONGEST:
+            size = _LONGEST
+            while _units(text[start : start + size]) > _LONGEST:
+                size -= 1
+            piece = pattern.match(text, start, start + size)
+            stop = piece.end() if piece else start + size
+        found.append(text[start:stop])
+        at = stop
+    return found
+
+
+def _units(text: str) -> int:
+    """Characters as Java counts them."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def _lowered(word: str) -> str:
+    """Lower case character by character, as Java has it: a final sigma is no other letter, a dotted capital I loses its
+    dot."""
+    if "Σ" in word or "İ" in word:
+        return "".join("i" if character == "İ" else character.lower() for character in word)
+    return word.lower()
+
+
+def _ascii_words(text: str) -> list[str]:
+    found = _ASCII_WORDS.findall(text.lower())
+    if len(text) <= _LONGEST or len(max(found, key=len, default="")) <= _LONGEST:
+        return found
+    return [piece.lower() for word in _ASCII_WORDS.findall(text) for piece in _tokens(word)]
 
 
 def words(text: str) -> list[str]:
-    """Split lower-cased text into words as Lucene's StandardTokenizer does."""
-    lower = text.lower()
-    found = (_ASCII_WORDS if lower.isascii() else _WORDS).findall(lower)
-    if len(text) <= _LONGEST or len(max(found, key=len, default="")) <= _LONGEST:
-        return found
-    return [word[at : at + _LONGEST] for word in found for at in range(0, len(word), _LONGEST)]
+    """Split text into words as Lucene's StandardTokenizer does, in lower case."""
+    if text.isascii():
+        return _ascii_words(text)
+    found: list[str] = []
+    plain: list[str] = []
+    for part in text.split(" "):  # no word goes over a blank
+        if part.isascii():
+            plain.append(part)
+            continue
+        if plain:
+            found += _ascii_words(" ".join(plain))
+            plain.clear()
+        found += map(_lowered, _tokens(part))
+    return found + _ascii_words(" ".join(plain))
 
 
 class LuceneEnglish:
@@ -98,15 +202,14 @@ _MEASURE = re.compile(r"(?:[aeiou]|(?<=[^aeiou])y)(?:[^aeiouy]|(?<=[aeiouy])y)")
 
 def chinese_bigram(text: str) -> list[str]:
     """Overlapping pairs of neighbouring ideographs, a lone ideograph by itself, other words as they are."""
-    lower = text.lower()
     result: list[str] = []
     end = 0
-    for run in _IDEOGRAPHS.finditer(lower):
-        result += words(lower[end : run.start()])
+    for run in _IDEOGRAPHS.finditer(text):
+        result += words(text[end : run.start()])
         characters = run.group()
         result += [first + second for first, second in pairwise(characters)] or [characters]
         end = run.end()
-    return result + words(lower[end:])
+    return result + words(text[end:])
 
 
 class ChineseJieba:
@@ -125,7 +228,7 @@ class ChineseJieba:
         self._cut: Callable[[str], Iterable[str]] = jieba.Tokenizer().cut_for_search
 
     def __call__(self, text: str) -> list[str]:
-        return [word for word in self._cut(text.lower()) if _WORDS.search(word)]
+        return [word for word in self._cut(text.lower()) if words(word)]
 
 
 _MAKERS: dict[str, Callable[[], Analyser]] = {

@@ -14,6 +14,7 @@ from ragrounds.evals.retrieval.measures import means, measure
 from ragrounds.evals.retrieval.search import Keep, Retrieved, leak_filter, retrieve
 from ragrounds.records import Passage
 from ragrounds.specs import Spec
+from ragrounds.tools.analysers import analyser
 from ragrounds.tools.corpora import corpora_of
 from ragrounds.tools.merged import MergedSearcher
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, open_searcher
@@ -176,7 +177,12 @@ def _bright(case: Case, spec: str) -> bool:
     return all(round(summed.get(wanted[name], 0.0), 5) == value for name, value in case["bright_metrics"].items())
 
 
+def _analyser(case: Case) -> bool:
+    return analyser("lucene-english")(case["text"]) == case["tokens"]
+
+
 COMPARISONS = (
+    Comparison("lucene_english_analyzer", "bm25[analyser=lucene-english]", True, _analyser),
     Comparison(
         "anserini_bm25",
         "bm25[lengths=lucene,ties=id]",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
-from ragrounds.tools.analysers import LuceneEnglish, analyser, chinese_bigram, words
+from ragrounds.tools.analysers import LuceneEnglish, _lowered, _tokens, analyser, chinese_bigram, words
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,10 @@ from ragrounds.tools.analysers import LuceneEnglish, analyser, chinese_bigram, w
         ("pathology biology possibly as", ["patholog", "biologi", "possibl"]),
         ("as if by the", []),
         ("", []),
+        ("CO₂ and 5 m² of ½", ["co", "5", "m"]),  # digits and fractions that are no letters split
+        ("soft\u00adhyphen हिन्दी", ["soft\u00adhyphen", "हिन्दी"]),  # what extends a letter stays with it
+        ("İstanbul ΟΔΟΣ", ["istanbul", "οδοσ"]),  # lower case a character at a time
+        ("_ __ foo_bar_ It's", ["foo_bar_"]),
     ],
 )
 def test_lucene_english(text, expected):
@@ -28,6 +32,34 @@ def test_lucene_english(text, expected):
 
 def test_words_are_cut_at_the_length_lucene_cuts_them():
     assert [len(word) for word in words("a" * 600)] == [255, 255, 90]
+
+
+def test_a_piece_is_a_word_inside_the_buffer():
+    assert words("a" * 254 + "'" + "b" * 3) == ["a" * 254, "bbb"]
+    assert words("é" * 254 + "_" + "b") == ["é" * 254 + "_", "b"]
+    assert [len(word) for word in words("𝒜" * 200)] == [127, 73]  # two units each
+
+
+def test_emoji_are_words_with_what_they_are_joined_to():
+    family, flag = "👨\u200d👩\u200d👧", "🇩🇪"
+    assert words(f"x👍y {family} 👍🏽 {flag}🇫🇷 🇩 #\ufe0f\u20e3 ❤\ufe0f\u200d🔥") == [
+        *("x", "👍", "y", family, "👍🏽", flag, "🇫🇷", "#\ufe0f\u20e3", "❤\ufe0f\u200d🔥"),
+    ]
+
+
+def test_scripts_without_blanks_and_quotes_in_hebrew():
+    assert words("คนไทย カタカナ ひら 한국어") == ["คนไทย", "カタカナ", "ひ", "ら", "한국어"]
+    assert words('צה"ל ג\' a"b') == ['צה"ל', "ג'", "a", "b"]
+
+
+@given(st.text(alphabet="abZ019'.,:;_- \t\"s@#*"))
+def test_ascii_is_split_as_all_text_is(text):
+    assert words(text) == [_lowered(word) for word in _tokens(text)]
+
+
+@pytest.mark.parametrize("unit", ["_", "_\u0301", "\u200d", "é", "é'", 'א"', "👍\u200d", "ก", "#", "1."])
+def test_no_text_takes_longer_than_its_length(unit):
+    assert len(words(unit * 20_000)) <= 20_000  # seconds, and not hours
 
 
 def test_a_decomposed_accent_does_not_split_a_word():
