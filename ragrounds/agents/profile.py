@@ -38,8 +38,9 @@ class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Parameters of agents, as ``context_tokens``: they are set where an agent has them."""
 
     def fits(self, model: str) -> bool:
-        """Whether it is for a model of this text."""
-        return not self.names or any(part in model.lower() for part in self.names)
+        """Whether it is for a model of this text, by its name alone."""
+        name = model.partition("[")[0].lower()
+        return not self.names or any(part in name for part in self.names)
 
 
 class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

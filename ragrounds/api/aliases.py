@@ -119,10 +119,12 @@ def _meant(reference: str, runs: Sequence[Run]) -> Run:
     Raises:
         UserError: none, or several.
     """
+    from ragrounds.agents.spellings import runs_of_agent
+
     unique = {run.id: run for run in runs}.values()
     for matches in (
         [run for run in unique if run.id == reference],
-        [run for run in unique if run.agent == reference],
+        runs_of_agent(reference, unique),
         [run for run in unique if run.id.startswith(reference)],
     ):
         if len(matches) == 1:

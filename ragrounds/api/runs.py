@@ -241,12 +241,13 @@ def remove_run(
     Raises:
         UserError: no such run, an agent's text with several runs, or somebody works at it.
     """
+    from ragrounds.agents.spellings import runs_of_agent
     from ragrounds.evals.store.leases import Lease
 
     with opened_runs([reference], settings) as (store, [run]):
         known = store.runs()
         begun = sum(one.id.startswith(reference) for one in known)
-        if run.id != reference and begun != 1 and sum(one.agent == reference for one in known) > 1:
+        if run.id != reference and begun != 1 and len(runs_of_agent(reference, known)) > 1:
             raise UserError(f"{reference!r} has several runs: name the one to remove by its id, such as {run.id}.")
         with Lease(store.engine, [run.id], message):
             store.remove(run)

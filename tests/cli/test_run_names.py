@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -57,3 +58,33 @@ def test_nothing_is_proposed_that_cannot_work(command: Cli) -> None:
     done = command("run", "--agent", "direct", "--limit", "2", "--display", "none")
     assert "ragrounds show direct-" in done.stderr
     assert "ragrounds compare" not in done.stderr
+
+
+SPELLINGS = (
+    "vanilla_rag[top_k=8]",
+    "vanilla_rag[ top_k = 8 , order=best_first ]",
+    'vanilla_rag["top_k"=8,layout="",retriever=bm25]',
+)
+
+
+def test_any_spelling_of_an_agent_finds_its_runs(command: Cli) -> None:
+    """What was typed at `run` is typed again elsewhere; the canonical text leaves out what equals the defaults."""
+    asked = ("run", "--limit", "3", "--display", "none")
+    assert command(*asked, "--agent", "vanilla_rag[top_k=32]", "--agent", SPELLINGS[1]).returncode == 0
+    whole, eight = (run["run"] for run in sorted(listed(command), key=lambda run: run["run"]["agent"]))
+    assert (whole["agent"], eight["agent"]) == ("vanilla_rag", "vanilla_rag[top_k=8]")
+    for text, run in (("vanilla_rag[top_k=32]", whole), *((text, eight) for text in SPELLINGS)):
+        assert run["id"] in command("runs", "show", text).stdout
+        assert run["id"] in command("trace", text, "--format", "json").stdout
+        assert run["id"] in command("score", text, "--scorer", "strict", "--json").stdout
+    done = command("compare", "vanilla_rag[top_k=32]", SPELLINGS[1], "--json")
+    assert {row["run"] for row in json.loads(done.stdout)["rows"]} == {whole["id"], eight["id"]}
+    claim = "accuracy(vanilla_rag[top_k=32]) > 0 and accuracy(vanilla_rag[order=best_first,top_k=8]) > 0"
+    assert command("compare", whole["id"], eight["id"], "--assert", claim).returncode == 0
+    assert command("runs", "show", "vanilla_rag[top_k=31]").returncode == 2
+    assert command("runs", "show", "vanilla_rag[top_k=").returncode == 2
+
+
+def listed(command: Cli) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(command("runs", "ls", "--json").stdout)["runs"]
+    return found

@@ -26,12 +26,12 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ragrounds.agents.spellings import runs_of_agent
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats.sequential import ConfidenceSequence
 from ragrounds.records import Run
-from ragrounds.specs import parse
 
 Decision = Literal["holds", "fails", "cannot tell"]
 Relation = Literal[">", ">=", "<", "<="]
@@ -342,7 +342,7 @@ def run_named(reference: str, runs: Sequence[Run]) -> Run:
     texts = {run.id: run.agent for run in runs}
     for fits in (
         [run for run in runs if run.id == reference],
-        [run for run in runs if run.agent == reference or run.agent == _canonical(reference)],
+        runs_of_agent(reference, runs),
         [run for run in runs if run.agent.partition("[")[0] == reference],
         [run for run in runs if run.id.startswith(reference)],
     ):
@@ -352,13 +352,6 @@ def run_named(reference: str, runs: Sequence[Run]) -> Run:
             raise UserError(f"{reference!r} in the claim fits several runs: {', '.join(run.id for run in fits)}.")
     near = nearest(reference, [*texts, *texts.values()])
     raise UserError(f"The claim names {reference!r}, which is not among the runs compared.{near}")
-
-
-def _canonical(reference: str) -> str:
-    try:
-        return str(parse(reference))
-    except UserError:
-        return reference
 
 
 class ConditionState(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 import sqlalchemy as sa
 
+from ragrounds.agents.spellings import runs_of_agent
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import (
@@ -179,11 +180,12 @@ class Store:
 
     def _named(self, reference: str, runs: Sequence[Run]) -> Run:
         attempts = schema.attempts
-        named = [run for run in runs if run.agent == reference]
+        named = [] if any(run.id == reference for run in runs) else runs_of_agent(reference, runs)
         if len(named) > 1:
             started = sa.select(schema.runs.c.id).where(sa.exists().where(attempts.c.run == schema.runs.c.number))
             begun = {row.id for row in self._read(started)}
-            runs = [run for run in runs if run.agent != reference or run.id in begun] if begun else runs
+            others = {run.id for run in named} - begun if begun & {run.id for run in named} else set()
+            runs = [run for run in runs if run.id not in others]
         elif not named and not any(run.id.startswith(reference) for run in runs):
             called = {run for run, name in kept_names(self.engine).items() if name == reference}
             if found := [run for run in runs if run.id in called]:
@@ -431,8 +433,7 @@ def find_run(runs: Sequence[Run], reference: str, place: str) -> Run:
     begun = exact or [run for run in runs if run.id.startswith(reference)]
     if len(begun) == 1:
         return begun[0]
-    named = [run for run in runs if run.agent == reference]
-    if named:
+    if named := runs_of_agent(reference, runs):
         return named[-1]
     if begun:
         raise UserError(f"{reference!r} is the beginning of several runs: {', '.join(run.id for run in begun)}.")
