@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from ragrounds.api.runs import runs as runs
     from ragrounds.api.score import judge as judge
     from ragrounds.api.score import score as score
+    from ragrounds.api.study import StudyResult as StudyResult
+    from ragrounds.api.study import study as study
+    from ragrounds.api.study_cells import StudyListener as StudyListener
     from ragrounds.errors import Interrupted as Interrupted
     from ragrounds.errors import StopRun as StopRun
     from ragrounds.errors import UserError as UserError
@@ -51,6 +54,7 @@ _PLACES = {
     "doctor": "api.doctor",
     "retrieve": "api.retrieve", "arena": "api.arena", "benchmark": "api.benchmarks",
     "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs",
+    "study": "api.study", "StudyResult": "api.study", "StudyListener": "api.study_cells",
     "Result": "api.results",
     "RunListener": "api.progress", "TerminalListener": "api.progress", "NotebookListener": "api.progress",
     "UserError": "errors", "StopRun": "errors", "Interrupted": "errors",

@@ -283,6 +283,31 @@ MEASURES = Frame(
         _real("p95_seconds", "The time that 95 % of the searches stay below.", "seconds"),
     ),
 )
+STUDY_CELLS = Frame(
+    "cells",
+    "a cell of a study's table",
+    (
+        _text("study", "The study's name."),
+        _text("row", "The row's name."),
+        _text("column", "The column's name."),
+        _text("measure", "The scorer, the measure or the axis."),
+        _real("value", "Our figure, in the paper's unit: percents are from 0 to 100."),
+        _real("low", "Lower end of its 95 % interval."),
+        _real("high", "Upper end."),
+        _real("spread", "What stands after ±: sqrt(p(1-p)/n), or the standard deviation over epochs."),
+        _whole("n", "Questions or queries with a value."),
+        _whole("missing", "Questions without one; they are in no mean."),
+        _real("published", "The paper's figure."),
+        _real("published_spread", "What the paper prints after ±."),
+        _real("deviation", "Ours minus the paper's."),
+        _real("difference", "This row minus the study's baseline row, on the same questions."),
+        _real("difference_low", "Lower end of its 95 % interval."),
+        _real("difference_high", "Upper end."),
+        _text("state", "`done`, `part`, `to do`, `lacks` or `failed`."),
+        _text("why", "What it lacks and how to get it, or how much of it is there."),
+        _text("runs", "The ids of the runs that it shows, with commas between them."),
+    ),
+)
 QUERIES = Frame(
     "queries",
     "a query by one retriever and one measure; needs `per_query=True`",
@@ -363,7 +388,7 @@ QUESTIONS = Frame(
 
 FRAMES: tuple[Frame, ...] = (
     RUNS, ATTEMPTS, CALLS, SCORES, PASSAGES, JUDGEMENTS, FIGURES, PAIRS, CLASSES, LEDGER, MEASURES, QUERIES, RATINGS,
-    MATCHES, QUESTIONS,
+    MATCHES, QUESTIONS, STUDY_CELLS,
 )  # fmt: skip
 """All frames, those of stored runs first."""
 OF_RUNS: tuple[Frame, ...] = (ATTEMPTS, CALLS, SCORES, PASSAGES, JUDGEMENTS, RUNS)

@@ -43,7 +43,7 @@ class Pilot:
         self._store, self._planned_runs, self._all = store, planned_runs, questions
         self._in_flight, self._listener = in_flight, listener
         cost = costs_money(planned_runs)
-        sure = execution.confirmed or execution.journal == "replay"
+        sure = (execution.confirmed or execution.journal == "replay") and not execution.pilot_only
         # A budget says already how much may be spent.
         self._dollars = settings.project_above_dollars if execution.max_cost is None and cost is not False else None
         self._minutes = settings.project_above_minutes if execution.max_time is None else None
@@ -61,6 +61,10 @@ class Pilot:
         if not self._reported and all(left <= 0 for left in self._due.values()):
             self._reported = True
             self._projected()
+
+    def tell(self) -> None:
+        """Tell the projection, where there is anything to project from."""
+        self._projected()
 
     def settle(self) -> None:
         """After the first questions: tell the projection, and ask for consent where it is above a threshold.

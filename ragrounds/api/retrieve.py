@@ -255,6 +255,42 @@ def _retrieve(
     return RetrievalResult(entries=tuple(table.entries), comparisons=tuple(comparisons), measures=tuple(names))
 
 
+def retrieval_identity(given: Mapping[str, Any], measures: Sequence[str], settings: Settings) -> str:
+    """A digest of all that the values of a retrieval depend on: queries, judgements, the index, the retriever with its
+    code, the depth, the measures. Equal digests have equal values. Empty: it cannot be told beforehand, as of queries
+    that a model writes.
+
+    Args:
+        given: arguments of :func:`retrieve`, with one retriever.
+        measures: by these.
+        settings: where indexes are.
+
+    Raises:
+        UserError: as :func:`retrieve`.
+    """
+    import hashlib
+
+    import msgspec
+
+    from ragrounds.evals.retrieval.measures import canonical, deepest
+    from ragrounds.specs import parse
+    from ragrounds.tools.retriever import open_searcher, searcher_codes
+
+    if given.get("query_generation"):
+        return ""
+    request = RetrievalRequest(**{**given, "retrievers": tuple(given["retrievers"])})
+    names = [canonical(name) for name in measures]
+    queries = _query_set(request, settings)
+    if queries.pools:
+        return ""
+    searcher = open_searcher(parse(given["retrievers"][0]), queries.corpus, settings.home)
+    known = (
+        queries.queries, queries.judgements, searcher.spec, searcher.corpus, searcher_codes(searcher),
+        request.k or deepest(names), names,
+    )  # fmt: skip
+    return hashlib.sha256(msgspec.json.encode(known, order="sorted")).hexdigest()
+
+
 class SimilarityResult(Result, frozen=True, kw_only=True):
     """How well embedders' cosines follow graded pairs of sentences."""
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 SAMPLE_AGENTS = ("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]")
 """What is compared on the sample benchmark where no agent is named."""
+PILOT_ENDED = "the pilot was asked"
+"""Why a replay ends that was to ask its pilot alone."""
 
 
 class RunResult(ComparisonResult, frozen=True, kw_only=True):
@@ -217,7 +219,7 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     check_names({text: name for text, name in agents if name}, "--agent")
     named = {**given, "agents": tuple(text for text, _ in agents), "base_url": texts(given["base_url"] or ())}
     request = RunRequest(**{name: named[name] for name in RunRequest.__struct_fields__})
-    execution = Execution(**{name: named[name] for name in Execution.__struct_fields__})
+    execution = Execution(**{name: named[name] for name in Execution.__struct_fields__ if name in named})
     _check(request, execution)
     chosen = chosen_settings(given["settings"], given["home"])
     listener = run_listener(given["listener"], given["progress"])
@@ -437,6 +439,10 @@ class _Replay:
                 )
 
         async with closing([model for planned in self.planned_runs for model in planned.models.values()], journal):
+            if execution.pilot_only:
+                early = await ask(pilot.first, True) if pilot.first else ""
+                pilot.tell()
+                return early or PILOT_ENDED
             if pilot.asks:
                 if pilot.first and (early := await ask(pilot.first, True)):
                     return early

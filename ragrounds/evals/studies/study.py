@@ -146,7 +146,9 @@ class StudyCell(Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         """What determines it, as 16 hexadecimal digits: a cell whose settings change is another one."""
-        text = msgspec.json.encode((self.kind, self.settings), order="sorted")
+        # A server with a name is known by it, whatever its address is today.
+        named = {key: one for key, one in self.settings.items() if key != "base_url" or "alias" not in self.settings}
+        text = msgspec.json.encode((self.kind, named), order="sorted")
         return hashlib.sha256(text).hexdigest()[:16]
 
 

@@ -57,8 +57,8 @@ def report_page(
     """
     hide = Redactor()
     shown = [one.scorer for table, beside in comparison.shown(scorers) for one in (table, *beside)]
-    style = _asset("report.css") + picture_style()
-    script = "(()=>{'use strict';\n" + "\n".join(_asset(name) for name in _SCRIPTS) + "\nstart();})();"
+    style = asset("report.css") + picture_style()
+    script = "(()=>{'use strict';\n" + "\n".join(asset(name) for name in _SCRIPTS) + "\nstart();})();"
     parts = {
         "Summary": sections.summary(comparison, scorers),
         "Cost and scores": sections.frontier_section(comparison, scorers),
@@ -72,11 +72,11 @@ def report_page(
     }
     made = {name: body for name, body in parts.items() if body}
     heading = title or f"{comparison.benchmark}: {len(runs)} {'run' if len(runs) == 1 else 'runs'}"
-    yield _head(hide(heading), [*made, *(["Attempts"] if attempts else [])], style, script)
+    yield head(hide(heading), [*made, *(["Attempts"] if attempts else [])], style, script)
     for name, body in made.items():
-        yield f'<section id="{_anchor(name)}"><h2>{name}</h2>{hide(body)}</section>\n'
+        yield section(name, hide(body))
     if attempts:
-        yield _asset("browser.html")
+        yield asset("browser.html")
         yield "</main>\n"
         yield from _attempts(store, runs, comparison, hide, on_progress)
         yield f"<script>{script}</script>\n"
@@ -85,11 +85,17 @@ def report_page(
     yield "</body></html>\n"
 
 
+def section(name: str, body: str) -> str:
+    """A part of a page under its heading."""
+    return f'<section id="{_anchor(name)}"><h2>{name}</h2>{body}</section>\n'
+
+
 def _anchor(name: str) -> str:
     return name.split()[0].lower()
 
 
-def _head(title: str, parts: Sequence[str], style: str, script: str) -> str:
+def head(title: str, parts: Sequence[str], style: str, script: str) -> str:
+    """The beginning of a page, with links to its parts."""
     # Only this very script and style are allowed, and nothing may be fetched: text that came from a model cannot act
     # here, even if it ever got into the page as markup.
     policy = (
@@ -137,7 +143,12 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file that stands beside this one.
+
+    Raises:
+        UserError: it does not.
+    """
     found = files(__package__) / name
     if not found.is_file():
         raise UserError(f"The installed ragrounds lacks its file {name}; install it again.")

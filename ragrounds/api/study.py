@@ -1,0 +1,526 @@
+"""Studies: many runs that make one table of a paper, carried out, resumed and shown as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, structs
+
+from ragrounds.api.frame_rows import Part, Row
+from ragrounds.api.frames import STUDY_CELLS, Frame
+from ragrounds.api.results import Result
+from ragrounds.api.servers import ServerChanged
+from ragrounds.api.study_cells import (
+    CellRunner,
+    StudyBudget,
+    StudyListener,
+    canonical_measure,
+    groups,
+    measure_of,
+    rating_figure,
+    shown_run,
+)
+from ragrounds.api.study_projection import confirm_projection
+from ragrounds.api.workspace import JournalMode, chosen_settings, open_store, replaced, texts
+from ragrounds.errors import Interrupted, UserError, nearest
+from ragrounds.evals.studies.figures import queries_figure
+from ragrounds.evals.studies.state import KeptCell, StudyState, kept_studies, read_state, write_state
+from ragrounds.evals.studies.study import Study, StudyCell, open_study, shipped_studies
+from ragrounds.evals.studies.table import (
+    CellResult,
+    Place,
+    StudyDifference,
+    StudyFinding,
+    StudyTable,
+    TableCell,
+    study_differences,
+    study_table,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ragrounds.evals.store.store import Store
+    from ragrounds.settings import Settings
+
+_OVERRIDES = ("model", "base_url", "alias", "corpus", "limit", "per_dataset", "epochs")
+
+
+class StudyResult(Result, frozen=True, kw_only=True):
+    """A study as it stands: its table, and the analyses of its runs."""
+
+    table: StudyTable
+    study: Study
+    settings: Settings
+    """Where its runs are."""
+    stand_in: bool = False
+    """Whether nothing in it is a result."""
+    findings: tuple[StudyFinding, ...] = ()
+    made: int = 0
+    """Calls that were made."""
+    reused: int = 0
+    """Calls that were answered from the journal."""
+    paid: float | None = 0.0
+    """Dollars that this call paid; ``None``: some price is not known."""
+    ended: str = ""
+    """Why it ended before its last cell; empty: it did not."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the runs that its cells show."""
+        return tuple(dict.fromkeys(run for cell in self.table.cells for run in cell.runs))
+
+    def draw(self, console: Console) -> None:
+        """Print the table, the published figures and deviations, the differences, the analyses, the notes."""
+        from ragrounds.ui.study_tables import print_study
+
+        print_study(self.table, self.findings, console, picture=self.study.picture)
+
+    def brief(self) -> str:
+        """The title, and how many cells are done."""
+        return f"{self.table.title}: {self.table.count('done'):,} of {len(self.table.cells):,} cells"
+
+    def own_frames(self) -> tuple[Frame, ...]:
+        """The cells."""
+        return (STUDY_CELLS,)
+
+    @contextmanager
+    def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
+        """A row for each cell."""
+        yield iter([[_cell_row(self.table, cell) for cell in self.table.cells]])
+
+
+def _cell_row(table: StudyTable, cell: TableCell) -> Row:
+    figures = (cell.value, cell.low, cell.high, cell.spread, cell.n, cell.missing)
+    published = (cell.published, cell.published_spread, cell.deviation)
+    against = (cell.difference, cell.difference_low, cell.difference_high)
+    said = (cell.state, cell.why, ", ".join(cell.runs))
+    return (table.study, cell.row, cell.column, cell.measure, *figures, *published, *against, *said)
+
+
+def study(
+    file: str | Path,
+    *,
+    model: str | None = None,
+    base_url: str | None = None,
+    alias: str | None = None,
+    corpus: str | None = None,
+    limit: int | None = None,
+    per_dataset: int | None = None,
+    epochs: int | None = None,
+    rows: str | Sequence[str] = (),
+    columns: str | Sequence[str] = (),
+    stand_in: bool = False,
+    concurrency: int | None = None,
+    workers: int | None = None,
+    max_cost: float | None = None,
+    max_total_tokens: int | None = None,
+    max_time: float | None = None,
+    fail_after: str | int = "50%",
+    journal: JournalMode = "reuse",
+    server_changed: ServerChanged = "stop",
+    confirmed: bool = False,
+    listener: StudyListener | None = None,
+    progress: bool | None = None,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+) -> StudyResult:
+    """Carry out a study: every cell that can be, within one budget; print the paper's table with ours.
+
+    The same call resumes: what a cell has is not asked again. A cell that lacks its data, weights or server says so and
+    how to get them, and the others are carried out.
+
+        rr.study("mirage-table6", base_url="http://127.0.0.1:8000/v1", limit=50, max_cost=20)
+
+    Args:
+        file: a TOML file, or the name of a study that is shipped (`ragrounds study ls`).
+        model, base_url, alias, corpus, limit, per_dataset, epochs: for all cells, in place of what the study says.
+        rows, columns: carry out these alone; none: all.
+        stand_in: small made-up sets and a loopback server in place of what is not here: every cell is exercised, and
+            nothing that comes of it is a result. Its runs are kept apart from yours.
+        concurrency, workers: attempts in flight, and processes that share them; ``None``: the settings'.
+        max_cost, max_total_tokens, max_time: dollars, tokens and seconds of all cells together.
+        fail_after: as for :func:`ragrounds.api.run.run`, of each run.
+        journal: recorded calls are answered from (``reuse``), demanded (``replay``), or made anew (``fresh``).
+        server_changed: where another server answers at an address than the last time.
+        confirmed: go on where what is projected for the whole study is above a threshold of the settings.
+        listener: hears what happens; ``None``: a display in a terminal, silence elsewhere.
+        progress: False: no display; True: lines also where there is no terminal.
+        home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
+
+    Raises:
+        UserError: no such study, a file that is none; the projection is above a threshold and not `confirmed`.
+        Interrupted: Ctrl-C; what ended is kept.
+    """
+    given = {"model": model, "base_url": base_url, "alias": alias, "corpus": corpus, "limit": limit}
+    given |= {"per_dataset": per_dataset, "epochs": epochs}
+    how: dict[str, Any] = {"journal": journal, "concurrency": concurrency, "workers": workers}
+    how |= {"fail_after": fail_after, "server_changed": server_changed}
+    budget = StudyBudget(max_cost, max_total_tokens, max_time)
+    with ExitStack() as held:
+        opened = _Opened(file, given, texts(rows), texts(columns), stand_in, chosen_settings(settings, home), held)
+        shown = _listener(listener, progress, held)
+        conduct = _Conduct(opened, shown, budget, how)
+        return conduct.carry_out(confirmed)
+
+
+def _listener(listener: StudyListener | None, progress: bool | None, held: ExitStack) -> StudyListener:
+    """Who hears: the listener that was given, or the one that fits where this runs."""
+    if listener is not None:
+        if not isinstance(listener, StudyListener):
+            raise UserError(f"{listener!r} is no listener of studies: expected a subclass of StudyListener.")
+        return listener
+    import sys
+
+    if progress is False or (not progress and not (sys.stderr and sys.stderr.isatty())):
+        return StudyListener()
+    from ragrounds.api.study_display import study_display
+
+    return held.enter_context(study_display())
+
+
+class _Opened:
+    """A study with what the call says of all its cells, on the stand-in where that is asked for."""
+
+    def __init__(
+        self,
+        file: str | Path,
+        given: Mapping[str, Any],
+        rows: Sequence[str],
+        columns: Sequence[str],
+        stand_in: bool,
+        settings: Settings,
+        held: ExitStack | None,
+    ) -> None:
+        self.study = open_study(file)
+        self.file = "" if str(file) in shipped_studies() else str(Path(file).expanduser().resolve())
+        self.stand_in = stand_in
+        for noun, names, known in (
+            ("row", rows, [row.name for row in self.study.rows]),
+            ("column", columns, [column.name for column in self.study.columns]),
+        ):
+            for name in names:
+                if name not in known:
+                    raise UserError(f"The study {self.study.name!r} has no {noun} {name!r}.{nearest(name, known)}")
+        self._rows, self._columns = rows, columns
+        self.given = {key: value for key, value in given.items() if value is not None}
+        self._replace: Callable[[StudyCell], StudyCell] = lambda cell: cell
+        self.settings = settings
+        if stand_in:
+            self.settings = settings.model_copy(update={"home": settings.home / "stand-in", "store": None})
+            self._stand_in(held)
+
+    def _stand_in(self, held: ExitStack | None) -> None:
+        from ragrounds.evals.studies.stand_in import stand_in
+        from ragrounds.models.stand_in_server import ALIAS, stand_in_server
+
+        url = held.enter_context(stand_in_server()) if held is not None else "http://127.0.0.1:9/v1"
+        folder = self.settings.home / "sets"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._replace = lambda cell: structs.replace(
+            cell, settings=stand_in(cell.settings, folder, url, self.settings.home)
+        )
+        arena = dict(self.study.arena)
+        if arena:
+            arena |= {"judges": ["openai:stand-in-judge"], "base_url": url, "alias": ALIAS, "min_matches": 4}
+        self.study = structs.replace(self.study, arena=arena)
+
+    def cells(self) -> list[StudyCell]:
+        """The cells, with what the call says in place of what the study says."""
+        return [self._replace(self._over(cell)) for cell in self.study.cells()]
+
+    def wanted(self, cell: StudyCell) -> bool:
+        """Whether this call carries it out."""
+        return (not self._rows or cell.row in self._rows) and (not self._columns or cell.column in self._columns)
+
+    def _over(self, cell: StudyCell) -> StudyCell:
+        takes = {key: value for key, value in self.given.items() if cell.kind != "retrieve" or key != "epochs"}
+        if cell.kind == "retrieve":
+            takes = {key: value for key, value in takes.items() if key not in ("limit", "per_dataset")}
+        return structs.replace(cell, settings={**cell.settings, **takes}) if takes else cell
+
+
+class _Conduct:
+    """One call of :func:`study`, from its first cell to its table."""
+
+    def __init__(self, opened: _Opened, listener: StudyListener, budget: StudyBudget, how: Mapping[str, Any]) -> None:
+        self._opened, self._listener, self._budget = opened, listener, budget
+        self._state = read_state(opened.settings.home, opened.study.name)
+        self._state.file, self._state.given = opened.file, opened.given
+        self._how = how
+        self._cells = opened.cells()
+        self._results: dict[Place, CellResult] = {}
+        self._runner = CellRunner(
+            opened.study,
+            opened.settings,
+            listener=listener,
+            budget=budget,
+            kept=self._state.cells.get,
+            **how,
+        )
+
+    def carry_out(self, confirmed: bool) -> StudyResult:
+        """All cells, and the table.
+
+        Raises:
+            Interrupted: Ctrl-C; what ended is kept.
+        """
+        wanted = [cell for cell in self._cells if self._opened.wanted(cell)]
+        self._listener.begun(self._opened.study, len(wanted))
+        if not confirmed:
+            confirm_projection(wanted, self._opened.settings, self._budget, self._listener, self._how)
+        try:
+            for group in groups(wanted):
+                self._listener.group(group)
+                self._take(self._runner.carry_out(group))
+            axes = [cell for cell in wanted if cell.kind == "arena"]
+            if axes and all(cell.row in self._runner.arena_runs for cell in axes):
+                self._take(self._runner.arena(axes))
+        except Interrupted:
+            self._keep()
+            raise
+        with open_store(self._opened.settings) as store:
+            for cell in self._cells:
+                if (cell.row, cell.column) not in self._results:
+                    kept = self._state.cells.get(cell.key)
+                    self._results[cell.row, cell.column] = _kept_result(store, cell, kept)
+        table = study_table(self._opened.study, self._results, self._opened.stand_in)
+        return StudyResult(
+            table=table,
+            study=self._opened.study,
+            settings=self._opened.settings,
+            stand_in=self._opened.stand_in,
+            findings=tuple(_findings(self._opened, self._results)),
+            made=self._runner.made,
+            reused=self._runner.reused,
+            paid=None if self._budget.unknown else self._budget.paid,
+            ended=self._budget.ended() if table.count("to do") or table.count("part") else "",
+        )
+
+    def _take(self, found: Iterator[tuple[StudyCell, CellResult]]) -> None:
+        for cell, result in found:
+            self._results[cell.row, cell.column] = result
+            self._listener.cell(cell, result)
+        self._keep()
+
+    def _keep(self) -> None:
+        self._state.cells.update(self._runner.keep)
+        write_state(self._opened.settings.home, self._state)
+
+
+def _findings(opened: _Opened, results: Mapping[Place, CellResult]) -> Iterator[StudyFinding]:
+    """The analyses that the study asks for, of the runs that its cells show."""
+    from ragrounds.api.compare import analyse
+
+    for asked in opened.study.analyses:
+        runs = dict.fromkeys(
+            run
+            for (row, column), result in results.items()
+            if (not asked.rows or row in asked.rows) and (not asked.columns or column in asked.columns)
+            for run in result.runs
+        )
+        if not runs:
+            yield StudyFinding(asked=asked, result=None, why="no run of these rows is there")
+            continue
+        options: dict[str, Any] = dict(asked.options)
+        try:
+            made = analyse(asked.name, list(runs), **options, settings=opened.settings)
+        except UserError as error:
+            yield StudyFinding(asked=asked, result=None, why=str(error))
+            continue
+        yield StudyFinding(asked=asked, result=made.result)
+
+
+def show_study(
+    file: str | Path,
+    *,
+    stand_in: bool = False,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+    **given: Any,
+) -> StudyResult:
+    """The table of a study from what is kept of it: nothing is asked, searched or judged.
+
+        show_study("mirage-table6")
+
+    Args:
+        file: a TOML file, or the name of a study that is shipped or was carried out here.
+        stand_in: what was made on the stand-in.
+        home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
+        given: of all cells, as for :func:`study`: `model`, `limit` …; by default as the last call said.
+
+    Raises:
+        UserError: no such study, or another argument than these.
+    """
+    if wrong := [name for name in given if name not in _OVERRIDES]:
+        raise UserError(f"{wrong[0]!r} is not said of all cells: {', '.join(_OVERRIDES)}.")
+    chosen = chosen_settings(settings, home)
+    opened = _kept(file, given, chosen, stand_in)
+    results = _kept_results(opened)
+    table = study_table(opened.study, results, stand_in)
+    findings = tuple(_findings(opened, results))
+    return StudyResult(table=table, study=opened.study, settings=opened.settings, stand_in=stand_in, findings=findings)
+
+
+def _kept_results(opened: _Opened) -> dict[Place, CellResult]:
+    state = read_state(opened.settings.home, opened.study.name)
+    with open_store(opened.settings) as store:
+        return {
+            (cell.row, cell.column): _kept_result(store, cell, state.cells.get(cell.key)) for cell in opened.cells()
+        }
+
+
+class StudyDiff(Result, frozen=True, kw_only=True):
+    """Two studies set against each other."""
+
+    first: str
+    second: str
+    cells: tuple[StudyDifference, ...]
+
+    def draw(self, console: Console) -> None:
+        """Print a line for each cell that both have."""
+        from ragrounds.ui.study_tables import difference_table
+        from ragrounds.ui.tables import print_table
+
+        print_table(difference_table(self.first, self.second, self.cells), console)
+
+    def brief(self) -> str:
+        """The two, and how many cells both have."""
+        return f"{self.second} against {self.first}: {len(self.cells):,} cells"
+
+
+def diff_studies(
+    first: str | Path,
+    second: str | Path,
+    *,
+    stand_in: bool = False,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+) -> StudyDiff:
+    """Set two studies that were carried out here against each other, cell by cell, by the names of rows and columns.
+
+        diff_studies("before.toml", "after.toml")
+
+    Args:
+        first, second: TOML files, or names of studies that are shipped or were carried out here.
+        stand_in: what was made on the stand-in.
+        home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
+
+    Raises:
+        UserError: no such study, or they have no cell in common.
+    """
+    chosen = chosen_settings(settings, home)
+    one, other = (_kept(file, {}, chosen, stand_in) for file in (first, second))
+    cells = study_differences((one.study, other.study), (_kept_results(one), _kept_results(other)))
+    if not cells:
+        raise UserError(
+            f"{one.study.name!r} and {other.study.name!r} have no row and column of the same name; see "
+            "`ragrounds study show` of each."
+        )
+    return StudyDiff(first=one.study.name, second=other.study.name, cells=cells)
+
+
+def _kept(file: str | Path, given: Mapping[str, Any], settings: Settings, stand_in: bool) -> _Opened:
+    """A study that was carried out here, with what its last call said of all cells, unless `given` says otherwise. Its
+    name is enough, wherever its file is."""
+    home = settings.home / "stand-in" if stand_in else settings.home
+    name = str(file) if str(file) in shipped_studies() else Path(file).stem
+    state = read_state(home, name)
+    found = state.file if state.file and not Path(file).suffix and str(file) not in shipped_studies() else file
+    return _Opened(found, {**state.given, **given}, (), (), stand_in, settings, None)
+
+
+def _kept_result(store: Store, cell: StudyCell, kept: KeptCell | None) -> CellResult:
+    if kept is None:
+        return CellResult(state="to do")
+    if kept.retrieval is not None:
+        values = kept.retrieval.values.get(measure_of(cell), {})
+        figure = queries_figure(values, canonical_measure(measure_of(cell)), str(cell.settings["benchmark"]))
+        return CellResult(state="done", figure=figure)
+    if cell.kind == "arena":
+        axis = str(cell.settings["axis"])
+        rating = rating_figure(kept.rating, axis) if kept.rating else None
+        return CellResult(state="done" if rating else "part", figure=rating, runs=kept.runs)
+    try:
+        run = store.run(kept.runs[0])
+    except UserError:
+        return CellResult(state="to do", why="its run was removed")
+    left = run.count * run.epochs - len(store.done(run))
+    return shown_run(store, cell, run.id, left, "", kept, None)
+
+
+class ListedStudy(Struct, frozen=True, kw_only=True):
+    """A study that is shipped, or was carried out here."""
+
+    name: str
+    title: str
+    source: str
+    cells: int
+    kept: int
+    """Cells that something is kept of."""
+    updated: float | None
+    """Seconds since 1970; ``None``: it was never carried out here."""
+    file: str
+    """Empty: it is shipped."""
+
+
+def list_studies(*, home: str | Path | None = None, settings: Settings | None = None) -> tuple[ListedStudy, ...]:
+    """The studies that are shipped, and those that were carried out here.
+
+    Args:
+        home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
+    """
+    chosen = chosen_settings(settings, home)
+    states = {state.name: state for state in kept_studies(chosen.home)}
+    found = [_listed(name, states.get(name), "") for name in shipped_studies()]
+    for name, state in states.items():
+        if state.file and Path(state.file).is_file():
+            found.append(_listed(state.file, state, state.file))
+        elif state.file:
+            found.append(
+                ListedStudy(
+                    name=name, title="its file is gone", source="", cells=0, kept=len(state.cells),
+                    updated=state.updated, file=state.file,
+                )
+            )  # fmt: skip
+    return tuple(found)
+
+
+def _listed(name: str, state: StudyState | None, file: str) -> ListedStudy:
+    made = open_study(name)
+    cells = list(made.cells())
+    kept = sum(cell.key in state.cells for cell in cells) if state else 0
+    return ListedStudy(
+        name=made.name,
+        title=made.title,
+        source=made.source,
+        cells=len(cells),
+        kept=kept,
+        updated=state.updated if state else None,
+        file=file,
+    )
+
+
+def study_report(made: StudyResult, out: str | Path, *, force: bool = False) -> Path:
+    """Write one self-contained HTML file about a study; gives its path.
+
+        study_report(rr.study("mirage-table6"), "table6.html")
+
+    Args:
+        made: what :func:`study` or :func:`show_study` gave.
+        out: the file.
+        force: write over a file that is there.
+
+    Raises:
+        UserError: a file that is there, or cannot be written.
+    """
+    from ragrounds.ui.report.study_page import study_page
+
+    path = Path(out)
+    with open_store(made.settings) as store, replaced(path, force) as file:
+        runs = [run for run in store.runs() if run.id in made.ids]
+        file.write(study_page(made.table, made.findings, runs, made.study.picture).encode("utf-8", "replace"))
+    return path

@@ -1,0 +1,199 @@
+"""`ragrounds study`: a paper's table as one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragrounds.cli import options
+from ragrounds.cli.commands import ListGroup
+from ragrounds.cli.options import BudgetOptions, Options, grouped, journal_mode, server_changed
+from ragrounds.cli.output import print_json, say, tell
+from ragrounds.errors import UserError
+
+if TYPE_CHECKING:
+    from ragrounds.api.study import StudyResult
+
+app = typer.Typer()
+study = typer.Typer(name="study", cls=ListGroup, help="A paper's table, rerun: run, show, compare two, list.")
+app.add_typer(study)
+
+StudyFile = Annotated[
+    str, typer.Argument(metavar="FILE.toml|NAME", help="A study: a file, or one of `ragrounds study ls`.")
+]
+StandIn = Annotated[
+    bool,
+    typer.Option(
+        "--stand-in",
+        help="Made-up sets and a loopback server in place of what is not here: no result, every cell runs.",
+    ),
+]
+
+
+class CellOptions(Options, frozen=True, kw_only=True):
+    """What is said of all cells, in place of what the study says."""
+
+    model: Annotated[str | None, typer.Option(help="One model in place of every cell's own.")] = None
+    base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server that answers for every model.")] = (
+        None
+    )
+    alias: options.Alias = None
+    corpus: options.Corpus = None
+    limit: options.Limit = None
+    per_dataset: Annotated[int | None, typer.Option(min=1, help="Only so many questions of each dataset.")] = None
+    epochs: Annotated[int | None, typer.Option(min=1, help="How often each question is asked.")] = None
+
+
+class FormatOptions(Options, frozen=True, kw_only=True):
+    """How the table is printed."""
+
+    as_json: options.AsJson = False
+    as_csv: Annotated[bool, typer.Option("--csv", help="Every cell as a row of one CSV table.")] = False
+    as_latex: Annotated[bool, typer.Option("--latex", help="The table as LaTeX.")] = False
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="The table as Markdown.")] = False
+    html: Annotated[Path | None, typer.Option(help="Also write a report: the table, and the runs behind it.")] = None
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False
+
+    def chosen(self) -> str:
+        """The one format that was asked for; empty: text.
+
+        Raises:
+            UserError: several were.
+        """
+        given = {"--json": self.as_json, "--csv": self.as_csv, "--latex": self.as_latex, "--markdown": self.as_markdown}
+        names = [name for name, wanted in given.items() if wanted]
+        if len(names) > 1:
+            raise UserError(f"{' and '.join(names)} were given; choose one format for standard output.")
+        return names[0] if names else ""
+
+
+@study.command("run")
+@grouped
+def run_study(
+    cells: CellOptions,
+    budget: BudgetOptions,
+    form: FormatOptions,
+    file: StudyFile = "",
+    row: Annotated[list[str] | None, typer.Option(help="Carry out this row alone (repeatable).")] = None,
+    column: Annotated[list[str] | None, typer.Option(help="Carry out this column alone (repeatable).")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every study that is shipped, one after the other.")] = False,
+    stand_in: StandIn = False,
+    concurrency: options.Concurrency = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes that share the work.")] = None,
+    fail_after: Annotated[
+        str, typer.Option(metavar="SHARE|N|never", help="Of each run, as for `ragrounds run`.")
+    ] = "50%",
+    yes: options.Yes = False,
+    journal: options.Journal = "reuse",
+    changed: options.ServerChangedOption = "stop",
+    display: Annotated[str | None, typer.Option(help="none: no progress is shown.")] = None,
+) -> None:
+    """Carry out a study and print the paper's table with ours: figures, published ones, deviations, differences.
+
+    The same command resumes. A cell that lacks its data, weights or server says so and how to get them; the rest runs.
+
+    Examples:
+
+      ragrounds study run mirage-table6 --base-url http://127.0.0.1:8000/v1 --limit 50 --max-cost 20
+
+      ragrounds study run mine.toml --latex > table.tex
+
+      ragrounds study run r2med-table2 --stand-in
+    """
+    from msgspec.structs import asdict
+
+    from ragrounds.api.study import list_studies, study
+
+    if bool(file) == every:
+        raise UserError("Name one study, a FILE.toml or a name of `ragrounds study ls`; or give --all.")
+    chosen = form.chosen()
+    names = [one.name for one in list_studies() if not one.file] if every else [file]
+    for name in names:
+        made = study(
+            name,
+            **asdict(cells),
+            **asdict(budget),
+            rows=row or (),
+            columns=column or (),
+            stand_in=stand_in,
+            concurrency=concurrency,
+            workers=workers,
+            fail_after=fail_after,
+            confirmed=yes,
+            journal=journal_mode(journal),
+            server_changed=server_changed(changed),
+            progress=display != "none",
+        )
+        _print(made, chosen, form)
+        say(_counts(made))
+
+
+@study.command("show")
+@grouped
+def show_study_command(cells: CellOptions, form: FormatOptions, file: StudyFile, stand_in: StandIn = False) -> None:
+    """Print a study from what is kept of it. Nothing is asked, searched or judged."""
+    from msgspec.structs import asdict
+
+    from ragrounds.api.study import show_study
+
+    given = {name: value for name, value in asdict(cells).items() if value is not None}
+    _print(show_study(file, stand_in=stand_in, **given), form.chosen(), form)
+
+
+@study.command("diff")
+def diff_command(
+    first: StudyFile, second: StudyFile, stand_in: StandIn = False, as_json: options.AsJson = False
+) -> None:
+    """Set two studies against each other: each cell that both have, with the paired difference on its questions."""
+    from ragrounds.api.study import diff_studies
+    from ragrounds.ui.tables import results_console
+
+    found = diff_studies(first, second, stand_in=stand_in)
+    if as_json:
+        print_json({"first": found.first, "second": found.second, "cells": found.cells})
+    else:
+        found.draw(results_console())
+
+
+@study.command("ls")
+def list_command(as_json: options.AsJson = False) -> None:
+    """List the studies that are shipped, and those that were carried out here."""
+    from ragrounds.api.study import list_studies
+    from ragrounds.ui.study_tables import list_table
+    from ragrounds.ui.tables import print_table, results_console
+
+    found = list_studies()
+    if as_json:
+        print_json(found, "studies")
+        return
+    rows = [(one.name, one.title, one.cells, one.kept, one.file) for one in found]
+    print_table(list_table(rows), results_console())
+
+
+def _counts(made: StudyResult) -> str:
+    table = made.table
+    done = f"{table.count('done'):,} of {len(table.cells):,} cells are done"
+    ended = f"; ended early: {made.ended}, the same command resumes" if made.ended else ""
+    return f"{done}{ended}. {made.made:,} calls made, {made.reused:,} answered from the journal."
+
+
+def _print(made: StudyResult, form: str, options: FormatOptions) -> None:
+    from ragrounds.ui.study_tables import study_csv, study_latex, study_markdown
+    from ragrounds.ui.tables import results_console
+
+    if form == "--json":
+        print_json(
+            {"study": made.table.study, "stand_in": made.stand_in, "table": made.table, "findings": made.findings}
+        )
+    elif form == "--csv":
+        typer.echo(study_csv(made.table), nl=False)
+    elif form:
+        tell((study_latex if form == "--latex" else study_markdown)(made.table), nl=False)
+    else:
+        made.draw(results_console())
+    if options.html is not None:
+        from ragrounds.api.study import study_report
+
+        say(f"{study_report(made, options.html, force=options.force)}: the table, and the runs behind it")

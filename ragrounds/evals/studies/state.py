@@ -1,0 +1,104 @@
+"""What is kept of a study between calls: which runs its cells show, and the values of retrievals, which are no runs.
+
+One JSON file a study under the home folder. A cell is found by its settings (:attr:`StudyCell.key`): one whose settings
+changed in the study's file is to do again. A retrieval's values hold for the index, the code and the queries that they
+came from (`identity`), and for nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field
+
+from ragrounds.errors import UserError
+
+FORMAT = 1
+
+
+class KeptValues(Struct, kw_only=True):
+    """A retrieval's values."""
+
+    identity: str
+    """What they hold for: index, retriever with its code, queries, judgements, depth."""
+    values: dict[str, dict[str, float]]
+    """Measure → query → value."""
+
+
+class KeptCell(Struct, kw_only=True):
+    """What is kept of one cell."""
+
+    runs: tuple[str, ...] = ()
+    scorer: str = ""
+    """The scorer that a judge's verdicts stand under."""
+    retrieval: KeptValues | None = None
+    rating: tuple[float, float | None, float | None] | None = None
+    """Of an arena: rating and the ends of its interval."""
+    made: float = 0.0
+    """Seconds since 1970."""
+
+
+class StudyState(Struct, kw_only=True):
+    """All cells of a study that something is known of."""
+
+    format: int = FORMAT
+    name: str
+    file: str = ""
+    """Where the study was read; empty: it is shipped."""
+    given: dict[str, str | int] = field(default_factory=dict)
+    """What the last call said of all cells: a model, a server, a limit."""
+    cells: dict[str, KeptCell] = field(default_factory=dict)
+    """By the key of the cell."""
+    updated: float = 0.0
+
+
+def state_file(home: Path, name: str) -> Path:
+    """Where a study's state is kept."""
+    return home / "studies" / f"{name}.json"
+
+
+def read_state(home: Path, name: str) -> StudyState:
+    """What is known of a study; nothing where it was never carried out.
+
+    Raises:
+        UserError: the file is not of that form.
+    """
+    path = state_file(home, name)
+    if not path.is_file():
+        return StudyState(name=name)
+    try:
+        made = msgspec.json.decode(path.read_bytes(), type=StudyState)
+    except (msgspec.DecodeError, OSError) as error:
+        raise UserError(
+            f"Cannot read {path}: {error}. Remove it: runs are kept elsewhere, and are found again without a call."
+        ) from error
+    if made.format != FORMAT:
+        raise UserError(f"{path} was written by another version of ragrounds (format {made.format}); remove it.")
+    return made
+
+
+def write_state(home: Path, state: StudyState) -> None:
+    """Keep what is known of a study: the file is replaced whole.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    state.updated = time.time()
+    path = state_file(home, state.name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_suffix(f".{os.getpid()}.part")
+        beside.write_bytes(msgspec.json.encode(state))
+        beside.replace(path)
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror}.") from error
+
+
+def kept_studies(home: Path) -> Iterator[StudyState]:
+    """The studies that were carried out here, by name."""
+    for path in sorted((home / "studies").glob("*.json")):
+        yield read_state(home, path.stem)

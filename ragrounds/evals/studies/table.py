@@ -1,0 +1,301 @@
+"""The table of a study: every cell with the published figure and the deviation beside it, averages, differences.
+
+Pure: from the figures of the cells that were carried out (:mod:`ragrounds.evals.studies.figures`) to what is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from ragrounds.evals.analyses.analysis import AnalysisResult
+from ragrounds.evals.stats import Estimate
+from ragrounds.evals.studies.figures import CellFigure, cohort_of, column_weights, mean_of
+from ragrounds.evals.studies.study import PublishedFigure, Study, StudyAnalysis, StudyColumn, StudyRow
+
+State = Literal["done", "part", "to do", "lacks", "failed"]
+"""A cell: all of it is there; some attempts are; nothing was begun; something it needs is not here; it went wrong."""
+_ORDER: tuple[State, ...] = ("done", "part", "to do", "lacks", "failed")
+Place = tuple[str, str]
+"""Row and column."""
+Combine = Callable[[Mapping[str, CellFigure]], CellFigure]
+"""From the figures of some cells, by name, to one."""
+
+
+class CellResult(Struct, frozen=True, kw_only=True):
+    """What became of a cell that is carried out."""
+
+    state: State
+    why: str = ""
+    """What it lacks and how to get it, what went wrong, or how much of it is there."""
+    figure: CellFigure | None = None
+    runs: tuple[str, ...] = ()
+    """The ids of the runs that it shows."""
+
+
+class StudyFinding(Struct, frozen=True, kw_only=True):
+    """An analysis of a study's runs."""
+
+    asked: StudyAnalysis
+    result: AnalysisResult | None
+    why: str = ""
+    """Why there is no result."""
+
+
+class TableCell(Struct, frozen=True, kw_only=True):
+    """A cell of the table. Figures are in the unit of the paper: percents are from 0 to 100."""
+
+    row: str
+    column: str
+    state: State
+    why: str = ""
+    value: float | None = None
+    low: float | None = None
+    """95 % interval."""
+    high: float | None = None
+    spread: float | None = None
+    """What stands after ±, by the study's `spread`."""
+    n: int = 0
+    missing: int = 0
+    measure: str = ""
+    published: float | None = None
+    published_spread: float | None = None
+    deviation: float | None = None
+    """Ours minus the published figure."""
+    difference: float | None = None
+    """This row minus the study's baseline row, on the same questions."""
+    difference_low: float | None = None
+    difference_high: float | None = None
+    runs: tuple[str, ...] = ()
+
+
+class TableRow(Struct, frozen=True, kw_only=True):
+    """A row of the table, in the order of its columns."""
+
+    name: str
+    group: str
+    cells: tuple[TableCell, ...]
+
+
+class StudyDifference(Struct, frozen=True, kw_only=True):
+    """A cell that two studies have, in the paper's unit: the second minus the first."""
+
+    row: str
+    column: str
+    first: float | None
+    second: float | None
+    difference: float | None
+    low: float | None = None
+    """95 % interval; ``None``: it is no mean over questions that both have."""
+    high: float | None = None
+    n: int = 0
+    """Questions that both have."""
+    why: str = ""
+    """Why there is no difference, or no interval."""
+
+
+class StudyTable(Struct, frozen=True, kw_only=True):
+    """The table of a study as it stands."""
+
+    study: str
+    title: str
+    source: str
+    columns: tuple[str, ...]
+    rows: tuple[TableRow, ...]
+    digits: int
+    spread: str
+    baseline: str
+    notes: tuple[str, ...] = ()
+    """What a reader must know. On the stand-in the first says so."""
+    stand_in: bool = False
+    """Whether nothing in it is a result."""
+
+    @property
+    def cells(self) -> tuple[TableCell, ...]:
+        """All cells, row by row."""
+        return tuple(cell for row in self.rows for cell in row.cells)
+
+    def count(self, state: State) -> int:
+        """How many cells are in a state."""
+        return sum(cell.state == state for cell in self.cells)
+
+
+STAND_IN = "Stand-in, not a result: small made-up sets, and a server that is no model."
+"""Stands on top of everything that a study on the stand-in prints."""
+
+
+def study_table(study: Study, results: Mapping[Place, CellResult], stand_in: bool = False) -> StudyTable:
+    """The table of a study from its cells' results; what has none is still to do."""
+    made = _Cells(study, results)
+    shown = [column for column in study.columns if not column.hidden]
+    rows = [
+        TableRow(name=row.name, group=row.group, cells=tuple(made.cell(row, column) for column in shown))
+        for row in study.rows
+        if not row.hidden
+    ]
+    return StudyTable(
+        study=study.name,
+        title=study.title,
+        source=study.source,
+        columns=tuple(column.name for column in shown),
+        rows=tuple(rows),
+        digits=study.digits,
+        spread=study.spread,
+        baseline=study.baseline,
+        notes=(*([STAND_IN] if stand_in else ()), *([study.note] if study.note else ())),
+        stand_in=stand_in,
+    )
+
+
+class _Cells:
+    """The results of all cells, those that are computed too, each once."""
+
+    def __init__(self, study: Study, results: Mapping[Place, CellResult]) -> None:
+        self._study = study
+        self._rows = {row.name: row for row in study.rows}
+        self._columns = {column.name: column for column in study.columns}
+        self._known = dict(results)
+
+    def result(self, row: StudyRow, column: StudyColumn) -> CellResult:
+        """The result of a cell, computed where it is one that is."""
+        place = (row.name, column.name)
+        if place not in self._known:
+            self._known[place] = self._computed(row, column)
+        return self._known[place]
+
+    def _computed(self, row: StudyRow, column: StudyColumn) -> CellResult:
+        if column.mean:
+            return self._joined(row, column.mean, mean_of)
+        if column.change or column.difference:
+            return self._joined(row, column.change or column.difference, lambda figures: _changed(column, figures))
+        if row.mean:
+            parts = {name: self.result(self._rows[name], column) for name in row.mean}
+            return _of_parts(parts, lambda figures: cohort_of(list(figures.values())))
+        return CellResult(state="to do")
+
+    def _joined(self, row: StudyRow, names: Sequence[str], combine: Combine) -> CellResult:
+        return _of_parts({name: self.result(row, self._columns[name]) for name in names}, combine)
+
+    def cell(self, row: StudyRow, column: StudyColumn) -> TableCell:
+        """A cell as it is printed."""
+        result, published = self.result(row, column), self._study.published(row.name, column.name)
+        figure = result.figure
+        scale = 100.0 if figure is not None and figure.unit == "percent" else 1.0
+        value = _times(figure.value, scale) if figure else None
+        against = self._difference(row, column)
+        return TableCell(
+            row=row.name,
+            column=column.name,
+            state=result.state,
+            why=result.why,
+            value=value,
+            low=_times(figure.low, scale) if figure else None,
+            high=_times(figure.high, scale) if figure else None,
+            spread=_times(self._spread(figure), scale) if figure else None,
+            n=figure.n if figure else 0,
+            missing=figure.missing if figure else 0,
+            measure=figure.measure if figure else "",
+            published=published.value if published else None,
+            published_spread=published.spread if published else None,
+            deviation=_deviation(value, published),
+            difference=_times(against.value, scale) if against else None,
+            difference_low=_times(against.low, scale) if against else None,
+            difference_high=_times(against.high, scale) if against else None,
+            runs=result.runs,
+        )
+
+    def _spread(self, figure: CellFigure | None) -> float | None:
+        known = {"binomial": figure.error, "epochs": figure.sd} if figure else {}
+        return known.get(self._study.spread)
+
+    def _difference(self, row: StudyRow, column: StudyColumn) -> Estimate | None:
+        """This row minus the baseline, where both are means over the same questions."""
+        if not self._study.baseline or row.name == self._study.baseline or column.change or column.difference:
+            return None
+        mine, base = (self.result(each, column).figure for each in (row, self._rows[self._study.baseline]))
+        if mine is None or base is None or mine.sample is None or base.sample is None:
+            return None
+        if mine.measure != base.measure:
+            return None
+        weights = None
+        if column.mean:
+            parts = {name: self.result(row, self._columns[name]).figure for name in column.mean}
+            weights = column_weights({name: one for name, one in parts.items() if one is not None})
+        return mine.sample.minus(base.sample, weights)
+
+
+def study_differences(
+    studies: tuple[Study, Study], results: tuple[Mapping[Place, CellResult], Mapping[Place, CellResult]]
+) -> tuple[StudyDifference, ...]:
+    """The cells whose row and column both studies name, computed ones too."""
+    first, second = (_Cells(study, found) for study, found in zip(studies, results, strict=True))
+    one, other = studies
+    rows = [(row, each) for row in one.rows for each in other.rows if row.name == each.name]
+    columns = [(column, each) for column in one.columns for each in other.columns if column.name == each.name]
+    return tuple(
+        _difference_of(row[0].name, column[0].name, first.result(row[0], column[0]), second.result(row[1], column[1]))
+        for row in rows
+        for column in columns
+    )
+
+
+def _difference_of(row: str, column: str, first: CellResult, second: CellResult) -> StudyDifference:
+    one, other = first.figure, second.figure
+    if one is None or other is None or one.value is None or other.value is None:
+        missing = "both" if one is None and other is None else "the first" if one is None else "the second"
+        return StudyDifference(row=row, column=column, first=None, second=None, difference=None, why=f"{missing}: none")
+    scale = 100.0 if one.unit == "percent" else 1.0
+    why = "" if one.measure == other.measure else f"{one.measure} against {other.measure}"
+    paired = other.sample.minus(one.sample) if one.sample and other.sample and not why else None
+    if paired is None:
+        why = why or "no mean over questions that both have"
+    return StudyDifference(
+        row=row,
+        column=column,
+        first=scale * one.value,
+        second=scale * other.value,
+        difference=scale * (paired.value if paired else other.value - one.value),
+        low=_times(paired.low, scale) if paired else None,
+        high=_times(paired.high, scale) if paired else None,
+        n=paired.n if paired else 0,
+        why=why,
+    )
+
+
+def _of_parts(parts: Mapping[str, CellResult], combine: Combine) -> CellResult:
+    """What is computed from cells that are all done; of others it says which are not."""
+    runs = tuple(dict.fromkeys(run for one in parts.values() for run in one.runs))
+    open_ = [name for name, one in parts.items() if one.state != "done"]
+    if open_:
+        worst = max((parts[name].state for name in open_), key=_ORDER.index)
+        return CellResult(state=worst, why=f"needs {', '.join(open_)}", runs=runs)
+    figures = {name: one.figure for name, one in parts.items() if one.figure is not None}
+    return CellResult(state="done", figure=combine(figures) if len(figures) == len(parts) else None, runs=runs)
+
+
+def _changed(column: StudyColumn, figures: Mapping[str, CellFigure]) -> CellFigure:
+    """The second of two columns over the first: in percent of it, or in their own unit with an interval."""
+    if column.change:
+        base, value = (figures[name].value for name in column.change)
+        change = 100 * (value - base) / base if base and value is not None else None
+        return CellFigure(value=change, unit="percent of the first", measure="change")
+    one, other = (figures[name] for name in column.difference)
+    paired = other.sample.minus(one.sample) if one.sample and other.sample else None
+    return CellFigure(
+        value=None if one.value is None or other.value is None else other.value - one.value,
+        low=paired.low if paired else None,
+        high=paired.high if paired else None,
+        n=min(one.n, other.n),
+        unit=one.unit,
+        measure="difference",
+    )
+
+
+def _times(value: float | None, scale: float) -> float | None:
+    return None if value is None else value * scale
+
+
+def _deviation(value: float | None, published: PublishedFigure | None) -> float | None:
+    return None if value is None or published is None else value - published.value

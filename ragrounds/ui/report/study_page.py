@@ -1,0 +1,47 @@
+"""A study as one HTML page: its table with the published figures, differences, picture, analyses, and what made it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragrounds.evals.studies.table import StudyFinding, StudyTable
+from ragrounds.records import Run
+from ragrounds.redaction import Redactor
+from ragrounds.ui.analysis_tables import analysis_table
+from ragrounds.ui.chart_svg import picture_style, svg
+from ragrounds.ui.report import sections
+from ragrounds.ui.report.page import asset, head, section
+from ragrounds.ui.study_tables import published_lines, study_notes, study_picture, study_tables
+
+
+def study_page(table: StudyTable, findings: Sequence[StudyFinding], runs: Sequence[Run], picture: str) -> str:
+    """The page. It holds no script, and asks nothing of any network.
+
+    Args:
+        table: the study's.
+        findings: the analyses of its runs.
+        runs: those that its cells show.
+        picture: as the study's file says.
+    """
+    hide, notes = Redactor(), study_notes(table)
+    drawn = study_picture(table, picture)
+    top = f'<p class="warning"><strong>{sections.text(notes.pop(0))}</strong></p>' if table.stand_in else ""
+    parts = {
+        "Table": top + sections.tables_and_remarks(study_tables(table)) + sections.tables_and_remarks(notes),
+        "Picture": svg(drawn) if drawn is not None else "",
+        "Analyses": "".join(_finding(one) for one in findings),
+        "Fingerprints": sections.fingerprint_section(runs, hide) if runs else "",
+    }
+    made = {name: body for name, body in parts.items() if body}
+    style = asset("report.css") + picture_style()
+    page = [head(hide(table.title), list(made), style, "")]
+    page += [section(name, hide(body)) for name, body in made.items()]
+    return "".join([*page, "</main>\n</body></html>\n"])
+
+
+def _finding(one: StudyFinding) -> str:
+    if one.result is None:
+        return f"<p>{sections.text(one.asked.name)}: {sections.text(one.why)}</p>"
+    said = [line for line in (one.result.table.note, *published_lines(one)) if line]
+    tables = sections.tables_and_remarks([analysis_table(one.result.table), *said])
+    return tables + svg(one.result.picture)

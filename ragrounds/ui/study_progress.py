@@ -1,0 +1,97 @@
+"""A study while it is carried out, on stderr: one display for all its cells, with the figures so far."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from rich.console import Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from ragrounds.evals.studies.study import Study, StudyCell
+from ragrounds.evals.studies.table import CellResult, study_table
+from ragrounds.ui.console import SafeConsole
+from ragrounds.ui.study_tables import WORDS, study_tables
+from ragrounds.ui.text import duration, one_line
+
+_MOST_LINES = 30
+"""Rows of the figures so far that are drawn; the whole table is printed at the end."""
+
+
+class StudyProgress:
+    """A live table on a terminal; elsewhere a line for each cell that is as far as it comes."""
+
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = SafeConsole(file=stream or sys.stderr)
+        self._live: Live | None = None
+        self._clock, self._began = clock, clock()
+        self._study: Study | None = None
+        self._results: dict[tuple[str, str], CellResult] = {}
+        self._cells, self._now, self._attempts = 0, "", (0, 0)
+
+    def __enter__(self) -> StudyProgress:
+        if self._console.is_terminal:
+            self._live = Live(console=self._console, get_renderable=self._drawn, refresh_per_second=4, transient=True)
+            self._live.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.__exit__(None, None, None)
+
+    def say(self, text: str) -> None:
+        """Something that a person at the screen should know."""
+        self._console.print(Text(one_line(text, 1000)), soft_wrap=True)
+
+    def begun(self, study: Study, cells: int) -> None:
+        """The study begins, with so many cells to carry out."""
+        self._study, self._cells = study, cells
+        if self._live is None:
+            self.say(f"{study.title}: {cells:,} cells")
+
+    def group(self, cells: Sequence[StudyCell]) -> None:
+        """These cells are carried out next."""
+        more = f" and {len(cells) - 1:,} more" if len(cells) > 1 else ""
+        self._now, self._attempts = f"{cells[0].name}{more}", (0, 0)
+
+    def attempts(self, done: int, total: int) -> None:
+        """How many attempts of the cells at work are there."""
+        self._attempts = (done, total)
+
+    def cell(self, cell: StudyCell, result: CellResult) -> None:
+        """A cell is as far as it comes."""
+        self._results[cell.row, cell.column] = result
+        if self._live is None:
+            figure = result.figure
+            scale = 100 if figure is not None and figure.unit == "percent" else 1
+            value = "" if figure is None or figure.value is None else f" {scale * figure.value:.2f}"
+            why = f": {one_line(result.why, 300)}" if result.why else ""
+            self.say(f"{len(self._results):,}/{self._cells:,} {cell.name}:{value} {WORDS[result.state]}{why}")
+
+    def line(self) -> str:
+        """Where it stands, in a line."""
+        spent = self._clock() - self._began
+        done = len(self._results)
+        left = f", about {duration(spent / done * (self._cells - done))} left" if 0 < done < self._cells else ""
+        at = f"; {self._now}: {self._attempts[0]:,} of {self._attempts[1]:,} attempts" if self._attempts[1] else ""
+        return f"{done:,} of {self._cells:,} cells in {duration(spent)}{left}{at}"
+
+    def _drawn(self) -> Group:
+        parts: list[Text | ProgressBar | Table] = [
+            Text(one_line(self.line(), 300)),
+            ProgressBar(total=max(1, self._cells), completed=len(self._results), width=60),
+        ]
+        if self._study is not None and self._results:
+            table = study_tables(study_table(self._study, self._results))[0]
+            drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+            for column in table.columns:
+                drawn.add_column(Text(column.name), justify="right" if column.right else "left", overflow="ellipsis")
+            for row in table.rows[:_MOST_LINES]:
+                drawn.add_row(*map(Text, row))
+            parts.append(drawn)
+        return Group(*parts)

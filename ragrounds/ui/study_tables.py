@@ -1,0 +1,311 @@
+"""A study's table as text: our figures, the published ones, deviations, differences; Markdown, LaTeX, CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from ragrounds.evals.analyses.pictures import Bar, Bars, Mark, Picture, Points, Series
+from ragrounds.evals.studies.table import State, StudyDifference, StudyFinding, StudyTable, TableCell, TableRow
+from ragrounds.ui.tables import Column, TextTable, latex, markdown, print_table
+from ragrounds.ui.text import UNKNOWN, one_line, safe
+
+WORDS = {"done": "done", "part": "in part", "to do": "to do", "lacks": "lacks something", "failed": "failed"}
+_MARKS = {"part": "…", "to do": UNKNOWN, "lacks": "lacks", "failed": "failed"}
+_CSV = (
+    "row", "group", "column", "measure", "value", "low", "high", "spread", "n", "missing", "published",
+    "published_spread", "deviation", "difference", "difference_low", "difference_high", "state", "why", "runs",
+)  # fmt: skip
+
+
+def study_tables(table: StudyTable) -> list[TextTable]:
+    """The table as the paper lays it out; below each row what the paper prints and how far ours lies from it; then the
+    paired differences against the baseline row."""
+    tables = [_main(table)]
+    if table.baseline and any(cell.difference is not None for cell in table.cells):
+        tables.append(_differences(table))
+    return tables
+
+
+def _main(table: StudyTable) -> TextTable:
+    rows: list[tuple[str, ...]] = []
+    for group, members in _grouped(table.rows):
+        if group:
+            rows.append((safe(group), *("",) * len(table.columns)))
+        for row in members:
+            rows.append((safe(row.name), *(_ours(table, cell) for cell in row.cells)))
+            if any(cell.published is not None for cell in row.cells):
+                rows.append(("  published", *(_published(table, cell) for cell in row.cells)))
+            if any(cell.deviation is not None for cell in row.cells):
+                rows.append(("  deviation", *(_signed(table, cell.deviation) for cell in row.cells)))
+    columns = (Column("", right=False), *(Column(safe(name)) for name in table.columns))
+    return TextTable(key="study", title=_title(table), columns=columns, rows=tuple(rows))
+
+
+def _title(table: StudyTable) -> str:
+    about = {"binomial": "± is sqrt(p(1-p)/n)", "epochs": "± is the sd over epochs"}.get(table.spread, "")
+    return " · ".join(filter(None, [safe(table.title), safe(table.source), about]))
+
+
+def _differences(table: StudyTable) -> TextTable:
+    rows = [
+        (safe(row.name), *(_difference(table, cell) for cell in row.cells))
+        for row in table.rows
+        if any(cell.difference is not None for cell in row.cells)
+    ]
+    return TextTable(
+        key="study differences",
+        title=f"Against {safe(table.baseline)}, on the same questions, with 95 % intervals",
+        columns=(Column("", right=False), *(Column(safe(name)) for name in table.columns)),
+        rows=tuple(rows),
+    )
+
+
+def _grouped(rows: Sequence[TableRow]) -> Iterator[tuple[str, list[TableRow]]]:
+    group, members = "", list[TableRow]()
+    for row in rows:
+        if row.group != group and members:
+            yield group, members
+            members = []
+        group = row.group
+        members.append(row)
+    if members:
+        yield group, members
+
+
+def _number(table: StudyTable, value: float) -> str:
+    text = f"{value:.{table.digits}f}"
+    return text.removeprefix("-") if not float(text) else text
+
+
+def _ours(table: StudyTable, cell: TableCell) -> str:
+    if cell.value is None:
+        return UNKNOWN if cell.state == "done" else _MARKS[cell.state]
+    spread = f" ±{_number(table, cell.spread)}" if cell.spread is not None else ""
+    return f"{_number(table, cell.value)}{spread}" + ("…" if cell.state != "done" else "")
+
+
+def _published(table: StudyTable, cell: TableCell) -> str:
+    if cell.published is None:
+        return ""
+    spread = f" ±{_number(table, cell.published_spread)}" if cell.published_spread is not None else ""
+    return f"{_number(table, cell.published)}{spread}"
+
+
+def _signed(table: StudyTable, value: float | None) -> str:
+    if value is None:
+        return ""
+    text = _number(table, value)
+    return text if text.startswith("-") or not float(text) else f"+{text}"
+
+
+def _difference(table: StudyTable, cell: TableCell) -> str:
+    if cell.difference is None:
+        return ""
+    ends = ""
+    if cell.difference_low is not None and cell.difference_high is not None:
+        ends = f" ({_signed(table, cell.difference_low)} to {_signed(table, cell.difference_high)})"
+    return f"{_signed(table, cell.difference)}{ends}"
+
+
+def study_notes(table: StudyTable) -> list[str]:
+    """What a reader must know: first what stands on top, then how many cells lack what, then the study's own note."""
+    notes = list(table.notes)
+    states: tuple[State, ...] = ("lacks", "failed", "part", "to do")
+    for state in states:
+        reasons: dict[str, list[TableCell]] = {}
+        for cell in table.cells:
+            if cell.state == state and cell.why and not cell.why.startswith("needs "):
+                reasons.setdefault(cell.why, []).append(cell)
+        for why, cells in reasons.items():
+            named = ", ".join(f"{cell.row} · {cell.column}" for cell in cells[:3])
+            more = f" and {len(cells) - 3:,} more" if len(cells) > 3 else ""
+            count = f"{len(cells):,} {'cell' if len(cells) == 1 else 'cells'} {WORDS[state]}"
+            notes.append(f"{count} ({named}{more}): {why}")
+    missing = sum(cell.missing for cell in table.cells if not cell.why.startswith("needs "))
+    if missing:
+        notes.append(f"{missing:,} answers have no score; they are in no mean.")
+    return notes
+
+
+def print_study(
+    table: StudyTable, findings: Sequence[StudyFinding], console: Console, picture: str = "", notes: bool = True
+) -> None:
+    """Print a study: what stands on top, the tables, the picture, the analyses, the notes."""
+    from ragrounds.ui.analysis_tables import print_analysis
+    from ragrounds.ui.chart_text import draw
+
+    said = study_notes(table)
+    if table.stand_in:
+        console.print(Text(said.pop(0), style="bold"))
+    for one in study_tables(table):
+        print_table(one, console)
+    drawn = study_picture(table, picture)
+    if drawn is not None:
+        console.print()
+        console.print(draw(drawn, width=min(console.width, 100)))
+    for finding in findings:
+        if finding.result is None:
+            console.print(Text(f"\nAnalysis {safe(finding.asked.name)}: {safe(finding.why)}"))
+            continue
+        print_analysis(finding.result, console)
+        for line in published_lines(finding):
+            console.print(Text(line), soft_wrap=True)
+    for note in said if notes else ():
+        console.print(Text(f"Note: {one_line(note, 4000)}"), soft_wrap=True)
+
+
+def published_lines(finding: StudyFinding) -> Iterator[str]:
+    """What the paper prints of an analysis, beside ours where the same cell is there."""
+    from ragrounds.evals.compare.figures import Figure
+
+    if finding.result is None:
+        return
+    table = finding.result.table
+    for row, column, value in finding.asked.published:
+        ours = None
+        for line in table.rows:
+            if str(line[0]) == row and column in table.columns:
+                ours = line[table.columns.index(column)]
+        known = 100 * ours.value if isinstance(ours, Figure) and ours.value is not None else ours
+        if isinstance(known, int | float):
+            yield f"{row} · {column}: ours {known:.4g}, published {value:g}, deviation {known - value:+.4g}"
+        else:
+            yield f"{row} · {column}: published {value:g}"
+
+
+def study_picture(table: StudyTable, kind: str) -> Picture | None:
+    """The table as a picture; ``None``: it has none, or nothing in it is a share."""
+    rows = [row for row in table.rows if any(_share(cell) is not None for cell in row.cells)]
+    if not kind or not rows:
+        return None
+    if kind == "bars":
+        groups = tuple((row.name, tuple(_bar(cell) for cell in row.cells)) for row in rows)
+        return Bars(title=table.title, groups=groups)
+    places = _places(table.columns)
+    lines = tuple(
+        Series(
+            name=row.name,
+            marks=tuple(
+                Mark(x=places[cell.column], value=value, low=_hundredth(cell.low), high=_hundredth(cell.high))
+                for cell in row.cells
+                if (value := _share(cell)) is not None and cell.column in places
+            ),
+        )
+        for row in rows
+    )
+    return Points(title=table.title, x="columns in their order" if _in_order(table.columns) else "", lines=lines)
+
+
+def _bar(cell: TableCell) -> Bar:
+    return Bar(name=cell.column, value=_share(cell), low=_hundredth(cell.low), high=_hundredth(cell.high))
+
+
+def _share(cell: TableCell) -> float | None:
+    """A cell's value from 0 to 1; ``None``: it has none, or is no percent."""
+    value = _hundredth(cell.value)
+    return value if value is not None and 0 <= value <= 1 else None
+
+
+def _hundredth(value: float | None) -> float | None:
+    return None if value is None else value / 100
+
+
+def _in_order(columns: Sequence[str]) -> bool:
+    return len(_numbers(columns)) < len(columns)
+
+
+def _numbers(columns: Sequence[str]) -> dict[str, float]:
+    found = {name: re.search(r"\d+(?:\.\d+)?", name) for name in columns}
+    return {name: float(one[0]) for name, one in found.items() if one}
+
+
+def _places(columns: Sequence[str]) -> dict[str, float]:
+    """Where each column stands across: at the number in its name (k = 8, 7B), or in the order of the columns."""
+    numbers = _numbers(columns)
+    if len(numbers) < len(columns):
+        return {name: float(place) for place, name in enumerate(columns, 1)}
+    return numbers
+
+
+def study_markdown(table: StudyTable) -> str:
+    """The tables in Markdown, with what a reader must know."""
+    return _topped(table, markdown(study_tables(table), _after(table)))
+
+
+def study_latex(table: StudyTable) -> str:
+    """The tables in LaTeX, with what a reader must know."""
+    top = f"% {table.notes[0]}\n" if table.stand_in else ""
+    return top + latex(study_tables(table), study_notes(table))
+
+
+def study_csv(table: StudyTable) -> str:
+    """A line for each cell, with everything that is known of it."""
+    from ragrounds.files import guarded
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*_CSV, "note"])
+    note = table.notes[0] if table.stand_in else ""
+    groups = {row.name: row.group for row in table.rows}
+    for cell in table.cells:
+        values = [getattr(cell, name) if name != "group" else groups[cell.row] for name in _CSV[:-1]]
+        shown = ["" if one is None else guarded(one) if isinstance(one, str) else f"{one}" for one in values]
+        writer.writerow([*shown, " ".join(cell.runs), note])
+    return out.getvalue()
+
+
+def _topped(table: StudyTable, text: str) -> str:
+    return f"**{table.notes[0]}**\n\n{text}" if table.stand_in else text
+
+
+def _after(table: StudyTable) -> list[str]:
+    return study_notes(table)[1:] if table.stand_in else study_notes(table)
+
+
+def list_table(rows: Sequence[tuple[str, str, int, int, str]]) -> TextTable:
+    """Studies with their titles, their cells, and how many of these something is kept of."""
+    names = ("name", "title", "cells", "kept", "file")
+    return TextTable(
+        key="studies",
+        title="",
+        columns=tuple(Column(name, right=name in ("cells", "kept"), whole=name == "name") for name in names),
+        rows=tuple(
+            (safe(name), safe(title), f"{cells:,}", f"{kept:,}", safe(file)) for name, title, cells, kept, file in rows
+        ),
+    )
+
+
+def difference_table(first: str, second: str, cells: Sequence[StudyDifference]) -> TextTable:
+    """Cells that two studies have, beside each other."""
+
+    def number(value: float | None, sign: str = "") -> str:
+        return UNKNOWN if value is None else f"{value:{sign}.2f}"
+
+    return TextTable(
+        key="study diff",
+        title=f"{safe(second)} against {safe(first)}",
+        columns=(
+            *(Column(name, right=False) for name in ("row", "column")),
+            *(Column(safe(name)) for name in (first, second, "difference", "95 % interval", "n")),
+            Column("", right=False),
+        ),
+        rows=tuple(
+            (
+                safe(cell.row),
+                safe(cell.column),
+                number(cell.first),
+                number(cell.second),
+                number(cell.difference, "+"),
+                UNKNOWN if cell.low is None else f"{number(cell.low, '+')} to {number(cell.high, '+')}",
+                f"{cell.n:,}" if cell.n else UNKNOWN,
+                one_line(cell.why, 200),
+            )
+            for cell in cells
+        ),
+    )

@@ -1,0 +1,170 @@
+"""A study carried out: one table, resumed as one, with what is missing named; the same figures as `compare`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import ragrounds as rr
+from ragrounds.api.study import diff_studies, list_studies, show_study, study_report
+from ragrounds.errors import UserError
+from tests.servers.scripted_http import Scripted, scripted
+
+FILE = """
+title = "Two strategies on two models"
+source = "made up"
+baseline = "A, none"
+spread = "binomial"
+note = "A note for the reader."
+
+[settings]
+corpus = "sample"
+seed = 1
+
+[[rows]]
+name = "{model}, {agent}"
+group = "all"
+agent = { "none" = "direct", "8" = "vanilla_rag[top_k=8]" }
+model = { "A" = "openai:a", "B" = "openai:b" }
+published = { "A, none" = [50, "40.5 ±2.5", "", ""] }
+
+[[columns]]
+name = "first"
+benchmark = "sample"
+limit = 12
+
+[[columns]]
+name = "second"
+benchmark = "sample"
+limit = 9
+
+[[columns]]
+name = "Average"
+mean = ["first", "second"]
+
+[[columns]]
+name = "elsewhere"
+benchmark = "mirage/medqa"
+"""
+
+
+def letters(prompt: str, before: int) -> str:
+    """A letter that hangs on the prompt alone."""
+    return json.dumps({"answer_choice": "ABCD"[sum(map(ord, prompt)) % 4]})
+
+
+@pytest.fixture
+def server():
+    with scripted(letters) as serving:
+        yield serving
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "two.toml"
+    path.write_text(FILE)
+    return path
+
+
+def carried_out(file: Path, server: Scripted, home: Path, **given: object) -> rr.StudyResult:
+    return rr.study(file, base_url=server.url, alias="here", home=home, confirmed=True, progress=False, **given)
+
+
+def cell(made: rr.StudyResult, row: str, column: str):
+    return next(one for one in made.table.cells if (one.row, one.column) == (row, column))
+
+
+def test_one_table_that_is_resumed_as_one(file: Path, server: Scripted, tmp_path: Path) -> None:
+    made = carried_out(file, server, tmp_path)
+    assert server.calls == 48  # two models, two strategies, 12 questions; the 9 of the second column are among them
+    assert (made.table.count("done"), made.table.count("lacks")) == (12, 4)
+    lacking = cell(made, "A, none", "elsewhere")
+    assert "ragrounds data add mirage/medqa" in lacking.why
+
+    # What compare says of the same run, to the last digit.
+    shown = cell(made, "B, 8", "first")
+    compared = rr.compare(shown.runs[0], home=tmp_path).comparison.shown()[0][0].lines[0].overall
+    assert (shown.value, shown.low) == (100 * compared.value, 100 * compared.low)
+    assert shown.high == 100 * compared.high
+    assert shown.spread == 100 * compared.error
+
+    # Means and deviations, by hand.
+    first, second = cell(made, "A, none", "first"), cell(made, "A, none", "second")
+    average = cell(made, "A, none", "Average")
+    assert average.value == pytest.approx((first.value + second.value) / 2)
+    assert first.deviation == pytest.approx(first.value - 50)
+    assert second.published_spread == 2.5
+
+    # The baseline has no difference to itself; the others have one on the same questions.
+    assert first.difference is None
+    other = cell(made, "A, 8", "first")
+    assert other.difference == pytest.approx(other.value - first.value)
+    assert other.difference_low <= other.difference <= other.difference_high
+
+    again = carried_out(file, server, tmp_path)
+    assert (again.made, server.calls) == (0, 48)
+    assert again.table == made.table
+    kept = show_study("two", home=tmp_path).table.cells
+    assert [one for one in kept if one.state == "done"] == [one for one in made.table.cells if one.state == "done"]
+    assert made.to_pandas().shape == (16, 19)
+
+
+def test_what_is_printed_and_written(file: Path, server: Scripted, tmp_path: Path) -> None:
+    from ragrounds.ui.study_tables import study_csv, study_latex, study_markdown
+
+    made = carried_out(file, server, tmp_path)
+    text = str(made)
+    shown = cell(made, "A, none", "first")
+    assert f"{shown.value:.2f} ±{shown.spread:.2f}" in text
+    assert f"{shown.value - 50:+.2f}" in text
+    for said in ("40.50 ±2.50", "A note for the reader.", "Against A, none", "lacks something", "mirage/medqa"):
+        assert said in text
+    assert f"{shown.value:.2f}" in study_markdown(made.table)
+    assert "\\pm" in study_latex(made.table)
+    assert len(study_csv(made.table).splitlines()) == 17
+    page = study_report(made, tmp_path / "study.html").read_text(encoding="utf-8")
+    assert f"{shown.value:.2f} ±{shown.spread:.2f}" in page
+    assert shown.runs[0] in page
+    with pytest.raises(UserError, match="force=True"):
+        study_report(made, tmp_path / "study.html")
+
+
+def test_a_row_alone_then_the_rest(file: Path, server: Scripted, tmp_path: Path) -> None:
+    alone = carried_out(file, server, tmp_path, rows="A, none", columns=["first"])
+    assert alone.table.count("done") == 1
+    assert server.calls == 12
+    rest = carried_out(file, server, tmp_path, columns="second")
+    assert cell(rest, "A, none", "first").state == "done"  # of the earlier call
+    assert cell(rest, "A, 8", "first").state == "to do"
+
+
+def test_a_budget_is_for_all_cells(file: Path, server: Scripted, tmp_path: Path) -> None:
+    few = carried_out(file, server, tmp_path, max_total_tokens=12 * 1100, concurrency=1)
+    assert "--max-total-tokens" in few.ended
+    assert 0 < server.calls < 20
+    whole = carried_out(file, server, tmp_path)
+    assert whole.table.count("done") == 12
+    assert server.calls == 48
+
+
+def test_two_studies_side_by_side(file: Path, server: Scripted, tmp_path: Path) -> None:
+    other = tmp_path / "other.toml"
+    other.write_text(FILE.replace("top_k=8", "top_k=2"))
+    one, two = (carried_out(each, server, tmp_path) for each in (file, other))
+    found = {(each.row, each.column): each for each in diff_studies(file, "other", home=tmp_path).cells}
+    assert len(found) == 16
+    same, changed = found["A, none", "first"], found["A, 8", "first"]
+    assert (same.difference, same.n) == (0, cell(one, "A, none", "first").n)
+    assert changed.difference == pytest.approx(cell(two, "A, 8", "first").value - cell(one, "A, 8", "first").value)
+    with pytest.raises(UserError, match="Unknown study"):
+        diff_studies(file, "nowhere", home=tmp_path)
+
+
+def test_listed(file: Path, server: Scripted, tmp_path: Path) -> None:
+    carried_out(file, server, tmp_path, rows="A, none", columns="first")
+    found = {one.name: one for one in list_studies(home=tmp_path)}
+    assert found["two"].cells == 12
+    assert found["two"].kept == 0  # it was carried out by another server than its file says
+    assert not found["mirage-table6"].file
