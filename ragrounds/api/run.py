@@ -8,10 +8,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -19,6 +17,7 @@ from msgspec import structs
 
 from ragrounds.api.aliases import check_names, keep_planned_names, split_alias
 from ragrounds.api.progress import RunListener as RunListener
+from ragrounds.api.replayer import replayer
 from ragrounds.api.results import ComparisonResult
 from ragrounds.api.run_request import ENGINES, Execution, RunRequest
 from ragrounds.api.servers import ServerChanged, met_servers, server_defaults
@@ -450,58 +449,6 @@ class _Replay:
             # What failed in the pilot is made again by another command, as what fails later is.
             first = {question.id for question in pilot.first} if pilot.asks else set[str]()
             return await ask([question for question in self._questions if question.id not in first], False)
-
-
-def replayer(
-    execution: Execution,
-    in_flight: int,
-    recipe: Recipe,
-    settings: Settings,
-    held: ExitStack,
-    message: Callable[[str], None],
-) -> Callable[..., Awaitable[str]]:
-    """What replays: :func:`ragrounds.evals.engine.scheduler.replay` itself, or a function of the same parameters that
-    distributes the work. What it needs until the run's end is put into `held`.
-
-    Raises:
-        UserError: more workers than attempts in flight; Ray is not installed, or would have to start servers, or is on
-            more than one machine without PostgreSQL.
-    """
-    from ragrounds.evals.engine.scheduler import replay
-
-    engine, workers = execution.engine, execution.workers
-    if engine == "local" and (workers or 1) == 1:
-        return replay
-    from ragrounds.evals.engine.distributed.leader import replay_distributed
-    from ragrounds.evals.engine.plan import needs_servers, with_servers
-
-    if workers is not None and workers > in_flight:
-        raise UserError(
-            f"--workers {workers} with --concurrency {in_flight}: a worker has at least one attempt in flight. "
-            "Raise --concurrency, which is for all workers together, or take fewer workers."
-        )
-    distributed = partial(
-        replay_distributed,
-        recipe=recipe,
-        home=settings.home,
-        url=settings.store,
-        say=message,
-        silence=settings.worker_silence,
-        patience=settings.store_patience,
-    )
-    if engine == "local":
-        from ragrounds.evals.engine.distributed.worker import open_pipes
-
-        serve = partial(with_servers, tell=message, held=held)
-        return partial(distributed, open_links=partial(open_pipes, workers or 1), serve=serve)
-    if find_spec("ray") is None:
-        raise UserError("--engine ray needs Ray: pip install 'ragrounds[ray]'. Processes on this machine: --workers N.")
-    if needs_servers(recipe):
-        raise UserError("--engine ray starts no servers: start them yourself, and name them with --base-url.")
-    from ragrounds.evals.engine.distributed.ray_cluster import open_cluster
-
-    joining = partial(open_cluster, workers, in_flight, settings.store is not None, held, message)
-    return partial(distributed, open_links=joining)
 
 
 def is_sample(loaded: Benchmark) -> bool:

@@ -17,16 +17,14 @@ import json
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import TypeAlias
 
 from ragrounds.evals.studies.stand_in import texts
+from ragrounds.evals.studies.study import Setting
 from ragrounds.models.stand_in_server import ALIAS
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.cards import cards
 from ragrounds.tools.retrievers.fusion import MEDRAG
 
-Setting: TypeAlias = str | int | float | bool | list[str] | dict[str, str]
-"""One value of a cell."""
 QUESTIONS = 6
 """Questions of a made-up set, about."""
 EPOCHS = 2

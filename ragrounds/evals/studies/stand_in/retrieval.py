@@ -17,12 +17,12 @@ from pathlib import Path
 from ragrounds.evals.studies.stand_in import retrieval_sets as sets
 from ragrounds.evals.studies.stand_in.questions import (
     ELSEWHERE,
-    Setting,
     stand_in_corpus,
     stand_in_model,
     write_once,
     write_rows,
 )
+from ragrounds.evals.studies.study import Setting
 from ragrounds.models.stand_in_server import ALIAS
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.cards import cards
