@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -14,6 +14,7 @@ from ragrounds.api.frames import STUDY_CELLS, Frame
 from ragrounds.api.results import Result
 from ragrounds.api.servers import ServerChanged
 from ragrounds.api.study_cells import (
+    Arguments,
     CellRunner,
     StudyBudget,
     StudyListener,
@@ -157,7 +158,7 @@ def study(
     """
     given = {"model": model, "base_url": base_url, "alias": alias, "corpus": corpus, "limit": limit}
     given |= {"per_dataset": per_dataset, "epochs": epochs}
-    how: dict[str, Any] = {"journal": journal, "concurrency": concurrency, "workers": workers}
+    how: Arguments = {"journal": journal, "concurrency": concurrency, "workers": workers}
     how |= {"fail_after": fail_after, "server_changed": server_changed}
     budget = StudyBudget(max_cost, max_total_tokens, max_time)
     with ExitStack() as held:
@@ -188,7 +189,7 @@ class _Opened:
     def __init__(
         self,
         file: str | Path,
-        given: Mapping[str, Any],
+        given: Arguments,
         rows: Sequence[str],
         columns: Sequence[str],
         stand_in: bool,
@@ -246,7 +247,7 @@ class _Opened:
 class _Conduct:
     """One call of :func:`study`, from its first cell to its table."""
 
-    def __init__(self, opened: _Opened, listener: StudyListener, budget: StudyBudget, how: Mapping[str, Any]) -> None:
+    def __init__(self, opened: _Opened, listener: StudyListener, budget: StudyBudget, how: Arguments) -> None:
         self._opened, self._listener, self._budget = opened, listener, budget
         self._state = read_state(opened.settings.home, opened.study.name)
         self._state.file, self._state.given = opened.file, opened.given
@@ -325,7 +326,7 @@ def _findings(opened: _Opened, results: Mapping[Place, CellResult]) -> Iterator[
         if not runs:
             yield StudyFinding(asked=asked, result=None, why="no run of these rows is there")
             continue
-        options: dict[str, Any] = dict(asked.options)
+        options: Arguments = dict(asked.options)
         try:
             made = analyse(asked.name, list(runs), **options, settings=opened.settings)
         except UserError as error:
@@ -340,7 +341,7 @@ def show_study(
     stand_in: bool = False,
     home: str | Path | None = None,
     settings: Settings | None = None,
-    **given: Any,
+    **given: str | int | None,
 ) -> StudyResult:
     """The table of a study from what is kept of it: nothing is asked, searched or judged.
 
@@ -423,7 +424,7 @@ def diff_studies(
     return StudyDiff(first=one.study.name, second=other.study.name, cells=cells)
 
 
-def _kept(file: str | Path, given: Mapping[str, Any], settings: Settings, stand_in: bool) -> _Opened:
+def _kept(file: str | Path, given: Arguments, settings: Settings, stand_in: bool) -> _Opened:
     """A study that was carried out here, with what its last call said of all cells, unless `given` says otherwise. Its
     name is enough, wherever its file is."""
     home = settings.home / "stand-in" if stand_in else settings.home

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ragrounds.evals.store.store import Store
     from ragrounds.settings import Settings
 
+Arguments: TypeAlias = dict[str, Any]
+"""Arguments of a public function, by name."""
 _VIEW = ("agent", "k", "retriever", "parameters", "scorer", "where", "judge", "axis")
 """Settings by which the cells of one group may differ: other agents of one call, or another view of one run."""
 _SEARCH_VIEW = ("measure", "where")
@@ -50,7 +52,7 @@ class StudyBudget:
         self.unknown = False
         """Whether some call had no known price."""
 
-    def left(self) -> dict[str, Any]:
+    def left(self) -> Arguments:
         """What is left, as the arguments of :func:`ragrounds.api.run.run`."""
         seconds = None if self.seconds is None else max(0.0, self.seconds - (time.monotonic() - self.began))
         return {
@@ -184,7 +186,7 @@ class CellRunner:
         kept: Callable[[str], KeptCell | None],
     ) -> None:
         self._study, self._settings, self._listener, self._budget = study, settings, listener, budget
-        self._how: dict[str, Any] = {
+        self._how: Arguments = {
             "journal": journal, "concurrency": concurrency, "workers": workers, "fail_after": fail_after,
             "server_changed": server_changed,
         }  # fmt: skip
@@ -410,7 +412,7 @@ class CellRunner:
                 yield cell, CellResult(state="done", figure=rating_figure(rating, axis), runs=(run_id,))
 
 
-def arguments(settings: CellSettings) -> dict[str, Any]:
+def arguments(settings: CellSettings) -> Arguments:
     """The settings of a run's cell as :func:`ragrounds.api.run.run` takes them, its agent apart."""
     return {name: settings[name] for name in _OF_RUN if name in settings}
 
@@ -482,20 +484,20 @@ def _set(cell: StudyCell) -> str:
     return str(cell.settings["benchmark"])
 
 
-def search_arguments(settings: CellSettings) -> dict[str, Any]:
+def search_arguments(settings: CellSettings) -> Arguments:
     """The settings of a retrieval's cell as :func:`ragrounds.api.retrieve.retrieve` takes them."""
     retriever = str(settings["retriever"])
     if "reranker" in settings:
         from ragrounds.specs import Spec, parse
 
         inner = parse(retriever)
-        named: dict[str, Any] = {
+        named: Arguments = {
             "of": inner if inner.parameters else inner.name,
             "model": str(settings["reranker"]),
             "top": settings.get("rerank_top", 100),
         }
         retriever = str(Spec("rerank", named))
-    given: dict[str, Any] = {"benchmark": str(settings["benchmark"]), "retrievers": [retriever]}
+    given: Arguments = {"benchmark": str(settings["benchmark"]), "retrievers": [retriever]}
     given |= {name: settings[name] for name in ("corpus", "split", "model", "base_url", "alias") if name in settings}
     if "depth" in settings:
         given["k"] = settings["depth"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ragrounds.api.study_cells import StudyBudget, StudyListener, agent_text, arguments, groups
+from ragrounds.api.study_cells import Arguments, StudyBudget, StudyListener, agent_text, arguments, groups
 from ragrounds.api.workspace import user_prices
 from ragrounds.errors import UserError
 
@@ -21,7 +21,7 @@ def confirm_projection(
     settings: Settings,
     budget: StudyBudget,
     listener: StudyListener,
-    how: Mapping[str, Any],
+    how: Arguments,
 ) -> None:
     """Ask the pilot of every run that costs money, tell what all of them will take together, and ask for consent once
     where that is above a threshold of the settings. A study with a budget, or whose models cost nothing, has none.
@@ -84,7 +84,7 @@ def _pilot(
     settings: Settings,
     budget: StudyBudget,
     listener: StudyListener,
-    how: Mapping[str, Any],
+    how: Arguments,
 ) -> Projection | None:
     """What the runs of a group will take, from their first questions; ``None``: they cannot be begun, which their cells
     say later, or there is nothing to project."""

@@ -42,6 +42,8 @@ from ragrounds.text import parse_toml
 Setting: TypeAlias = str | int | float | bool | tuple[str, ...] | dict[str, str]
 """One value of a cell: a text, a number, a switch, several texts, or names with texts."""
 Settings: TypeAlias = dict[str, Setting]
+Raw: TypeAlias = Mapping[str, Any]
+"""A table of TOML."""
 CellKind = Literal["run", "retrieve", "arena"]
 Spread = Literal["binomial", "epochs", "none"]
 
@@ -174,7 +176,7 @@ class Study(Struct, frozen=True, kw_only=True):
     """Of every cell; columns and rows go before it."""
     rows: tuple[StudyRow, ...]
     columns: tuple[StudyColumn, ...]
-    arena: dict[str, Any] = field(default_factory=dict)
+    arena: Raw = field(default_factory=dict)
     """Arguments of the arena whose axes are columns."""
     analyses: tuple[StudyAnalysis, ...] = ()
 
@@ -206,16 +208,16 @@ class _Line(Struct, forbid_unknown_fields=False):
 
 class _File(Struct, forbid_unknown_fields=True):
     title: str
-    rows: list[dict[str, Any]]
-    columns: list[dict[str, Any]]
+    rows: list[Raw]
+    columns: list[Raw]
     source: str = ""
     note: str = ""
     digits: int = 2
     spread: Spread = "none"
     baseline: str = ""
     picture: Literal["", "lines", "bars"] = ""
-    settings: dict[str, Any] = field(default_factory=dict)
-    arena: dict[str, Any] = field(default_factory=dict)
+    settings: Raw = field(default_factory=dict)
+    arena: Raw = field(default_factory=dict)
     analyses: tuple[StudyAnalysis, ...] = ()
 
 
@@ -272,7 +274,7 @@ def read_study(text: str, name: str) -> Study:
     return study
 
 
-def _rows(study: str, lines: Sequence[Mapping[str, Any]], columns: int) -> Iterator[StudyRow]:
+def _rows(study: str, lines: Sequence[Raw], columns: int) -> Iterator[StudyRow]:
     for one in _expanded(study, "row", lines):
         yield StudyRow(
             name=one.name,
@@ -284,7 +286,7 @@ def _rows(study: str, lines: Sequence[Mapping[str, Any]], columns: int) -> Itera
         )
 
 
-def _columns(study: str, lines: Sequence[Mapping[str, Any]]) -> Iterator[StudyColumn]:
+def _columns(study: str, lines: Sequence[Raw]) -> Iterator[StudyColumn]:
     for one in _expanded(study, "column", lines):
         line = one.line
         for word, pair in (("change", line.change), ("difference", line.difference)):
@@ -305,10 +307,10 @@ class _Expanded(Struct, frozen=True):
 
     line: _Line
     name: str
-    given: dict[str, Any]
+    given: Raw
 
 
-def _expanded(study: str, kind: str, lines: Sequence[Mapping[str, Any]]) -> Iterator[_Expanded]:
+def _expanded(study: str, kind: str, lines: Sequence[Raw]) -> Iterator[_Expanded]:
     """Each line with its settings, once for each combination of the values that its grid has."""
     for number, one in enumerate(lines, 1):
         try:
@@ -330,17 +332,17 @@ def _expanded(study: str, kind: str, lines: Sequence[Mapping[str, Any]]) -> Iter
             yield _Expanded(line, _filled(line.name, {**settled, **names}), settled)
 
 
-def _named_values(given: list[Any] | dict[str, Any]) -> list[tuple[str, Any]]:
+def _named_values(given: list[object] | Raw) -> list[tuple[str, object]]:
     """The values of a grid, each with the name that it has in the table."""
     return list(given.items()) if isinstance(given, dict) else [(str(value), value) for value in given]
 
 
-def _filled(template: str, shown: Mapping[str, Any]) -> str:
+def _filled(template: str, shown: Raw) -> str:
     """The name of a line with the values of its grid in the places of their keys."""
     return re.sub(r"\{(\w+)\}", lambda found: str(shown.get(found[1], found[0])), template)
 
 
-def _settings(name: str, where: str, given: Mapping[str, Any]) -> Settings:
+def _settings(name: str, where: str, given: Raw) -> Settings:
     settings: Settings = {}
     for key, value in given.items():
         if key not in SETTINGS:
