@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from ragrounds.errors import UserError
+from ragrounds.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from ragrounds.evals.store.store import Store
+    from ragrounds.evals.studies.study import Study
     from ragrounds.records import Run
+
+Imported: TypeAlias = Mapping[str, str | Path] | Sequence[str]
+"""Row → its recorded replies; or texts ``ROW=PATH``."""
+
+
+def recorded_rows(given: Imported, study: Study) -> dict[str, str]:
+    """The rows whose replies are recorded, with the absolute paths of these.
+
+    Raises:
+        UserError: no such row, or a text that is no ``ROW=PATH``.
+    """
+    rows = [row.name for row in study.rows]
+    found: dict[str, str] = {}
+    for text in given:
+        if isinstance(given, Mapping):
+            row, path = text, str(given[text])
+        else:
+            # Names of rows and paths may hold the sign themselves.
+            row = next((name for name in rows if text.startswith(f"{name}=")), text.partition("=")[0])
+            path = text[len(row) + 1 :]
+        if row not in rows:
+            raise UserError(f"The study {study.name!r} has no row {row!r}.{nearest(row, rows)}")
+        if not path:
+            raise UserError(f"{text!r} names no recorded replies; expected ROW=PATH.")
+        found[row] = str(Path(path).expanduser().resolve())
+    return found
 
 
 def imported_run(store: Store, path: str | Path, benchmark: str, home: Path) -> Run:

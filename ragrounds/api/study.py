@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from ragrounds.api.frame_rows import Part, Row
 from ragrounds.api.frames import STUDY_CELLS, Frame
+from ragrounds.api.imported_cells import Imported, recorded_rows
 from ragrounds.api.results import Result
 from ragrounds.api.servers import ServerChanged
 from ragrounds.api.study_cells import (
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from ragrounds.evals.store.store import Store
     from ragrounds.settings import Settings
 
-_OVERRIDES = ("model", "base_url", "alias", "corpus", "limit", "per_dataset", "epochs")
+_OVERRIDES = ("model", "base_url", "alias", "corpus", "limit", "per_dataset", "epochs", "imported")
 
 
 class StudyResult(Result, frozen=True, kw_only=True):
@@ -112,6 +113,7 @@ def study(
     limit: int | None = None,
     per_dataset: int | None = None,
     epochs: int | None = None,
+    imported: Imported | None = None,
     rows: str | Sequence[str] = (),
     columns: str | Sequence[str] = (),
     stand_in: bool = False,
@@ -139,6 +141,8 @@ def study(
     Args:
         file: a TOML file, or the name of a study that is shipped (`ragrounds study ls`).
         model, base_url, alias, corpus, limit, per_dataset, epochs: for all cells, in place of what the study says.
+        imported: row → recorded replies in place of asking its model (the MIRAGE authors' folder, or JSON lines); or
+            texts ``ROW=PATH``.
         rows, columns: carry out these alone; none: all.
         stand_in: small made-up sets and a loopback server in place of what is not here: every cell is exercised, and
             nothing that comes of it is a result. Its runs are kept apart from yours.
@@ -156,8 +160,8 @@ def study(
         UserError: no such study, a file that is none; the projection is above a threshold and not `confirmed`.
         Interrupted: Ctrl-C; what ended is kept.
     """
-    given = {"model": model, "base_url": base_url, "alias": alias, "corpus": corpus, "limit": limit}
-    given |= {"per_dataset": per_dataset, "epochs": epochs}
+    given: Arguments = {"model": model, "base_url": base_url, "alias": alias, "corpus": corpus, "limit": limit}
+    given |= {"per_dataset": per_dataset, "epochs": epochs, "imported": imported or None}
     how: Arguments = {"journal": journal, "concurrency": concurrency, "workers": workers}
     how |= {"fail_after": fail_after, "server_changed": server_changed}
     budget = StudyBudget(max_cost, max_total_tokens, max_time)
@@ -208,6 +212,8 @@ class _Opened:
                     raise UserError(f"The study {self.study.name!r} has no {noun} {name!r}.{nearest(name, known)}")
         self._rows, self._columns = rows, columns
         self.given = {key: value for key, value in given.items() if value is not None}
+        if recorded := self.given.get("imported"):
+            self.given["imported"] = recorded_rows(recorded, self.study)
         self._replace: Callable[[StudyCell], StudyCell] = lambda cell: cell
         self.settings = settings
         if stand_in:
@@ -241,6 +247,9 @@ class _Opened:
         takes = {key: value for key, value in self.given.items() if cell.kind != "retrieve" or key != "epochs"}
         if cell.kind == "retrieve":
             takes = {key: value for key, value in takes.items() if key not in ("limit", "per_dataset")}
+        recorded = takes.pop("imported", {})
+        if cell.kind == "run" and cell.row in recorded:
+            takes["imported"] = recorded[cell.row]
         return structs.replace(cell, settings={**cell.settings, **takes}) if takes else cell
 
 

@@ -217,7 +217,22 @@ class CellRunner:
 
     # Runs
 
+    def _recorded(self, cell: StudyCell) -> CellResult:
+        """A cell that shows recorded replies: they become a run, and no model is asked."""
+        from ragrounds.api.imported_cells import imported_run
+
+        path, benchmark = str(cell.settings["imported"]), str(cell.settings["benchmark"])
+        try:
+            with open_store(self._settings) as store:
+                run = imported_run(store, path, benchmark, self._settings.home)
+                return self._view(store, cell, run.id, 0, "")
+        except UserError as error:
+            return CellResult(state="lacks", why=str(error))
+
     def _run(self, cells: Sequence[StudyCell]) -> Iterator[tuple[StudyCell, CellResult]]:
+        if "imported" in cells[0].settings:
+            yield from ((cell, self._recorded(cell)) for cell in cells)
+            return
         texts: dict[str, list[StudyCell]] = {}
         for cell in cells:
             try:

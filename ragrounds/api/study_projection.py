@@ -34,7 +34,7 @@ def confirm_projection(
     if how["journal"] == "replay" or (dollars is None and minutes is None):
         return
     found = []
-    for group in groups(cell for cell in cells if cell.kind != "retrieve"):
+    for group in groups(cell for cell in cells if cell.kind != "retrieve" and "imported" not in cell.settings):
         if minutes is None and not _costs_money(group[0], settings):
             continue
         projection = _pilot(group, settings, budget, listener, how)

@@ -44,6 +44,10 @@ class CellOptions(Options, frozen=True, kw_only=True):
     limit: options.Limit = None
     per_dataset: Annotated[int | None, typer.Option(min=1, help="Only so many questions of each dataset.")] = None
     epochs: Annotated[int | None, typer.Option(min=1, help="How often each question is asked.")] = None
+    imported: Annotated[
+        list[str] | None,
+        typer.Option(help="ROW=PATH: MIRAGE's recorded replies in place of asking the row's model (repeatable)."),
+    ] = None
 
 
 class FormatOptions(Options, frozen=True, kw_only=True):

@@ -37,6 +37,8 @@ class StandInReply(Struct, frozen=True, kw_only=True):
     """The tool that is called; empty: none."""
     arguments: dict[str, str] = {}
     finish: str = "stop"
+    stopped_at: str = ""
+    """The stop string that ended it, as vLLM tells it; empty: none."""
     asked_tokens: int = 0
     """Tokens of the request, by a count of four characters each."""
     said_tokens: int = 0
@@ -70,12 +72,15 @@ def reply_to(
             tool="search", arguments={"query": query}, finish="tool_calls", asked_tokens=asked, said_tokens=size
         )
     said, finish = _formatted(_said(turns, model), response_format), "stop"
-    places = [place for stop in stops if stop and (place := said.find(stop)) >= 0]
-    if places:
-        said = said[: min(places)]
+    place, stopped = min(
+        ((place, stop) for stop in stops if stop and (place := said.find(stop)) >= 0), default=(-1, "")
+    )
+    if stopped:
+        said = said[:place]
     if most is not None and len(said) > 4 * most:
-        said, finish = said[: 4 * most], "length"
-    return StandInReply(text=said, finish=finish, asked_tokens=asked, said_tokens=len(said) // 4 + 1)
+        said, finish, stopped = said[: 4 * most], "length", ""
+    size = len(said) // 4 + 1
+    return StandInReply(text=said, finish=finish, stopped_at=stopped, asked_tokens=asked, said_tokens=size)
 
 
 Turns = Sequence[tuple[str, str]]
@@ -90,13 +95,17 @@ def _said(turns: Turns, model: str) -> str:
     # A later prompt may show what an earlier step wrote, tags and all: its own demand is asked for first.
     if "answer_choice" in demands:
         return _choice(turns, model, demands)
+    if '"output"' in demands or '"answer"' in turns[-1][1]:
+        return _copied(turns, model)
+    if instruction := _section(turns[-1][1], "Instruction"):
+        return _sections(turns, model, instruction)
     if "Final information:" in demands or "最终信息：" in demands:
         return _information(turns, demands)
     if _ASK in demands:
         return _search_o1(turns, begun)
     if "<search>" in demands and "<answer>" in demands:
         return _search_r1(turns, begun)
-    if '"queries"' in demands or "## Queries" in demands:
+    if '"queries"' in demands:
         return _queries(turns, demands)
     if (found := _relations(turns[-1][1])) is not None:
         return f"The stand-in went by capitals.\nAnswer:\n{found}" if "Answer:" in demands else found
@@ -155,10 +164,7 @@ def _query(question: str) -> str:
 
 
 def _choice(turns: Turns, model: str, demands: str) -> str:
-    shown, question = turns[-1][1], _question(turns)
-    options = dict(_OPTION.findall(_section(shown, "Options") or shown)) or dict.fromkeys("ABCD", "")
-    evidence = _evidence(turns)
-    letter = max(options, key=lambda one: (_share(options[one], evidence), _lot(model, question, one)))
+    letter = _chosen(turns, model)
     chosen = {"answer_choice": letter}
     if "step_by_step_thinking" in demands:
         thought = f"The stand-in holds the options against what it was shown, which speaks most for option {letter}."
@@ -166,16 +172,49 @@ def _choice(turns: Turns, model: str, demands: str) -> str:
     return json.dumps(chosen)
 
 
-def _queries(turns: Turns, demands: str) -> str:
+def _chosen(turns: Turns, model: str) -> str:
+    """The letter of the option that what was shown speaks most for."""
     question = _question(turns)
-    found = _COUNT.search(demands)
+    shown = next((text for _, text in reversed(turns) if _OPTION.search(_section(text, "Options") or text)), "")
+    options = dict(_OPTION.findall(_section(shown, "Options") or shown)) or dict.fromkeys("ABCD", "")
+    evidence = _evidence(turns)
+    letter: str = max(options, key=lambda one: (_share(options[one], evidence), _lot(model, question, one)))
+    return letter
+
+
+def _queries(turns: Turns, demands: str) -> str:
+    queries = _written_queries(turns, demands)
+    return json.dumps({"analysis": "The stand-in asks word by word.", "queries": queries}, ensure_ascii=False)
+
+
+def _written_queries(turns: Turns, demands: str) -> list[str]:
+    """As many queries as are asked for, of other words in every round."""
+    question, found = _question(turns), _COUNT.search(demands)
     words = list(dict.fromkeys(re.findall(r"[^\W\d_]{4,}", question))) or [question[:40]]
-    round_ = sum(text.count("Query:") for _, text in turns)
+    begun = sum(text.count("Query:") for _, text in turns)
     number = min(int(found[1]), 10) if found else 3
-    queries = [f"What is known of {words[(round_ + place) % len(words)]}, {round_ + place}?" for place in range(number)]
-    if '"queries"' in demands:
-        return json.dumps({"analysis": "The stand-in asks word by word.", "queries": queries}, ensure_ascii=False)
-    return "## Analysis\nThe stand-in asks word by word.\n\n## Queries\n" + json.dumps(queries, ensure_ascii=False)
+    return [f"What is known of {words[(begun + place) % len(words)]}, {begun + place}?" for place in range(number)]
+
+
+def _sections(turns: Turns, model: str, instruction: str) -> str:
+    """A reply under headings, the last of which is the one that the instruction names."""
+    if "## Answer" in instruction:
+        answer = _chosen(turns, model) if _section(turns[-1][1], "Options") else _long(turns, model, "")
+        return f"## Analysis\nThis is enough.\n\n## Answer\n{answer}"
+    queries = "\n".join(_written_queries(turns, instruction))
+    return f"## Analysis\nThe stand-in asks word by word.\n\n## Queries\n{queries}"
+
+
+def _copied(turns: Turns, model: str) -> str:
+    """What was written before, as a JSON object: queries, or the answer."""
+    last = turns[-1][1]
+    if '"output"' in last:
+        lines = _section(last, "Text").rpartition("## Queries")[2].splitlines()
+        return json.dumps({"output": [line.strip() for line in lines if line.strip()]}, ensure_ascii=False)
+    options = any(_section(text, "Options") for _, text in turns)
+    before = next((text for role, text in reversed(turns) if role == "assistant"), "")
+    answer = before.rpartition("## Answer")[2].strip()
+    return json.dumps({"answer": _chosen(turns, model) if options else answer}, ensure_ascii=False)
 
 
 def _search_o1(turns: Turns, begun: bool) -> str:

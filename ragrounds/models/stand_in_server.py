@@ -158,7 +158,7 @@ def _called(reply: StandInReply) -> list[dict[str, object]]:
 
 
 def _body(model: str, reply: StandInReply, chat: bool) -> dict[str, object]:
-    choice: dict[str, object] = {"index": 0, "finish_reason": reply.finish}
+    choice: dict[str, object] = {"index": 0, "finish_reason": reply.finish, "stop_reason": reply.stopped_at or None}
     if not chat:
         choice["text"] = reply.text
     elif reply.tool:
@@ -185,5 +185,5 @@ def _chunks(model: str, reply: StandInReply, chat: bool) -> Iterator[dict[str, o
         said: dict[str, object] = {"delta": {"content": piece}} if chat else {"text": piece}
         yield _chunk([{"index": 0, **said, "finish_reason": None}])
     ended: dict[str, object] = {"delta": {}} if chat else {"text": ""}
-    yield _chunk([{"index": 0, **ended, "finish_reason": reply.finish}])
+    yield _chunk([{"index": 0, **ended, "finish_reason": reply.finish, "stop_reason": reply.stopped_at or None}])
     yield {**_chunk([]), "usage": _usage(reply)}

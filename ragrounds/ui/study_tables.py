@@ -170,7 +170,8 @@ def published_lines(finding: StudyFinding) -> Iterator[str]:
     for row, column, value in finding.asked.published:
         ours = None
         for line in table.rows:
-            if str(line[0]) == row and column in table.columns:
+            # The label may stand behind the run's.
+            if row in [cell for cell in line if isinstance(cell, str)] and column in table.columns:
                 ours = line[table.columns.index(column)]
         known = 100 * ours.value if isinstance(ours, Figure) and ours.value is not None else ours
         if isinstance(known, int | float):

@@ -79,6 +79,16 @@ def test_every_strategy_runs_to_its_end(url: str, tmp_path: Path) -> None:
             assert (rows["searches"] > 0).all(), agent
 
 
+@pytest.mark.parametrize(
+    ("agent", "profile"), [("i_medrag[rounds=1,queries=2,retriever=bm25]", "medrag"), ("search_o1", "search_o1")]
+)
+def test_published_forms_are_answered_too(url: str, tmp_path: Path, agent: str, profile: str) -> None:
+    where = {"model": "openai:any", "base_url": url, "alias": ALIAS, "home": tmp_path}
+    attempts = rr.run("sample", agent, profile=profile, limit=2, **where).to_pandas("attempts")
+    assert set(attempts["status"]) == {"completed"}
+    assert (attempts["searches"] > 0).all()
+
+
 def test_retrieval_makes_a_difference_and_models_differ(url: str) -> None:
     options = {"A": "Calcium gluconate", "B": "Oral potassium", "C": "A beta blocker", "D": "Spironolactone"}
     prompts = PromptFolder()

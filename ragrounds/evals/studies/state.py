@@ -49,7 +49,7 @@ class StudyState(Struct, kw_only=True):
     name: str
     file: str = ""
     """Where the study was read; empty: it is shipped."""
-    given: dict[str, str | int] = field(default_factory=dict)
+    given: dict[str, str | int | dict[str, str]] = field(default_factory=dict)
     """What the last call said of all cells: a model, a server, a limit."""
     cells: dict[str, KeptCell] = field(default_factory=dict)
     """By the key of the cell."""

@@ -1,0 +1,131 @@
+"""A study's cells from recorded replies: no model is asked, and the authors' own give the printed digits."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ragrounds.api.imported_cells import recorded_rows
+from ragrounds.api.study import show_study, study
+from ragrounds.errors import UserError
+from ragrounds.evals.studies.stand_in.questions import stand_in
+from ragrounds.evals.studies.study import open_study
+
+REAL = Path(os.environ.get("RAGROUNDS_TEST_DATA", "")) / "mirage"
+needs_data = pytest.mark.skipif(
+    not os.environ.get("RAGROUNDS_TEST_DATA") or not REAL.is_dir(), reason="RAGROUNDS_TEST_DATA names no MIRAGE"
+)
+FILES = {
+    "GPT-3.5, CoT": REAL / "predictions" / "gpt-35-turbo-16k_cot.jsonl.gz",
+    "GPT-3.5, MedRAG": REAL / "predictions" / "gpt-35-turbo-16k_rag_32.jsonl.gz",
+}
+STUDY = """
+title = "Recorded"
+spread = "binomial"
+
+[settings]
+agent = "direct_cot"
+model = "openai:gone"
+benchmark = "BENCHMARK"
+
+[[rows]]
+name = "k = 1"
+
+[[rows]]
+name = "asked"
+
+[[columns]]
+name = "pubmedqa"
+"""
+
+
+def written(folder: Path, replies: list[dict[str, object]]) -> Path:
+    path = folder / "replies.jsonl"
+    path.write_text("\n".join(json.dumps(reply) for reply in replies), encoding="utf-8")
+    return path
+
+
+def replies(letters: str, dataset: str = "pubmedqa") -> list[dict[str, object]]:
+    return [
+        {"dataset": dataset, "id": f"{dataset}-{number:03d}", "setting": "cot", "model": "m",
+         "raw": [json.dumps({"step_by_step_thinking": "…", "answer_choice": letter})]}
+        for number, letter in enumerate(letters)
+    ]  # fmt: skip
+
+
+def test_replies_are_cells_and_are_shown_again(tmp_path: Path) -> None:
+    made = stand_in({"benchmark": "mirage/pubmedqa", "agent": "direct"}, tmp_path / "sets", "http://127.0.0.1:1/v1")
+    file = tmp_path / "one.toml"
+    file.write_text(STUDY.replace("BENCHMARK", str(made["benchmark"])), encoding="utf-8")
+    golds = [
+        one["answer"] for one in json.loads((tmp_path / "sets/mirage/benchmark.json").read_text())["pubmedqa"].values()
+    ]
+    letters = "".join(golds[:4]) + "".join("B" if gold == "A" else "A" for gold in golds[4:])
+    # What the file holds of other datasets is left aside.
+    path = written(tmp_path, [*replies(letters), *replies("AAA", "mmlu")])
+    home = tmp_path / "home"
+    result = study(file, imported=[f"k = 1={path}"], rows="k = 1", home=home, progress=False)
+    for shown in (result, show_study(file, home=home)):
+        (cell,) = (one for one in shown.table.cells if one.row == "k = 1")
+        assert (cell.state, cell.n) == ("done", 6)
+        assert cell.value == pytest.approx(100 * 4 / 6)
+    assert (result.made, result.reused) == (0, 0)
+    other = written(tmp_path, [*replies(letters), *[{**one, "setting": "rag"} for one in replies(letters)]])
+    (cell, _) = study(file, imported={"k = 1": other}, rows="k = 1", home=home, progress=False).table.cells
+    assert (cell.state, "cot of m, rag of m" in cell.why) == ("lacks", True)
+
+
+@pytest.mark.parametrize("given", [["no such row=x"], ["GPT-3.5, CoT="], {"GPT-4": "x"}])
+def test_what_is_refused(given: list[str] | dict[str, str]) -> None:
+    with pytest.raises(UserError, match=r"has no row|names no recorded replies"):
+        recorded_rows(given, open_study("mirage-table6"))
+
+
+@needs_data
+def test_digits_of_mirage_in_one_column(tmp_path: Path) -> None:
+    from ragrounds.api.data import add
+
+    add("mirage", REAL / "benchmark.json", home=tmp_path)
+    columns = ["PubMedQA*"]
+    made = study("mirage-table6", imported=FILES, rows=list(FILES), columns=columns, home=tmp_path, progress=False)
+    shown = [cell for cell in made.table.cells if cell.row in FILES and cell.column in columns]
+    assert len(shown) == 2
+    for cell in shown:
+        assert f"{cell.value:.2f} ±{cell.spread:.2f}" == f"{cell.published:.2f} ±{cell.published_spread:.2f}"
+
+
+@needs_data
+@pytest.mark.slow
+def test_the_document_has_every_digit_that_the_replies_carry(tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("docs_studies", Path(__file__).parents[2] / "docs" / "studies.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.main(REAL, tmp_path / "made.md")
+    text = (tmp_path / "made.md").read_text(encoding="utf-8")
+    study_ = open_study("mirage-table6")
+    lines = text.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("| GPT-3.5, MedRAG |"))
+    cells = [cell.strip() for cell in lines[place].split("|")[2:-1]]
+    for cell, column in zip(cells, study_.columns, strict=True):
+        printed = study_.published("GPT-3.5, MedRAG", column.name)
+        assert printed is not None
+        assert cell.startswith(f"{printed.value:.2f}")
+        assert printed.spread is None or cell.endswith(f"±{printed.spread:.2f}")
+    # Right as printed, less those by the replies, beside the replies that are missing.
+    open_ = {
+        tuple(line.split(" | ")[-2:])
+        for line in lines
+        if line.startswith("| GPT-3.5, CoT | ") and line.count("|") == 8 and "±" not in line
+    }
+    assert open_ == {("0", "0 |"), ("2", "6 |"), ("5", "27 |"), ("1", "1 |")}
+    # The document in the repository is what the program writes, its date apart.
+    kept = (Path(__file__).parents[2] / "docs" / "studies" / "mirage-table6.md").read_text(encoding="utf-8")
+    assert [line for line in kept.splitlines() if not line.startswith("Written on")] == [
+        line for line in lines if not line.startswith("Written on")
+    ]
