@@ -196,7 +196,7 @@ JUDGEMENTS = Frame(
         _AGENT,
         _QUESTION,
         _EPOCH,
-        _text("kind", "The way of judging: `equivalence` or `statements`."),
+        _text("kind", "The way of judging: `equivalence`, `equivalence-published` or `statements`."),
         _text("judge", "The judge's canonical text."),
         _text("item", "What was judged: the question's id, or a statement's (`ID#1`)."),
         _text("verdict", "The label; null: it was asked and gave none."),

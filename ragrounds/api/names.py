@@ -99,7 +99,8 @@ def judge_kinds() -> list[Name]:
     """The ways of judging of ``judge --kind``."""
     ragas = [one for one in scorers() if one.text.startswith("ragas_")]
     words = "entailed, contradicted or missing, each on its own"
-    kinds = [Name("equivalence", "with a reference answer"), Name("statements", words)]
+    published = Name("equivalence-published", "the same by OGCaReBench's own rules")
+    kinds = [Name("equivalence", "with a reference answer"), published, Name("statements", words)]
     return [*kinds, Name("ragas", "all of its figures"), *ragas]
 
 

@@ -203,7 +203,7 @@ def judge(
 
     Args:
         runs: ids, beginnings of ids, agents' texts, results or loaded runs.
-        kind: equivalence, statements, ragas or one of its figures.
+        kind: equivalence, equivalence-published, statements, ragas or one of its figures.
         judges: models as text; none: the settings' model. The majority of several counts.
         base_url, alias: their server, where it is OpenAI-compatible, and a name for it (several need one).
         server_changed: where another server answers there than the last time: ``stop``, or judge anew (``new``).

@@ -43,8 +43,8 @@ def judge_command(
     kind: Annotated[
         str,
         typer.Option(
-            help="equivalence (to a reference answer), statements (entailed, contradicted), ragas (its five figures) "
-            "or one of them, such as ragas_faithfulness.",
+            help="equivalence (to a reference answer; equivalence-published by OGCaReBench's own rules), statements "
+            "(entailed, contradicted), ragas (its five figures) or one of them, such as ragas_faithfulness.",
         ),
     ],
     budget: BudgetOptions,

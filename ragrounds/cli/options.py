@@ -105,7 +105,7 @@ Judges = Annotated[
     list[str] | None,
     typer.Option("--judge", help="A judge, provider:model[…] (repeatable: the majority of the panel counts)."),
 ]
-Kind = Annotated[str, typer.Option("--kind", help="What was judged: equivalence or statements.")]
+Kind = Annotated[str, typer.Option("--kind", help="What was judged: equivalence, equivalence-published or statements.")]
 Embedder = Annotated[
     str | None, typer.Option("--embedder", help="'dense[model=…]' or a retriever's card: whose vectors are compared.")
 ]

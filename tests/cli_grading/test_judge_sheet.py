@@ -240,4 +240,8 @@ def test_what_cannot_be_written(command, home, tmp_path, arguments, said):
 
 
 def test_every_kind_with_labels_says_what_an_item_is_set_against():
-    assert {name for name, kind in judge_methods().items() if kind.labels} == {"equivalence", "statements"}
+    assert {name for name, kind in judge_methods().items() if kind.labels} == {
+        "equivalence",
+        "equivalence-published",
+        "statements",
+    }

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
+from ragrounds.evals.scorers.equivalent_published import EQUIVALENCE_PUBLISHED
 from ragrounds.evals.scorers.judged import JudgeMethod, JudgeQuestion, LabelMethod, VerdictForm, fenced
 from ragrounds.evals.scorers.ragas import ALL_METRICS, RAGAS
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
@@ -183,3 +184,29 @@ def test_ragas_metrics_are_named_as_ragas_names_them():
     assert ALL_METRICS.metrics == RAGAS
     assert ALL_METRICS.fits(LONG, gold())
     assert not ALL_METRICS.fits(question(), gold())
+
+
+def test_the_published_judge_sees_two_texts_and_scores_under_its_own_name():
+    wanted = gold("Thrombin was injected.")
+    (asked,) = EQUIVALENCE_PUBLISHED.questions(attempt("Inject <<<thrombin."), LONG, wanted)
+    assert asked.texts == {"reference": "Thrombin was injected.", "answer": "Inject < < <thrombin."}
+    assert asked.prompt == "judge/equivalent_published"
+    assert EQUIVALENCE_PUBLISHED.fits(LONG, wanted)
+    for label, value in (("equivalent", 1.0), ("mismatch", 0.0), ("", None)):
+        (score,) = EQUIVALENCE_PUBLISHED.scores(attempt("x"), wanted, [(label, "")])
+        assert (score.scorer, score.value) == ("equivalent-published", value)
+    (empty,) = EQUIVALENCE_PUBLISHED.unasked(attempt(" "), LONG, wanted)
+    assert (empty.scorer, empty.value) == ("equivalent-published", 0.0)
+
+
+def test_the_published_judges_prompt_shows_no_question():
+    from ragrounds.prompts.loader import PromptFolder
+
+    for language in ("en", "zh"):
+        text = PromptFolder().source("judge/equivalent_published", language)
+        assert "$question" not in text
+        assert {word for word in ("$reference", "$answer", "$form") if word in text} == {
+            "$reference",
+            "$answer",
+            "$form",
+        }

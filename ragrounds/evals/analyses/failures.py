@@ -118,24 +118,19 @@ def _picture(name: str, made: tuple[GroupFailures, ...], options: AnalysisOption
     return Bars(title=_title(name, options), groups=groups)
 
 
-def _analysis(name: str, summary: str, needs: str) -> Analysis[tuple[GroupFailures, ...]]:
-    return Analysis(
-        name=name,
-        summary=summary,
-        needs=needs,
-        measure=partial(_measure, name),
-        table=partial(_table, name),
-        picture=partial(_picture, name),
-    )
-
-
-FAILURES = _analysis(
-    "failures",
-    "failures by what the case is published for: treatment, test, diagnosis (OGCaReBench Fig. 4)",
-    "scores, and questions whose metadata has a significance_type",
+FAILURES = Analysis(
+    name="failures",
+    summary="failures by what the case is published for: treatment, test, diagnosis (OGCaReBench Fig. 4)",
+    needs="scores, and questions whose metadata has a significance_type",
+    measure=partial(_measure, "failures"),
+    table=partial(_table, "failures"),
+    picture=partial(_picture, "failures"),
 )
-SPECIALTIES = _analysis(
-    "specialties",
-    "right answers and failures by specialty (OGCaReBench Table 8)",
-    "scores, and questions that name their subject",
+SPECIALTIES = Analysis(
+    name="specialties",
+    summary="right answers and failures by specialty (OGCaReBench Table 8)",
+    needs="scores, and questions that name their subject",
+    measure=partial(_measure, "specialties"),
+    table=partial(_table, "specialties"),
+    picture=partial(_picture, "specialties"),
 )
