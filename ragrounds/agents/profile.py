@@ -72,7 +72,7 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 f"{', '.join(self.graphs) or 'none'}. Leave the profile out for that agent."
             )
         fitting = (family.parameters for family in self.models if model and family.fits(model) and family.parameters)
-        return {**next(fitting, {}), **self.graphs[graph]}
+        return {**self.graphs[graph], **next(fitting, {})}
 
     def sampling(self, model: str) -> dict[str, Setting]:
         """How a model is sampled."""

@@ -43,7 +43,8 @@ def list_agents(as_json: options.AsJson = False) -> None:
             console.print(Text(f"  after {card.source}", style="dim"))
         if packages[name]:
             console.print(Text(f"  from the package {packages[name]}", style="dim"))
-        console.print(Text(f"  {Spec(name, {**card.parameters, **card.switches})}\n", style="cyan"))
+        where = {"retriever": card.retriever} if card.searches else {}
+        console.print(Text(f"  {Spec(name, {**card.parameters, **card.switches, **where})}\n", style="cyan"))
 
 
 @agents.command("show")

@@ -11,6 +11,7 @@ from langgraph.runtime import Runtime
 from ragrounds.contracts import Context
 from ragrounds.graphs.answer_prompts import PROMPTS as PROMPTS
 from ragrounds.graphs.answer_prompts import answer_prompt
+from ragrounds.graphs.model_text import answer_text
 from ragrounds.graphs.state import State
 
 
@@ -26,4 +27,4 @@ def build() -> StateGraph[State, Context, State, State]:
 async def answer(state: State, runtime: Runtime[Context]) -> State:
     """Ask for the answer, without documents."""
     reply = await runtime.context.ask(answer_prompt(runtime.context))
-    return {"answer": reply.text}
+    return {"answer": answer_text(runtime.context, reply.text)}

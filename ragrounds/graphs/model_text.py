@@ -129,6 +129,12 @@ def without_thought(text: str) -> str:
     return _THOUGHT.sub("", text).strip()
 
 
+def answer_text(context: Context, text: str) -> str:
+    """A final answer: as the model gave it, or, with ``answer_spaces=squeezed``, every run of white space as one blank,
+    as MedRAG's program does before its evaluation looks for a mark with a blank in it."""
+    return re.sub(r"\s+", " ", text) if context.parameters.get("answer_spaces") == "squeezed" else text
+
+
 def ending(context: Context, text: str, tokens: int | None, *, role: str = "answering") -> str:
     """The end of `text` that has at most `tokens` tokens: what is concluded stands last. ``None``: all of it."""
     if tokens is None:

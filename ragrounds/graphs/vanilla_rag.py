@@ -17,6 +17,7 @@ from ragrounds.graphs import query_generation
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.documents import shown
+from ragrounds.graphs.model_text import answer_text
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.state import whole, word
 from ragrounds.records import Query
@@ -69,4 +70,4 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
     found = [context.passage(id) for id in state.get("passages", [])]
     documents = shown(context, found, lambda documents: answer_prompt(context, documents))
     reply = await context.ask(answer_prompt(context, documents))
-    return {"answer": reply.text}
+    return {"answer": answer_text(context, reply.text)}

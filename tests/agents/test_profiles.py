@@ -10,8 +10,9 @@ from ragrounds.agents import profiles
 from ragrounds.agents.agent import names, open_agent, profile_of, read_card
 from ragrounds.agents.profile import profile_names, read_profile
 from ragrounds.errors import UserError
-from ragrounds.models.options import read_options
+from ragrounds.models.options import cards, read_options
 from ragrounds.specs import parse
+from tests.graphs.playing import play
 from tests.servers.scripted_http import scripted
 
 
@@ -65,7 +66,7 @@ def test_an_agent_s_file_names_one_and_says_more_itself(tmp_path):
         'graph = "vanilla_rag"\nsummary = "x"\nsearches = true\nprofile = "medrag"\n[parameters]\ntop_k = 4\n'
     )
     agent = open_agent(str(file))
-    assert (agent.parameters["top_k"], agent.card.retriever) == (4, "rrf4")
+    assert (agent.parameters["top_k"], agent.card.retriever) == (4, "rrf4[bm25=bm25[lengths=lucene,ties=id]]")
     assert agent.parameters["order"] == "best_first"
     again = open_agent(agent.spec)
     assert (again.parameters, again.spec) == (agent.parameters, agent.spec)
@@ -105,7 +106,7 @@ def test_a_run_as_published_samples_as_published_and_the_command_comes_first(mon
         result = rr.run("sample", "vanilla_rag[retriever=bm25]", profile="medrag", **given)
         assert [body.get("temperature") for body in server.bodies] == [0]
         assert result.runs[0].identity["parameters"]["context_tokens"] == 15000
-        assert result.runs[0].agent.startswith("vanilla_rag[context_tokens=15000")
+        assert "context_tokens=15000,document_format=medrag" in result.runs[0].agent
         again = rr.run("sample", "vanilla_rag[retriever=bm25,profile=medrag]", **given)
         assert (again.ids, again.made) == (result.ids, 0)
         rr.run("sample", "vanilla_rag[retriever=bm25]", profile="medrag", temperature=0.3, **given)
@@ -118,3 +119,23 @@ def test_files_are_plain_data():
     for name in profile_names():
         text = files("ragrounds.agents").joinpath("published", f"{name}.toml").read_text()
         assert tomllib.loads(text)["summary"]
+
+
+def test_a_model_s_own_layout_and_context_come_before_the_graph_s():
+    agent = open_agent(profiles.apply("vanilla_rag", "medrag", "vllm:epfl-llm/meditron-70b"))
+    assert agent.parameters["context_tokens"] == 3072
+    assert agent.layout.startswith("documents@system")
+    assert (
+        open_agent(profiles.apply("vanilla_rag", "medrag", "openai:x[alias=gpt-4]")).parameters["context_tokens"] == 0
+    )
+
+
+async def test_meditron_s_documents_stand_before_the_demonstration_that_its_card_has():
+    agent = profiles.apply("vanilla_rag[retriever=bm25,top_k=1]", "medrag", "vllm:meditron-70b")
+    played = await play(agent, ['{"answer_choice":\n\n"B"}'])
+    assert played.attempt.text == '{"answer_choice": "B"}', "white space is squeezed before it is read"
+    text = cards()["meditron"].written(played.model.requests[0].messages)
+    places = [
+        text.index(part) for part in ("Document [0] (Title: Title 1)", '"answer_choice": "X"', "Which drug is given")
+    ]
+    assert places == sorted(places)
