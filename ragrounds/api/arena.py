@@ -177,6 +177,7 @@ def arena(
     max_cost: float | None = None,
     max_total_tokens: int | None = None,
     max_time: float | None = None,
+    fail_after: str | int = "50%",
     journal: JournalMode = "reuse",
     resamples: int = 1000,
     names: Mapping[str, str] = MappingProxyType({}),
@@ -207,6 +208,8 @@ def arena(
         seed: of pairs, questions, orders and labels.
         concurrency: judges' calls in flight; ``None``: the settings'.
         max_cost, max_total_tokens, max_time: dollars of the arena in all, tokens and seconds of this call.
+        fail_after: what ends it when so many judgements of one judge failed: a share of its last 100 (20 at least), a
+            number, or ``never``. The same call resumes.
         journal: recorded calls are answered from (``reuse``), demanded (``replay``), or made anew (``fresh``).
         resamples: of the bootstrap.
         names: what a run is called in tables: its id, the beginning of it, or its agent's text → a name. It is no part
@@ -247,10 +250,12 @@ def _play(request: ArenaRequest, given: Mapping[str, Any], live: Live, settings:
     from ragrounds.evals.arena.play import ArenaPlayer
     from ragrounds.evals.arena.report import arena_report
     from ragrounds.evals.arena.schedules import open_schedule
+    from ragrounds.evals.engine.circuit_breaker import failure_limit
     from ragrounds.evals.store.arenas import ArenaStore
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.prompts.loader import PromptFolder
 
+    failing = failure_limit(given["fail_after"])
     with opened_runs(request.runs, settings) as (store, runs):
         arena, lineup, judges = _arena(
             store, replace(request, runs=tuple(run.id for run in runs)), settings, given["journal"]
@@ -280,6 +285,7 @@ def _play(request: ArenaRequest, given: Mapping[str, Any], live: Live, settings:
                         max_cost=given["max_cost"],
                         max_tokens=given["max_total_tokens"],
                         max_seconds=given["max_time"],
+                        fail_after=failing,
                         listener=hear,
                     )
                     return await player.play(schedule)

@@ -52,6 +52,8 @@ class BuildExecution(Struct, frozen=True, kw_only=True):
     """In and out."""
     max_time: float | None = None
     """Seconds."""
+    fail_after: str | int = "50%"
+    """What ends it when so many items failed: a share of the last 100 (20 at least), a number, or ``never``."""
     journal: JournalMode = "reuse"
     """What is done with recorded calls."""
     new: bool = False
@@ -129,12 +131,14 @@ def build(
     from ragrounds.build.files import FILE, LABEL_FILES, check_folder, not_listed, write_built
     from ragrounds.build.pipeline import plan_build, results, run_build
     from ragrounds.evals.engine.budget import Budget
+    from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
     from ragrounds.evals.engine.progress import ReplayProgress
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.evals.store.leases import Lease
     from ragrounds.ui.text import safe
 
     chosen, heard, out = chosen_settings(settings, home), listener or RunListener(), execution.out
+    breaker = CircuitBreaker(failure_limit(execution.fail_after))
     prepared = request.prepare(execution, chosen, heard)
     pipeline, items = prepared.pipeline, prepared.item_set
     check_folder(out, pipeline.name)
@@ -170,7 +174,7 @@ def build(
                         budget=Budget(
                             cost=execution.max_cost, tokens=execution.max_total_tokens, seconds=execution.max_time
                         ),
-                        stops=[lease],
+                        stops=[breaker, lease],
                         listener=hear,
                     )
 

@@ -189,6 +189,7 @@ def judge(
     max_cost: float | None = None,
     max_total_tokens: int | None = None,
     max_time: float | None = None,
+    fail_after: str | int = "50%",
     journal: JournalMode = "reuse",
     progress: Progress | bool | None = None,
     home: str | Path | None = None,
@@ -211,6 +212,8 @@ def judge(
         epochs: only these, from 0; none: all.
         concurrency: answers graded at once; ``None``: the settings'.
         max_cost, max_total_tokens, max_time: dollars, tokens and seconds that this call may use.
+        fail_after: what ends it when so many judgements of one judge failed: a share of its last 100 (20 at least), a
+            number, or ``never``.
         journal: recorded calls are answered from (``reuse``), demanded (``replay``), or made anew (``fresh``).
         progress: is told how many answers are judged; False: nothing is shown.
         home, settings: the folder of the store, and all settings; ``None``: the user's.
@@ -223,6 +226,7 @@ def judge(
     from ragrounds.api.progress import counted
     from ragrounds.evals.compare.comparison import compare
     from ragrounds.evals.engine.budget import Budget
+    from ragrounds.evals.engine.circuit_breaker import failure_limit
     from ragrounds.evals.judges.methods import JudgeMeans, find_method, judgeable, open_method
     from ragrounds.evals.judges.runs import judge_runs
     from ragrounds.evals.store.journal import StoreJournal
@@ -230,7 +234,7 @@ def judge(
     from ragrounds.tools.cards import named_embedder
 
     one_of("--journal", journal, get_args(JournalMode))
-    chosen, wanted = chosen_settings(settings, home), find_method(kind)
+    chosen, wanted, failing = chosen_settings(settings, home), find_method(kind), failure_limit(fail_after)
     with opened_runs(runs, chosen) as (store, found):
         fitting = {run.id: judgeable(store, run, wanted, epochs) for run in found}
         vectors = None
@@ -252,6 +256,7 @@ def judge(
                     recorded,
                     PromptFolder(),
                     budget=Budget(cost=max_cost, tokens=max_total_tokens, seconds=max_time),
+                    fail_after=failing,
                     at_once=concurrency or chosen.concurrency,
                     wanted=lambda attempt: fitting[attempt.run](attempt),
                     done=_counted(f"{', '.join(run.id for run in found)}: answers judged", tell),

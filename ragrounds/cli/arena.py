@@ -11,7 +11,7 @@ import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
-from ragrounds.cli.options import BudgetOptions, Options, ServerOptions, grouped, journal_mode
+from ragrounds.cli.options import GuardedBudget, Options, ServerOptions, grouped, journal_mode
 from ragrounds.cli.output import print_json, say, tell
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def play_command(
     runs: options.Runs,
     judge: options.Judges,
     rules: RuleOptions,
-    budget: BudgetOptions,
+    budget: GuardedBudget,
     server: ServerOptions,
     concurrency: options.Concurrency = None,
     journal: options.Journal = "reuse",
@@ -107,6 +107,7 @@ def play_command(
         max_cost=budget.max_cost,
         max_total_tokens=budget.max_total_tokens,
         max_time=budget.max_time,
+        fail_after=budget.fail_after,
         journal=journal_mode(journal),
         resamples=resamples,
         names=parse_names(names or ()),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from ragrounds.cli import options as shared
-from ragrounds.cli.options import BudgetOptions, Options, grouped, journal_mode, server_changed
+from ragrounds.cli.options import GuardedBudget, Options, grouped, journal_mode, server_changed
 from ragrounds.cli.output import counting, print_json, say
 from ragrounds.cli.run import RunDisplay
 from ragrounds.errors import UserError
@@ -34,7 +34,7 @@ SheetSize = Annotated[int, typer.Option("--sheet-size", min=0, help="Items in th
 BatchSize = Annotated[int, typer.Option("--batch-size", min=1, max=100, help="Documents in one call.")]
 
 
-class BuildOptions(BudgetOptions, frozen=True, kw_only=True):
+class BuildOptions(GuardedBudget, frozen=True, kw_only=True):
     """What every pipeline takes."""
 
     out: Annotated[
@@ -263,6 +263,7 @@ def _carry_out(request: BuildRequest, options: BuildOptions) -> None:
         max_cost=options.max_cost,
         max_total_tokens=options.max_total_tokens,
         max_time=options.max_time,
+        fail_after=options.fail_after,
         journal=journal_mode(options.journal),
         new=options.new,
     )

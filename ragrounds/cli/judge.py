@@ -9,7 +9,7 @@ import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
-from ragrounds.cli.options import BudgetOptions, ServerOptions, grouped, journal_mode
+from ragrounds.cli.options import GuardedBudget, ServerOptions, grouped, journal_mode
 from ragrounds.cli.output import print_json, say
 from ragrounds.errors import UserError
 
@@ -47,7 +47,7 @@ def judge_command(
             "(entailed, contradicted), ragas (its five figures) or one of them, such as ragas_faithfulness.",
         ),
     ],
-    budget: BudgetOptions,
+    budget: GuardedBudget,
     server: ServerOptions,
     judge: options.Judges = None,
     embedder: options.Embedder = None,
@@ -88,6 +88,7 @@ def judge_command(
         max_cost=budget.max_cost,
         max_total_tokens=budget.max_total_tokens,
         max_time=budget.max_time,
+        fail_after=budget.fail_after,
         journal=journal_mode(journal),
     )
     found = result.judged.runs

@@ -142,6 +142,20 @@ class BudgetOptions(Options, frozen=True, kw_only=True):
     ] = None
 
 
+class GuardedBudget(BudgetOptions, frozen=True, kw_only=True):
+    """What a command may use, and how much of it may fail."""
+
+    fail_after: Annotated[
+        str,
+        typer.Option(
+            "--fail-after",
+            metavar="SHARE|N|never",
+            help="End, to be resumed, when so many judgements or items failed: a share of the last 100 (20 at least), "
+            "or a number.",
+        ),
+    ] = "50%"
+
+
 Alias = Annotated[
     str | None,
     typer.Option("--alias", help="A name for the server, or for the group of several, which needs one."),

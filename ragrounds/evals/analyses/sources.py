@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Bar, Bars
@@ -17,6 +18,9 @@ from ragrounds.records import Passage, Run
 _TITLE = "Sources of passages"
 _CORPUS = "the corpus itself"
 
+PUBLISHED = {"pubmed": 23_900_000, "statpearls": 301_200, "textbooks": 125_800, "wikipedia": 29_900_000}
+"""Snippets of MedRAG's corpora (Xiong et al. 2024, Table 3), for sources that are no index on this machine."""
+
 
 class Sources(Struct, frozen=True, kw_only=True):
     """Which sources the top k passages come from."""
@@ -27,6 +31,10 @@ class Sources(Struct, frozen=True, kw_only=True):
     """Dataset → source → share of its passages."""
     corpus: dict[str, float]
     """Source → share of the corpus itself; empty: not given."""
+    sizes: dict[str, int] = {}
+    """Source → its passages; empty: one of them is not known."""
+    published: tuple[str, ...] = ()
+    """Sources whose size is the published one, not that of an index here."""
 
 
 def sources(
@@ -51,11 +59,14 @@ def sources(
             counted = counts.setdefault(question.benchmark, Counter())
             counted.update(source(passage) for passage in found[question.id].passages[:k])
     total = sum((sizes or {}).values())
+    if not total:
+        sizes = {}
     return Sources(
         run=run.run.id,
         k=k,
         shares={name: _shares(counted) for name, counted in counts.items() if counted.total()},
-        corpus={name: size / total for name, size in (sizes or {}).items()} if total else {},
+        corpus={name: size / total for name, size in (sizes or {}).items()},
+        sizes=dict(sizes or {}),
     )
 
 
@@ -63,34 +74,60 @@ def _shares(counted: Counter[str]) -> dict[str, float]:
     return {name: count / counted.total() for name, count in counted.most_common()}
 
 
-def sizes_of(run: Run, known: Mapping[str, int]) -> dict[str, int]:
-    """The passages of each source that a run searched; empty where one of them is not known."""
-    searched = [part for part in str(run.identity.get("corpus") or "").split("+") if part]
-    if not searched:
-        return {name: size for name, size in known.items() if "@" not in name}
-    sizes = {part.partition("@")[0]: known.get(part.partition("@")[0], known.get(part, 0)) for part in searched}
-    return sizes if all(sizes.values()) else {}
+def sizes_of(run: Run, known: Mapping[str, int], found: Iterable[str] = ()) -> tuple[dict[str, int], tuple[str, ...]]:
+    """The passages of each source that a run searched, and which of these sizes are the published ones.
+
+    Args:
+        run: its identity says which corpora it searched.
+        known: source, or source with its version → passages. A size without a version goes first: the user gave it.
+        found: corpora of what was found, for a run whose identity names none.
+
+    Returns:
+        Nothing where one of the sizes is not known.
+    """
+    searched = [part for part in str(run.identity.get("corpus") or "").split("+") if part] or sorted(found)
+    sizes: dict[str, int] = {}
+    published = []
+    for part in searched:
+        name = part.partition("@")[0]
+        sizes[name] = known.get(name, known.get(part, 0))
+        if not sizes[name] and name.lower() in PUBLISHED:
+            sizes[name] = PUBLISHED[name.lower()]
+            published.append(name)
+    return (sizes, tuple(published)) if all(sizes.values()) else ({}, ())
 
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[Sources, ...]:
-    return tuple(
-        sources(run, first_searches(store, run), options.k, sizes=sizes_of(run.run, options.corpus))
-        for run in scored_runs(store, runs, options.scorer)
-    )
+    made = []
+    for run in scored_runs(store, runs, options.scorer):
+        found = first_searches(store, run)
+        corpora = {passage.corpus for one in found.values() for passage in one.passages}
+        sizes, published = sizes_of(run.run, options.corpus, corpora)
+        made.append(replace(sources(run, found, options.k, sizes=sizes), published=published))
+    return tuple(made)
 
 
 def _table(made: tuple[Sources, ...], options: AnalysisOptions) -> AnalysisTable:
     return AnalysisTable(
         title=_TITLE,
-        columns=("run", "dataset", "source", f"share of the first {options.k}", "share of the corpus"),
+        columns=("run", "dataset", "source", f"share of the first {options.k}", "share of the corpus", "its passages"),
         rows=tuple(
-            (one.run, dataset, source, shares.get(source, 0.0), one.corpus.get(source))
+            (one.run, dataset, source, shares.get(source, 0.0), one.corpus.get(source), one.sizes.get(source))
             for one in made
             for dataset, shares in one.shares.items()
             for source in {**shares, **one.corpus}  # also those that nothing was found in
         ),
-        note="; ".join(f"{one.run}: the size of its corpus is not known" for one in made if not one.corpus),
+        note="; ".join(note for one in made if (note := _note(one))),
     )
+
+
+def _note(one: Sources) -> str:
+    """Where the corpus' sizes come from, if not from indexes here."""
+    if not one.corpus:
+        return f"{one.run}: the size of its corpus is not known (--corpus-size SOURCE=PASSAGES gives it)"
+    if not one.published:
+        return ""
+    return f"{one.run}: {', '.join(one.published)} with the published size (MedRAG, Table 3), no index of it is here"
 
 
 def _picture(made: tuple[Sources, ...], options: AnalysisOptions) -> Bars:

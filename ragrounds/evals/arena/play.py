@@ -20,6 +20,7 @@ from ragrounds.evals.arena.lineup import Lineup
 from ragrounds.evals.arena.schedules import MatchCounts, Schedule, all_pairs, open_schedule, question_orders
 from ragrounds.evals.arena.verdicts import Match, combine_judgements, pair_seed
 from ragrounds.evals.engine.budget import Budget, BudgetStop
+from ragrounds.evals.engine.circuit_breaker import FailureCount, FailureLimit
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.bill import PayingJournal, paid_now
 from ragrounds.evals.judges.pairs import show_pair
@@ -33,6 +34,7 @@ _ANSWER = 1024
 _PROMPT, _REPLY, _SAMPLE = 350, 200, 100
 """Tokens of a judge's prompt without question and answers, and of its reply, as assumed; answers that are counted."""
 _TRIAL, _HOPELESS = 20, 0.8
+NEVER_FAILING = FailureLimit()
 """After so many matches, a larger share of them without any verdict ends the play."""
 
 
@@ -60,6 +62,7 @@ class ArenaPlayer:
         max_cost: dollars that this arena may cost in all, over all commands.
         max_tokens: tokens that this command may use.
         max_seconds: seconds that this command may take.
+        fail_after: how many judgements of a judge may fail in this command.
         listener: is given every match that ended.
 
     Raises:
@@ -79,6 +82,7 @@ class ArenaPlayer:
         max_cost: float | None = None,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
+        fail_after: FailureLimit = NEVER_FAILING,
         listener: MatchListener = lambda finished: None,
     ) -> None:
         if max_cost is not None:
@@ -89,6 +93,7 @@ class ArenaPlayer:
         self._max_cost = max_cost
         self._spending = BudgetStop(Budget(tokens=max_tokens, seconds=max_seconds))
         """Of this command; dollars are counted over the whole arena."""
+        self._failures = FailureCount(fail_after, "judgements")
         self._slots = asyncio.Semaphore(max(1, concurrency))
         self._at_once = max(1, concurrency)
         self._number = arenas.add(arena)
@@ -130,6 +135,11 @@ class ArenaPlayer:
                 self._played[pair] += 1
                 number += 1
             left = await self._play_batch(queued)
+            if left and self._failures.reached:
+                return (
+                    f"{self._failures.reached}; {left:,} matches of the schedule were not played, and the same command "
+                    "resumes"
+                )
             if self._hopeless():
                 return (
                     f"{self._mute:,} of the first {self._finished:,} matches have no verdict on any axis: these "
@@ -166,7 +176,7 @@ class ArenaPlayer:
         """Which limit is reached; empty: none."""
         if self._max_cost is not None and self.cost_paid >= self._max_cost:
             return f"the budget of ${self._max_cost:g} is spent"
-        return self._spending.reached()
+        return self._failures.reached or self._spending.reached()
 
     def _hopeless(self) -> bool:
         """Whether hardly any match has a verdict: such a judge must not be asked until the questions run out."""
@@ -253,6 +263,8 @@ class ArenaPlayer:
             for axis in axes
         )
         self.cost_paid += found.cost_paid or 0.0
+        error = next((call.error for call in found.calls if call.error), "")
+        self._failures.count(model.spec, model.spec, "!" in outcomes, error)
         self._spending.count(*paid_now(found.calls, self._journal.earlier))
         if before := self._paid_before.get(blank.key, ()):
             again = {call.key for call in before}

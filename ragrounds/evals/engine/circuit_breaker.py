@@ -1,4 +1,5 @@
-"""The circuit breaker: it ends a run most of whose attempts fail, so that a dead server does not burn every question.
+"""The circuit breaker: it ends a run most of whose attempts fail, so that a dead server does not burn every question;
+in the same way judging, an arena, and the making of a benchmark.
 
 It counts each run by itself, because the share of one broken agent among four good ones is small. All of a command's
 runs end together, between two questions: agents stay comparable on the same questions, and a failed attempt is made
@@ -61,12 +62,55 @@ def failure_limit(given: str | int) -> FailureLimit:
 
 @dataclass(eq=False)
 class _Ended:
-    """The attempts of one run that ended."""
+    """What ended of one run or one judge."""
 
     last: deque[bool] = field(default_factory=lambda: deque(maxlen=WINDOW))
     """Whether each of the last ones failed."""
     failed: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
+
+
+class FailureCount:
+    """Counts what failed, of each run or judge by itself, against a limit.
+
+    Args:
+        limit: how many may fail.
+        noun: what is counted: ``attempts``, ``judgements``.
+    """
+
+    def __init__(self, limit: FailureLimit, noun: str = "attempts") -> None:
+        self._limit, self._noun = limit, noun
+        self._ended: defaultdict[str, _Ended] = defaultdict(_Ended)
+        self.reached = ""
+        """Whose fail, and what failed most often; empty: not so many fail."""
+
+    def count(self, key: str, name: str, failed: bool, reason: str = "") -> None:
+        """Count one that ended.
+
+        Args:
+            key: of the run or the judge.
+            name: what it is called where it fails.
+            failed: whether it did.
+            reason: why.
+        """
+        ended = self._ended[key]
+        ended.last.append(failed)
+        if not failed:
+            return
+        ended.failed += 1
+        ended.reasons[" ".join(reason.split())] += 1
+        limit, share = self._limit, sum(ended.last) / len(ended.last)
+        if limit.count is not None and ended.failed >= limit.count:
+            self._open(ended, f"{ended.failed:,} {self._noun} of {name} failed")
+        elif limit.share is not None and len(ended.last) >= LEAST and share >= limit.share:
+            of = f"the last {WINDOW}" if len(ended.last) == WINDOW else f"{len(ended.last):,}"
+            self._open(ended, f"{sum(ended.last):,} of {of} {self._noun} of {name} failed")
+
+    def _open(self, ended: _Ended, what: str) -> None:
+        if not self.reached:
+            [(reason, count)] = ended.reasons.most_common(1)
+            reason = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}…"
+            self.reached = f"{what} (--fail-after {self._limit}), {count:,} of them by: {reason or 'no reason given'}"
 
 
 class CircuitBreaker:
@@ -75,35 +119,16 @@ class CircuitBreaker:
     epochs_together = False
 
     def __init__(self, limit: FailureLimit) -> None:
-        self._limit = limit
-        self._runs: defaultdict[str, _Ended] = defaultdict(_Ended)
-        self._reached = ""
+        self._count = FailureCount(limit)
 
     def observe(self, finished: FinishedAttempt) -> None:
         """Count an attempt that ended."""
-        ended = self._runs[finished.run.id]
-        failed = finished.attempt.status == "failed"
-        ended.last.append(failed)
-        if not failed:
-            return
-        ended.failed += 1
-        ended.reasons[" ".join(finished.attempt.reason.split())] += 1
-        limit, share = self._limit, sum(ended.last) / len(ended.last)
-        if limit.count is not None and ended.failed >= limit.count:
-            self._open(finished, f"{ended.failed:,} attempts of {finished.run.agent} failed")
-        elif limit.share is not None and len(ended.last) >= LEAST and share >= limit.share:
-            of = f"the last {WINDOW}" if len(ended.last) == WINDOW else f"{len(ended.last):,}"
-            self._open(finished, f"{sum(ended.last):,} of {of} attempts of {finished.run.agent} failed")
+        attempt = finished.attempt
+        self._count.count(finished.run.id, finished.run.agent, attempt.status == "failed", attempt.reason)
 
     def reached(self) -> str:
         """Say which agent's attempts fail and what failed most often; empty: not so many fail."""
-        return self._reached
-
-    def _open(self, finished: FinishedAttempt, what: str) -> None:
-        if not self._reached:
-            [(reason, count)] = self._runs[finished.run.id].reasons.most_common(1)
-            reason = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}…"
-            self._reached = f"{what} (--fail-after {self._limit}), {count:,} of them by: {reason}"
+        return self._count.reached
 
 
 _LONGEST = 200

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ragrounds.contracts import Entry, Journal, Model, Prompts
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.budget import Budget, BudgetStop
+from ragrounds.evals.engine.circuit_breaker import FailureCount, FailureLimit
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.attempts import AdmitAll, AttemptJudge, JudgedAnswer, JudgeTask, LabelJudge, judge_tasks
 from ragrounds.evals.judges.bill import JudgedRun, PayingJournal, constant_judges, paid_now, store_judged_run
@@ -32,6 +33,7 @@ INTERRUPTED = "judging was interrupted"
 Key = tuple[int, int, int]
 """Places of a run, of an attempt of it, and of a judge."""
 NO_LIMIT = Budget()
+NEVER_FAILING = FailureLimit()
 
 
 class JudgedRuns(Struct, frozen=True, kw_only=True):
@@ -58,12 +60,14 @@ async def judge_runs(
     prompts: Prompts,
     *,
     budget: Budget = NO_LIMIT,
+    fail_after: FailureLimit = NEVER_FAILING,
     at_once: int = 16,
     wanted: Callable[[Attempt], bool] = lambda attempt: True,
     done: Callable[[JudgedAnswer], None] = lambda answer: None,
 ) -> JudgedRuns:
     """Judge the attempts of these runs that are `wanted`, by one judge or the majority of several, and write the
-    scores. Judging again replaces them and pays only for what is new. A judge without any verdict replaces nothing.
+    scores. Judging again replaces them and pays only for what is new. A judge without any verdict replaces nothing; of
+    one whose judgements fail as `fail_after` says, no further question is begun.
 
     Raises:
         UserError: runs on different questions, or one of them twice; judges that cannot be a panel.
@@ -93,7 +97,12 @@ async def judge_runs(
     }
     order = sorted(tasks, key=lambda key: (places[tasks[key].question.id], tasks[key].attempt.epoch, key))
     ends: list[BaseException] = []
-    admission = _BudgetAdmission(BudgetStop(budget), {run.id: paying[number] for number, run in enumerate(runs)}, ends)
+    admission = _BudgetAdmission(
+        BudgetStop(budget),
+        FailureCount(fail_after, "judgements"),
+        {run.id: paying[number] for number, run in enumerate(runs)},
+        ends,
+    )
     with interruptible(ends):
         try:
             judged = await _judged(by, {key: tasks[key] for key in order}, prompts, at_once, admission, done)
@@ -177,13 +186,17 @@ def _mute(judged: Iterable[JudgedAnswer]) -> tuple[str, ...]:
 
 
 class _BudgetAdmission:
-    """Admits question by question until a limit is reached, or something stands in `ends` (contract:
+    """Admits question by question until a limit is reached, judgements fail, or something stands in `ends` (contract:
     :class:`ragrounds.evals.judges.attempts.Admission`)."""
 
     def __init__(
-        self, spending: BudgetStop, paying: Mapping[str, PayingJournal], ends: Sequence[BaseException]
+        self,
+        spending: BudgetStop,
+        failures: FailureCount,
+        paying: Mapping[str, PayingJournal],
+        ends: Sequence[BaseException],
     ) -> None:
-        self._spending, self._paying, self._ends = spending, paying, ends
+        self._spending, self._failures, self._paying, self._ends = spending, failures, paying, ends
         self._open: dict[str, bool] = {}
         self.ended = ""
 
@@ -191,12 +204,16 @@ class _BudgetAdmission:
         """Whether the task's question was begun before the end."""
         question = task.question.id
         if question not in self._open:
-            self.ended = self.ended or (INTERRUPTED if self._ends else self._spending.reached())
+            stopped = self._failures.reached or self._spending.reached()
+            self.ended = self.ended or (INTERRUPTED if self._ends else stopped)
             self._open[question] = not self.ended
         return self._open[question]
 
     def judged(self, task: JudgeTask, answer: JudgedAnswer) -> None:
-        """Count what it took against the budget."""
+        """Count what it took against the budget, and whether a call of it failed."""
+        if answer.calls or answer.failed:
+            reason = next((call.error for call in answer.calls if call.error), "")
+            self._failures.count(task.judge.spec, task.judge.spec, answer.failed, reason)
         self._spending.count(*paid_now(answer.calls, self._paying[task.attempt.run].earlier))
 
 
