@@ -1,5 +1,7 @@
 """The score so far, against the figure that the table makes of the same attempts."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,8 @@ from hypothesis import strategies as st
 from ragrounds.evals.compare.figures import figure
 from ragrounds.evals.compare.question_values import scorer_values
 from ragrounds.evals.engine.live_score import LiveScore
-from ragrounds.records import Attempt, Question, Score
+from ragrounds.evals.scorers.triplets import TRIPLETS
+from ragrounds.records import Attempt, Gold, Question, Score
 
 EPOCHS = 2
 QUESTIONS = [
@@ -63,3 +66,38 @@ def test_questions_that_nothing_scores_have_no_score():
     live = LiveScore([])
     live.add(*told(QUESTIONS[0], 0, "right"))
     assert (live.scorer, live.average, live.pooled, live.datasets) == ("", None, None, 0)
+
+
+TEXTS = [
+    Question(id=f"{dataset}/{number}", text="?", kind="extraction", benchmark=f"x/{dataset}")
+    for dataset, count in (("one", 3), ("two", 2))
+    for number in range(count)
+]
+GOLDS = {
+    one.id: Gold(question_id=one.id, answer=json.dumps([["a", "r", str(place)] for place in range(number)]))
+    for number, one in enumerate(TEXTS)
+}
+FOUND = st.sampled_from(["[]", '[["a", "r", "0"]]', '[["a", "r", "0"], ["b", "s", "c"]]', "none", "failed", "not made"])
+
+
+@given(st.lists(FOUND, min_size=len(TEXTS) * EPOCHS, max_size=len(TEXTS) * EPOCHS), st.randoms())
+def test_a_figure_of_the_corpus_is_the_tables_too(results, random):
+    keys = [(question, epoch) for question in TEXTS for epoch in range(EPOCHS)]
+    made = dict(zip([(question.id, epoch) for question, epoch in keys], results, strict=True))
+    live, scores = LiveScore(TEXTS, GOLDS), []
+    random.shuffle(keys)
+    for question, epoch in keys:
+        text = made[question.id, epoch]
+        status = "failed" if text in ("failed", "not made") else "completed"
+        attempt = Attempt(
+            run="r", question_id=question.id, epoch=epoch, status=status, text=text * (status != "failed")
+        )
+        score = TRIPLETS.score(attempt, question, GOLDS[question.id])
+        live.add(attempt, None if text == "not made" else score)
+        if text != "not made":
+            scores.append(score)
+    values = scorer_values(TEXTS, scores, EPOCHS, TRIPLETS, GOLDS)
+    found = figure(TEXTS, values, {}, 0, TRIPLETS, EPOCHS)
+    assert live.scorer == "triplets"
+    assert live.average == (None if found.value is None else pytest.approx(found.value))
+    assert live.pooled == (None if found.pooled is None else pytest.approx(found.pooled))

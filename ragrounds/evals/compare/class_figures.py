@@ -122,9 +122,12 @@ class ClassCounts:
             _added(classes for found in mine.values() for key, classes in found[epoch].items() if name in (EVERY, key))
             for epoch in range(self.epochs)
         ]
-        whole = self.overall[run][dataset] if name == EVERY else self._f1(name, inside, mine)
         first = next(iter(self.values))
-        against = None if run == first else self._against(first, run, name, inside, merged)
+        if name == ELSE:  # there is nothing to find of them, so they have a precision of 0 and no F1
+            whole, against = Figure(n=len(mine), missing=0), None
+        else:
+            whole = self.overall[run][dataset] if name == EVERY else self._f1(name, inside, mine)
+            against = None if run == first else self._against(first, run, name, inside, merged)
         return ClassFigure(
             run=run,
             dataset=dataset,
