@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Bar, Bars
@@ -37,7 +36,7 @@ def over_epochs(runs: Sequence[ScoredRun]) -> tuple[Epochs, ...]:
     values: dict[str, list[float]] = {}
     for run in runs:
         for epoch in range(run.run.epochs):
-            scores = [replace(score, epoch=0) for score in run.scores if score.epoch == epoch]
+            scores = [score for score in run.scores if score.epoch == epoch]
             if not scores:
                 continue
             scorer = described(run.scorer)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.compare.figures import Figure, figure
-from ragrounds.evals.compare.question_values import scorer_values
+from ragrounds.evals.compare.question_values import QuestionValues, scorer_values
 from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.stats import stratified_mean
 from ragrounds.evals.store.store import Store
@@ -28,7 +28,7 @@ class ScoredRun(Struct, frozen=True, kw_only=True):
     """Those that the scorer scores."""
     golds: Mapping[str, Gold]
     scores: tuple[Score, ...]
-    values: Mapping[str, float | None]
+    values: QuestionValues
     """Question id → mean score over epochs; an attempt without a score counts as 0, as in every table."""
 
     def figure(self, ids: Iterable[str] | None = None, seed: int = 0) -> Figure:

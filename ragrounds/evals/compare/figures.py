@@ -251,6 +251,17 @@ def ratio_estimate(
         level: of the interval.
         resamples: 0: no interval.
     """
+    return combined_ratio(
+        *ratio_columns(columns, factors), *design(questions, scorer),
+        constant=constant, level=level, resamples=resamples, seed=seed,
+    )  # fmt: skip
+
+
+def ratio_columns(
+    columns: Sequence[Sequence[Parts]], factors: Sequence[float]
+) -> tuple[list[list[float]], list[list[float]], list[float]]:
+    """Numerators, denominators and factors of ratios, a column for every epoch of each: a ratio is the mean over its
+    epochs."""
     above: list[list[float]] = []
     below: list[list[float]] = []
     weights: list[float] = []
@@ -259,10 +270,7 @@ def ratio_estimate(
             above.append([numerator for numerator, _ in epoch])
             below.append([denominator for _, denominator in epoch])
             weights.append(factor / len(column[0]))
-    return combined_ratio(
-        above, below, weights, *design(questions, scorer),
-        constant=constant, level=level, resamples=resamples, seed=seed,
-    )  # fmt: skip
+    return above, below, weights
 
 
 def _with_parts(values: Values) -> QuestionValues:

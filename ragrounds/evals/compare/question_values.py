@@ -45,8 +45,9 @@ def scorer_values(
 
     Args:
         questions: the denominator.
-        scores: of one run.
-        epochs: of the run.
+        scores: of one run; where they are of later epochs than there are, as of one epoch by itself, they are taken in
+            their order.
+        epochs: of the run, or how many of them.
         scorer: says how scores aggregate; by default they have a mean.
         golds: by question id; needed where the figure is a ratio.
         open_: attempts whose result is open.
@@ -54,9 +55,12 @@ def scorer_values(
     Raises:
         UserError: a ratio whose scorer is not here.
     """
+    given = list(scores)
+    seen = sorted({score.epoch for score in given})
+    places = {epoch: place for place, epoch in enumerate(seen if seen and seen[-1] >= epochs else range(epochs))}
     by_question: dict[str, dict[int, Score]] = defaultdict(dict)
-    for score in scores:
-        by_question[score.question_id][score.epoch] = score
+    for score in given:
+        by_question[score.question_id][places[score.epoch]] = score
     values: dict[str, float | None] = {}
     asked = list(questions)
     for question in asked:

@@ -209,11 +209,12 @@ def combined_ratio(
     clusters: Sequence[str] | None = None,
     *,
     constant: float = 0.0,
+    weights: Sequence[float] | None = None,
     resamples: int = RESAMPLES,
     level: float = 0.95,
     seed: int = 0,
 ) -> Estimate | None:
-    """A constant plus the unweighted mean over strata of Σ factor × (Σ numerators / Σ denominators), with its interval.
+    """A constant plus the mean over strata of Σ factor × (Σ numerators / Σ denominators), with its interval.
 
     A micro-F1 is Σ 2 TP / Σ (2 TP + FP + FN): one column with the factor 1. Its mean over epochs has a column an epoch,
     each with the factor 1/epochs; a difference of two runs has those of both, on the same questions. A mean is the
@@ -226,6 +227,7 @@ def combined_ratio(
         strata: the dataset of each question.
         clusters: questions of one stratum with the same name are drawn together; empty names stand alone.
         constant: added.
+        weights: of the strata in the order of their first questions; by default all weigh the same.
         resamples, level, seed: as of :func:`combined_mean`; of 0 resamples there is no interval.
 
     Returns:
@@ -239,31 +241,34 @@ def combined_ratio(
     if above.shape != below.shape or above.shape[1] != len(factors):
         raise ValueError("numerators, denominators and factors must be of the same columns")
     stratum, cluster = _places(strata, clusters)
-    weights = np.asarray(factors, dtype=np.float64)
-    values, tables, moves = [], [], []
-    for place in range(int(stratum.max()) + 1):
+    scale, count = np.asarray(factors, dtype=np.float64), int(stratum.max()) + 1
+    share = [1.0] * count if weights is None else list(weights)
+    values, tables, moves, shares = [], [], [], []
+    for place in range(count):
         inside = stratum == place
         _, own = np.unique(cluster[inside], return_inverse=True)
-        count = int(own.max()) + 1
-        sums = np.column_stack([_added(own, column, count) for column in (*above[inside].T, *below[inside].T)])
+        size = int(own.max()) + 1
+        sums = np.column_stack([_added(own, column, size) for column in (*above[inside].T, *below[inside].T)])
         top, bottom = np.split(sums.sum(axis=0), 2)
         if not bottom.all():
             continue
-        values.append(float(weights @ (top / bottom)))
+        values.append(float(scale @ (top / bottom)))
         tables.append(sums)
+        shares.append(share[place])
         # How far each cluster moves the figure of its stratum, to first order.
-        moves.append((sums[:, : len(weights)] - sums[:, len(weights) :] * (top / bottom)) / bottom @ weights)
-    if not values:
+        moves.append((sums[:, : len(scale)] - sums[:, len(scale) :] * (top / bottom)) / bottom @ scale)
+    if not values or not sum(shares):
         return None
-    value, n = constant + sum(values) / len(values), len(strata)
+    parts = [one / sum(shares) for one in shares]
+    value, n = constant + sum(part * one for part, one in zip(parts, values, strict=True)), len(strata)
     if not resamples or not bootstrap_holds([np.column_stack([one, np.ones(len(one))]) for one in moves]):
         return Estimate(value=value, n=n, low=None, high=None, level=level, method="too few")
     generator = np.random.default_rng(seed)
     draws = np.full(resamples, constant)
-    for sums in tables:
+    for part, sums in zip(parts, tables, strict=True):
         top, bottom = np.split(resampled_sums(sums, resamples, generator), 2, axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            draws += (top / bottom) @ weights / len(tables)
+            draws += part * ((top / bottom) @ scale)
     kept = draws[np.isfinite(draws)]
     low, high = percentile_interval(kept, level, sum(map(len, tables)), len(tables))
     return Estimate(value=value, n=n, low=min(low, value), high=max(high, value), level=level, method="bootstrap")

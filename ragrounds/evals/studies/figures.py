@@ -14,10 +14,10 @@ from msgspec import Struct
 from ragrounds.contracts import AnyScorer
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.run_data import headline_scorer, scored_run
-from ragrounds.evals.compare.figures import design, figure, property_named
-from ragrounds.evals.compare.question_values import is_ratio, scorer_values
+from ragrounds.evals.compare.figures import design, figure, property_named, ratio_columns
+from ragrounds.evals.compare.question_values import Parts, QuestionValues, is_ratio, scorer_values
 from ragrounds.evals.scorers import described, scorer_name
-from ragrounds.evals.stats import Estimate, combined_mean, macro_error
+from ragrounds.evals.stats import Estimate, combined_mean, combined_ratio, macro_error
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run
 
@@ -35,9 +35,15 @@ class Sample(Struct, frozen=True, kw_only=True):
     """Epochs that each value is a mean over."""
     bounded: bool = True
     """Whether values lie between 0 and 1 by nature."""
+    parts: tuple[Parts, ...] = ()
+    """Of a ratio over the corpus (a micro-F1) each question's numerators and denominators, an epoch each: the figure is
+    no mean of `values`. Empty: it is."""
 
-    def mean(self, weights: Mapping[str, float] | None = None) -> Estimate:
-        """The mean over strata, by `weights` where they are given, with its interval."""
+    def mean(self, weights: Mapping[str, float] | None = None) -> Estimate | None:
+        """The mean over strata, by `weights` where they are given, with its interval; ``None``: of a ratio nothing to
+        count."""
+        if self.parts:
+            return _combined_ratios([self.parts], [1.0], self, weights)
         return _combined([self.values], [1.0], self, weights)
 
     def minus(self, other: Sample, weights: Mapping[str, float] | None = None) -> Estimate | None:
@@ -47,6 +53,10 @@ class Sample(Struct, frozen=True, kw_only=True):
         if not kept:
             return None
         both = self.only(kept)
+        if self.parts or other.parts:
+            known = dict(zip(zip(other.strata, other.ids, strict=True), other.ratios, strict=True))
+            parts = tuple(known[key] for key in zip(both.strata, both.ids, strict=True))
+            return _combined_ratios([parts, both.ratios], [-1.0, 1.0], both, weights)
         values = tuple(theirs[key] for key in zip(both.strata, both.ids, strict=True))
         return _combined([values, both.values], [-1.0, 1.0], both, weights)
 
@@ -59,7 +69,20 @@ class Sample(Struct, frozen=True, kw_only=True):
             clusters=tuple(self.clusters[place] for place in places),
             attempts=self.attempts,
             bounded=self.bounded,
+            parts=tuple(self.parts[place] for place in places) if self.parts else (),
         )
+
+    @property
+    def ratios(self) -> tuple[Parts, ...]:
+        """The parts; a mean is a ratio whose denominators are 1."""
+        return self.parts or tuple(((value, 1.0),) for value in self.values)
+
+
+def _combined_ratios(
+    columns: Sequence[Sequence[Parts]], factors: Sequence[float], of: Sample, weights: Mapping[str, float] | None
+) -> Estimate | None:
+    shares = None if weights is None else [weights[name] for name in dict.fromkeys(of.strata)]
+    return combined_ratio(*ratio_columns(columns, factors), of.strata, of.clusters, weights=shares)
 
 
 def _combined(
@@ -92,7 +115,7 @@ class CellFigure(Struct, frozen=True, kw_only=True):
     epochs: tuple[float, ...] = ()
     """The value of each epoch alone."""
     sample: Sample | None = None
-    """``None``: the figure is no mean over questions (a micro-F1, a rating)."""
+    """``None``: the figure is not made of questions (a rating)."""
 
     @property
     def sd(self) -> float | None:
@@ -129,7 +152,7 @@ def run_figure(store: Store, run: Run, scorer: str = "", where: Mapping[str, str
         direction=known.direction,
         measure=name,
         epochs=tuple(epochs),
-        sample=None if is_ratio(known) else _sample(kept, found.values, known, run.epochs),
+        sample=_sample(kept, found.values, known, run.epochs),
     )
 
 
@@ -142,9 +165,7 @@ def _chosen(questions: Sequence[Question], where: Mapping[str, str]) -> list[Que
     return [question for question in questions if all(read(question) == value for read, value in reads)]
 
 
-def _sample(
-    questions: Sequence[Question], values: Mapping[str, float | None], scorer: AnyScorer, epochs: int
-) -> Sample:
+def _sample(questions: Sequence[Question], values: QuestionValues, scorer: AnyScorer, epochs: int) -> Sample:
     scored = [(question, value) for question in questions if (value := values.get(question.id)) is not None]
     strata, clusters = design([question for question, _ in scored], scorer)
     return Sample(
@@ -154,6 +175,7 @@ def _sample(
         clusters=tuple(clusters),
         attempts=epochs,
         bounded=scorer.unit == "percent",
+        parts=tuple(values.parts[question.id] for question, _ in scored) if is_ratio(scorer) else (),
     )
 
 
@@ -174,6 +196,8 @@ def queries_figure(values: Mapping[str, float], measure: str, benchmark: str) ->
         clusters=("",) * len(values),
     )
     made = sample.mean()
+    if made is None:
+        return CellFigure(value=None, measure=measure)
     return CellFigure(value=made.value, low=made.low, high=made.high, n=made.n, measure=measure, sample=sample)
 
 
@@ -208,7 +232,15 @@ def _side_by_side(figures: Mapping[str, CellFigure]) -> Sample | None:
         clusters=tuple(one for _, sample in samples for one in sample.clusters),
         attempts=attempts,
         bounded=bounded,
+        parts=_parts_of_all([sample for _, sample in samples], attempts),
     )
+
+
+def _parts_of_all(samples: Sequence[Sample], attempts: int) -> tuple[Parts, ...]:
+    """The parts of several columns, means among them as ratios; none where all are means."""
+    if not any(sample.parts for sample in samples):
+        return ()
+    return tuple(one * (1 if sample.parts else attempts) for sample in samples for one in sample.ratios)
 
 
 def cohort_of(parts: Sequence[CellFigure]) -> CellFigure:
@@ -221,6 +253,8 @@ def cohort_of(parts: Sequence[CellFigure]) -> CellFigure:
         first = samples[0]
         values = tuple(fmean(column) for column in zip(*(sample.values for sample in samples), strict=True))
         attempts = sum(sample.attempts for sample in samples)
+        # The epochs of all rows, one after the other: a ratio is the mean over these.
+        ratios = tuple(sum(column, ()) for column in zip(*(sample.parts for sample in samples), strict=True))
         merged = Sample(
             ids=first.ids,
             values=values,
@@ -228,6 +262,7 @@ def cohort_of(parts: Sequence[CellFigure]) -> CellFigure:
             clusters=first.clusters,
             attempts=attempts,
             bounded=first.bounded,
+            parts=ratios,
         )
     return _combined_figure(parts, merged.mean() if merged else None, merged, error=False)
 

@@ -86,10 +86,16 @@ def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
     text += (
         "Intervals are 95 %: adjusted Wald by dataset for right-or-wrong scores (Agresti and Coull; Bonett and Price "
         "for differences), with duplicated questions and epochs as clusters; otherwise the percentile interval of "
-        "10,000 bootstrap resamples of that design, and none where the questions are too few for it. The ± beside a "
-        "figure is MIRAGE's sqrt(p(1-p)/n), which is not an interval. "
+        "10,000 bootstrap resamples of that design, and none where the questions are too few for it. "
     )
-    if pairs:
+    if any(described(table.scorer).aggregation.questions == "ratio" for table in tables):
+        text += "A micro-F1 is resampled by texts with all their counts, and by 2,000 resamples of each type. "
+    if any(line.overall.error is not None for table in tables for line in table.lines):
+        text += "The ± beside a figure is MIRAGE's sqrt(p(1-p)/n), which is not an interval. "
+    tested = any(pair.tests.p_mcnemar is not None for table in tables for pair in table.pairs)
+    if pairs and not tested:
+        text += "Systems were compared on the same questions by the interval of their difference. "
+    elif pairs:
         text += (
             "Systems were compared on the same questions by the interval of their difference and by McNemar's exact "
             "test, one question of each cluster"
