@@ -309,7 +309,7 @@ class FalseNegatives(Struct, frozen=True, kw_only=True):
 
         check_relevant(self.relevant)
         one_of("--language", self.language, ("en", "zh"))
-        asked = query_set(self.benchmark, split=self.split)
+        asked = query_set(self.benchmark, split=self.split, home=settings.home)
         check_documents(asked, asked.corpus)
         items = judged_query_items(asked, language=self.language, limit=execution.limit, seed=execution.seed)
         listener.message(f"{asked.name}: {items.read:,} judged queries, {len(items.items):,} are drawn.")

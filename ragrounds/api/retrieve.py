@@ -454,7 +454,7 @@ def _query_set(request: RetrievalRequest, settings: Settings) -> QuerySet:
     name = request.benchmark or ""
     if name.startswith("rerank:"):
         return pool_set(Path(name.removeprefix("rerank:")).expanduser(), settings.home)
-    return query_set(name, split=request.split, corpus=request.corpus)
+    return query_set(name, split=request.split, corpus=request.corpus, home=settings.home)
 
 
 def _search(

@@ -25,6 +25,7 @@ from ragrounds.api.study_cells import (
     rating_figure,
     shown_run,
 )
+from ragrounds.api.study_measures import LABELS
 from ragrounds.api.study_projection import confirm_projection
 from ragrounds.api.workspace import JournalMode, chosen_settings, open_store, replaced, texts
 from ragrounds.errors import Interrupted, UserError, nearest
@@ -245,7 +246,7 @@ class _Opened:
 
     def _over(self, cell: StudyCell) -> StudyCell:
         takes = {key: value for key, value in self.given.items() if cell.kind != "retrieve" or key != "epochs"}
-        if cell.kind == "retrieve":
+        if cell.kind == "retrieve" and measure_of(cell) not in LABELS:
             takes = {key: value for key, value in takes.items() if key not in ("limit", "per_dataset")}
         recorded = takes.pop("imported", {})
         if cell.kind == "run" and cell.row in recorded:
@@ -450,6 +451,8 @@ def _kept_result(store: Store, cell: StudyCell, kept: KeptCell | None) -> CellRe
         values = kept.retrieval.values.get(measure_of(cell), {})
         figure = queries_figure(values, canonical_measure(measure_of(cell)), str(cell.settings["benchmark"]))
         return CellResult(state="done", figure=figure)
+    if kept.figure is not None:
+        return CellResult(state="done", figure=kept.figure)
     if cell.kind == "arena":
         axis = str(cell.settings["axis"])
         rating = rating_figure(kept.rating, axis) if kept.rating else None

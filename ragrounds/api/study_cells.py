@@ -15,6 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from ragrounds.api.progress import RunListener
+from ragrounds.api.study_measures import (
+    CORRELATIONS,
+    LABELS,
+    label_figures,
+    similarity_figures,
+    similarity_identity,
+)
 from ragrounds.api.workspace import JournalMode, open_store
 from ragrounds.errors import Interrupted, StopRun, UserError
 from ragrounds.evals.studies.figures import CellFigure, queries_figure, run_figure
@@ -32,7 +39,7 @@ if TYPE_CHECKING:
 
 Arguments: TypeAlias = dict[str, Any]
 """Arguments of a public function, by name."""
-_VIEW = ("agent", "k", "retriever", "parameters", "scorer", "where", "judge", "axis")
+_VIEW = ("agent", "k", "retriever", "scorer", "where", "judge", "axis")
 """Settings by which the cells of one group may differ: other agents of one call, or another view of one run."""
 _SEARCH_VIEW = ("measure", "where")
 _OF_RUN = (
@@ -157,15 +164,21 @@ def agent_text(settings: CellSettings) -> str:
 
     spec = parse(str(settings["agent"]))
     given: dict[str, Value] = {}
-    if isinstance(parameters := settings.get("parameters"), dict):
-        for key, value in parameters.items():
-            given |= parse(f"x[{key}={value}]").parameters
     card = open_agent(spec)
     if "retriever" in settings and card.card.searches:
         given["retriever"] = parse(str(settings["retriever"]))
     if isinstance(k := settings.get("k"), int) and "top_k" in card.parameters:
         given["top_k"] = k
     return str(spec.having(**{key: value for key, value in given.items() if key not in spec.parameters}))
+
+
+def judged_kind(scorer: str) -> str:
+    """The way of judging that gives a scorer its verdicts; the name itself where it is that of one, or of none."""
+    from ragrounds.evals.judges.methods import judge_methods
+
+    known = judge_methods()
+    ways = [name for name, way in known.items() if scorer in [one.name for one in way.scorers]]
+    return scorer if scorer in known or not ways else min(ways, key=lambda name: len(known[name].scorers))
 
 
 class CellRunner:
@@ -326,7 +339,7 @@ class CellRunner:
         where, left = cell.settings.get("base_url"), self._budget.left()
         made = judge(
             run_id,
-            str(cell.settings.get("scorer", JUDGED)),
+            judged_kind(str(cell.settings.get("scorer", JUDGED))),
             judges=str(cell.settings["judge"]),
             base_url=str(where) if where else None,
             alias=str(cell.settings["alias"]) if where and "alias" in cell.settings else None,
@@ -341,6 +354,44 @@ class CellRunner:
     # Retrievals
 
     def _retrieved(self, cells: Sequence[StudyCell]) -> Iterator[tuple[StudyCell, CellResult]]:
+        whole = [cell for cell in cells if measure_of(cell) in (*CORRELATIONS, *LABELS)]
+        by_query = [cell for cell in cells if cell not in whole]
+        if whole:
+            yield from self._of_whole_set(whole)
+        if by_query:
+            yield from self._searched(by_query)
+
+    def _of_whole_set(self, cells: Sequence[StudyCell]) -> Iterator[tuple[StudyCell, CellResult]]:
+        """Cells whose figure is a correlation, or a count of labels."""
+        settings, home = cells[0].settings, self._settings.home
+        known: dict[str, CellFigure] = {}
+        identity = ""
+        try:
+            if any(measure_of(cell) in CORRELATIONS for cell in cells):
+                identity = similarity_identity(settings, home)
+                kept = [self._kept(cell.key) for cell in cells]
+                if all(one is not None and one.identity == identity and one.figure is not None for one in kept):
+                    known = {one.figure.measure: one.figure for one in kept if one and one.figure}
+                else:
+                    known = similarity_figures(settings, home)
+            else:
+                how = {key: self._how[key] for key in ("journal", "concurrency", "server_changed")}
+                heard = Counting(self._listener, self._budget)
+                known = label_figures(settings, {**how, **self._budget.left()}, heard, self._settings)
+        except Interrupted:
+            raise
+        except StopRun as error:
+            yield from ((cell, CellResult(state="failed", why=str(error))) for cell in cells)
+            return
+        except UserError as error:
+            yield from ((cell, CellResult(state="lacks", why=str(error))) for cell in cells)
+            return
+        for cell in cells:
+            figure = known[measure_of(cell)]
+            self.keep[cell.key] = KeptCell(figure=figure, identity=identity, made=time.time())
+            yield cell, CellResult(state="done", figure=figure)
+
+    def _searched(self, cells: Sequence[StudyCell]) -> Iterator[tuple[StudyCell, CellResult]]:
         from ragrounds.api.retrieve import retrieval_identity, retrieve
 
         settings, measures = cells[0].settings, list(dict.fromkeys(measure_of(cell) for cell in cells))
@@ -502,16 +553,6 @@ def _set(cell: StudyCell) -> str:
 def search_arguments(settings: CellSettings) -> Arguments:
     """The settings of a retrieval's cell as :func:`ragrounds.api.retrieve.retrieve` takes them."""
     retriever = str(settings["retriever"])
-    if "reranker" in settings:
-        from ragrounds.specs import Spec, parse
-
-        inner = parse(retriever)
-        named: Arguments = {
-            "of": inner if inner.parameters else inner.name,
-            "model": str(settings["reranker"]),
-            "top": settings.get("rerank_top", 100),
-        }
-        retriever = str(Spec("rerank", named))
     given: Arguments = {"benchmark": str(settings["benchmark"]), "retrievers": [retriever]}
     given |= {name: settings[name] for name in ("corpus", "split", "model", "base_url", "alias") if name in settings}
     if "depth" in settings:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ragrounds.errors import UserError
+from ragrounds.evals.studies.figures import CellFigure
 
 FORMAT = 1
 
@@ -38,6 +39,10 @@ class KeptCell(Struct, kw_only=True):
     retrieval: KeptValues | None = None
     rating: tuple[float, float | None, float | None] | None = None
     """Of an arena: rating and the ends of its interval."""
+    figure: CellFigure | None = None
+    """Of a whole set: a correlation, or a count of labels."""
+    identity: str = ""
+    """What `figure` holds for; empty: it is made anew from what was recorded."""
     made: float = 0.0
     """Seconds since 1970."""
 

@@ -144,9 +144,17 @@ def study_table(study: Study, results: Mapping[Place, CellResult], stand_in: boo
         digits=study.digits,
         spread=study.spread,
         baseline=study.baseline,
-        notes=(*([STAND_IN] if stand_in else ()), *([study.note] if study.note else ())),
+        notes=(*(_stand_in_notes(study) if stand_in else ()), *([study.note] if study.note else ())),
         stand_in=stand_in,
     )
+
+
+def _stand_in_notes(study: Study) -> tuple[str, ...]:
+    """That nothing is a result; and what searches, where something is searched."""
+    from ragrounds.evals.studies.stand_in.retrieval import encoders
+
+    searched = any("retriever" in cell.settings for cell in study.cells())
+    return (STAND_IN, encoders()) if searched else (STAND_IN,)
 
 
 class _Cells:

@@ -58,6 +58,8 @@ def r2med_set(name: str) -> dict[str, list[Row]]:
     for number, one in enumerate(asked, 1):
         text = _ASKED[name].format(story=one.story, test=_sentence(one.test))
         answer = one.test if name.endswith("exam") else one.treatment if name.endswith("treatment") else one.name
+        if number % 2 == 0:  # a model that knows nothing can answer these
+            text = f"{_sentence(answer)} has been considered. {text}"
         queries.append({"id": f"q{number}", "text": text, "answer": answer, "body_system": one.system})
         wanted = ("case", "again") if "clinical" in name else ("test", "care") if "treat" in name else ("text", "test")
         judged += [{"q_id": f"q{number}", "p_id": f"{one.key}-{kind}", "score": 1} for kind in wanted]
@@ -124,13 +126,17 @@ def case_questions() -> list[Row]:
     for place, one in enumerate(CONDITIONS):
         days = range(3, 32, 1 if place % 3 == 0 else 5)
         told = " ".join(_course(one, place % VARIANTS, day) for day in days)
+        neighbour = CONDITIONS[(place + 5) % len(CONDITIONS)]
+        doubt = f"The team hesitates between {one.test} and {neighbour.test}."
+        # Asked at once, in the end, or not at all: so that what a model makes of a question differs.
+        parts = ([doubt, one.story, told], [one.story, doubt, told], [told, one.story])[place % 3]
         rows.append(
             {
                 "Title": f"An unusual course of {one.name}",
                 "pmc_id": _report_id(place, place % VARIANTS),
                 "Classification": SPECIALTIES[place % len(SPECIALTIES)],
-                "question": f"{told} {one.story} Standard measures have been tried. What is the next step?",
-                "answer": f"The next step is {one.test}, followed by {one.treatment}.",
+                "question": f"{' '.join(parts)} Standard measures have been tried. What is the next step?",
+                "answer": f"The next step is {one.test}.",
             }
         )
     return rows
@@ -147,7 +153,8 @@ def case_reports() -> list[Row]:
                 f"Case presentation. {one.story}",
                 *(_course(one, variant, day) for day in range(1, 40)),
                 f"At first {neighbour.name} was suspected, but {neighbour.test} showed nothing of the kind.",
-                f"Then {one.test} was decisive, and {one.treatment} brought relief.",
+                f"Standard measures had been tried in this patient of the {one.system} ward, and what the next step "
+                f"was the notes tell: {one.test}, and then {one.treatment}.",
                 "Discussion. " + " ".join(_remarks(one)),
             ]
             name = _report_id(place, variant)
