@@ -228,8 +228,8 @@ def _retrieve(
     request: RetrievalRequest, settings: Settings, progress: Progress, message: Callable[[str], None]
 ) -> RetrievalResult:
     from ragrounds.evals.retrieval.comparison import compare
-    from ragrounds.evals.retrieval.measures import USUAL, canonical
-    from ragrounds.evals.retrieval.query_sets import MEASURES as POOLED
+    from ragrounds.evals.retrieval.measures import canonical
+    from ragrounds.evals.retrieval.query_sets import usual_measures
     from ragrounds.evals.retrieval.trec import read_judgements
 
     if request.benchmark is None and (request.retrievers or not request.trec_runs or request.qrels is None):
@@ -239,7 +239,7 @@ def _retrieve(
         raise UserError(
             "A reranking set brings its own documents: --guard, --guard-near and --corpus do not go with it."
         )
-    names = [canonical(name) for name in request.measures or (POOLED if pooled else USUAL)]
+    names = [canonical(name) for name in request.measures or usual_measures(request.benchmark)]
     queries = _query_set(request, settings) if request.benchmark else None
     judgements = read_judgements(request.qrels) if request.qrels else queries.judgements if queries else {}
     table = _Entries(judgements, names)

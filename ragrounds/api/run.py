@@ -228,7 +228,9 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     with open_store(chosen, listener.message) as store, ExitStack() as held:
         replay = _Replay(store, loaded, request, execution, listener, chosen)
         replay.plan(held)
-        keep_planned_names(store, replay.planned_runs, [name for _, name in agents])
+        keep_planned_names(
+            store, replay.planned_runs, [name for place, (_, name) in enumerate(agents) if place in replay.kept]
+        )
         yield replay
 
 
@@ -335,11 +337,13 @@ class _Replay:
         been begun already."""
         from ragrounds.evals.engine.window_fit import fitting_agents
 
+        self.kept: Sequence[int] = range(len(recipe.agents))
         if self._execution.only:
             return recipe
         tell, reading = self._listener.message, self._listener.reading
         fitting = fitting_agents(recipe, self._loaded.questions, self._settings.home, tell=tell, progress=reading)
         self._skipped = tuple(agent for agent in recipe.agents if agent not in fitting.agents)
+        self.kept = [place for place, agent in enumerate(recipe.agents) if agent in fitting.agents]
         return fitting
 
     def _met(self, recipe: Recipe) -> Recipe:

@@ -61,9 +61,10 @@ def test_agents_show_whole_reports_and_the_oracle_the_one(
 def test_what_no_window_holds_is_skipped_and_said(command: Cli, server: Running, reports: list[MadeReport]) -> None:
     five, cut = f"vanilla_rag[top_k=5,{PARENT}]", "vanilla_rag[retriever=parent[fit=cut],top_k=5]"
     small = "openai:any[window=3000]"
-    code, told, rows = ask(command, server, small, five, cut, "oracle")
+    code, told, rows = ask(command, server, small, f'{five} as "Five"', f'{cut} as "Cut"', "oracle")
     assert code == 0, told
     assert [row["agent"] for row in rows] == [cut, "oracle"]
+    assert rows[0]["name"] == "Cut"
     assert "Skipped: vanilla_rag[" in told
     assert "so the last of 5 would not be seen" in told
     code, told, rows = ask(command, server, small, five)
@@ -71,3 +72,14 @@ def test_what_no_window_holds_is_skipped_and_said(command: Cli, server: Running,
     assert "the last of 5 would not be seen" in told
     code, told, rows = ask(command, server, "openai:any[window=30000]", five)
     assert (code, len(rows)) == (0, 1)
+
+
+def test_retrieve_has_the_papers_measures_of_the_source_report(command: Cli, reports: list[MadeReport]) -> None:
+    spec = "maxp[of=bm25]"
+    done = command("retrieve", "--benchmark", "ogcarebench:rare", "--corpus", "cases", "--retriever", spec, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    measures = ["nDCG@10", "R@1", "R@3", "R@5", "R@10", "R@100", "R@1000", "MRR@5"]
+    assert [name for name in found if "@" in name] == measures
+    assert found["R@100"] == found["R@1000"] == 1.0
+    assert 0.0 < found["R@1"] <= found["R@3"] <= found["R@5"] <= found["R@10"] == 1.0

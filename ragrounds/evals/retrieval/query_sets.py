@@ -35,6 +35,7 @@ from ragrounds.evals.benchmarks.catalogue import load, located, parse_reference
 from ragrounds.evals.benchmarks.families import r2med
 from ragrounds.evals.benchmarks.family import BenchmarkSource as Benchmark
 from ragrounds.evals.benchmarks.family import find_family
+from ragrounds.evals.retrieval.measures import USUAL
 from ragrounds.evals.retrieval.search import Retrieved
 from ragrounds.evals.retrieval.trec import Judgements, read_judgements
 from ragrounds.settings import read_settings
@@ -62,6 +63,17 @@ class QuerySet:
     """Of a reranking set: the documents' texts."""
     guard: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Query → documents that it may not find, by the set's own ``guard.jsonl``."""
+
+
+OGCAREBENCH = ("nDCG@10", "R@1", "R@3", "R@5", "R@10", "R@100", "R@1000", "MRR@5")
+"""What OGCaReBench's Table 5 has of the one source report, the measure that is compared first."""
+
+
+def usual_measures(benchmark: str | None) -> tuple[str, ...]:
+    """What is measured on a benchmark when nothing else is asked for."""
+    if benchmark is not None and benchmark.startswith(("rerank:", "cmedteb/")):
+        return MEASURES
+    return OGCAREBENCH if benchmark is not None and re.match(r"ogcarebench\b", benchmark) else USUAL
 
 
 def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None, home: Path | None = None) -> QuerySet:
