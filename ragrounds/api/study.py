@@ -323,26 +323,26 @@ class _Conduct:
 
 
 def _findings(opened: _Opened, results: Mapping[Place, CellResult]) -> Iterator[StudyFinding]:
-    """The analyses that the study asks for, of the runs that its cells show."""
+    """The analyses that the study asks for, of the runs that its cells show, under the names of their cells."""
     from ragrounds.api.compare import analyse
+    from ragrounds.evals.analyses.analysis import with_names
 
     for asked in opened.study.analyses:
-        runs = dict.fromkeys(
-            run
-            for (row, column), result in results.items()
-            if (not asked.rows or row in asked.rows) and (not asked.columns or column in asked.columns)
-            for run in result.runs
-        )
-        if not runs:
+        named: dict[str, str] = {}
+        for (row, column), result in results.items():
+            if (not asked.rows or row in asked.rows) and (not asked.columns or column in asked.columns):
+                for run in result.runs:
+                    named.setdefault(run, f"{row} · {column}")
+        if not named:
             yield StudyFinding(asked=asked, result=None, why="no run of these rows is there")
             continue
         options: Arguments = dict(asked.options)
         try:
-            made = analyse(asked.name, list(runs), **options, settings=opened.settings)
+            made = analyse(asked.name, list(named), **options, settings=opened.settings)
         except UserError as error:
             yield StudyFinding(asked=asked, result=None, why=str(error))
             continue
-        yield StudyFinding(asked=asked, result=made.result)
+        yield StudyFinding(asked=asked, result=with_names(made.result, named))
 
 
 def show_study(

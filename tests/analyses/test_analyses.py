@@ -17,7 +17,7 @@ from ragrounds.evals.analyses.grid import grid
 from ragrounds.evals.analyses.position import by_position
 from ragrounds.evals.analyses.quality import against_ndcg, ndcg
 from ragrounds.evals.analyses.run_data import first_found, scored_run, searches
-from ragrounds.evals.analyses.sources import sizes_of, sources
+from ragrounds.evals.analyses.sources import SOURCES, Sources, sizes_of, sources
 from ragrounds.evals.analyses.success import by_success
 from ragrounds.evals.stats import group_difference
 from ragrounds.evals.store.journal import StoreJournal
@@ -310,6 +310,17 @@ def test_sources_beside_the_published_corpora(store, monkeypatch):
     assert column["wikipedia"] == (pytest.approx(29_900_000 / total), 29_900_000)
     assert "published size" in made.table.note
     assert dict(made.picture.groups)[f"{run.id}, the corpus itself"][0].value == pytest.approx(23_900_000 / total)
+
+
+def test_a_corpus_that_runs_share_is_drawn_once():
+    shares = {"mirage/mmlu": {"pubmed": 1.0}}
+    made = tuple(
+        Sources(run=f"r{number}", k=2, shares=shares, corpus={"pubmed": 0.9, "wiki": 0.1}) for number in (1, 2)
+    )
+    picture = SOURCES.picture(made, AnalysisOptions(k=2))
+    assert [name for name, _ in picture.groups] == ["the corpus itself", "r1, mirage/mmlu", "r2, mirage/mmlu"]
+    # A source that nothing was found in stands in the table with 0.
+    assert SOURCES.table(made, AnalysisOptions(k=2)).rows[1] == ("r1", "mirage/mmlu", "wiki", 0.0, 0.1)
 
 
 def test_the_grid(store):

@@ -32,10 +32,12 @@ def test_a_small_study_from_end_to_end(tmp_path: Path) -> None:
     assert made.made > 0
     for text in (study_markdown(made.table), study_latex(made.table), study_csv(made.table), str(made)):
         assert STAND_IN.partition(",")[0] in text
-    # Gold abstracts are found: the analysis of their position has what it needs.
+    # Gold abstracts are found, and runs stand under the names of their cells.
     (positions,) = made.findings
     assert positions.result is not None
-    assert {"1"} < {row[1] for row in positions.result.table.rows} | {"not found"}
+    rows = positions.result.table.rows
+    assert {row[0] for row in rows} == {"GPT-3.5, MedRAG · PubMedQA*", "GPT-3.5, MedRAG · BioASQ-Y/N"}
+    assert sum(row[2] for row in rows if row[1] != "not found") > sum(row[2] for row in rows if row[1] == "not found")
     again = study(SMALL, stand_in=True, home=tmp_path, progress=False)
     assert (again.made, again.table.cells) == (0, made.table.cells)
     assert show_study(SMALL, stand_in=True, home=tmp_path).table.cells == made.table.cells

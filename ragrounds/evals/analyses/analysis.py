@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.errors import UserError
-from ragrounds.evals.analyses.pictures import Picture
+from ragrounds.evals.analyses.pictures import Bars, Picture
 from ragrounds.evals.analyses.run_data import headline_scorer
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
@@ -131,3 +131,26 @@ def analyse(name: str, store: Store, runs: Sequence[Run], options: AnalysisOptio
         UserError: an unknown analysis, no runs, or runs that lack what it needs.
     """
     return find_analysis(name)(store, runs, options)
+
+
+def with_names(result: AnalysisResult, names: Mapping[str, str]) -> AnalysisResult:
+    """The same analysis with names in the place of runs' ids, in its table and its picture; its record keeps the ids.
+
+    Args:
+        result: of an analysis.
+        names: id of a run → what it is called.
+    """
+
+    def named(text: str) -> str:
+        for run, name in names.items():
+            text = text.replace(run, name)
+        return text
+
+    rows = tuple(tuple(named(cell) if isinstance(cell, str) else cell for cell in row) for row in result.table.rows)
+    table = replace(result.table, rows=rows, note=named(result.table.note))
+    picture = result.picture
+    if isinstance(picture, Bars):
+        drawn: Picture = replace(picture, groups=tuple((named(name), bars) for name, bars in picture.groups))
+    else:
+        drawn = replace(picture, lines=tuple(replace(line, name=named(line.name)) for line in picture.lines))
+    return replace(result, table=table, picture=drawn)

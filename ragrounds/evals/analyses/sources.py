@@ -131,12 +131,14 @@ def _note(one: Sources) -> str:
 
 
 def _picture(made: tuple[Sources, ...], options: AnalysisOptions) -> Bars:
-    groups = tuple(
-        (f"{one.run}, {name}", tuple(Bar(name=source, value=share) for source, share in shares.items()))
-        for one in made
-        for name, shares in {**({_CORPUS: one.corpus} if one.corpus else {}), **one.shares}.items()
-    )
-    return Bars(title=_TITLE, groups=groups, spread="")
+    groups: list[tuple[str, dict[str, float]]] = []
+    for one in made:
+        # A corpus that several runs searched is shown once.
+        if one.corpus and all(one.corpus != shares for _, shares in groups):
+            groups.append((_CORPUS, one.corpus))
+        groups += [(f"{one.run}, {dataset}", shares) for dataset, shares in one.shares.items()]
+    bars = ((name, tuple(Bar(name=source, value=share) for source, share in shares.items())) for name, shares in groups)
+    return Bars(title=_TITLE, groups=tuple(bars), spread="")
 
 
 SOURCES = Analysis(
