@@ -285,6 +285,21 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
     return agent
 
 
+def with_retriever(text: str, retriever: str) -> str:
+    """An agent's text that says what it searches with: ``vanilla_rag`` and ``bm25[k1=1.2]`` give
+    ``vanilla_rag[retriever=bm25[k1=1.2]]``. What names a retriever itself, in its text or its file, or does not search,
+    stays as it is.
+
+    Raises:
+        UserError: an unknown agent, or a retriever that is no spec.
+    """
+    spec = parse(text)
+    card = read_card(spec.name)
+    if "retriever" in spec.parameters or card.retriever != DEFAULT_RETRIEVER or not card.searches:
+        return text
+    return str(spec.having(retriever=parse(retriever)))
+
+
 def profile_of(text: str | Spec) -> Profile | None:
     """The profile that an agent's text, or its file, names.
 

@@ -71,6 +71,7 @@ def run(
     base_url: str | Sequence[str] = (),
     alias: str | None = None,
     corpus: str | None = None,
+    retriever: str | None = None,
     limit: int | None = None,
     per_dataset: int | None = None,
     seed: int = 0,
@@ -118,6 +119,7 @@ def run(
         model: for every role that an agent leaves open; ``None``: the settings', or the baseline on the sample.
         base_url, alias: OpenAI-compatible servers that share the calls, and the name of the group; none: the settings'.
         corpus: what agents search; ``None``: the benchmark's own, where it has one.
+        retriever: what agents search with that name none; the same run as ``NAME[retriever=…]``.
         limit, per_dataset: questions in all and of each dataset, drawn by `seed`; ``None``: every one.
         seed: of the draw, and of the order under a claim.
         epochs: how often each question is asked.
@@ -162,6 +164,7 @@ async def arun(
     base_url: str | Sequence[str] = (),
     alias: str | None = None,
     corpus: str | None = None,
+    retriever: str | None = None,
     limit: int | None = None,
     per_dataset: int | None = None,
     seed: int = 0,
@@ -474,6 +477,8 @@ def _recipe(request: RunRequest, loaded: Benchmark, settings: Settings) -> Recip
         "max_tokens": request.max_answer_tokens,
     }
     agents = request.agents or (SAMPLE_AGENTS if is_sample(loaded) else ("direct_cot",))
+    if request.retriever is not None:
+        agents = searching_with(request.retriever, agents)
     model = request.model or settings.model or (BASELINE if is_sample(loaded) and not url else None)
     if model:
         model = sampled(model, agents, request.profile, [key for key, value in sampling.items() if value is not None])
@@ -490,6 +495,23 @@ def _recipe(request: RunRequest, loaded: Benchmark, settings: Settings) -> Recip
             "tpm": request.tpm,
         },
     )
+
+
+def searching_with(retriever: str, agents: Sequence[str]) -> tuple[str, ...]:
+    """Agents as text, with a retriever where they search and name none.
+
+    Raises:
+        UserError: none of them does.
+    """
+    from ragrounds.agents.agent import with_retriever
+
+    made = tuple(with_retriever(agent, retriever) for agent in agents)
+    if made == tuple(agents):
+        raise UserError(
+            f"The retriever {retriever} changes nothing: {', '.join(agents)} {'do' if len(agents) > 1 else 'does'} not "
+            "search, or names a retriever. Leave it out, or add an agent that searches, such as vanilla_rag."
+        )
+    return made
 
 
 _AT_LEAST = {

@@ -29,6 +29,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """A name for the server, or for the group of several, which needs one."""
     corpus: str | None = None
     """What agents search; ``None``: the benchmark's own, where it has one."""
+    retriever: str | None = None
+    """What agents search with that name no retriever themselves, as if it stood in their text: before a profile."""
     limit: int | None = None
     """Questions in all, drawn by `seed`; ``None``: every one."""
     per_dataset: int | None = None

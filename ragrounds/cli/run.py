@@ -50,6 +50,10 @@ class WhatOptions(Options, frozen=True, kw_only=True):
     ] = None
     alias: options.Alias = None
     corpus: options.Corpus = None
+    retriever: Annotated[
+        str | None,
+        typer.Option(help="What agents search with that name none: bm25, rrf4, … See `ragrounds retrievers ls`."),
+    ] = None
     limit: options.Limit = None
     per_dataset: Annotated[
         int | None, typer.Option(min=1, help="Only so many questions of each dataset, drawn by --seed.")

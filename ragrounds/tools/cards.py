@@ -8,7 +8,6 @@ import os
 import tomllib
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -16,6 +15,7 @@ import msgspec
 from ragrounds.errors import UserError, nearest
 from ragrounds.specs import Spec, parse
 from ragrounds.tools.embedders import Embedder, Encoding, open_embedder
+from ragrounds.tools.weights import weights_are_here
 
 
 class RetrieverCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,15 +53,9 @@ def missing(card: RetrieverCard) -> str:
         return "" if os.environ.get("OPENAI_API_KEY") else "the environment variable OPENAI_API_KEY"
     if importlib.util.find_spec("sentence_transformers") is None:
         return "sentence-transformers: install ragrounds[local]"
-    absent = [model for model in {card.encoding.model, card.encoding.document_model} - {""} if not _is_here(model)]
+    needed = {card.encoding.model, card.encoding.document_model} - {""}
+    absent = [model for model in needed if not weights_are_here(model)]
     return f"the weights {', '.join(sorted(absent))}: downloaded when first used, or model=PATH" if absent else ""
-
-
-def _is_here(model: str) -> bool:
-    """Whether Hugging Face's cache holds a snapshot of the id."""
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface").expanduser()
-    hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
-    return any((hub / f"models--{model.replace('/', '--')}" / "snapshots").glob("*/config.json"))
 
 
 def card_encoding(spec: Spec) -> Encoding:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import importlib.util
 import os
 import weakref
 from collections.abc import Sequence
@@ -41,6 +42,7 @@ from ragrounds.http import (
 from ragrounds.plugins import imported
 from ragrounds.redaction import Redactor
 from ragrounds.text import safe
+from ragrounds.tools.weights import check_weights, weights_missing
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -141,6 +143,20 @@ def finish_vectors(vectors: npt.ArrayLike, encoding: Encoding) -> Vectors:
     return made
 
 
+def check_embedder(encoding: Encoding) -> None:
+    """Return at once where the weights of a local model are here or can be had: before a corpus is read for it, and
+    before the library is loaded, which takes many seconds.
+
+    Raises:
+        UserError: they cannot be had, or sentence-transformers is not installed.
+    """
+    if encoding.model.startswith(("openai:", "import:")):
+        return
+    if importlib.util.find_spec("sentence_transformers") is None:
+        raise UserError(f"The model {encoding.model!r} needs sentence-transformers: install ragrounds[local].")
+    check_weights(encoding.model, encoding.document_model or encoding.model)
+
+
 @lru_cache(maxsize=2)
 def open_embedder(encoding: Encoding) -> Embedder:
     """Load what an encoding names; the last two stay loaded, for retrievers that share a model.
@@ -148,6 +164,7 @@ def open_embedder(encoding: Encoding) -> Embedder:
     Raises:
         UserError: what it needs is not installed, or the weights cannot be had.
     """
+    check_embedder(encoding)
     if encoding.model.startswith("openai:"):
         return OpenAIEmbedder(encoding)
     if encoding.model.startswith("import:"):
@@ -238,17 +255,7 @@ def load_encoder(model: str, pooling: str, length: int) -> SentenceTransformer:
             modules=[transformer, Pooling(transformer.get_embedding_dimension(), pooling_mode=_POOLING_MODES[pooling])]
         )
     except Exception as problem:  # the hub, the network and the file formats each have errors of their own
-        raise weights_missing(model, problem) from None
-
-
-def weights_missing(model: str, problem: Exception) -> UserError:
-    """What to say when weights cannot be loaded."""
-    reason = " ".join(str(problem).split())[:200]
-    return UserError(
-        f"The weights {model!r} cannot be loaded ({type(problem).__name__}: {reason}). Where they cannot be "
-        "downloaded, copy the folder of that Hugging Face id here and give its path in place of the id: "
-        "NAME[model=/path/to/copy], and document_model=… where documents have an encoder of their own."
-    )
+        raise weights_missing(model, f"{type(problem).__name__}: {problem}") from None
 
 
 _TEXTS_AT_ONCE = 128

@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from ragrounds.errors import UserError
 from ragrounds.tools.collection import id_hash, sync
-from ragrounds.tools.embedders import Vectors, weights_missing
+from ragrounds.tools.embedders import Vectors
+from ragrounds.tools.weights import weights_missing
 from ragrounds.train.data import fingerprint
 from ragrounds.train.spec import Encoder, Lora
 
@@ -77,7 +78,7 @@ def open_folder(model: str, length: int, device: str) -> SentenceTransformer:
     try:
         opened = SentenceTransformer(str(folder) if folder.exists() else model, device=device)
     except Exception as problem:  # the hub, the network and the file formats each have errors of their own
-        raise weights_missing(model, problem) from None
+        raise weights_missing(model, f"{type(problem).__name__}: {problem}") from None
     set_length(opened, length)
     return opened
 

@@ -40,6 +40,20 @@ def test_a_run_is_a_record_and_nothing_is_printed(capfd: pytest.CaptureFixture[s
 
 
 @pytest.mark.usefixtures("home")
+def test_a_retriever_for_all_agents_is_that_of_their_text() -> None:
+    """It is no other run than the agent's whose text names the retriever, and what names its own keeps it."""
+    agents = [*AGENTS, "vanilla_rag[retriever=bm25[b=0.9],top_k=1]"]
+    given = rr.run(agents=agents, retriever="bm25[k1=1.2]", limit=2)
+    written = rr.run(agents="vanilla_rag[top_k=2,retriever=bm25[k1=1.2]]", limit=2)
+    assert [run.agent for run in given.runs] == ["direct", written.runs[0].agent, agents[2]]
+    assert (given.ids[1], written.made) == (written.ids[0], 0)
+    oracle = rr.run(agents=["oracle", "vanilla_rag"], retriever="bm25[k1=1.2]", limit=2)
+    assert oracle.runs[0].agent == "oracle"  # its file names what shows the gold documents
+    default = rr.run(agents=["direct", "vanilla_rag"], retriever="bm25", limit=2)
+    assert default.runs[1].agent == "vanilla_rag"
+
+
+@pytest.mark.usefixtures("home")
 def test_stored_runs_are_listed_compared_scored_and_removed(capfd: pytest.CaptureFixture[str]) -> None:
     result = rr.run(agents=AGENTS, limit=4)
     first, second = result.ids
@@ -65,6 +79,8 @@ def test_stored_runs_are_listed_compared_scored_and_removed(capfd: pytest.Captur
         ({"engine": "rya"}, "Did you mean 'ray'"),
         ({"journal": "replya"}, "`journal` 'replya' is unknown. Did you mean 'replay'"),
         ({"workers": 9, "concurrency": 2}, "a worker has at least one attempt in flight"),
+        ({"agents": "direct", "retriever": "bm25"}, "The retriever bm25 changes nothing: direct does not search"),
+        ({"retriever": "bm52"}, "Did you mean 'bm25'"),
         ({"limit": 0}, "`limit` 0 is too small; expected 1 or more"),
         ({"max_cost": -1.0}, "`max_cost` -1 is too small; expected 0 or more"),
         ({"agents": "direkt"}, "Did you mean 'direct'"),

@@ -29,7 +29,7 @@ from ragrounds.specs import Spec
 from ragrounds.tools.cards import card_encoding, cards, encoding_of
 from ragrounds.tools.collection import Collection, map_array, sync, write_whole
 from ragrounds.tools.collection_builder import Count, IndexManifest, whole_index
-from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, open_embedder
+from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, check_embedder, open_embedder
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
 _ADDED_AT_ONCE = 50_000
@@ -334,6 +334,7 @@ class DenseSearcher:
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
     card = None if spec.name == DENSE.name else card_encoding(spec)
+    check_embedder(encoding_of(spec, card)[0])
     return corpora.each(lambda collection: open_dense(collection, spec, card, progress=corpora.counting("embedding")))
 
 

@@ -6,6 +6,7 @@ The passages behind the first `top` follow in the order they had. `model` is a c
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import threading
 from pathlib import Path
@@ -80,9 +81,11 @@ class CrossEncoderScorer:
     """sentence-transformers' cross-encoder. Of a model with two outputs (MonoBERT) the second, relevant, counts."""
 
     def __init__(self, model: str, length: int) -> None:
-        from ragrounds.tools.embedders import weights_missing
+        from ragrounds.tools.weights import check_weights, weights_missing
 
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+        if importlib.util.find_spec("sentence_transformers") is not None:
+            check_weights(model)  # before the library is loaded, which takes many seconds
         try:
             from sentence_transformers import CrossEncoder
         except ImportError:
@@ -91,7 +94,7 @@ class CrossEncoderScorer:
         try:
             self._model = CrossEncoder(where, max_length=length or None)
         except Exception as problem:  # the hub, the network and the file formats each have errors of their own
-            raise weights_missing(model, problem) from None
+            raise weights_missing(model, f"{type(problem).__name__}: {problem}") from None
 
     def __call__(self, query: str, texts: list[str]) -> list[float]:
         import numpy as np
@@ -133,7 +136,8 @@ def scorer_of(spec: Spec) -> PairScorer:
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> RerankedSearcher:
     top_of(spec)  # what is wrong with the spec is said before anything is built or loaded
-    return RerankedSearcher(spec, corpora.searcher(member_spec(spec)), scorer_of(spec))
+    scorer = scorer_of(spec)
+    return RerankedSearcher(spec, corpora.searcher(member_spec(spec)), scorer)
 
 
 RERANK = Retriever(

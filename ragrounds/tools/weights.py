@@ -1,0 +1,75 @@
+"""Weights of local models: whether they are here, and whether they can be had.
+
+Libraries that download weights try for a minute and more where there is no network. Whoever loads some asks here first.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from ragrounds.errors import UserError
+
+PATIENCE = 2.0
+"""Seconds within which the hub has to answer anything at all."""
+_HUB = "https://huggingface.co"
+_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+
+
+def weights_are_here(model: str) -> bool:
+    """Whether a folder has that path, or Hugging Face's cache holds a snapshot of the id."""
+    if Path(model).expanduser().exists():
+        return True
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface").expanduser()
+    hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
+    return any((hub / f"models--{model.replace('/', '--')}" / "snapshots").glob("*/config.json"))
+
+
+def check_weights(*models: str) -> None:
+    """Return at once where the weights are here, or the hub that has them answers.
+
+    Raises:
+        UserError: they are not here, and the hub does not answer within :data:`PATIENCE` seconds.
+    """
+    absent = [model for model in dict.fromkeys(models) if not weights_are_here(model)]
+    if absent and (reason := _out_of_reach(absent[0])):
+        raise weights_missing(", ".join(absent), reason)
+
+
+def weights_missing(model: str, reason: str) -> UserError:
+    """What to say when weights cannot be loaded."""
+    return UserError(
+        f"The weights {model!r} cannot be loaded ({' '.join(reason.split())[:200]}). Where they cannot be downloaded, "
+        "copy the folder of that Hugging Face id here and give its path in place of the id: "
+        "NAME[model=/path/to/copy], and document_model=… where documents have an encoder of their own. "
+        "`ragrounds retrievers ls` says which retrievers need none."
+    )
+
+
+def _out_of_reach(model: str) -> str:
+    """Why the hub cannot be asked for a model; empty: it answers, whatever it says."""
+    if any(os.environ.get(name, "").upper() in ("1", "TRUE", "ON", "YES") for name in _OFFLINE):
+        return "they are not here, and the environment says that there is no network"
+    endpoint = os.environ.get("HF_ENDPOINT") or _HUB
+    answer: list[str] = []
+    # Looking up a name has no time-out of its own: a thread that hangs is left behind.
+    asking = threading.Thread(target=lambda: answer.append(_asked(f"{endpoint.rstrip('/')}/{model}")), daemon=True)
+    asking.start()
+    asking.join(PATIENCE)
+    return answer[0] if answer else f"they are not here, and {endpoint} does not answer within {PATIENCE:g} s"
+
+
+def _asked(url: str) -> str:
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, urlopen
+
+    if not url.startswith(("https://", "http://")):
+        return f"they are not here, and {url} is no address of a hub"
+    try:
+        with urlopen(Request(url, method="HEAD"), timeout=PATIENCE):  # noqa: S310 - the scheme is checked
+            return ""
+    except HTTPError:
+        return ""
+    except (URLError, OSError, ValueError) as problem:
+        return f"they are not here, and {url} cannot be reached: {getattr(problem, 'reason', problem)}"
