@@ -68,6 +68,10 @@ class Scripted:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
+    def quiet(self) -> None:
+        """Say nothing of clients that go away."""
+        self._server.handle_error = lambda request, address: None  # type: ignore[method-assign]
+
     def close(self) -> None:
         self.gate.set()
         self._server.shutdown()
