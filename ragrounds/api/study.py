@@ -25,6 +25,7 @@ from ragrounds.api.study_cells import (
     rating_figure,
     shown_run,
 )
+from ragrounds.api.study_lacks import lacking_all
 from ragrounds.api.study_measures import LABELS
 from ragrounds.api.study_projection import confirm_projection
 from ragrounds.api.workspace import JournalMode, chosen_settings, open_store, replaced, texts
@@ -293,11 +294,12 @@ class _Conduct:
         except Interrupted:
             self._keep()
             raise
+        lacks = lacking_all(self._opened.settings)
         with open_store(self._opened.settings) as store:
             for cell in self._cells:
                 if (cell.row, cell.column) not in self._results:
                     kept = self._state.cells.get(cell.key)
-                    self._results[cell.row, cell.column] = _kept_result(store, cell, kept)
+                    self._results[cell.row, cell.column] = _kept_result(store, cell, kept, lacks)
         table = study_table(self._opened.study, self._results, self._opened.stand_in)
         return StudyResult(
             table=table,
@@ -377,10 +379,11 @@ def show_study(
 
 
 def _kept_results(opened: _Opened) -> dict[Place, CellResult]:
-    state = read_state(opened.settings.home, opened.study.name)
+    state, lacks = read_state(opened.settings.home, opened.study.name), lacking_all(opened.settings)
     with open_store(opened.settings) as store:
         return {
-            (cell.row, cell.column): _kept_result(store, cell, state.cells.get(cell.key)) for cell in opened.cells()
+            (cell.row, cell.column): _kept_result(store, cell, state.cells.get(cell.key), lacks)
+            for cell in opened.cells()
         }
 
 
@@ -444,9 +447,10 @@ def _kept(file: str | Path, given: Arguments, settings: Settings, stand_in: bool
     return _Opened(found, {**state.given, **given}, (), (), stand_in, settings, None)
 
 
-def _kept_result(store: Store, cell: StudyCell, kept: KeptCell | None) -> CellResult:
+def _kept_result(store: Store, cell: StudyCell, kept: KeptCell | None, lacks: Callable[[StudyCell], str]) -> CellResult:
     if kept is None:
-        return CellResult(state="to do")
+        why = lacks(cell)
+        return CellResult(state="lacks" if why else "to do", why=why)
     if kept.retrieval is not None:
         values = kept.retrieval.values.get(measure_of(cell), {})
         figure = queries_figure(values, canonical_measure(measure_of(cell)), str(cell.settings["benchmark"]))

@@ -297,7 +297,8 @@ class CellRunner:
         self, outcome: RunResult | CellResult, texts: Mapping[str, Sequence[StudyCell]]
     ) -> Iterator[tuple[StudyCell, CellResult]]:
         if isinstance(outcome, CellResult):
-            yield from ((cell, outcome) for cells in texts.values() for cell in cells)
+            for cell in (cell for cells in texts.values() for cell in cells):
+                yield cell, self._lacking(cell, outcome)
             return
         ids = _ids(outcome, texts)
         rows = {row.run: row.statuses for row in outcome.comparison.rows}
@@ -306,6 +307,13 @@ class CellRunner:
                 left = rows[ids[text]].get("not_run", 0)
                 for cell in cells:
                     yield cell, self._view(store, cell, ids[text], left, outcome.ended)
+
+    def _lacking(self, cell: StudyCell, outcome: CellResult) -> CellResult:
+        """What a cell says that could not be carried out: all that it lacks, where that can be told."""
+        from ragrounds.api.study_lacks import lacking
+
+        why = lacking(cell, self._settings) if outcome.state == "lacks" else ""
+        return CellResult(state=outcome.state, why=why or outcome.why)
 
     def _view(self, store: Store, cell: StudyCell, run_id: str, left: int, ended: str) -> CellResult:
         """A cell that shows a run, which has so many attempts left."""

@@ -53,14 +53,14 @@ def _title(table: StudyTable) -> str:
 
 
 def _differences(table: StudyTable) -> TextTable:
-    rows = [
-        (safe(row.name), *(_difference(table, cell) for cell in row.cells))
-        for row in table.rows
-        if any(cell.difference is not None for cell in row.cells)
-    ]
+    rows: list[tuple[str, ...]] = []
+    for row in table.rows:
+        if any(cell.difference is not None for cell in row.cells):
+            rows.append((safe(row.name), *(_signed(table, cell.difference) for cell in row.cells)))
+            rows.append(("  95 % interval", *(_ends(table, cell) for cell in row.cells)))
     return TextTable(
         key="study differences",
-        title=f"Against {safe(table.baseline)}, on the same questions, with 95 % intervals",
+        title=f"Against {safe(table.baseline)}, on the same questions",
         columns=(Column("", right=False), *(Column(safe(name)) for name in table.columns)),
         rows=tuple(rows),
     )
@@ -104,13 +104,10 @@ def _signed(table: StudyTable, value: float | None) -> str:
     return text if text.startswith("-") or not float(text) else f"+{text}"
 
 
-def _difference(table: StudyTable, cell: TableCell) -> str:
-    if cell.difference is None:
-        return ""
-    ends = ""
-    if cell.difference_low is not None and cell.difference_high is not None:
-        ends = f" ({_signed(table, cell.difference_low)} to {_signed(table, cell.difference_high)})"
-    return f"{_signed(table, cell.difference)}{ends}"
+def _ends(table: StudyTable, cell: TableCell) -> str:
+    if cell.difference_low is None or cell.difference_high is None:
+        return "too few" if cell.difference is not None else ""
+    return f"{_signed(table, cell.difference_low)} to {_signed(table, cell.difference_high)}"
 
 
 def study_notes(table: StudyTable) -> list[str]:
@@ -120,13 +117,15 @@ def study_notes(table: StudyTable) -> list[str]:
     for state in states:
         reasons: dict[str, list[TableCell]] = {}
         for cell in table.cells:
-            if cell.state == state and cell.why and not cell.why.startswith("needs "):
-                reasons.setdefault(cell.why, []).append(cell)
+            if cell.state == state and not cell.why.startswith("needs "):
+                for why in cell.why.splitlines():
+                    reasons.setdefault(why, []).append(cell)
         for why, cells in reasons.items():
-            named = ", ".join(f"{cell.row} · {cell.column}" for cell in cells[:3])
-            more = f" and {len(cells) - 3:,} more" if len(cells) > 3 else ""
-            count = f"{len(cells):,} {'cell' if len(cells) == 1 else 'cells'} {WORDS[state]}"
-            notes.append(f"{count} ({named}{more}): {why}")
+            named = ", ".join(f"{cell.row} · {cell.column}" for cell in cells[:2])
+            more = f" and {len(cells) - 2:,} more" if len(cells) > 2 else ""
+            count = "1 cell" if len(cells) == 1 else f"{len(cells):,} cells"
+            words = "lacks this" if len(cells) == 1 else "lack this"
+            notes.append(f"{count} {words if state == 'lacks' else WORDS[state]} ({named}{more}): {why}")
     missing = sum(cell.missing for cell in table.cells if not cell.why.startswith("needs "))
     if missing:
         notes.append(f"{missing:,} answers have no score; they are in no mean.")

@@ -1,0 +1,83 @@
+"""What a study's cell lacks here: its data, its index, its weights, a key. Nothing is sent for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from ragrounds.api.study_cells import agent_text
+from ragrounds.api.workspace import user_prices
+from ragrounds.errors import UserError
+
+if TYPE_CHECKING:
+    from ragrounds.evals.studies.study import StudyCell
+    from ragrounds.settings import Settings
+
+
+def lacking(cell: StudyCell, settings: Settings) -> str:
+    """What a cell needs that is not here, a line each with how to get it; empty: nothing that can be told."""
+    said = []
+    for check in (_benchmark, _agent, _corpus, _model):
+        try:
+            check(cell, settings)
+        except UserError as error:
+            said.append(str(error))
+    return "\n".join(dict.fromkeys(said))
+
+
+def lacking_all(settings: Settings) -> Callable[[StudyCell], str]:
+    """:func:`lacking`, which tells equal cells once."""
+    known: dict[str, str] = {}
+
+    def tell(cell: StudyCell) -> str:
+        """What it lacks."""
+        if cell.key not in known:
+            known[cell.key] = lacking(cell, settings)
+        return known[cell.key]
+
+    return tell
+
+
+def _benchmark(cell: StudyCell, settings: Settings) -> None:
+    from ragrounds.evals.benchmarks.catalogue import located, parse_reference
+
+    name = str(cell.settings["benchmark"])
+    if name.startswith(("rerank:", "sts:")):
+        return
+    wanted = parse_reference(name)
+    if wanted.reader.needs:
+        located(wanted, settings.home)
+
+
+def _agent(cell: StudyCell, settings: Settings) -> None:
+    if "agent" in cell.settings:
+        agent_text(cell.settings)
+
+
+def _corpus(cell: StudyCell, settings: Settings) -> None:
+    from ragrounds.tools.collection import open_named
+    from ragrounds.tools.corpora import corpora_of, corpus_source, is_source
+
+    for part in _parts(cell, corpora_of):
+        if is_source(part):
+            corpus_source(part)
+        else:
+            open_named(part, settings.home)
+
+
+def _parts(cell: StudyCell, split: Callable[[str], list[str]]) -> Iterator[str]:
+    from ragrounds.agents.agent import open_agent
+
+    corpus = cell.settings.get("corpus")
+    if not corpus or ("agent" in cell.settings and not open_agent(str(cell.settings["agent"])).card.searches):
+        return
+    yield from split(str(corpus))
+
+
+def _model(cell: StudyCell, settings: Settings) -> None:
+    from ragrounds.models.options import with_defaults
+    from ragrounds.models.providers import open_model
+
+    text, url = cell.settings.get("model"), cell.settings.get("base_url") or settings.base_url
+    if text is not None:
+        open_model(with_defaults(str(text), {"base_url": str(url)} if url else {}), user_prices(settings))
