@@ -271,6 +271,7 @@ class _Conduct:
             listener=listener,
             budget=budget,
             kept=self._state.cells.get,
+            lacks=lacking_all(opened.settings),
             **how,
         )
 

@@ -197,13 +197,14 @@ class CellRunner:
         fail_after: str | int,
         server_changed: str,
         kept: Callable[[str], KeptCell | None],
+        lacks: Callable[[StudyCell], str],
     ) -> None:
         self._study, self._settings, self._listener, self._budget = study, settings, listener, budget
         self._how: Arguments = {
             "journal": journal, "concurrency": concurrency, "workers": workers, "fail_after": fail_after,
             "server_changed": server_changed,
         }  # fmt: skip
-        self._kept = kept
+        self._kept, self._lacks = kept, lacks
         self.made = 0
         """Calls that were made."""
         self.reused = 0
@@ -310,9 +311,7 @@ class CellRunner:
 
     def _lacking(self, cell: StudyCell, outcome: CellResult) -> CellResult:
         """What a cell says that could not be carried out: all that it lacks, where that can be told."""
-        from ragrounds.api.study_lacks import lacking
-
-        why = lacking(cell, self._settings) if outcome.state == "lacks" else ""
+        why = self._lacks(cell) if outcome.state == "lacks" else ""
         return CellResult(state=outcome.state, why=why or outcome.why)
 
     def _view(self, store: Store, cell: StudyCell, run_id: str, left: int, ended: str) -> CellResult:
