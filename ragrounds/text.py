@@ -113,3 +113,18 @@ def file_name_among(text: str, suffix: str, taken: Iterable[str] = ()) -> str:
     while candidate.casefold() in known:
         candidate, number = f"{name}-{number}{suffix}", number + 1
     return candidate
+
+
+def between_marks(text: str, begin: str, end: str) -> list[str]:
+    """What stands between pairs of marks, from left to right, each beginning with the nearest end after it. Its time
+    grows with the text alone."""
+    found: list[str] = []
+    place = text.find(begin)
+    while place >= 0:
+        start = place + len(begin)
+        stop = text.find(end, start)
+        if stop < 0:
+            break
+        found.append(text[start:stop])
+        place = text.find(begin, stop + len(end))
+    return found

@@ -41,9 +41,9 @@ SPARE = 3
 """Rounds that may be lost to questions that cannot be read."""
 
 _MARK = r"(?:\d+\s*[.)、:](?!\d)|[-*•]|(?:question|query|q)\s*\d+\s*[.):])"
-_LISTED = re.compile(rf"^\s*{_MARK}\s*(.+?)\s*$", re.I | re.M)
-_NUMBERED = re.compile(rf"^\s*{_MARK}\s+(?=\S)", re.I)
-_HEADING = re.compile(r"^[#*\s]*(?:[\w-]+\s){0,2}(?:queries|questions|追问|查询)[*\s]*[:：]?[*\s]*$", re.I | re.M)
+_LISTED = re.compile(rf"^[ \t]*{_MARK}[ \t]*(\S.*)$", re.I | re.M)
+_NUMBERED = re.compile(rf"^{_MARK}\s+(?=\S)", re.I)
+_HEADING = re.compile(r"^[#* \t]*(?:[\w-]+[ \t]){0,2}(?:queries|questions|追问|查询)[*: \t：]*$", re.I | re.M)
 
 
 class Known(TypedDict):
@@ -184,7 +184,7 @@ def read_questions(text: str) -> list[str]:
                 items = [_NUMBERED.sub("", item.strip()) for item in listed if isinstance(item, str)]
                 return [item for item in items if item]
     headings = list(_HEADING.finditer(text))
-    lines: list[str] = _LISTED.findall(text[headings[-1].end() :] if headings else text)
+    lines = [line.strip() for line in _LISTED.findall(text[headings[-1].end() :] if headings else text)]
     return lines if headings else [line for line in lines if line.endswith(("?", "？"))]
 
 

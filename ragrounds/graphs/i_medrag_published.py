@@ -33,7 +33,7 @@ from ragrounds.records import Message, Speaker
 PROMPTS = tuple(f"i_medrag/{name}" for name in ("follow_up", "final", "extract", "as_json", "as_json_choice"))
 SPARE = 3
 """Iterations beside the rounds."""
-_LIST = re.compile(r'output": (\[.*\])', re.DOTALL)
+_LIST = 'output": ['
 _NUMBER = re.compile(r"^\d+\.\s*")
 _QUERIES, _ANSWER = "## Queries", "## Answer"
 
@@ -151,9 +151,11 @@ async def end(state: State, runtime: Runtime[Context]) -> State:
 def read_list(text: str) -> list[str] | None:
     """The queries of a reply: the list after ``output": `` up to the last ``]``, without numbers before its items, read
     as Python reads it; ``None``: there is none."""
-    found = _LIST.search(text)
+    start, stop = text.find(_LIST), text.rfind("]")
+    if not 0 <= start < stop:
+        return None
     try:
-        items: object = ast.literal_eval(found[1]) if found else None
+        items: object = ast.literal_eval(text[start + len(_LIST) - 1 : stop + 1])
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ragrounds.contracts import Context
 from ragrounds.records import Query
-from ragrounds.text import wellformed
+from ragrounds.text import between_marks, wellformed
 
 MAX_QUERY_CHARACTERS = 2000
 """Characters of a query that a model wrote. One that never ends must not flood a search engine."""
@@ -94,10 +94,6 @@ def boxed(text: str) -> str | None:
     return None
 
 
-_BOX = re.compile(r"\\boxed\{(.*)\}")
-_BOXED_TEXT = re.compile(r"\\text\{(.*)\}")
-
-
 def boxed_line(text: str, *, plain: bool = True) -> str | None:
     r"""What stands in the last ``\boxed{…}`` as the program of Search-o1 reads it; ``None``: nothing.
 
@@ -108,20 +104,26 @@ def boxed_line(text: str, *, plain: bool = True) -> str | None:
         plain: Take it out of ``\text{…}``, and take round brackets away at both ends, as for questions with a name or
             a letter as their answer.
     """
-    found = _BOX.findall(text)
-    if not found:
-        return None
-    last: str = found[-1]
-    if plain:
-        inside = _BOXED_TEXT.findall(last)
-        last = (inside[-1] if inside else last).strip("()")
+    last = _last_in_braces(text, "\\boxed{")
+    if last is not None and plain:
+        inside = _last_in_braces(last, "\\text{")
+        last = (last if inside is None else inside).strip("()")
     return last or None
+
+
+def _last_in_braces(text: str, begin: str) -> str | None:
+    """What stands from the first `begin` of a line to the last brace of that line, of the last line that has both."""
+    for line in reversed(text.split("\n")):
+        start, stop = line.find(begin), line.rfind("}")
+        if start >= 0 and start + len(begin) <= stop:
+            return line[start + len(begin) : stop]
+    return None
 
 
 def last_between(text: str, begin: str, end: str) -> str | None:
     """What stands between the last pair of marks, each beginning with its nearest end; ``None``: there is no pair."""
-    found = re.findall(f"{re.escape(begin)}(.*?){re.escape(end)}", text, re.DOTALL)
-    return str(found[-1]).strip() if found else None
+    found = between_marks(text, begin, end)
+    return found[-1].strip() if found else None
 
 
 def without_thought(text: str) -> str:

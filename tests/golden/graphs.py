@@ -10,6 +10,7 @@ from ragrounds.contracts import Request
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.scorers.mirage import MIRAGE
 from ragrounds.evals.scorers.mirage_pmc_llama import MIRAGE_PMC_LLAMA
+from ragrounds.evals.scorers.short_answers import exact, last_answer, normalised, within, word_f1
 from ragrounds.evals.stats.intervals import binomial_error
 from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.graphs.continuation import Part
@@ -95,7 +96,36 @@ def _r1(case: Case, agent: str, form: str) -> bool:
     return written(_read_passages(case["contents_list"]), form) == case["formatted"]
 
 
+def _r1_match(case: Case) -> bool:
+    """Their reward's exact and looser match, and their normalisation. Their text holds the prompt, with a tag in it."""
+    if case["group"] == "normalize":
+        return normalised(case["text"]) == case["normalized"]
+    found = last_answer(case["solution"], least=2)
+    targets = [case["target"]] if isinstance(case["target"], str) else case["target"]
+    if found is None or case["extracted"] is None:
+        return found == case["extracted"] and case["score_em"] == case["score_subem"] == 0
+    told = [normalised(target) for target in targets]
+    checks = [max(measure(normalised(found), target) for target in told) for measure in (exact, within)]
+    scores = [case["score"] if check else case["format_score"] for check in checks]
+    return (found, *checks, *scores) == tuple(
+        case[key] for key in ("extracted", "em_check", "subem_check", "score_em", "score_subem")
+    )
+
+
 # Search-o1
+
+
+def _o1_scores(case: Case) -> bool | None:
+    """Their evaluation of a question with names as its answers; mathematics and letters are left out."""
+    if case["mode"] != "qa":
+        return None
+    found = boxed_line(case["text"]) or ""
+    told = [(normalised(found), normalised(label)) for label in case["label"]]
+    # Theirs leaves a reference out that shares no word with the answer, whatever else would hold.
+    kept = [pair for pair in told if word_f1(*pair)]
+    names = {"em": exact, "acc": within, "f1": word_f1}
+    ours = {name: max((measure(*pair) for pair in kept), default=0.0) for name, measure in names.items()}
+    return found == case["pred"] and all(near(ours[name], case["metrics"][name]) for name in names)
 
 
 def _plain(text: str) -> str:
@@ -463,6 +493,15 @@ COMPARISONS = (
         partial(_o1, agent="search_o1[LIMITS]", what="previous_reasoning"),
         reason="beside the events: steps are paragraphs, as a train of thought is written, and not lines",
         what="previous reasoning",
+    ),
+    Comparison(
+        "search_o1_extract",
+        "scorers exact-match, answer-within, word-f1",
+        True,
+        _o1_scores,
+        reason="mathematics and letters are not compared",
+        groups=("evaluate",),
+        what="answers",
     ),
     Comparison(
         "search_o1_extract",

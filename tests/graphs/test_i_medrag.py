@@ -1,12 +1,14 @@
 """i_medrag against a scripted model."""
 
 import json
+import time
 
 import pytest
 
 from ragrounds.errors import UserError
 from ragrounds.graphs.i_medrag import read_questions
 from ragrounds.graphs.i_medrag_published import read_list
+from ragrounds.graphs.model_text import boxed_line, last_between
 from ragrounds.models.faults import CallFailed
 from tests.graphs.playing import ANSWER, play, text_of
 
@@ -155,3 +157,15 @@ async def test_options_are_shown_to_what_searches_only_where_the_agent_says_so()
 )
 def test_the_authors_list_is_read_as_a_literal_and_nothing_in_it_is_run(text, listed):
     assert read_list(text) == listed
+
+
+@pytest.mark.parametrize(
+    "unit", ["\n", " ", "1. ", "- a ", "# ", "queries ", 'output": [', "\\boxed{", "\\text{", "<|begin_search_query|>"]
+)
+def test_hostile_texts_take_no_time(unit):
+    text, start = unit * (200_000 // len(unit)), time.process_time()
+    read_questions(text)
+    read_list(text)
+    boxed_line("\\boxed{" + text + "}")
+    last_between(text, "<|begin_search_query|>", "<|end_search_query|>")
+    assert time.process_time() - start < 2

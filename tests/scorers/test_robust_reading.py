@@ -176,7 +176,7 @@ def test_published_templates_are_tried_in_their_order():
 
 
 def test_completions_are_read_after_the_last_answer():
-    assert completion("Answer: A Answer: B ") == " B "
+    assert completion("Answer: A Answer: B ") == " B"
     assert completion("B") == "B"
     assert read_completion("option A Answer: option B", ASKED) == AnswerRead("answered", "B")
     assert read_completion("Answer: Scurvy", ASKED) == AnswerRead(

@@ -1,0 +1,96 @@
+"""Scorers ``exact-match``, ``answer-within`` and ``word-f1``: a short answer against a reference, word by word.
+
+They are those of the search agents' papers: Search-R1's reward (exact match, and whether the reference stands in the
+answer; verl/utils/reward_score/qa_em.py) and Search-o1's evaluation (these two and the F1 of words;
+scripts/evaluate.py). Both normalise in the same way: lower case, no ASCII punctuation, no articles, plain spaces. Where
+a question lists one fact, its wordings are references too, and the best of them counts. They measure wording: on long
+answers they say little.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable
+
+from ragrounds.evals.scorers.answer_status import read_long
+from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.records import Attempt, Gold, Kind, Question, Score
+from ragrounds.text import between_marks
+
+_ARTICLE = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+class ShortAnswer(ScorerRecord, frozen=True, kw_only=True):
+    """Scores a short answer by its words; no value where there is no reference."""
+
+    measure: Callable[[str, str], float]
+    """Answer and reference, both normalised → 0.0 to 1.0."""
+    kinds: tuple[Kind, ...] = ("long",)
+    beside: bool = False
+    on_request: bool = True
+    reads: str = "the final answer, or what stands in its last answer tag"
+
+    def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
+        """The best over all references; an attempt without text is 0.0."""
+        read = read_long(attempt)
+        wordings = gold.facts[0] if len(gold.facts) == 1 else ()
+        references = [text for text in (gold.answer, *wordings) if text.strip()]
+        if not references:
+            return self.scored(attempt, None, read, reason="the question has no reference answer")
+        given = last_answer(attempt.text)
+        answer = normalised(attempt.text if given is None else given)
+        value = max(self.measure(answer, normalised(reference)) for reference in references) if answer else 0.0
+        return self.scored(attempt, None if attempt.status == "not_run" else value, read, answer[:200])
+
+
+def normalised(text: str) -> str:
+    """Lower case, without ASCII punctuation (words on both sides join) and articles, with plain spaces."""
+    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def last_answer(text: str, least: int = 1) -> str | None:
+    """What stands in the last answer tag, stripped; ``None`` where there are fewer than `least`. Search-R1 asks for
+    two: its prompt, which is in the text that it scores, holds one."""
+    found = between_marks(text, "<answer>", "</answer>")
+    return found[-1].strip() if len(found) >= least else None
+
+
+def exact(answer: str, reference: str) -> float:
+    """1.0 where both are the same."""
+    return float(answer == reference)
+
+
+def within(answer: str, reference: str) -> float:
+    """1.0 where the reference stands in the answer, inside a word too. An empty one stands in every answer."""
+    return float(reference in answer)
+
+
+def word_f1(answer: str, reference: str) -> float:
+    """F1 of the words of both, each as often as it occurs; 0.0 where they share none."""
+    given, wanted = answer.split(), reference.split()
+    same = (Counter(given) & Counter(wanted)).total()
+    return 2 * same / (len(given) + len(wanted)) if same else 0.0
+
+
+EXACT_MATCH = ShortAnswer(
+    name="exact-match",
+    accuracy=True,
+    summary="short answers: the same words as the reference, without case, punctuation and articles",
+    method="exact match with the reference answer, normalised as Search-R1 and Search-o1 do",
+    measure=exact,
+)
+ANSWER_WITHIN = ShortAnswer(
+    name="answer-within",
+    summary="short answers: the reference stands in the answer",
+    method="whether the normalised reference stands in the answer (Search-R1's looser match, Search-o1's accuracy)",
+    measure=within,
+)
+WORD_F1 = ShortAnswer(
+    name="word-f1",
+    summary="short answers: F1 of the words of answer and reference",
+    method="the F1 of words with the reference answer, normalised as Search-o1 does",
+    measure=word_f1,
+)
