@@ -331,11 +331,14 @@ def _findings(opened: _Opened, results: Mapping[Place, CellResult]) -> Iterator[
     from ragrounds.evals.analyses.analysis import with_names
 
     for asked in opened.study.analyses:
-        named: dict[str, str] = {}
+        places: dict[str, Place] = {}
         for (row, column), result in results.items():
             if (not asked.rows or row in asked.rows) and (not asked.columns or column in asked.columns):
                 for run in result.runs:
-                    named.setdefault(run, f"{row} · {column}")
+                    places.setdefault(run, (row, column))
+        rows = [row for row, _ in places.values()]
+        # A row with one run is called as the row is, which is what a paper's figures of it are printed under.
+        named = {run: row if rows.count(row) == 1 else f"{row} · {column}" for run, (row, column) in places.items()}
         if not named:
             yield StudyFinding(asked=asked, result=None, why="no run of these rows is there")
             continue

@@ -16,6 +16,7 @@ from ragrounds.evals.studies.stand_in.retrieval import stand_in
 from ragrounds.evals.studies.study import open_study, shipped_studies
 from ragrounds.tools.chunkers import tokens_of
 from ragrounds.tools.retriever import open_searcher
+from ragrounds.ui.study_tables import published_lines
 
 URL = "http://127.0.0.1:1/v1"
 
@@ -106,6 +107,17 @@ def test_similarity_of_sentences_is_a_cell_that_is_kept(home: Path) -> None:
     assert (cells["STS"].state, cells["STS"].measure, cells["STS"].n) == ("done", "Pearson", 24)
     assert cells["Retrieval"].state == "to do"
     assert rr.study("cmedteb-table11", **given).table.cells == made.table.cells
+
+
+def test_an_analysis_calls_runs_by_their_rows(home: Path) -> None:
+    given = {"rows": ["GPT-5", "OpenBioLLM-Llama 3-70B"], "stand_in": True, "confirmed": True, "progress": False}
+    made = rr.study("ogcarebench-table14", home=home, **given)
+    (finding,) = made.findings
+    assert finding.result is not None
+    assert [row[0] for row in finding.result.table.rows] == ["GPT-5", "OpenBioLLM-Llama 3-70B"]
+    counts = [sum(int(str(count)) for count in row[1:5]) for row in finding.result.table.rows]
+    assert counts == [12, 12]
+    assert any("ours" in line for line in published_lines(finding))
 
 
 @pytest.mark.slow
