@@ -135,7 +135,7 @@ def build(
     from ragrounds.evals.engine.progress import ReplayProgress
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.evals.store.leases import Lease
-    from ragrounds.ui.text import safe
+    from ragrounds.ui.text import number_of, safe
 
     chosen, heard, out = chosen_settings(settings, home), listener or RunListener(), execution.out
     breaker = CircuitBreaker(failure_limit(execution.fail_after))
@@ -158,7 +158,8 @@ def build(
             meet=lambda models: met_servers(store, models, execution.server_changed, execution.journal),
         )
         named = ", ".join(sorted({model.spec for model in planned.models.values()}))
-        heard.message(f"{planned.run.id}: {len(items.items):,} items of {safe(items.items.name)}, {safe(named)}")
+        what = f"{number_of(len(items.items), 'item')} of {safe(items.items.name)}"
+        heard.message(f"{planned.run.id}: {what}, {safe(named)}")
         lease = held.enter_context(Lease(store.engine, [planned.run.id], heard.message))
         recorded = StoreJournal(store, execution.journal)
 
@@ -179,7 +180,7 @@ def build(
                     )
 
         ended = finish(carry_out())
-        heard.message(f"{recorded.made:,} calls made, {recorded.reused:,} answered from the journal.")
+        heard.message(f"{number_of(recorded.made, 'call')} made, {recorded.reused:,} answered from the journal.")
         if ended:
             heard.message(f"Ended early: {ended}. The same command resumes.")
         found = results(store, planned.run, items, ended)

@@ -87,10 +87,11 @@ class LedgerView(Result, frozen=True, kw_only=True):
 
     def brief(self) -> str:
         """Calls and dollars."""
-        from ragrounds.ui.text import dollars
+        from ragrounds.ui.text import dollars, number_of
 
         total = self.ledger.total
-        return f"{total.calls:,} calls, {dollars(total.cost_paid)} paid, {dollars(total.cost_uncached)} uncached"
+        paid, uncached = dollars(total.cost_paid), dollars(total.cost_uncached)
+        return f"{number_of(total.calls, 'call')}, {paid} paid, {uncached} uncached"
 
     def own_frames(self) -> tuple[Frame, ...]:
         """The lines."""

@@ -225,6 +225,7 @@ FIGURES = Frame(
         _real("seconds", "Mean time of an attempt.", "seconds"),
         _real("pooled", "The mean over all questions alike, whatever dataset they are of.", "as value"),
         _NAME,
+        _real("cost_judging", "What was paid for judges of its answers; it is in no other column.", "US dollars"),
     ),
 )
 PAIRS = Frame(

@@ -77,7 +77,9 @@ class TerminalListener(RunListener):
 
     def planned(self, run: Run, models: Sequence[str]) -> None:
         """Say the run's id, how many questions it has, and its models."""
-        self.message(f"{run.id}: {run.count:,} questions of {', '.join((run.benchmark, *models))}")
+        from ragrounds.ui.text import number_of
+
+        self.message(f"{run.id}: {number_of(run.count, 'question')} of {', '.join((run.benchmark, *models))}")
 
     @contextmanager
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:

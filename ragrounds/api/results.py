@@ -151,7 +151,7 @@ class ComparisonResult(RunsResult, frozen=True, kw_only=True):
 
     def brief(self) -> str:
         """The benchmark, the agents, the headline's values."""
-        from ragrounds.ui.text import in_scale
+        from ragrounds.ui.text import in_scale, number_of
 
         names = {row.run: row.name or row.agent for row in self.comparison.rows}
         values = [
@@ -161,7 +161,8 @@ class ComparisonResult(RunsResult, frozen=True, kw_only=True):
         ]
         by = f" by {self.comparison.headlines[0].scorer}" if self.comparison.headlines else ""
         agents = values or list(names.values())
-        return f"{self.comparison.questions:,} questions of {self.comparison.benchmark}; {agents_text(agents)}{by}"
+        asked = f"{number_of(self.comparison.questions, 'question')} of {self.comparison.benchmark}"
+        return f"{asked}; {agents_text(agents)}{by}"
 
     def own_frames(self) -> tuple[Frame, ...]:
         """The figures, the pairs, the classes, and the frames of the runs."""
@@ -206,6 +207,7 @@ def _figure_rows(comparison: Comparison) -> Iterator[Row]:
                 row.seconds,
                 whole.pooled,
                 row.name or row.agent,
+                row.cost_judging,
             )
 
 

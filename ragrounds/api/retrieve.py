@@ -518,7 +518,7 @@ def _generated(
     from ragrounds.models.providers import open_model
     from ragrounds.specs import Spec, parse
     from ragrounds.tools.retriever import open_searcher
-    from ragrounds.ui.text import dollars
+    from ragrounds.ui.text import dollars, number_of
 
     named = request.model or settings.model
     if named is None:
@@ -544,7 +544,7 @@ def _generated(
 
         made = finish(carry_out())
     message(
-        f"{way}: {journal.made:,} calls made, {journal.reused:,} from the journal, "
+        f"{way}: {number_of(journal.made, 'call')} made, {journal.reused:,} from the journal, "
         f"{len(made.failed):,} queries failed; {dollars(made.cost_paid)} paid, {dollars(made.cost_uncached)} uncached."
     )
     return made

@@ -94,6 +94,7 @@ def play_command(
     from ragrounds.api.aliases import parse_names
     from ragrounds.api.arena import arena as play
     from ragrounds.ui.arena_tables import LiveArena
+    from ragrounds.ui.text import number_of
 
     if plan:
         _print_estimate(runs, judge or (), server, rules, as_json)
@@ -113,7 +114,7 @@ def play_command(
         names=parse_names(names or ()),
         live=LiveArena.opened,
     )
-    say(f"Ended: {played.ended}. {played.made:,} calls made, {played.reused:,} answered from the journal.")
+    say(f"Ended: {played.ended}. {number_of(played.made, 'call')} made, {played.reused:,} answered from the journal.")
     _print_stand(played, as_json)
     if any((axis.missing and not axis.matches) or axis.uninformed for axis in played.report.axes):
         raise typer.Exit(3)

@@ -161,10 +161,11 @@ def import_mirage(
     """
     from ragrounds.api.runs import import_mirage_predictions
     from ragrounds.ui.comparison_tables import print_comparison
+    from ragrounds.ui.text import number_of
 
     found = import_mirage_predictions(paths, benchmark)
     for run, predictions, missing in found.runs:
-        without = f", {missing:,} questions without a prediction" if missing else ""
+        without = f", {number_of(missing, 'question')} without a prediction" if missing else ""
         say(f"{run.id}: {predictions:,} predictions{without}")
     if as_json:
         print_json(found.comparison)

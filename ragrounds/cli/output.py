@@ -21,11 +21,20 @@ def print_json(value: object, key: str = "items") -> None:
 
     from ragrounds.text import escaped_json
 
-    plain = msgspec.to_builtins(value, str_keys=True)
+    plain = _without_minus_zero(msgspec.to_builtins(value, str_keys=True))
     held = plain if isinstance(plain, dict) else {key: plain}
     document = {"version": JSON_VERSION, **held}
     text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
     sys.stdout.buffer.write(escaped_json(text).encode() + b"\n")
+
+
+def _without_minus_zero(value: object) -> object:
+    """The same, with 0.0 in place of -0.0, which is no figure of its own."""
+    if isinstance(value, float):
+        return value + 0.0
+    if isinstance(value, dict):
+        return {key: _without_minus_zero(each) for key, each in value.items()}
+    return [_without_minus_zero(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 FAILS, FAILED_ATTEMPTS, CANNOT_TELL = 1, 3, 4

@@ -161,7 +161,7 @@ def run_command(
 
     from ragrounds.api.run import run
     from ragrounds.ui.tables import results_console
-    from ragrounds.ui.text import one_line
+    from ragrounds.ui.text import number_of, one_line
 
     listener = RunDisplay(display, what.corpus or "", viewer=True)
     result = run(**what.arguments(), **how.arguments(), **asdict(budget), listener=listener)
@@ -169,7 +169,7 @@ def run_command(
         say(f"Ended early: {result.ended}. All agents have answered the same questions; the same command resumes.")
     _say_claim(result)
     unanswered = "; calls without a reply are not counted" if result.failures else ""
-    say(f"{result.made:,} calls made, {result.reused:,} answered from the journal{unanswered}.")
+    say(f"{number_of(result.made, 'call')} made, {result.reused:,} answered from the journal{unanswered}.")
     if as_json:
         stopping = {"until": result.stopping} if result.stopping else {}
         print_json({**asdict(result.comparison), **stopping})
@@ -222,23 +222,29 @@ def _say_claim(result: RunResult) -> None:
         say(stop_text(result.stopping))
 
 
+_FEW = 4
+"""Runs that are named in one line."""
+
+
 def _say_next(result: RunResult) -> None:
     """What the figures mean and what to try next, on standard error."""
     from ragrounds.api.run import is_sample
 
     rows = result.comparison.rows
-    first, last = rows[0].run, rows[-1].run
-    if any(model.startswith("baseline:") for row in rows for model in row.models.values()):
+    baseline = any(model.startswith("baseline:") for row in rows for model in row.models.values())
+    if baseline:
         say(
             "\nThe answers come from a built-in extractive baseline, not from a language model: it picks what the\n"
             "passages support by word overlap. The figures show that the pipeline works and what retrieval brings to\n"
             "such a reader. They say nothing about any language model, nor about medicine."
         )
     say("\nNext:")
-    say(f"  ragrounds show {last} {result.benchmark.questions[0].id}      # every step of one answer")
-    if first != last:
-        say(f"  ragrounds compare {first} {last}")
-    if is_sample(result.benchmark):
+    say(f"  ragrounds show {rows[-1].run} {result.benchmark.questions[0].id}      # every step of one answer")
+    if 1 < len(rows) <= _FEW:
+        say(f"  ragrounds compare {' '.join(row.run for row in rows)}      # the price of a right answer, in a picture")
+    # Only what has not been done yet: who has a model is told neither how to name one nor how to name its server.
+    if is_sample(result.benchmark) and baseline:
         say("  ragrounds run --model openai:gpt-4o-mini               # a language model (needs OPENAI_API_KEY)")
         say("  ragrounds run --model openai:NAME --base-url http://127.0.0.1:8000/v1   # a server of your own")
+    if is_sample(result.benchmark):
         say("  ragrounds run --benchmark mirage:benchmark.json --agent direct_cot --model …   # a real benchmark")

@@ -21,7 +21,7 @@ from ragrounds.evals.arena.play import FinishedMatch
 from ragrounds.evals.arena.report import ArenaReport, AxisReport
 from ragrounds.evals.store.arenas import Arena
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, one_line, percent, tokens
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, figure_text, number_of, one_line, percent, tokens
 
 _SHOWN = 5
 """Disagreements with exact scores that are listed; --json has all."""
@@ -31,7 +31,9 @@ def print_report(report: ArenaReport, console: Console) -> None:
     """Each axis, the judges, what it cost, what to know."""
     arena = report.arena
     _say(
-        console, f"{report.id}: {len(arena.systems)} systems, {arena.count:,} questions of {arena.benchmark}", bold=True
+        console,
+        f"{report.id}: {len(arena.systems)} systems, {number_of(arena.count, 'question')} of {arena.benchmark}",
+        bold=True,
     )
     _say(console, "ratings: Bradley-Terry on Elo's scale, mean 1000; intervals and ranks by bootstrap over questions")
     for axis in report.axes:
@@ -44,9 +46,9 @@ def print_report(report: ArenaReport, console: Console) -> None:
         if count:
             _say(console, f"{count:,} {'match' if count == 1 else 'matches'} decided without a judge ({how} answers).")
     if report.left_out:
-        _say(console, f"{report.left_out:,} questions left out: some system has not been asked them yet.")
+        _say(console, f"{number_of(report.left_out, 'question')} left out: some system has not been asked them yet.")
     if report.cut:
-        _say(console, f"{report.cut:,} judgements on answers cut to the judge's window.")
+        _say(console, f"{number_of(report.cut, 'judgement')} on answers cut to the judge's window.")
     for note in report.notes:
         console.print(Text(f"Note: {note}", style="yellow"), soft_wrap=True)
 
@@ -54,7 +56,7 @@ def print_report(report: ArenaReport, console: Console) -> None:
 def _axis(console: Console, report: ArenaReport, axis: AxisReport) -> None:
     console.print()
     missing = f", {axis.missing:,} without a verdict" if axis.missing else ""
-    _say(console, f"{axis.axis}: {axis.matches:,} matches{missing}", bold=True)
+    _say(console, f"{axis.axis}: {number_of(axis.matches, 'match')}{missing}", bold=True)
     if axis.withheld:
         console.print(Text(axis.withheld, style="bold red"), soft_wrap=True)
     elif axis.ratings is not None:
@@ -62,7 +64,9 @@ def _axis(console: Console, report: ArenaReport, axis: AxisReport) -> None:
     console.print(_wins(axis))
     _judges(console, axis)
     if axis.controlled is not None and axis.controlled.effects:
-        effects = ", ".join(f"{name} {effect:+.2f} ± {error:.2f}" for name, effect, error in axis.controlled.effects)
+        effects = ", ".join(
+            f"{name} {figure_text(effect, '+.2f')} ± {error:.2f}" for name, effect, error in axis.controlled.effects
+        )
         _say(console, f"style (log-odds for one standard deviation more): {effects}")
     _corrected(console, axis)
     _exact(console, axis)
@@ -139,7 +143,8 @@ def _judges(console: Console, axis: AxisReport) -> None:
             text = "no other judge to compare with: whether it favours its own cannot be said"
         else:
             error = UNKNOWN if own.error is None else f"{own.error:.3f}"
-            text = f"{own.difference:+.3f} ± {error} points a match against the other judges on {own.matches:,} matches"
+            lead = f"{figure_text(own.difference, '+.3f')} ± {error} points a match"
+            text = f"{lead} against the other judges on {number_of(own.matches, 'match')}"
         _say(console, f"{own.judge} judges its own model ({', '.join(own.systems)}): {text}")
 
 
@@ -191,7 +196,7 @@ def _costs(console: Console, report: ArenaReport) -> None:
         )
     console.print(table)
     for failure in report.failures:
-        _say(console, f"{failure.judge}: {failure.count:,} verdicts missing: {failure.reason}")
+        _say(console, f"{failure.judge}: {number_of(failure.count, 'verdict')} missing: {failure.reason}")
 
 
 def _table(*names: str) -> Table:
@@ -239,8 +244,8 @@ class Counting:
     def line(self) -> str:
         """All of it in a line."""
         return (
-            f"{self.matches:,} matches, {self.calls:,} judge calls, {dollars(self.cost_paid)}"
-            f"{f', {self.missing:,} verdicts missing' if self.missing else ''}"
+            f"{number_of(self.matches, 'match')}, {number_of(self.calls, 'judge call')}, {dollars(self.cost_paid)}"
+            f"{f', {self.missing:,} without a verdict' if self.missing else ''}"
         )
 
     def table(self) -> Table:
@@ -282,7 +287,9 @@ class LiveArena:
     def opened(cls, arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
         """Say what is played, and give the listener."""
         judges = ", ".join(arena.judges)
-        sys.stderr.write(f"{arena.id}: {', '.join(arena.names)}; {arena.count:,} questions; judged by {judges}\n")
+        sys.stderr.write(
+            f"{arena.id}: {', '.join(arena.names)}; {number_of(arena.count, 'question')}; judged by {judges}\n"
+        )
         with cls(arena) as live:
             yield live.observe
 

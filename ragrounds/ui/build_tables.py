@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ragrounds.build.card import BuiltCard
 from ragrounds.ui.tables import results_console
-from ragrounds.ui.text import dollars, one_line, tokens
+from ragrounds.ui.text import dollars, number_of, one_line, tokens
 
 
 def print_built(card: BuiltCard, out: Path) -> None:
@@ -23,10 +23,9 @@ def print_built(card: BuiltCard, out: Path) -> None:
         table.add_row(Text(line.stage), f"{line.entered:,}", f"{line.kept:,}", Text(why or "-"))
     console.print(table)
     for model, bill in made.by_model.items():
+        name = one_line(model, 120)
         used = f"{tokens(bill.usage.input)} tokens in, {tokens(bill.usage.output)} out" if bill.usage else "tokens -"
-        console.print(
-            Text(f"{one_line(model, 120)}: {bill.calls:,} calls, {used}, {dollars(bill.cost_uncached)} uncached")
-        )
+        console.print(Text(f"{name}: {number_of(bill.calls, 'call')}, {used}, {dollars(bill.cost_uncached)} uncached"))
     for note in made.notes:
         console.print(Text(f"Note: {one_line(note, 400)}"), soft_wrap=True)
     console.print(Text(f"{card.benchmark.size:,} kept: {out}"), soft_wrap=True)

@@ -46,6 +46,8 @@ def as_csv(comparison: Comparison, scorers: Sequence[str] = ()) -> str:
 
 def _cell(value: object) -> object:
     """A value as it is written: a text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    if isinstance(value, float):
+        return value + 0.0  # -0.0 is 0.0
     return "" if value is None else guarded(safe(value)) if isinstance(value, str) else value
 
 
@@ -122,6 +124,7 @@ def _totals(comparison: Comparison) -> Iterator[Row]:
             "output tokens": row.usage.output if row.usage else None,
             "cost_paid": row.cost_paid,
             "cost_uncached": row.cost_uncached,
+            **({"cost_judging": row.cost_judging} if row.judging_calls else {}),
             "seconds a question": row.seconds,
         }
         for measure, value in totals.items():

@@ -22,6 +22,7 @@ from ragrounds.ui.text import (
     UNKNOWN,
     dollars,
     duration,
+    figure_text,
     in_scale,
     p_value,
     percent,
@@ -162,6 +163,7 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     counted = comparison.outcomes(scorers)
     used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
     retried = any(row.retried for row in comparison.rows)
+    judged = any(row.judging_calls for row in comparison.rows)
     names = [
         *(name.replace("_", " ") for name in used),
         *(["retried"] if retried else []),
@@ -170,6 +172,7 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
         "out",
         "paid",
         "uncached",
+        *(["judging"] if judged else []),
         "s",
     ]
     numbers, agents = numbered(comparison), agent_names(comparison)
@@ -177,7 +180,9 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     return TextTable(
         key="outcomes",
         title="outcomes and cost (in, out: tokens; paid: really paid; uncached: with an empty journal; "
-        "s: seconds a question)" + (f"; {told}" if told else ""),
+        + ("judging: paid for judges of these answers, in no other column; " if judged else "")
+        + "s: seconds a question)"
+        + (f"; {told}" if told else ""),
         columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
         rows=tuple(
             (
@@ -185,7 +190,7 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
                 agents[row.run],
                 *(f"{counted.get(row.run, Counter())[name]:,}" for name in used),
                 *([f"{row.retried:,}"] if retried else []),
-                *_took(row),
+                *_took(row, judged),
             )
             for row in comparison.rows
         ),
@@ -258,7 +263,7 @@ def interval(figure: Figure, unit: str = "percent") -> str:
         return UNKNOWN if figure.value is None else TOO_FEW
     if unit == "percent":
         return f"{percent(figure.low, 1)}-{percent(figure.high, 1)}"
-    return f"{figure.low:.4g} to {figure.high:.4g}"
+    return f"{figure_text(figure.low, '.4g')} to {figure_text(figure.high, '.4g')}"
 
 
 def difference_interval(tests: PairedFigure, unit: str = "percent") -> str:
@@ -269,16 +274,17 @@ def difference_interval(tests: PairedFigure, unit: str = "percent") -> str:
 
 
 def _difference(value: float | None, unit: str, digits: int = 2) -> str:
-    return points(value, digits) if unit == "percent" or value is None else f"{value:+.4g}"
+    return points(value, digits) if unit == "percent" or value is None else figure_text(value, "+.4g")
 
 
-def _took(row: RunTotals) -> tuple[str, ...]:
+def _took(row: RunTotals, judged: bool) -> tuple[str, ...]:
     return (
         f"{row.calls:,}",
         tokens(row.usage.input if row.usage else None),
         tokens(row.usage.output if row.usage else None),
         dollars(row.cost_paid),
         dollars(row.cost_uncached),
+        *([dollars(row.cost_judging) if row.judging_calls else UNKNOWN] if judged else []),
         duration(row.seconds).removesuffix(" s"),
     )
 

@@ -13,7 +13,7 @@ from ragrounds.evals.judges.labels import LabelAgreement
 from ragrounds.evals.judges.panel import PanelJudgedRun
 from ragrounds.evals.judges.raters import RaterAgreement
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
-from ragrounds.ui.text import dollars, percent, safe, tokens
+from ragrounds.ui.text import dollars, number_of, percent, safe, tokens
 
 
 def bill_lines(graded: JudgedRun | PanelJudgedRun) -> Iterator[str]:
@@ -21,14 +21,15 @@ def bill_lines(graded: JudgedRun | PanelJudgedRun) -> Iterator[str]:
     panel = isinstance(graded, PanelJudgedRun)
     judges = graded.judges if isinstance(graded, PanelJudgedRun) else (graded.judge,)
     yield (
-        f"{graded.run}: {graded.attempts:,} answers judged by {safe(', '.join(judges))}; "
-        f"{graded.missing:,} scores missing" + (f"; {graded.left:,} answers not judged." if graded.left else ".")
+        f"{graded.run}: {number_of(graded.attempts, 'answer')} judged by {safe(', '.join(judges))}; "
+        f"{number_of(graded.missing, 'score')} missing"
+        + (f"; {number_of(graded.left, 'answer')} not judged." if graded.left else ".")
     )
     if isinstance(graded, PanelJudgedRun):
         kappa, alpha = (f"{value:.3f}" if value is not None else "-" for value in (graded.kappa, graded.alpha))
         yield (
-            f"{graded.judged:,} things judged, {graded.undecided:,} without a majority; Fleiss' kappa {kappa}, "
-            f"Krippendorff's alpha {alpha}."
+            f"{number_of(graded.judged, 'thing')} judged, {graded.undecided:,} without a majority; "
+            f"Fleiss' kappa {kappa}, Krippendorff's alpha {alpha}."
         )
     why = Counter(verdict.reason.partition(":")[0] for verdict in graded.verdicts if not verdict.outcome)
     if why:
@@ -41,8 +42,9 @@ def bill_lines(graded: JudgedRun | PanelJudgedRun) -> Iterator[str]:
         before = f", {graded.earlier:,} of these paid for by an earlier judging that was broken off"
         broken = f" ({dollars(graded.cost_paid_earlier)} of it by the earlier judging)"
     yield (
-        f"{graded.calls:,} calls: {graded.calls - graded.reused:,} made now, {graded.reused:,} from the journal"
-        f"{before}; {tokened}; paid {dollars(graded.cost_paid)}{broken}, {dollars(graded.cost_uncached)} uncached."
+        f"{number_of(graded.calls, 'call')}: {graded.calls - graded.reused:,} made now, "
+        f"{graded.reused:,} from the journal{before}; {tokened}; paid {dollars(graded.cost_paid)}{broken}, "
+        f"{dollars(graded.cost_uncached)} uncached."
     )
     yield from _constants(graded)
     for text in graded.other_models:
@@ -132,7 +134,9 @@ def print_raters(found: RaterAgreement) -> None:
 
 
 def _rater_lines(found: RaterAgreement) -> Iterator[str]:
-    items = f"{found.items:,} items" + (f" in {found.clusters:,} clusters" if found.clusters != found.items else "")
+    items = number_of(found.items, "item") + (
+        f" in {number_of(found.clusters, 'cluster')}" if found.clusters != found.items else ""
+    )
     yield f"{items}, {len(found.raters)} raters ({safe(', '.join(found.raters))})"
     yield "labels: " + ", ".join(f"{safe(label)} {count:,}" for label, count in found.labels.items())
     ends = "too few for an interval"

@@ -74,7 +74,7 @@ _ROWS = (
 
 
 def _pairs(comparisons: Sequence[RetrievalComparison], letters: dict[str, str]) -> Table:
-    from ragrounds.ui.text import TOO_FEW
+    from ragrounds.ui.text import TOO_FEW, figure_text
 
     first = comparisons[0]
     headings = ("difference", f"{first.level:.0%} interval", "p", "Holm", "won", "tied", "lost")
@@ -88,8 +88,10 @@ def _pairs(comparisons: Sequence[RetrievalComparison], letters: dict[str, str]) 
     for pair in comparisons:
         table.add_row(
             f"{letters[pair.first]} - {letters[pair.second]}",
-            f"{pair.difference:+.4f}",
-            TOO_FEW if pair.low is None else f"{pair.low:+.4f} {pair.high:+.4f}",
+            figure_text(pair.difference, "+.4f"),
+            TOO_FEW
+            if pair.low is None or pair.high is None
+            else f"{figure_text(pair.low, '+.4f')} {figure_text(pair.high, '+.4f')}",
             f"{pair.p:.4f}",
             f"{pair.holm:.4f}",
             str(pair.wins),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ragrounds.evals.engine.retry import RetryPlan
 from ragrounds.evals.store.retries import ANSWER_STATUS
 from ragrounds.ui.progress import dollars_span
-from ragrounds.ui.text import dollars
+from ragrounds.ui.text import dollars, number_of
 
 
 def plan_text(plan: RetryPlan) -> str:
@@ -17,8 +17,8 @@ def plan_text(plan: RetryPlan) -> str:
         return f"{plan.run}: no attempt is of that kind, so nothing is asked again. There are: {there}."
     cost = "their cost is not known" if plan.cost is None else f"{dollars_span(plan.cost)} uncached at most"
     lines = [
-        f"{plan.run}: {len(plan.attempts):,} attempts are made again ({_chosen(plan.by)}), {cost}; calls that gave a "
-        "good reply are not paid again. The earlier attempts are kept."
+        f"{plan.run}: {number_of(len(plan.attempts), 'attempt')} to be made again ({_chosen(plan.by)}), {cost}; calls "
+        "that gave a good reply are not paid again. The earlier attempts are kept."
     ]
     if any(name.startswith(ANSWER_STATUS) for name in plan.by):
         lines.append(
@@ -31,8 +31,8 @@ def plan_text(plan: RetryPlan) -> str:
 def result_text(became: Mapping[str, int], made: int, reused: int, cost_paid: float | None) -> str:
     """What became of it, and what it cost."""
     return (
-        f"Made again: {_counted(became) or 'none'}. {made:,} calls made, {reused:,} answered from the journal, "
-        f"{dollars(cost_paid)} paid."
+        f"Made again: {_counted(became) or 'none'}. {number_of(made, 'call')} made, {reused:,} answered from the "
+        f"journal, {dollars(cost_paid)} paid."
     )
 
 

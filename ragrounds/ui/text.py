@@ -29,19 +29,31 @@ def one_line(text: str, longest: int = 80) -> str:
     return flat
 
 
+def figure_text(value: float, form: str) -> str:
+    """A number in a format of Python's, where what is rounded to 0 has no minus: ``0.00`` and never ``-0.00``."""
+    text = format(value, form)
+    return format(0.0, form) if text.startswith("-") and not any(digit in text for digit in "123456789") else text
+
+
+def number_of(number: int, noun: str) -> str:
+    """How many of something: ``1 call``, ``2,000 calls``; what ends in ``ch`` or ``s`` takes ``es``."""
+    plural = f"{noun}es" if noun.endswith(("ch", "s")) else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
 def percent(value: float | None, digits: int = 2) -> str:
     """A share as a number of percent, without the sign."""
-    return UNKNOWN if value is None else f"{100 * value:.{digits}f}"
+    return UNKNOWN if value is None else figure_text(100 * value, f".{digits}f")
 
 
 def in_scale(value: float | None, unit: str) -> str:
     """A score as every table writes it: a share as a number of percent, another unit as it is."""
-    return percent(value) if unit == "percent" or value is None else f"{value:.4g}"
+    return percent(value) if unit == "percent" or value is None else figure_text(value, ".4g")
 
 
 def points(value: float | None, digits: int = 2) -> str:
     """A difference of shares in percentage points, with its sign."""
-    return UNKNOWN if value is None else f"{100 * value:+.{digits}f}"
+    return UNKNOWN if value is None else figure_text(100 * value, f"+.{digits}f")
 
 
 def dollars(value: float | None) -> str:
@@ -95,4 +107,4 @@ def in_unit(value: float, unit: Literal["number", "dollars", "seconds", "tokens"
         case "tokens":
             return tokens(value)
         case "number":
-            return f"{value:,.4g}"
+            return figure_text(value, ",.4g")

@@ -81,7 +81,7 @@ def test_what_failed_or_was_empty_is_asked_again_and_the_first_is_kept(
     assert server.calls == LIMIT
 
     dry = command("runs", "retry", "direct", "--status", "failed", "--dry-run", "--display", "none")
-    assert "3 attempts are made again (3 by status failed)" in dry.stderr
+    assert "3 attempts to be made again (3 by status failed)" in dry.stderr
     assert server.calls == LIMIT
 
     failed = command(

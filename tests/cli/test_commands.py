@@ -163,7 +163,7 @@ def test_the_authors_folder_of_per_question_files_is_read(command: Cli, tmp_path
     arguments = ["import", "mirage-predictions", str(tmp_path), "--benchmark", f"mirage:{tmp_path / 'benchmark.json'}"]
     done = command(*arguments, "--json")
     assert done.returncode == 0, done.stderr
-    assert "1 questions without a prediction" in done.stderr
+    assert "1 question without a prediction" in done.stderr
     row = json.loads(done.stdout)["rows"][0]
     assert row["statuses"] == {"completed": 2, "failed": 2, "blocked": 1, "not_run": 1}
     (mirage,) = (table for table in json.loads(done.stdout)["tables"] if table["scorer"] == "mirage")

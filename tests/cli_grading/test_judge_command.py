@@ -474,3 +474,26 @@ def test_a_judge_that_says_the_same_of_everything_has_no_agreement(judge, comman
     assert list(both["constant"].values()) == ["equivalent"]
     varied = json.loads(judge("direct", "--kind", "equivalence", "--judge", "openai:grader", "--json").stdout)["graded"]
     assert varied["constant"] == {}
+
+
+def test_what_judging_cost_stands_beside_what_the_answers_cost(judge, command, home):
+    stage(home, "direct", ANSWERS)
+    stage(home, "cot", ANSWERS, asked="direct")
+    before = command("compare", "direct", "cot", "--scorer", "rouge-l")
+    assert "judging" not in before.stdout
+    done = judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
+    paid = re.search(r"paid \$([\d.]+)", done.stderr)[1]
+    assert "5 calls: 5 made now" in done.stderr
+    told = command("runs", "show", "direct").stdout
+    assert f"${paid}" in told
+    rows = json.loads(command("compare", "direct", "--json").stdout)["rows"]
+    assert rows[0]["judging_calls"] == 5
+    assert rows[0]["cost_judging"] == pytest.approx(float(paid), abs=0.01)
+    shown = command("compare", "direct").stdout
+    assert "judging: paid for judges of these answers, in no other column" in shown
+    row = next(line for line in shown.partition("outcomes and cost")[2].splitlines() if line.startswith("1  direct"))
+    assert f"${float(paid):.2f}" in row
+    ledger = json.loads(command("ledger", "direct", "--by", "role", "--json").stdout)["lines"]
+    assert next(line for line in ledger if line["role"] == "judging")["cost_paid"] == rows[0]["cost_judging"]
+    csv_rows = list(csv.DictReader(io.StringIO(command("compare", "direct", "--csv").stdout)))
+    assert [row["value"] for row in csv_rows if row["measure"] == "cost_judging"] == [str(rows[0]["cost_judging"])]

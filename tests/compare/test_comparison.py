@@ -69,7 +69,7 @@ def test_a_missing_score_is_in_no_mean(store):
     figure = found.tables[0].lines[0].overall
     assert (figure.value, figure.n, figure.missing) == (0.5, 2, 2)
     assert found.tables[0].pairs[0].tests.n == 2
-    assert any("1 answers without a score" in note for note in found.notes)
+    assert any("1 answer without a score" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("scorer", ["strict", "mirage-pmc-llama"])

@@ -33,6 +33,7 @@ from ragrounds.evals.judges.stale import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
 from ragrounds.evals.scorers.words import recall_words, unknown_words
 from ragrounds.evals.store.answered_by import AnsweredBy, answered_by, said_of_models
+from ragrounds.evals.store.ledger import LedgerLine, judging_of
 from ragrounds.evals.store.retries import ANSWER_STATUS, EarlierAttempt, every_replaced
 from ragrounds.evals.store.shown_names import kept_names
 from ragrounds.evals.store.store import Store
@@ -66,6 +67,10 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     """Attempts that were made again (`ragrounds runs retry`): figures are of the newest, `cost_paid` is of all."""
     name: str = ""
     """What the run is called; empty: by its agent's text."""
+    judging_calls: int = 0
+    """Calls of the judges of its answers: in no other figure here."""
+    cost_judging: float | None = 0.0
+    """Dollars really paid for them; ``None``: not known of all."""
 
 
 class RunFigures(Struct, frozen=True, kw_only=True):
@@ -182,8 +187,9 @@ def compare(
     answered = answered_by(store, runs)
     replaced = {run.id: list(every_replaced(store, run)) for run in runs}
     called = kept_names(store.engine) if names is None else names
+    judged = judging_of(store, runs)
     rows = tuple(
-        replace(_totals(run, basis, answered[run.id], replaced[run.id]), name=called.get(run.id, "")) for run in runs
+        _named(_totals(run, basis, answered[run.id], replaced[run.id]), called, judged.get(run.id)) for run in runs
     )
     stopped = StoppedRuns(store, runs, basis, early)
     notes = [*([chosen] if chosen else []), *basis.notes, *(stopped.notes if early else ())]
@@ -235,6 +241,12 @@ def _totals(run: Run, basis: ComparisonBasis, answered: AnsweredBy, replaced: Se
         answered_by={asked: dict(names) for asked, names in answered.items()},
         retried=sum(attempt.retry > 0 for attempt in summaries),
     )
+
+
+def _named(row: RunTotals, names: Mapping[str, str], judging: LedgerLine | None) -> RunTotals:
+    """A run's totals with its name, and what judging its answers took."""
+    row = replace(row, name=names.get(row.run, ""))
+    return row if judging is None else replace(row, judging_calls=judging.calls, cost_judging=judging.cost_paid)
 
 
 def _retry_notes(run: Run, replaced: Sequence[EarlierAttempt]) -> Iterator[str]:
@@ -343,7 +355,8 @@ class _Tables:
         values, unscored = basis.values(name, run, asked)
         if unscored:
             self.notes.append(
-                f"{run.id} has {unscored:,} answers without a score under {name}; they are in no mean. "
+                f"{run.id} has {unscored:,} {'answer' if unscored == 1 else 'answers'} without a score under {name}; "
+                "no mean counts them. "
                 f"`{described(name).command([run.id])}` scores them."
             )
         by_part: dict[str, Counter[str]] = {}

@@ -177,7 +177,7 @@ _gradings = msgspec.msgpack.Decoder(_Call, ext_hook=_long_text)
 def _calls(store: Store, run: Run) -> Iterator[tuple[str, _Call]]:
     """All calls of a run's attempts, and of the judges of their answers."""
     number = store.number(run)
-    own, judged, calls = schema.attempts, schema.gradings, schema.calls
+    own = schema.attempts
     with snapshot(store.engine) as connection:
         for row in stream(connection, sa.select(own.c.body).where(own.c.run == number), 500):
             for event in _attempts.decode(decompress(row.body)).events:
@@ -187,18 +187,39 @@ def _calls(store: Store, run: Run) -> Iterator[tuple[str, _Call]]:
             for event in _attempts.decode(decompress(row.body)).events:
                 if isinstance(event, _Called):
                     yield run.id, _replaced(event.call)
-        bodies = sa.select(judged.c.body).where(judged.c.run == number, judged.c.body.is_not(None))
-        for row in stream(connection, bodies, 500):
-            yield run.id, _gradings.decode(decompress(row.body))
-        again = sa.select(schema.regradings.c.body).where(schema.regradings.c.run == number)
-        for row in stream(connection, again, 500):
-            yield run.id, _gradings.decode(decompress(row.body))
-        # Graded before prices were kept: the journal still knows the tokens.
-        older = sa.select(calls.c.actor, calls.c.response).join(judged, judged.c.key == calls.c.key)
-        older = older.where(judged.c.run == number, judged.c.body.is_(None))
-        for row in stream(connection, older, 500):
-            reply = msgspec.msgpack.decode(decompress(row.response), type=_Reply, ext_hook=_long_text)
-            yield run.id, _Call(role=JUDGING, node="", actor=row.actor, cached=True, usage=reply.usage)
+        for call in _judging(connection, number):
+            yield run.id, call
+
+
+def _judging(connection: sa.Connection, number: int) -> Iterator[_Call]:
+    """The calls of the judges of a run's answers."""
+    judged, calls = schema.gradings, schema.calls
+    bodies = sa.select(judged.c.body).where(judged.c.run == number, judged.c.body.is_not(None))
+    for row in stream(connection, bodies, 500):
+        yield _gradings.decode(decompress(row.body))
+    again = sa.select(schema.regradings.c.body).where(schema.regradings.c.run == number)
+    for row in stream(connection, again, 500):
+        yield _gradings.decode(decompress(row.body))
+    # Graded before prices were kept: the journal still knows the tokens.
+    older = sa.select(calls.c.actor, calls.c.response).join(judged, judged.c.key == calls.c.key)
+    older = older.where(judged.c.run == number, judged.c.body.is_(None))
+    for row in stream(connection, older, 500):
+        reply = msgspec.msgpack.decode(decompress(row.response), type=_Reply, ext_hook=_long_text)
+        yield _Call(role=JUDGING, node="", actor=row.actor, cached=True, usage=reply.usage)
+
+
+def judging_of(store: Store, runs: Sequence[Run]) -> dict[str, LedgerLine]:
+    """Run id → what judging its answers took, of those of the runs that were judged."""
+    by_number = {store.number(run): run.id for run in runs}
+    found: dict[str, LedgerLine] = {}
+    with snapshot(store.engine) as connection:
+        judged = set(connection.execute(sa.select(schema.gradings.c.run).distinct()).scalars())
+        for number in sorted(judged & set(by_number)):
+            made = _Sum()
+            for call in _judging(connection, number):
+                made.add(call)
+            found[by_number[number]] = made.line(run=by_number[number], role=JUDGING)
+    return found
 
 
 def _replaced(call: _Call) -> _Call:

@@ -27,7 +27,7 @@ from ragrounds.ui.comparison_tables import (
 from ragrounds.ui.frontier import frontier_picture, frontier_tables, left_out
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.tables import TextTable
-from ragrounds.ui.text import dollars, in_scale, one_line, p_value, percent, safe
+from ragrounds.ui.text import dollars, figure_text, in_scale, number_of, one_line, p_value, percent, safe
 
 Hide = Callable[[str], str]
 """Takes what looks like a key out of a text."""
@@ -87,7 +87,7 @@ def summary(comparison: Comparison, scorers: Sequence[str]) -> str:
     notes = "".join(f"<li>{text(note)}</li>" for note in comparison.notes)
     noted = f'<ul class="notes">{notes}</ul>' if notes else ""
     return (
-        f"<p>{comparison.questions:,} questions of <b>{text(comparison.benchmark)}</b>, "
+        f"<p>{number_of(comparison.questions, 'question')} of <b>{text(comparison.benchmark)}</b>, "
         f"{'once' if comparison.epochs == 1 else f'{comparison.epochs} times'} each.</p>{_first_of(lines)}{separated}"
         + noted
     )
@@ -127,7 +127,7 @@ def _conclusions(comparison: Comparison, scorers: Sequence[str]) -> list[str]:
 def _conclusion(one: Conclusion, found: ScorerTable, names: Mapping[str, str]) -> str:
     percent_points = found.unit == "percent"
     apart, low, high = (
-        f"{100 * value:.{digits}f}" if percent_points else f"{value:.4g}"
+        figure_text(100 * value, f".{digits}f") if percent_points else figure_text(value, ".4g")
         for value, digits in ((one.difference, 2), (one.low, 1), (one.high, 1))
     )
     unit = "points" if percent_points else found.unit

@@ -1,0 +1,42 @@
+"""Figures as they are shown: no minus before nothing, one call and two calls."""
+
+import json
+
+import pytest
+
+from ragrounds.cli.output import print_json
+from ragrounds.ui.text import figure_text, in_scale, number_of, percent, points
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "text"),
+    [
+        (-0.0, ".2f", "0.00"),
+        (-0.001, ".2f", "0.00"),
+        (-0.001, "+.2f", "+0.00"),
+        (-0.0, ".4g", "0"),
+        (-0.0, "+.4g", "+0"),
+        (-0.006, ".2f", "-0.01"),
+        (-1e-9, ".4g", "-1e-09"),
+        (0.5, "+.1f", "+0.5"),
+    ],
+)
+def test_nothing_has_no_minus(value, form, text):
+    assert figure_text(value, form) == text
+
+
+def test_percent_points_and_scores_have_none_either():
+    assert (percent(-0.00001), points(-0.00001), in_scale(-0.0, "words")) == ("0.00", "+0.00", "0")
+    assert points(-0.5) == "-50.00"
+
+
+def test_json_has_none_either(capfdbinary):
+    print_json({"a": -0.0, "b": [-0.0, {"c": (-0.0, -1.5)}]})
+    out = capfdbinary.readouterr().out
+    assert b"-0.0" not in out
+    assert json.loads(out) == {"version": 2, "a": 0.0, "b": [0.0, {"c": [0.0, -1.5]}]}
+
+
+def test_numbers_go_with_their_nouns():
+    assert [number_of(n, "call") for n in (0, 1, 2, 2000)] == ["0 calls", "1 call", "2 calls", "2,000 calls"]
+    assert [number_of(n, "match") for n in (1, 2)] == ["1 match", "2 matches"]
