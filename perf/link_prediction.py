@@ -73,12 +73,12 @@ import json, resource, sys, time
 from pathlib import Path
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.audit import audit
-from ragrounds.evals.benchmarks.catalogue import relation_prior
+from ragrounds.evals.benchmarks.catalogue import relation_priors
 
 reference, began = sys.argv[1], time.perf_counter()
 found = load(reference, Path(sys.argv[2]))
 loaded, memory = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-(prior,) = audit(found, prior=relation_prior(reference, found)).priors
+(prior,) = audit(found, priors=relation_priors(reference, found, Path(sys.argv[2]))).priors
 print(json.dumps({
     "questions": len(found), "options": max(len(one.options) for one in found.questions), "version": found.version,
     "load": loaded - began, "audit": time.perf_counter() - loaded, "memory": memory,

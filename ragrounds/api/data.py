@@ -130,11 +130,12 @@ def audit(
     """
     from ragrounds.evals.benchmarks import load
     from ragrounds.evals.benchmarks.audit import audit as audit_benchmark
-    from ragrounds.evals.benchmarks.catalogue import relation_prior
+    from ragrounds.evals.benchmarks.catalogue import relation_priors
     from ragrounds.tools.corpora import corpus_source, passages
 
-    found = load(reference, chosen_settings(settings, home).home)
+    folder = chosen_settings(settings, home).home
+    found = load(reference, folder)
     documents = None
     if corpus is not None:
         documents = ((passage.document, passage.text) for passage, _ in passages(corpus_source(corpus)))
-    return audit_benchmark(found, documents, relation_prior(reference, found))
+    return audit_benchmark(found, documents, relation_priors(reference, found, folder))

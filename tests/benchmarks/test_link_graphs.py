@@ -12,7 +12,7 @@ import pytest
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.audit import audit
-from ragrounds.evals.benchmarks.catalogue import relation_prior
+from ragrounds.evals.benchmarks.catalogue import relation_priors
 from ragrounds.evals.benchmarks.families.link import gives_away
 from tests.conftest import Cli
 
@@ -150,7 +150,7 @@ def test_the_prior_is_counted_from_triplets_that_are_not_asked(tmp_path: Path, c
     (tmp_path / "names.tsv").write_text("\n".join(f"{id}\tname {place}" for place, id in enumerate(sorted(ids))))
     reference = f"link[options=all]:{tmp_path}"
     found = load(reference, tmp_path)
-    (made,) = audit(found, prior=relation_prior(reference, found)).priors
+    (made,) = audit(found, priors=relation_priors(reference, found, tmp_path)).priors
     assert (made.questions, made.chance, made.other_triplets) == (9, pytest.approx(1 / 3), True)
     assert made.frequency == 0.0  # binds is the most frequent of all, and never right
     assert made.by_types == pytest.approx(6 / 9)
@@ -164,7 +164,7 @@ def test_where_every_triplet_is_asked_each_is_left_out_of_its_own_counts(tmp_pat
     (tmp_path / "one.tsv").write_text("a\tis\tb\nc\tis\td\ne\thas\tf\n")
     reference = f"link:{tmp_path / 'one.tsv'}"
     found = load(reference, tmp_path)
-    (made,) = audit(found, prior=relation_prior(reference, found)).priors
+    (made,) = audit(found, priors=relation_priors(reference, found, tmp_path)).priors
     # is: 1 of 2 left against has 1: shared; has: 0 left against is 2: wrong.
     assert (made.frequency, made.other_triplets, made.by_types) == (pytest.approx(1 / 3), False, None)
 
@@ -173,7 +173,7 @@ def test_where_every_triplet_is_asked_each_is_left_out_of_its_own_counts(tmp_pat
 def test_the_prior_alone_on_umls(data: Path, tmp_path: Path) -> None:
     reference = f"link/umls:{data / 'umls_kg'}"
     found = load(reference, tmp_path)
-    (made,) = audit(found, prior=relation_prior(reference, found)).priors
+    (made,) = audit(found, priors=relation_priors(reference, found, tmp_path)).priors
     counts: dict[str, int] = {}
     for name in ("train.txt", "valid.txt"):
         for line in (data / "umls_kg" / name).read_text().splitlines():

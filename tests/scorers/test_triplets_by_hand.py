@@ -1,6 +1,7 @@
 """Triplets counted on paper: forms of an answer at their edges, counts, strict and partial credit."""
 
 import json
+import time
 
 import pytest
 
@@ -128,6 +129,32 @@ def test_a_long_list_is_read_whole_also_behind_some_brackets():
     many = [("a", "r", str(number)) for number in range(250)]
     assert parse("As [1] and [2] say: " + listed(*many)) == many
     assert parse(listed(ONE) + listed(*many)) == many
+
+
+def test_230_triplets_are_230_in_every_form():
+    many = [("a", "r", str(number)) for number in range(230)]
+    forms = [
+        listed(*many),
+        json.dumps([list(one) for one in many], indent=2),
+        listed(*many)[:-1],
+        "\n".join(json.dumps(list(one)) for one in many),
+        json.dumps([{"head": one, "relation": kind, "tail": other} for one, kind, other in many]),
+        json.dumps([{"head": one, "relation": kind, "tail": other} for one, kind, other in many])[:-1],
+        ", ".join(f"({one}, {kind}, {other})" for one, kind, other in many),
+        "\n".join(f"{place}. ({one}，{kind}，{other})" for place, (one, kind, other) in enumerate(many)),
+        "[1] [2] " * 300 + listed(*many),
+        listed(*many) + " [1]" * 300,
+    ]
+    assert [len(parse(form) or ()) for form in forms] == [230] * len(forms)
+
+
+@pytest.mark.parametrize(
+    "part", ["[", "<", "{", '["', '{"', '["a",', '("a",', "<a,", "(a,b,c", '["a","b","c"],', "［“", "【a，b，c】x"]
+)
+def test_a_hostile_answer_is_read_in_two_seconds(part):
+    before = time.process_time()
+    parse(part * (200_000 // len(part)))
+    assert time.process_time() - before < 2
 
 
 def test_5000_triplets_are_taken_and_the_score_says_where_there_are_more():

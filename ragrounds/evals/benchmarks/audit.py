@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark, fold
+from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.benchmarks.relation_prior import PriorAudit, RelationPrior, audit_prior
 from ragrounds.evals.stats import stratified_mean
 from ragrounds.records import Gold, Question
@@ -340,8 +341,8 @@ class Audit(Struct, frozen=True, kw_only=True):
     lengths: tuple[QuestionLengths, ...]
     corpus: CorpusAudit | None = None
     """``None`` where no corpus was given."""
-    task: str = ""
-    """The card's; of link prediction near duplicates are not looked for."""
+    one_form: tuple[str, ...] = ()
+    """Datasets of link prediction: near duplicates are not looked for in them."""
     priors: tuple[PriorAudit, ...] = ()
     """Of link prediction: what the frequency of relations alone gets right."""
 
@@ -349,15 +350,17 @@ class Audit(Struct, frozen=True, kw_only=True):
 def audit(
     benchmark: Benchmark,
     documents: Iterable[tuple[str, str]] | None = None,
-    prior: RelationPrior | None = None,
+    priors: Mapping[str, RelationPrior] | None = None,
 ) -> Audit:
-    """Audit a benchmark; with (document id, text) pairs also what a corpus holds, with a prior what it gets right."""
+    """Audit a benchmark; with (document id, text) pairs also what a corpus holds, with priors (by dataset) what these
+    get right."""
     golds = benchmark.golds
     answers = {q.id: q.options.get(golds[q.id].answer, golds[q.id].answer) for q in benchmark.questions}
     datasets = {
         name: [question for question in benchmark.questions if question.benchmark == name]
         for name in benchmark.datasets
     }
+    linked = {name for name in datasets if (card_of(name) or benchmark.card).task == "link"}
     audited = [options(name, found, [golds[q.id] for q in found]) for name, found in datasets.items()]
     return Audit(
         benchmark=benchmark.name,
@@ -365,12 +368,12 @@ def audit(
         questions=len(benchmark),
         duplicates=exact(benchmark.questions, answers),
         # Questions of link prediction have one form and the same options: their words are nearly equal by nature.
-        near=() if benchmark.card.task == "link" else near(benchmark.questions),
-        task=benchmark.card.task,
+        near=near([one for one in benchmark.questions if one.benchmark not in linked]),
+        one_form=tuple(sorted(linked)),
         options=tuple(found for found in audited if found is not None),
         lengths=tuple(_lengths(name, found) for name, found in datasets.items()),
         corpus=None if documents is None else in_corpus(benchmark.questions, golds, documents),
-        priors=tuple(audit_prior(name, found, golds, prior) for name, found in datasets.items()) if prior else (),
+        priors=tuple(audit_prior(name, datasets[name], golds, prior) for name, prior in (priors or {}).items()),
     )
 
 

@@ -163,18 +163,26 @@ def guarded_items(items: list[Item], path: Path) -> list[Item]:
     return kept
 
 
-def relation_prior(reference: str, benchmark: Benchmark) -> RelationPrior | None:
-    """How often relations occur in the graph that a benchmark of link prediction was made of; ``None``: it is of
-    another kind.
+def relation_priors(reference: str, benchmark: Benchmark, home: Path) -> dict[str, RelationPrior]:
+    """How often relations occur in the graphs that a benchmark's sets of link prediction were made of: dataset → prior.
+    Other datasets are left out.
 
     Raises:
         UserError: a broken file.
     """
     wanted = typed_reference(reference)
     prior = wanted.reader.prior
-    if prior is None or not benchmark.path:
-        return None
-    return prior(BenchmarkSource(Path(benchmark.path), wanted.dataset, wanted.parameters))
+    found: dict[str, RelationPrior] = {}
+    if prior is None:
+        return found
+    for dataset in benchmark.datasets:
+        name = dataset.partition("/")[2] if wanted.reader.suite else wanted.dataset
+        one = msgspec.structs.replace(wanted, dataset=name)
+        path = Path(benchmark.path) if benchmark.path else registered(one, home) or _original(one, home)
+        made = prior(BenchmarkSource(path, name, wanted.parameters)) if path else None
+        if made is not None:
+            found[dataset] = made
+    return found
 
 
 def parse_reference(reference: str) -> BenchmarkReference:

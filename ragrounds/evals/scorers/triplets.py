@@ -38,12 +38,13 @@ _KEYS = (
     ("tail", "object", "entity2", "second", "second_entity", "t", "客体", "尾实体"),
 )
 _IN_BRACKETS = re.compile(
-    r"[(<（【［]([^,，;；()（）\[\]]{1,300})[,，;；]([^,，;；]{1,200})[,，;；]([^,，;；()（）\[\]]{1,300})[)>）】］]"
+    r"[(<（【［]([^,，;；()（）\[\]<【［]{1,300})[,，;；]([^,，;；]{1,200})[,，;；]([^,，;；()（）\[\]]{1,300})[)>）】］]"
 )
-_BETWEEN = re.compile(r"[\s\-*•\d.,，;；、。]{0,400}")
+_BETWEEN = re.compile(r"[\s\-*•\d.,，;；、。]*")
 """What may stand before, between and behind triplets in brackets: a sentence with two commas in brackets is none."""
 _IN_BARS = re.compile(r"^[\s\-*•\d.]{0,9}\|?([^|]{1,300})\|([^|]{1,200})\|([^|]{1,300})\|?\s{0,9}$")
 _LONGEST_LINE = 100_000
+_TRIPLET_BEGINS = re.compile(r'[\[{]\s{0,20}"')
 _FULL_WIDTH = re.compile("[［］【】｛｝“”＂]")
 _HALF_WIDTH = str.maketrans("［］【】｛｝“”＂，：", '[][]{}""",:')
 
@@ -183,20 +184,22 @@ def _json(text: str) -> list[Triplet] | None:
 def _in_a_row(text: str, decoder: json.JSONDecoder) -> list[Triplet] | None:
     """The last triplets that stand one after the other, with nothing but commas and space between them."""
     rows: list[list[Triplet]] = []
-    end = tries = 0
-    for match in re.finditer(r"[\[{]", text):
+    end = failed = 0
+    for match in _TRIPLET_BEGINS.finditer(text):
         if match.start() < end:
             continue
-        tries += 1
-        if tries > 2 * MOST_TRIPLETS:
-            break
         try:
             value, stop = decoder.raw_decode(text, match.start())
+            triplet = _triplet(value)
         except (ValueError, RecursionError):
-            continue
-        triplet = _triplet(value)
+            triplet = None
         if triplet is None:
+            failed += 1
+            if failed > 2 * _MOST_TRIES:
+                break
             continue
+        if sum(map(len, rows[-1:])) >= MOST_TRIPLETS:
+            break
         if rows and not text[end : match.start()].strip(" \t\r\n,;，；、"):
             rows[-1].append(triplet)
         else:
