@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+import numpy as np
 
 from ragrounds.contracts import Searcher
 from ragrounds.evals.retrieval.measures import means, measure
 from ragrounds.evals.retrieval.search import Keep, Retrieved, leak_filter, retrieve
+from ragrounds.evals.retrieval.similarity import GradedPair, correlations, cosines
 from ragrounds.records import Passage
 from ragrounds.specs import Spec
 from ragrounds.tools.analysers import analyser
 from ragrounds.tools.corpora import corpora_of
+from ragrounds.tools.embedders import Vectors
 from ragrounds.tools.merged import MergedSearcher
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, open_searcher
 from tests.golden.cases import Case, Comparison, near
@@ -37,9 +41,10 @@ def _query_measure(theirs: str) -> str:
     return f"{_PER_QUERY[kind]}@{cut}" if kind in _PER_QUERY else _PER_QUERY[theirs]
 
 
-def same_measures(case: Case, run: dict[str, dict[str, float]]) -> bool:
-    """Whether a run's measures, of each query and on average over those that have results, are those recorded."""
-    judged = {query: grades for query, grades in case["qrels"].items() if run.get(query)}
+def same_measures(case: Case, run: dict[str, dict[str, float]], every: bool = False) -> bool:
+    """Whether a run's measures, of each query and on average, are those recorded: over the queries that have results,
+    as the program has it, or over `every` judged one."""
+    judged = {query: grades for query, grades in case["qrels"].items() if every or run.get(query)}
     wanted = {name: _measure_name(name) for name in case["metrics"]}
     each = {name: _query_measure(name) for found in case["per_query"].values() for name in found}
     values = measure(judged, run, sorted({*wanted.values(), *each.values()}))
@@ -51,8 +56,8 @@ def same_measures(case: Case, run: dict[str, dict[str, float]]) -> bool:
     ) and all(round(summed.get(wanted[name], 0.0), 5) == value for name, value in case["metrics"].items())
 
 
-def _trec(case: Case) -> bool:
-    return same_measures(case, case["results"])
+def _trec(case: Case, every: bool) -> bool:
+    return same_measures(case, case["results"], every)
 
 
 class _Listed:
@@ -181,6 +186,37 @@ def _analyser(case: Case) -> bool:
     return analyser("lucene-english")(case["text"]) == case["tokens"]
 
 
+def _reranking(case: Case, name: str) -> bool:
+    """MTEB's average precision and, where scores are distinct, its reciprocal rank."""
+    ids = [f"d{number:03}" for number in range(len(case["scores"]))]
+    judgements = {"q": dict(zip(ids, map(int, case["relevant"]), strict=True))}
+    values = measure(judgements, {"q": dict(zip(ids, case["scores"], strict=True))}, [name, "MRR@10"])
+    return near(values[name]["q"], case["ap"]) and case["mrr_at_10"] in (None, values["MRR@10"]["q"])
+
+
+class _Given:
+    """An embedder whose texts are places in a list of vectors."""
+
+    def __init__(self, vectors: list[list[float]]) -> None:
+        self._vectors = np.array(vectors)
+
+    def queries(self, texts: Sequence[str]) -> Vectors:
+        return self._vectors[[int(text) for text in texts]]
+
+    def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
+        raise NotImplementedError
+
+
+def _similarity(case: Case) -> bool:
+    """MTEB's correlations of cosines with the graded pairs; none where a side is constant."""
+    count = len(case["gold"])
+    pairs = [GradedPair(str(place), str(count + place), grade) for place, grade in enumerate(case["gold"])]
+    found = cosines(pairs, _Given(case["emb1"] + case["emb2"]))
+    made = correlations({"x": found}, case["gold"], [str(place) for place in range(count)], resamples=1)[0]["x"]
+    wanted = {"Pearson": case["out"]["cosine_pearson"], "Spearman": case["out"]["cosine_spearman"]}
+    return all(near(made[name].value if name in made else None, value) for name, value in wanted.items())
+
+
 COMPARISONS = (
     Comparison("lucene_english_analyzer", "bm25[analyser=lucene-english]", True, _analyser),
     Comparison(
@@ -215,5 +251,23 @@ COMPARISONS = (
         "only passages that share a term with the query are found",
         what="rankings and scores",
     ),
-    Comparison("trec_metrics", "ragrounds retrieve --run", True, _trec),
+    Comparison(
+        "trec_metrics", "ragrounds retrieve --run", True, lambda case: _trec(case, False), what="queries with results"
+    ),
+    Comparison(
+        "trec_metrics",
+        "ragrounds retrieve --run",
+        False,
+        lambda case: _trec(case, True),
+        "every judged query counts: one without results has 0, and is not left out of the mean",
+    ),
+    Comparison("mteb_reranking", "--measure tiedMAP --measure MRR@10", True, lambda case: _reranking(case, "tiedMAP")),
+    Comparison(
+        "mteb_reranking",
+        "--measure MAP --measure MRR@10",
+        False,
+        lambda case: _reranking(case, "MAP"),
+        "trec_eval's: equal scores are ordered by document id, not taken as one threshold",
+    ),
+    Comparison("mteb_sts", "ragrounds retrieve --benchmark sts:FILE", True, _similarity, what="cosines"),
 )

@@ -51,6 +51,25 @@ def test_ties_do_not_depend_on_the_order_given(judged, scores):
     assert ordered(scores) == ordered(turned)
 
 
+@given(
+    found=st.lists(st.tuples(st.booleans(), st.integers(0, 3).map(float)), min_size=1, max_size=12),
+    missing=st.integers(0, 2),
+)
+def test_equal_scores_as_one_threshold_are_scikit_learns(found, missing):
+    from sklearn.metrics import average_precision_score
+
+    grades = {f"d{place}": int(good) for place, (good, _) in enumerate(found)}
+    scores = {f"d{place}": score for place, (_, score) in enumerate(found)}
+    made = measure({"q": grades}, {"q": scores}, ["tiedMAP"])["tiedMAP"]["q"]
+    held = sum(grades.values())
+    expected = average_precision_score(list(grades.values()), list(scores.values())) if held else 0.0
+    assert made == pytest.approx(expected)
+    # What is relevant and was not found counts in the denominator.
+    more = {**grades, **{f"m{place}": 1 for place in range(missing)}}
+    partly = measure({"q": more}, {"q": scores}, ["tiedMAP"])["tiedMAP"]["q"]
+    assert partly == pytest.approx(expected * held / (held + missing) if held else 0.0)
+
+
 @given(judged=st.dictionaries(st.sampled_from("abc"), _judged, min_size=1), scores=_scores)
 def test_ir_measures_agrees(judged, scores):
     import ir_measures
@@ -84,6 +103,7 @@ def test_the_threshold_of_relevance():
         ("map@010", "MAP@10"),
         ("Recall@5", "R@5"),
         ("mrr", "MRR"),
+        ("TiedMap", "tiedMAP"),
         ("gm_map", "gm_map"),
         ("iprec_at_recall_0.10", "iprec_at_recall_0.10"),
     ],
@@ -92,7 +112,7 @@ def test_spellings(given, expected):
     assert canonical(given) == expected
 
 
-@pytest.mark.parametrize("given", ["nDGC@10", "P", "R@0", "Rprec@5", "", "R@x", "ndcg_cut_x", "nDCG@-1"])
+@pytest.mark.parametrize("given", ["nDGC@10", "P", "R@0", "Rprec@5", "tiedMAP@3", "", "R@x", "ndcg_cut_x", "nDCG@-1"])
 def test_what_is_no_measure(given):
     with pytest.raises(UserError):
         canonical(given)

@@ -1,6 +1,8 @@
 """Measures of a ranking: nDCG@k, P@k, R@k, MAP@k, MRR@k, and whatever else trec_eval has, by running trec_eval's code.
 
 Every judged query counts: one that the run has nothing for has the value 0, as with trec_eval's option ``-c``.
+``tiedMAP`` is average precision with equal scores as one threshold (scikit-learn's, and so MTEB's for reranking): it
+does not depend on how ties are ordered, where trec_eval orders them by document id.
 A measure may also be given by trec_eval's own name (``iprec_at_recall_0.10``, ``ndcg_cut_20``, ``gm_map``).
 """
 
@@ -27,6 +29,7 @@ _THEIRS: dict[str, tuple[str | None, str | None]] = {
     "Success": ("success", None),
     "Rprec": (None, "Rprec"),
     "Bpref": (None, "bpref"),
+    "tiedMAP": (None, "tiedMAP"),
 }
 _ALSO = {"precision": "P", "recall": "R", "ap": "MAP", "rr": "MRR", "hit": "Success"}
 _NAMES = {name.lower(): name for name in _THEIRS} | _ALSO
@@ -79,8 +82,12 @@ def measure(
     names = [canonical(name) for name in measures]
     kept = {query: dict(documents) for query, documents in run.items() if query in judgements and documents}
     values: dict[str, dict[str, float]] = {name: dict.fromkeys(judgements, _absent(name)) for name in names}
+    if "tiedMAP" in names:
+        values["tiedMAP"] |= {query: tied_precision(judgements[query], docs, relevant) for query, docs in kept.items()}
     by_cut: dict[int | None, dict[str, str]] = {}
     for name in names:
+        if name == "tiedMAP":
+            continue
         kind, _, k = name.partition("@")
         by_cut.setdefault(int(k) if kind == "MRR" and k else None, {})[_theirs(name)] = name
     for cut, wanted in by_cut.items():
@@ -89,6 +96,22 @@ def measure(
             for theirs, name in wanted.items():
                 values[name][query] = float(found[theirs])
     return values
+
+
+def tied_precision(grades: Mapping[str, int], scores: Mapping[str, float], relevant: int = 1) -> float:
+    """Average precision where documents with equal scores are found together: the sum over the thresholds of their
+    precision times the recall that each adds. 0 where nothing is relevant."""
+    wanted = {document for document, grade in grades.items() if grade >= relevant}
+    held: dict[float, list[int]] = {}
+    for document, score in scores.items():
+        held.setdefault(score, []).append(document in wanted)
+    seen = found = 0
+    total = 0.0
+    for score in sorted(held, reverse=True):
+        hits = sum(held[score])
+        seen, found = seen + len(held[score]), found + hits
+        total += hits * found / seen
+    return total / len(wanted) if wanted else 0.0
 
 
 def ordered(documents: Mapping[str, float]) -> list[tuple[str, float]]:
