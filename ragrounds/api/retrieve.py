@@ -507,6 +507,7 @@ def _generated(
 
     LameR and searching agents search with the retriever itself, over the benchmark's corpus, unless the way names
     others: ``lamer[retriever=bm25]`` (as R2MED has it), ``answer[agent=search_o1,corpus=medcorp,retriever=bm25]``.
+    ``hyde[prompts=FOLDER]`` asks by the user's own prompts.
 
     Raises:
         UserError: no model was named, or no such way.
@@ -531,7 +532,15 @@ def _generated(
         given = dict(parse(way).parameters)
         read_with, read = str(given.pop("retriever", retriever)), str(given.pop("corpus", queries.corpus))
         searcher = open_searcher(read_with, read, settings.home, progress=progress)
-        generator = QueryGenerator(Spec(parse(way).name, given), {"model": model}, searcher, journal, prices=prices)
+        folder = given.pop("prompts", None)
+        generator = QueryGenerator(
+            Spec(parse(way).name, given),
+            {"model": model},
+            searcher,
+            journal,
+            prompts=None if folder is None else str(folder),
+            prices=prices,
+        )
 
         async def carry_out() -> GeneratedQueries:
             async with closing([model], journal):
