@@ -6,6 +6,7 @@ A name is shown in tables, pictures and frames. It is no part of what a run is: 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -111,6 +112,13 @@ def names_of(store: Store, runs: Sequence[Run], given: Mapping[str, str] | None 
             raise UserError(f"--as names the run {run.id} twice.")
     names = {run.id: kept[run.id] for run in runs if run.id in kept} | check_names(wanted)
     return {run: name for run, name in names.items() if name}
+
+
+def with_agents(runs: Sequence[Run], names: Mapping[str, str]) -> dict[str, str]:
+    """Run id, and the text of an agent that one of the runs alone has → name; names that two runs have are left out."""
+    agents, called = Counter(run.agent for run in runs), Counter(names.values())
+    own = {run.id: names[run.id] for run in runs if run.id in names and called[names[run.id]] == 1}
+    return own | {run.agent: own[run.id] for run in runs if run.id in own and agents[run.agent] == 1}
 
 
 def _meant(reference: str, runs: Sequence[Run]) -> Run:

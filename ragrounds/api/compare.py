@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, cast
 
-from ragrounds.api.aliases import names_of
+from ragrounds.api.aliases import names_of, with_agents
 from ragrounds.api.frame_rows import Part, Row
 from ragrounds.api.frames import LEDGER, Frame, FrameColumn
 from ragrounds.api.results import ComparisonResult, Result
@@ -113,12 +113,21 @@ class AnalysedRuns(Result, frozen=True, kw_only=True):
     """What an analysis found in runs."""
 
     result: AnalysisResult
+    names: Mapping[str, str] = MappingProxyType({})
+    """A run's id, or an agent's text → what it is called."""
+
+    @property
+    def shown(self) -> AnalysisResult:
+        """The result as it is drawn: with the systems' names."""
+        from ragrounds.ui.analysis_tables import with_names
+
+        return with_names(self.result, self.names)
 
     def draw(self, console: Console) -> None:
         """Print the table, its note, and the picture."""
         from ragrounds.ui.analysis_tables import print_analysis
 
-        print_analysis(self.result, console)
+        print_analysis(self.shown, console)
 
     def brief(self) -> str:
         """The table's title."""
@@ -304,6 +313,7 @@ def analyse(
     parameter: str = "top_k",
     sizes: Mapping[str, float] = MappingProxyType({}),
     corpus: Mapping[str, int] = MappingProxyType({}),
+    names: Mapping[str, str] = MappingProxyType({}),
     seed: int = 0,
     home: str | Path | None = None,
     settings: Settings | None = None,
@@ -320,6 +330,7 @@ def analyse(
         parameter: of the agent, which was varied.
         sizes: model text → billions of parameters, where the name does not say it.
         corpus: source → its passages, for the corpus' own shares; of indexes that are here they are known.
+        names: what runs are called in the table and the picture, as for :func:`compare`.
         seed: of the bootstrap.
         home, settings: the folder of the store, and all settings; ``None``: the user's.
 
@@ -335,7 +346,8 @@ def analyse(
     here = {**collection_sizes(chosen.home), **corpus}
     choices = AnalysisOptions(scorer=scorer_name(scorer), k=k, parameter=parameter, sizes=sizes, corpus=here, seed=seed)
     with opened_runs(runs, chosen) as (store, found):
-        return AnalysedRuns(result=analysis(store, found, choices))
+        called = names_of(store, found, names)
+        return AnalysedRuns(result=analysis(store, found, choices), names=with_agents(found, called))
 
 
 def report(

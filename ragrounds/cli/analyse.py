@@ -43,6 +43,7 @@ def analyse_command(
         list[str] | None,
         typer.Option(help="SOURCE=PASSAGES, of a corpus that is no index here (sources, repeatable)."),
     ] = None,
+    names: options.Names = None,
     seed: options.Seed = 0,
     svg: options.Svg = None,
     as_json: options.AsJson = False,
@@ -55,6 +56,7 @@ def analyse_command(
 
       ragrounds analyse success vanilla_rag --k 5 --scorer mirage
     """
+    from ragrounds.api.aliases import parse_names
     from ragrounds.api.compare import analyse
     from ragrounds.ui.analysis_tables import print_analysis
     from ragrounds.ui.chart_svg import svg as drawn_svg
@@ -69,14 +71,15 @@ def analyse_command(
         parameter=parameter,
         sizes=_sizes(size or []),
         corpus=_passages(corpus_size or []),
+        names=parse_names(names or ()),
         seed=seed,
-    ).result
+    )
     if svg:
-        write_picture(svg, drawn_svg(found.picture), found.picture.title)
+        write_picture(svg, drawn_svg(found.shown.picture), found.shown.picture.title)
     if as_json:
-        print_json(found)
+        print_json(found.result)
     else:
-        print_analysis(found)
+        print_analysis(found.shown)
 
 
 def _passages(texts: list[str]) -> dict[str, int]:

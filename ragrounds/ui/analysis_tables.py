@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
@@ -11,6 +16,8 @@ from ragrounds.ui.chart_text import draw
 from ragrounds.ui.comparison_tables import interval
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import UNKNOWN, one_line, percent, safe
+
+T = TypeVar("T")
 
 
 def analysis_table(table: AnalysisTable, scorer: str = "") -> TextTable:
@@ -23,6 +30,32 @@ def analysis_table(table: AnalysisTable, scorer: str = "") -> TextTable:
         columns=tuple(Column(safe(name), right=not word) for name, word in zip(table.columns, words, strict=True)),
         rows=tuple(tuple(_cell(cell) for cell in row) for row in table.rows),
     )
+
+
+def with_names(result: AnalysisResult, names: Mapping[str, str]) -> AnalysisResult:
+    """The result with the names of systems in its table and its picture, where a run's id or an agent's text stands
+    alone. The record keeps ids.
+
+    Args:
+        result: of any analysis.
+        names: id or agent's text → name.
+    """
+    if not names:
+        return result
+    table = replace(result.table, rows=_named(result.table.rows, names))
+    return replace(result, table=table, picture=_named(result.picture, names))
+
+
+def _named(part: T, names: Mapping[str, str]) -> T:
+    """A part of a picture in which every text that is a key is its name."""
+    made: object = part
+    if isinstance(part, str):
+        made = names.get(part, part)
+    elif isinstance(part, tuple):
+        made = tuple(_named(each, names) for each in part)
+    elif isinstance(part, Struct):
+        made = replace(part, **{field: _named(getattr(part, field), names) for field in part.__struct_fields__})
+    return cast("T", made)
 
 
 def print_analysis(result: AnalysisResult, console: Console | None = None) -> None:

@@ -152,3 +152,17 @@ def test_names_move_with_their_runs_and_go_with_them(two, command, tmp_path, mon
     assert command("import", "store", str(file)).returncode == 0
     with Store(tmp_path / "other") as store:
         assert kept_names(store.engine) == {"direct-run": "No search"}
+
+
+def test_pictures_of_analyses_call_systems_by_name(two, command, tmp_path):
+    picture = tmp_path / "quality.svg"
+    names = ("--as", "direct=Closed book", "--as", "rag-run=GPT-3.5 + RAG")
+    done = command("analyse", "epochs", "direct", "rag-run", "--scorer", "strict", *names, "--svg", str(picture))
+    assert done.returncode == 0, done.stderr
+    assert "Closed book" in done.stdout
+    assert "vanilla_rag" not in done.stdout
+    assert "GPT-3.5 + RAG" in picture.read_text(encoding="utf-8")
+    found = rr.analyse("epochs", ["direct", "rag-run"], scorer="strict", names={"direct": "Closed book"}, home=two)
+    assert "Closed book" in str(found)
+    assert "vanilla_rag[top_k=8]" in str(found)
+    assert "Closed book" not in str(found.result)

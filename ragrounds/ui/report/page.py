@@ -59,13 +59,14 @@ def report_page(
     shown = [one.scorer for table, beside in comparison.shown(scorers) for one in (table, *beside)]
     style = asset("report.css") + picture_style()
     script = "(()=>{'use strict';\n" + "\n".join(asset(name) for name in _SCRIPTS) + "\nstart();})();"
+    names = {row.run: row.name for row in comparison.rows if row.name}
     parts = {
         "Summary": sections.summary(comparison, scorers),
         "Cost and scores": sections.frontier_section(comparison, scorers),
         "Tables": sections.tables_section(comparison, scorers),
-        "Analyses": sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed),
+        "Analyses": sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, names),
         "Judges": sections.tables_and_remarks(verdict_parts(store, runs, human, seed)),
-        "Arena": sections.tables_and_remarks(arena_parts(store, runs, {row.run: row.name for row in comparison.rows})),
+        "Arena": sections.tables_and_remarks(arena_parts(store, runs, names)),
         "Outcomes": sections.outcome_section(comparison, scorers),
         "Methods": sections.methods_section(comparison, runs, shown, hide),
         "Fingerprints": sections.fingerprint_section(runs, hide),

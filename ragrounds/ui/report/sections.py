@@ -16,7 +16,7 @@ from ragrounds.evals.compare.conclusions import Conclusion, conclusions, unteste
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
 from ragrounds.records import OUTCOMES, Run
-from ragrounds.ui.analysis_tables import analysis_table
+from ragrounds.ui.analysis_tables import analysis_table, with_names
 from ragrounds.ui.chart_svg import svg
 from ragrounds.ui.comparison_tables import (
     agent_names,
@@ -159,8 +159,11 @@ def tables_section(comparison: Comparison, scorers: Sequence[str]) -> str:
     return "".join(html_table(table) for table in comparison_tables(comparison, scorers))
 
 
-def analyses_section(store: Store, runs: Sequence[Run], names: Sequence[str], scorer: str, seed: int) -> str:
-    """The table, the note and the picture of each analysis.
+def analyses_section(
+    store: Store, runs: Sequence[Run], names: Sequence[str], scorer: str, seed: int, called: Mapping[str, str]
+) -> str:
+    """The table, the note and the picture of each analysis; `called` as of
+    :func:`ragrounds.ui.analysis_tables.with_names`.
 
     Raises:
         UserError: an unknown analysis, or runs that lack what it needs.
@@ -168,7 +171,7 @@ def analyses_section(store: Store, runs: Sequence[Run], names: Sequence[str], sc
     parts = []
     options = AnalysisOptions(scorer=scorer, seed=seed) if scorer else AnalysisOptions(seed=seed)
     for name in names:
-        result = analyse(name, store, runs, options)
+        result = with_names(analyse(name, store, runs, options), called)
         parts.append(html_table(analysis_table(result.table, scorer)))
         if result.table.note:
             parts.append(f"<p>{text(result.table.note)}</p>")
