@@ -96,6 +96,9 @@ class StudyListener(RunListener):
     def attempts(self, done: int, total: int) -> None:
         """How many attempts of the cells at work are there."""
 
+    def spent(self, paid: float, unknown: bool) -> None:
+        """Dollars that this call has paid so far; `unknown`: some calls have no known price."""
+
 
 class Counting(RunListener):
     """Passes on what a run tells, and counts what it uses."""
@@ -129,6 +132,7 @@ class Counting(RunListener):
             after = _used(progress)
             known = before[0] is not None and after[0] is not None
             self._budget.add(after[0] - before[0] if known else None, after[1] - before[1])  # type: ignore[operator]
+            self._outer.spent(self._budget.paid, self._budget.unknown)
 
     def projected(self, projection: Projection) -> None:
         """Keep it: a study tells the sum."""

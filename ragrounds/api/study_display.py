@@ -41,6 +41,10 @@ class TerminalStudyListener(StudyListener):
         """Show it."""
         self._shown.attempts(done, total)
 
+    def spent(self, paid: float, unknown: bool) -> None:
+        """Show it."""
+        self._shown.spent(paid, unknown)
+
     def confirm(self, expected: str) -> bool:
         """Ask, where there is somebody to ask."""
         if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):

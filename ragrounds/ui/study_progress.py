@@ -17,7 +17,7 @@ from ragrounds.evals.studies.study import Study, StudyCell
 from ragrounds.evals.studies.table import CellResult, study_table
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.study_tables import WORDS, study_tables
-from ragrounds.ui.text import duration, one_line
+from ragrounds.ui.text import dollars, duration, one_line
 
 _MOST_LINES = 30
 """Rows of the figures so far that are drawn; the whole table is printed at the end."""
@@ -32,7 +32,8 @@ class StudyProgress:
         self._clock, self._began = clock, clock()
         self._study: Study | None = None
         self._results: dict[tuple[str, str], CellResult] = {}
-        self._cells, self._now, self._attempts = 0, "", (0, 0)
+        self._cells, self._now, self._attempts, self._paid = 0, "", (0, 0), ""
+        self._said: set[str] = set()
 
     def __enter__(self) -> StudyProgress:
         if self._console.is_terminal:
@@ -45,7 +46,10 @@ class StudyProgress:
             self._live.__exit__(None, None, None)
 
     def say(self, text: str) -> None:
-        """Something that a person at the screen should know."""
+        """Something that a person at the screen should know, once."""
+        if text in self._said:
+            return
+        self._said.add(text)
         self._console.print(Text(one_line(text, 1000)), soft_wrap=True)
 
     def begun(self, study: Study, cells: int) -> None:
@@ -63,6 +67,10 @@ class StudyProgress:
         """How many attempts of the cells at work are there."""
         self._attempts = (done, total)
 
+    def spent(self, paid: float, unknown: bool) -> None:
+        """Dollars that all cells have cost so far; `unknown`: some calls have no known price."""
+        self._paid = ", spent not known" if unknown else f", {dollars(paid)} spent" if paid else ""
+
     def cell(self, cell: StudyCell, result: CellResult) -> None:
         """A cell is as far as it comes."""
         self._results[cell.row, cell.column] = result
@@ -79,13 +87,12 @@ class StudyProgress:
         done = len(self._results)
         left = f", about {duration(spent / done * (self._cells - done))} left" if 0 < done < self._cells else ""
         at = f"; {self._now}: {self._attempts[0]:,} of {self._attempts[1]:,} attempts" if self._attempts[1] else ""
-        return f"{done:,} of {self._cells:,} cells in {duration(spent)}{left}{at}"
+        return f"{done:,} of {self._cells:,} cells in {duration(spent)}{left}{self._paid}{at}"
 
     def _drawn(self) -> Group:
-        parts: list[Text | ProgressBar | Table] = [
-            Text(one_line(self.line(), 300)),
-            ProgressBar(total=max(1, self._cells), completed=len(self._results), width=60),
-        ]
+        bar = Table.grid()
+        bar.add_row(ProgressBar(total=max(1, self._cells), completed=len(self._results), width=60))
+        parts: list[Text | Table] = [Text(one_line(self.line(), 300)), bar]
         if self._study is not None and self._results:
             table = study_tables(study_table(self._study, self._results))[0]
             drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
