@@ -19,11 +19,8 @@ URL = "http://127.0.0.1:1/v1"
 
 
 def test_every_benchmark_of_the_studies_is_read_in_its_own_form(tmp_path: Path) -> None:
-    made = {}
-    for name in MINE:
-        for cell in open_study(name).cells():
-            settings = stand_in(cell.settings, tmp_path, URL)
-            made[str(settings["benchmark"])] = str(cell.settings["benchmark"])
+    cells = {str(cell.settings["benchmark"]): cell for name in MINE for cell in open_study(name).cells()}
+    made = {str(stand_in(cell.settings, tmp_path, URL)["benchmark"]): wanted for wanted, cell in cells.items()}
     assert len(made) == 15
     for reference, wanted in made.items():
         loaded = load(reference, tmp_path / "home")
