@@ -14,7 +14,9 @@ import pytest
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.evals.benchmarks.catalogue import parse_reference
+from ragrounds.evals.studies.figures import CellFigure
 from ragrounds.evals.studies.study import Study, open_study, shipped_studies
+from ragrounds.evals.studies.table import CellResult, study_table
 from ragrounds.specs import Spec, parse
 from ragrounds.tools.cards import cards
 from ragrounds.tools.retriever import find_retriever
@@ -150,6 +152,24 @@ def test_the_rank_correlation_that_cmedteb_prints_follows_from_its_cells() -> No
     rows = [found for study, row, found in tables("cmedteb-table11") if row != "Average performance"]
     found = spearmanr([row["Avg CMed"] for row in rows], [row["Avg. New"] for row in rows])
     assert (round(found.statistic, 3), round(found.pvalue, 3)) == (0.354, 0.215)
+    (asked,) = open_study("cmedteb-table11").correlations
+    assert (asked.kind, asked.published) == ("Spearman", 0.354)
+
+
+def test_a_study_says_how_two_columns_go_together() -> None:
+    study = open_study("cmedteb-table11")
+    results = {
+        (row.name, column.name): CellResult(
+            state="done", figure=CellFigure(value=figure.value / 100, measure=column.name)
+        )
+        for row in study.rows
+        for column in study.columns
+        if not row.mean and not column.made_of and (figure := study.published(row.name, column.name))
+    }
+    notes = study_table(study, results).notes
+    assert notes[0].startswith("Spearman's correlation of Avg CMed and Avg. New over 14 rows: 0.354; published 0.354")
+    alone = {place: result for place, result in results.items() if place[0] == "bge-m3"}
+    assert "not defined" in study_table(study, alone).notes[0]
 
 
 def test_relevant_documents_are_the_labelled_less_the_false_ones_and_the_missed() -> None:

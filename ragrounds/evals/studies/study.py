@@ -132,6 +132,15 @@ class StudyAnalysis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Label of a row, heading of a column, the paper's figure."""
 
 
+class StudyCorrelation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How two columns go together over the rows that have both, rows that are means apart; said below the table."""
+
+    columns: tuple[str, str]
+    kind: Literal["Pearson", "Spearman"] = "Pearson"
+    published: float | None = None
+    """As the paper prints it."""
+
+
 class StudyCell(Struct, frozen=True, kw_only=True):
     """A cell that is carried out."""
 
@@ -179,6 +188,7 @@ class Study(Struct, frozen=True, kw_only=True):
     arena: Raw = field(default_factory=dict)
     """Arguments of the arena whose axes are columns."""
     analyses: tuple[StudyAnalysis, ...] = ()
+    correlations: tuple[StudyCorrelation, ...] = ()
 
     def cells(self) -> Iterator[StudyCell]:
         """The cells that are carried out, row by row; those that are computed are not among them."""
@@ -219,6 +229,7 @@ class _File(Struct, forbid_unknown_fields=True):
     settings: Raw = field(default_factory=dict)
     arena: Raw = field(default_factory=dict)
     analyses: tuple[StudyAnalysis, ...] = ()
+    correlations: tuple[StudyCorrelation, ...] = ()
 
 
 def shipped_studies() -> list[str]:
@@ -269,6 +280,7 @@ def read_study(text: str, name: str) -> Study:
         columns=columns,
         arena=made.arena,
         analyses=made.analyses,
+        correlations=made.correlations,
     )
     _check(study)
     return study
@@ -401,6 +413,7 @@ def _check(study: Study) -> None:
             [one for column in study.columns for one in column.mean + column.change + column.difference],
         ),
         ("column", columns, [one for analysis in study.analyses for one in analysis.columns]),
+        ("column", columns, [one for correlation in study.correlations for one in correlation.columns]),
     ):
         for one in wanted:
             if one not in names:

@@ -13,7 +13,14 @@ from msgspec import Struct
 from ragrounds.evals.analyses.analysis import AnalysisResult
 from ragrounds.evals.stats import Estimate
 from ragrounds.evals.studies.figures import CellFigure, cohort_of, column_weights, mean_of
-from ragrounds.evals.studies.study import PublishedFigure, Study, StudyAnalysis, StudyColumn, StudyRow
+from ragrounds.evals.studies.study import (
+    PublishedFigure,
+    Study,
+    StudyAnalysis,
+    StudyColumn,
+    StudyCorrelation,
+    StudyRow,
+)
 
 State = Literal["done", "part", "to do", "lacks", "failed"]
 """A cell: all of it is there; some attempts are; nothing was begun; something it needs is not here; it went wrong."""
@@ -144,9 +151,36 @@ def study_table(study: Study, results: Mapping[Place, CellResult], stand_in: boo
         digits=study.digits,
         spread=study.spread,
         baseline=study.baseline,
-        notes=(*(_stand_in_notes(study) if stand_in else ()), *([study.note] if study.note else ())),
+        notes=(
+            *(_stand_in_notes(study) if stand_in else ()),
+            *(_correlation_note(one, study, rows) for one in study.correlations),
+            *([study.note] if study.note else ()),
+        ),
         stand_in=stand_in,
     )
+
+
+def _correlation_note(asked: StudyCorrelation, study: Study, rows: Sequence[TableRow]) -> str:
+    """How two columns go together, in a sentence."""
+    means = {row.name for row in study.rows if row.mean}
+    pairs = []
+    for row in rows:
+        values = [next((cell.value for cell in row.cells if cell.column == name), None) for name in asked.columns]
+        if row.name not in means and None not in values:
+            pairs.append(values)
+    first, second = asked.columns
+    said = f"{asked.kind}'s correlation of {first} and {second} over {len(pairs):,} rows: "
+    printed = "" if asked.published is None else f"; published {asked.published:g}"
+    if len(pairs) < _FEWEST or any(len({values[side] for values in pairs}) < 2 for side in (0, 1)):
+        return f"{said}not defined{printed}."
+    from scipy.stats import pearsonr, spearmanr
+
+    value = (spearmanr if asked.kind == "Spearman" else pearsonr)(*zip(*pairs, strict=True)).statistic
+    return f"{said}{value:.3f}{printed}."
+
+
+_FEWEST = 3
+"""Rows of a correlation at least."""
 
 
 def _stand_in_notes(study: Study) -> tuple[str, ...]:
