@@ -10,8 +10,10 @@ How the text and the question become a query is a table (R2MED, Section 4.2 and 
 one string, dense retrievers one or several, whose vectors' mean is searched for.
 
 One text a query (the first HyDE took eight). The graph stands in front of any retriever: it reads nothing but the
-question's stem and writes `query` and `dense`. The options are seen by no node of it, and an agent that answers here is
-given a question without options.
+question's stem and writes `query` and `dense`. As an agent of its own its answer is the text, which a judge can mark;
+with ``documents=10`` it also searches for that many passages with the query, so that right texts stand beside what
+they find (R2MED, Figure 5). The options are seen by no node of it, and an agent that answers here is given a question
+without options.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from ragrounds.contracts import Context
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.documents import fitted, written
 from ragrounds.graphs.model_text import without_thought
-from ragrounds.graphs.state import word
+from ragrounds.graphs.state import whole, word
 from ragrounds.records import Message, Query
 from ragrounds.specs import Spec, Value, parse
 
@@ -92,7 +94,7 @@ class State(Made, total=False):
 
 
 def build() -> StateGraph[State, Context, State, Made]:
-    """START → (candidates →) generate → combine → END."""
+    """START → (candidates →) generate → combine (→ search) → END."""
     graph = StateGraph(State, context_schema=Context, output_schema=Made)
     graph.add_node("candidates", candidates)
     graph.add_node("generate", generate)
@@ -100,7 +102,9 @@ def build() -> StateGraph[State, Context, State, Made]:
     graph.add_conditional_edges(START, _first, ["candidates", "generate"])
     graph.add_edge("candidates", "generate")
     graph.add_edge("generate", "combine")
-    graph.add_edge("combine", END)
+    graph.add_node("search", search)
+    graph.add_conditional_edges("combine", _then, ["search", END])
+    graph.add_edge("search", END)
     return graph
 
 
@@ -127,6 +131,10 @@ def way(context: Context) -> Spec:
 
 def _first(state: State, runtime: Runtime[Context]) -> str:
     return "candidates" if way(runtime.context).name == "lamer" else "generate"
+
+
+def _then(state: State, runtime: Runtime[Context]) -> str:
+    return "search" if whole(runtime.context, "documents", 0, least=0) else END
 
 
 async def candidates(state: State, runtime: Runtime[Context]) -> State:
@@ -162,6 +170,13 @@ async def combine(state: State, runtime: Runtime[Context]) -> State:
         return {"query": context.stem.text, "dense": [], "answer": ""}
     query = combined(way(context).name, context.stem.text, document)
     return {"query": query.text, "dense": list(query.dense), "answer": document}
+
+
+async def search(state: State, runtime: Runtime[Context]) -> State:
+    """Find what the query finds; nobody reads it."""
+    query = Query(str(state.get("query")), tuple(state.get("dense", [])))
+    await runtime.context.search(query, whole(runtime.context, "documents", 0, least=0))
+    return {}
 
 
 def _first_words(text: str) -> str:
