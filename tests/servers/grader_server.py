@@ -64,9 +64,10 @@ def grade(prompt: str, model: str) -> dict[str, str]:
         manners["grader-mostly"] = better if lot < 4 else next(iter(pair))
         better = manners.get(model, better)
         return dict.fromkeys(("usefulness", "readability", "knowledge", "reasoning"), better)
-    _, *rest = _PARTS.findall(prompt)
+    parts = _PARTS.findall(prompt)
+    _, *rest = parts
     if "### Statements" not in prompt:
-        reference, answer = rest
+        reference, answer = parts[-2:]  # the published judge does not see the question
         same = model == "grader-mild" or reference.lower() in answer.lower()
         return {"grade": "equivalent" if same else "mismatch"}
     answer, *statements = rest
