@@ -48,6 +48,10 @@ def table(rows: list[Row]) -> str:
         "has the count of cases and the reason. *Undefined* cases are not compared: the program's own output depends",
         "there on the order of ties in an unstable sort.",
         "",
+        "Left out: Search-o1's code generation and mathematics, and its replacing of steps, which its program never",
+        "reaches; Search-R1's reward for the form of a text, which only training uses. Batches of several questions",
+        "are compared question by question: which of two alike searches is made is the journal's concern.",
+        "",
         "| file | ours | | cases | equal | differ | undefined | why |",
         "|---|---|---|---|---|---|---|---|",
     ]

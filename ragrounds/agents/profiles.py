@@ -18,9 +18,15 @@ class PublishedRun(Struct, frozen=True, kw_only=True):
     """What a profile says beside its agents: how one model is sampled, and by what answers are scored."""
 
     profile: str
-    sampling: Mapping[str, bool | int | float | str]
+    sampling: Mapping[str, float]
     scorer: str | None
     """``None``: the paper's own scorer is the benchmark's, or none of ours."""
+
+    def words(self) -> str:
+        """In words: ``the profile medrag says: temperature=0; scored by mirage``."""
+        said = [", ".join(f"{key}={value:g}" for key, value in self.sampling.items())] if self.sampling else []
+        said += [f"scored by {self.scorer}"] if self.scorer else []
+        return f"the profile {self.profile} says: {'; '.join(said) or 'sampling and scorer are left open'}"
 
 
 def apply(agent: str, profile: str, model: str | None = None) -> str:
@@ -61,7 +67,8 @@ def published(profile: str, model: str) -> PublishedRun:
     """
     found = read_profile(profile)
     scorer = str(found.scorer.value) if found.scorer else None
-    return PublishedRun(profile=profile, sampling=values(found.sampling(model)), scorer=scorer)
+    sampling = {key: float(value) for key, value in values(found.sampling(model)).items()}
+    return PublishedRun(profile=profile, sampling=sampling, scorer=scorer)
 
 
 def all_profiles() -> list[Profile]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from ragrounds.agents.agent import Card
     from ragrounds.agents.profile import Profile, Setting
+    from ragrounds.agents.profiles import PublishedRun
     from ragrounds.specs import Value
 
 
@@ -25,6 +26,8 @@ class AgentDetails(Struct, frozen=True, kw_only=True):
     """The package, with its version, that adds it; empty: it ships, or is a file of the user's."""
     sources: Mapping[str, Setting] = {}
     """What a profile sets of it, each with its source."""
+    published: PublishedRun | None = None
+    """What the profile says beside it, for the model that was named: sampling and scorer."""
 
 
 class GraphDetails(Struct, frozen=True, kw_only=True):
@@ -65,15 +68,17 @@ def describe_agent(agent: str, *, profile: str | None = None, model: str | None 
         UserError: an unknown agent, parameter or profile; names the nearest.
     """
     from ragrounds.agents.agent import open_agent, profile_of
-    from ragrounds.agents.profiles import settled, sources
+    from ragrounds.agents.profiles import published, settled, sources
 
     found, named = open_agent(settled(agent, profile, model)), profile_of(agent)
+    chosen = named.name if named else profile
     return AgentDetails(
         agent=found.spec,
         parameters=dict(found.parameters),
         card=found.card,
         package=agent_package(found.name),
-        sources=sources(agent, named.name if named else profile, model),
+        sources=sources(agent, chosen, model),
+        published=published(chosen, model or "") if chosen else None,
     )
 
 

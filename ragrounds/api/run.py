@@ -286,6 +286,7 @@ class _Replay:
     def plan(self, held: ExitStack) -> None:
         """Plan the runs, lease them until `held` ends, read the claim and order the questions. Runs that were begun
         for a claim that cannot be watched are removed again."""
+        from ragrounds.agents.profiles import published
         from ragrounds.api.resume import kept_request
         from ragrounds.evals.engine.plan import plan
         from ragrounds.evals.engine.progress import ReplayProgress
@@ -313,6 +314,9 @@ class _Replay:
             listener.planned(planned.run, sorted({model.spec for model in planned.models.values()}))
             self._tell_of_code(planned)
         self._tell_of_caps()
+        if self._request.profile is not None:
+            said = published(self._request.profile, recipe.model or "").words()
+            self._listener.message(f"{said[0].upper()}{said[1:]}.")
         for words in self._loaded.absent:
             listener.message(words)
         if (words := self._loaded.guard_words) and any(p.searcher and p.agent.card.guard for p in self.planned_runs):

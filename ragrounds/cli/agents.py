@@ -72,8 +72,8 @@ def show_agent(
     for key, value in msgspec.to_builtins(found.card).items():
         if value:
             tell(f"{key:12} {safe(str(value))}")
-    if found.sources:
-        tell("as published")
+    if found.published:
+        tell(found.published.words())
     for key, setting in found.sources.items():
         tell(f"  {key}={safe(str(setting.value))}: {safe(setting.source)}")
 
