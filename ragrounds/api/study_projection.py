@@ -33,9 +33,10 @@ def confirm_projection(
     minutes = settings.project_above_minutes if budget.seconds is None else None
     if how["journal"] == "replay" or (dollars is None and minutes is None):
         return
-    found = []
+    found, left_out = [], 0
     for group in groups(cell for cell in cells if cell.kind != "retrieve" and "imported" not in cell.settings):
         if minutes is None and not _costs_money(group[0], settings):
+            left_out += len(group)
             continue
         projection = _pilot(group, settings, budget, listener, how)
         found += [projection] if projection is not None else []
@@ -43,7 +44,8 @@ def confirm_projection(
     seconds = math.fsum(one.seconds.value for one in found)
     cost, most = math.fsum(one.value for one in costs), math.fsum(_high(one) for one in costs)
     if found:
-        listener.message(f"All cells together are projected to take {_words(cost, most, seconds)}.")
+        without = f"; {left_out:,} cells whose models have no known price are not in it" if left_out else ""
+        listener.message(f"All cells together are projected to take {_words(cost, most, seconds)}{without}.")
     above = []
     if dollars is not None and most > dollars:
         above.append(f"${cost:,.2f} (up to ${most:,.2f}), above project_above_dollars = {dollars:g}")
@@ -66,14 +68,16 @@ def _words(cost: float, most: float, seconds: float) -> str:
 
 def _costs_money(cell: StudyCell, settings: Settings) -> bool:
     """Whether its model is known to cost money."""
+    from ragrounds.models.options import with_defaults
     from ragrounds.models.providers import open_model
     from ragrounds.records import Reply, Usage
 
     text = cell.settings.get("model") or settings.model
-    if text is None or "base_url" in cell.settings or settings.base_url:
+    if text is None:
         return False
+    url = cell.settings.get("base_url") or settings.base_url
     try:
-        model = open_model(str(text), user_prices(settings))
+        model = open_model(with_defaults(str(text), {"base_url": str(url)} if url else {}), user_prices(settings))
     except UserError:
         return False  # its cells say so
     return bool(model.price(Reply(text="", usage=Usage(1000, 1000), busy=1.0)))

@@ -149,6 +149,33 @@ def test_a_budget_is_for_all_cells(file: Path, server: Scripted, tmp_path: Path)
     assert server.calls == 48
 
 
+def test_one_projection_for_all_cells(file: Path, server: Scripted, tmp_path: Path) -> None:
+    priced = "[price_input=500,price_output=500]"
+    text = FILE.replace('"openai:a"', f'"openai:a{priced}"').replace('"openai:b"', f'"openai:b{priced}"')
+    file.write_text(text.replace("limit = 12", "limit = 40").replace("limit = 9", "limit = 30"))
+    told: list[str] = []
+
+    class Hearing(rr.StudyListener):
+        def message(self, text: str) -> None:
+            told.append(text)
+
+        def confirm(self, expected: str) -> bool:
+            told.append(expected)
+            return False
+
+    given = {"base_url": server.url, "alias": "here", "home": tmp_path}
+    with pytest.raises(UserError, match="project_above_dollars = 5") as refused:
+        rr.study(file, **given, listener=Hearing())
+    assert "what is answered is kept" in str(refused.value)
+    assert any(line.startswith("All cells together are projected to take $") for line in told)
+    piloted = server.calls
+    # Two models and two strategies, 8 questions each; equal requests of the two columns are one call.
+    assert 32 <= piloted <= 64
+    bounded = rr.study(file, **given, max_cost=100_000, progress=False)
+    assert bounded.table.count("done") == 12
+    assert server.calls == 2 * 2 * 40  # each question once: those of the pilots were not asked again
+
+
 def test_two_studies_side_by_side(file: Path, server: Scripted, tmp_path: Path) -> None:
     other = tmp_path / "other.toml"
     other.write_text(FILE.replace("top_k=8", "top_k=2"))
