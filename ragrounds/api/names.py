@@ -41,9 +41,11 @@ def agent_parameters(name: str) -> list[Name]:
     found = [Name(_inside(Spec("x", {key: value})), "its default") for key, value in own.items()]
     found += [Name(f"{role}=", "provider:model of this role") for role in ROLES]
     found += [Name("retriever=", "what is searched with"), Name("corpus=", "what is searched")]
-    found.append(Name("prompts=", "a folder of prompts of your own"))
+    found.append(Name("prompts=", "a folder of prompts of your own, or hundred_words"))
     found.append(Name("profile=", "as a paper's authors ran it"))
     found.append(Name("question_only=", "false: what searches may see the options"))
+    found.append(Name("guard=", "false: searches find what the benchmark's guard.jsonl withholds"))
+    found.append(Name("guard_near=", "0 to 1: withhold passages with this share of the question's wording"))
     return [*found, *(Name(f"limits.{key}=", "at most, for an attempt") for key in Limits.__struct_fields__)]
 
 
