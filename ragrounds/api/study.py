@@ -182,7 +182,10 @@ def _listener(listener: StudyListener | None, progress: bool | None, held: ExitS
         return listener
     import sys
 
-    if progress is False or (not progress and not (sys.stderr and sys.stderr.isatty())):
+    from ragrounds.ui.notebook import in_notebook
+
+    wanted = progress or in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+    if progress is False or not wanted:
         return StudyListener()
     from ragrounds.api.study_display import study_display
 
