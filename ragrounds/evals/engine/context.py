@@ -201,15 +201,12 @@ class AttemptContext(AttemptLog):
         searcher = self.searcher
         mean = query.dense if isinstance(searcher, MeanSearcher) else ()
         guard = self.guard
-        request = SearchRequest(
-            corpus=searcher.corpus,
-            query=query.text,
-            k=k,
-            mean=mean,
-            withheld=tuple(sorted(guard.documents)),
-            near=guard.share if guard.question else 0.0,
-            near_to=guard.question,
-        )
+        request = SearchRequest(corpus=searcher.corpus, query=query.text, k=k, mean=mean)
+        # Only where something is withheld: a field that was given is a part of the key, whatever its value.
+        if guard.documents:
+            request = replace(request, withheld=tuple(sorted(guard.documents)))
+        if guard.question:
+            request = replace(request, near=guard.share, near_to=guard.question)
         code = searcher_code(searcher)
         key = _digest("search", searcher.spec, *([code] if code else ()), request).hex()
         entry = Entry(key=key, kind="search", actor=searcher.spec, request=request)
