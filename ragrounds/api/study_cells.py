@@ -100,7 +100,7 @@ class StudyListener(RunListener):
         """Dollars that this call has paid so far; `unknown`: some calls have no known price."""
 
 
-class Counting(RunListener):
+class CountingListener(RunListener):
     """Passes on what a run tells, and counts what it uses."""
 
     def __init__(self, outer: StudyListener, budget: StudyBudget) -> None:
@@ -275,7 +275,7 @@ class CellRunner:
         server = (str(settings.get("model", "")), str(settings.get("base_url", "")))
         if server in self._dead:
             return CellResult(state="failed", why=self._dead[server])
-        listener = Counting(self._listener, self._budget)
+        listener = CountingListener(self._listener, self._budget)
         try:
             made = run(
                 str(settings["benchmark"]),
@@ -387,7 +387,7 @@ class CellRunner:
                     known = similarity_figures(settings, home)
             else:
                 how = {key: self._how[key] for key in ("journal", "concurrency", "server_changed")}
-                heard = Counting(self._listener, self._budget)
+                heard = CountingListener(self._listener, self._budget)
                 known = label_figures(settings, {**how, **self._budget.left()}, heard, self._settings)
         except Interrupted:
             raise

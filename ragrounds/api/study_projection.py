@@ -96,10 +96,10 @@ def _pilot(
 
     from ragrounds.api.event_loop import finish
     from ragrounds.api.run import begun_runs, run
-    from ragrounds.api.study_cells import Counting
+    from ragrounds.api.study_cells import CountingListener
 
     defaults = {name: one.default for name, one in inspect.signature(run).parameters.items()}
-    heard = Counting(listener, budget)
+    heard = CountingListener(listener, budget)
     try:
         agents = list(dict.fromkeys(agent_text(cell.settings) for cell in group))
         given = {

@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"^\d+\.\s*")
 _QUERIES, _ANSWER = "## Queries", "## Answer"
 
 
-class Turn(TypedDict):
+class PublishedTurn(TypedDict):
     """A message of the conversation, as it stands in the state."""
 
     role: Speaker
@@ -49,7 +49,7 @@ Step: TypeAlias = Literal["converse", "extract", "finish", "end"]
 
 
 class State(Shared, total=False):
-    turns: list[Turn]
+    turns: list[PublishedTurn]
     """The conversation of now."""
     blocks: list[str]
     """What was known after each finished round. A state that begins with some goes on after them."""
@@ -182,7 +182,7 @@ def _vanilla_rag() -> Any:
     return vanilla_rag.build().compile()
 
 
-def _request(context: Context, name: str, known: str) -> list[Turn]:
+def _request(context: Context, name: str, known: str) -> list[PublishedTurn]:
     sees = name == "final" or switch(context, "follow_ups_see_options", False)
     options = context.question.options if sees else {}
     given = {"known": known, "question": context.stem.text, "options": options_block(dict(sorted(options.items())))}
@@ -194,5 +194,5 @@ def _request(context: Context, name: str, known: str) -> list[Turn]:
     ]
 
 
-def _messages(turns: list[Turn]) -> tuple[Message, ...]:
+def _messages(turns: list[PublishedTurn]) -> tuple[Message, ...]:
     return tuple(Message(turn["role"], turn["text"]) for turn in turns)

@@ -197,6 +197,7 @@ def test_a_limit_on_file_sizes_is_met_like_a_full_disk(home: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("there", [False, True])
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_is_one_line(small_disk: Path, cli: Cli, there: bool) -> None:
     home = small_disk / "home"
     words = ["run", "--limit", "2", "--agent", "direct", "--display", "none"]

@@ -67,6 +67,7 @@ SPELLINGS = (
 )
 
 
+@pytest.mark.slow
 def test_any_spelling_of_an_agent_finds_its_runs(command: Cli) -> None:
     """What was typed at `run` is typed again elsewhere; the canonical text leaves out what equals the defaults."""
     asked = ("run", "--limit", "3", "--display", "none")

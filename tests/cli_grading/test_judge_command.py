@@ -337,7 +337,7 @@ def test_two_runs_are_judged_on_the_same_questions_within_a_budget(judge, grader
     first, second = found["graded"]
     assert first["left"] == second["left"] > 0
     assert first["attempts"] == 6 - first["left"]
-    assert f"{first['left']} answers not judged" in done.stderr
+    assert f"{first['left']} answer{'' if first['left'] == 1 else 's'} not judged" in done.stderr
     lines = found["comparison"]["tables"][0]["lines"]
     assert [line["overall"]["missing"] for line in lines] == [first["left"]] * 2
     rest = judge(*run, "--json")

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from ragrounds.evals.exchange.formats import export_formats
 from ragrounds.evals.retrieval.trec import read_run
 
@@ -39,6 +41,7 @@ FORMAT = ExportFormat(
 """
 
 
+@pytest.mark.slow
 def test_a_new_file_is_a_new_command(cli, tmp_path):
     """A format is found by its file: here one on the path of the package, in no other file named."""
     (tmp_path / "zz_ids.py").write_text(NEW)

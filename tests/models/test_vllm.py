@@ -176,6 +176,7 @@ async def test_a_server_that_dies_ends_every_call_with_one_line(vllm: Seen, monk
     assert gone(vllm.all()[0]["engine"])
 
 
+@pytest.mark.slow
 async def test_a_call_that_its_caller_cancels_is_only_cancelled(vllm: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN_LATENCY", "2")
     model = open_model(NAME)

@@ -39,6 +39,7 @@ def test_mid_p_of_a_known_table():
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 @settings(max_examples=15, deadline=None)
+@pytest.mark.slow
 def test_holm_equals_statsmodels(values):
     assert holm(values) == pytest.approx(list(multipletests(values, method="holm")[1]))
 

@@ -169,6 +169,7 @@ def test_who_opens_meanwhile_waits_and_finds_it_done(
 
 
 @pytest.mark.parametrize("place", ["sqlite", "postgresql"])
+@pytest.mark.slow
 def test_many_processes_make_one_store(place: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue("url") if place == "postgresql" else ""
     code = (

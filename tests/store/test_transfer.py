@@ -244,6 +244,7 @@ def test_a_truncated_file_writes_nothing(file: Path, tmp_path: Path, share: floa
         brought(file, tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_found_or_changes_nothing(store: Store, file: Path, tmp_path: Path) -> None:
     data, draw, found = file.read_bytes(), random.Random(1), 0
     expected = everything(store.engine)

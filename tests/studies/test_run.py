@@ -149,6 +149,7 @@ def test_a_budget_is_for_all_cells(file: Path, server: Scripted, tmp_path: Path)
     assert server.calls == 48
 
 
+@pytest.mark.slow
 def test_one_projection_for_all_cells(file: Path, server: Scripted, tmp_path: Path) -> None:
     priced = "[price_input=500,price_output=500]"
     text = FILE.replace('"openai:a"', f'"openai:a{priced}"').replace('"openai:b"', f'"openai:b{priced}"')
@@ -176,6 +177,7 @@ def test_one_projection_for_all_cells(file: Path, server: Scripted, tmp_path: Pa
     assert server.calls == 2 * 2 * 40  # each question once: those of the pilots were not asked again
 
 
+@pytest.mark.slow
 def test_two_studies_side_by_side(file: Path, server: Scripted, tmp_path: Path) -> None:
     other = tmp_path / "other.toml"
     other.write_text(FILE.replace("top_k=8", "top_k=2"))

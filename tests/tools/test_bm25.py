@@ -121,6 +121,7 @@ _texts = st.lists(_words, max_size=12).map(" ".join)
     common=st.sampled_from([0.0, 0.02, 0.5]),
     look_up=st.sampled_from([0, 2, 40]),
 )
+@pytest.mark.slow
 def test_scores_are_the_formulas_and_no_cut_changes_them(
     documents, query, k, k1, b, query_weighted, lucene, shard, common, look_up, tmp_path_factory
 ):

@@ -55,6 +55,7 @@ def hostile(tmp_path: Path) -> Iterator[Pages]:
         yield Pages(store, store.runs())
 
 
+@pytest.mark.slow
 async def test_nothing_is_interpreted_on_any_screen(hostile: Pages) -> None:
     app = TraceApp(hostile)
     seen = []

@@ -107,6 +107,7 @@ async def test_find_that_leaves_nothing_is_not_applied(viewer: Open) -> None:
         assert "No attempt is left" in shown(pilot)
 
 
+@pytest.mark.slow
 async def test_find_in_messages_goes_from_match_to_match(viewer: Open) -> None:
     async with viewer(140, 40) as pilot:
         await press(pilot, *["down"] * 6, "enter", "slash", *"aspirin", "enter")
@@ -122,6 +123,7 @@ async def test_find_in_messages_goes_from_match_to_match(viewer: Open) -> None:
         assert "answer" in shown(pilot)
 
 
+@pytest.mark.slow
 async def test_find_in_the_messages_of_all_attempts(viewer: Open) -> None:
     async with viewer(140, 40) as pilot:
         await press(pilot, "F", *"kept in round 2", "enter")

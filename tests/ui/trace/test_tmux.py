@@ -140,6 +140,7 @@ def test_no_color_sends_no_colours(quiz: Path, tmp_path: Path) -> None:
         plain.close()
 
 
+@pytest.mark.slow
 def test_it_follows_a_run_of_another_process(terminal: Terminal, tmp_path: Path) -> None:
     with Store(tmp_path / "home") as store:
         run = make_run(store, "later", 5)
@@ -151,6 +152,7 @@ def test_it_follows_a_run_of_another_process(terminal: Terminal, tmp_path: Path)
     terminal.prompt()
 
 
+@pytest.mark.slow
 def test_a_run_opens_the_viewer_and_goes_on_behind_it(terminal: Terminal, server: Running) -> None:
     options = ["--agent", "direct", "--model", "openai:fault-500", "--base-url", server.url, "--limit", "8"]
     terminal.command("run", *options, "--concurrency", "1", "--display", "viewer")

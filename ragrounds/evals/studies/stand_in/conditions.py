@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Condition(Struct, frozen=True, kw_only=True):
+class Disease(Struct, frozen=True, kw_only=True):
     """One condition, in English and Chinese. The stories do not name it."""
 
     key: str
@@ -28,7 +28,7 @@ class Condition(Struct, frozen=True, kw_only=True):
 
 
 CONDITIONS = (
-    Condition(
+    Disease(
         key="iron",
         name="iron deficiency anaemia",
         system="blood",
@@ -46,7 +46,7 @@ CONDITIONS = (
         chinese_answer="缺铁性贫血常由月经过多引起，应查血清铁蛋白，口服铁剂并找出出血的原因。",
         chinese_synonym=("患者长期贫血，面色苍白。", "病人一直血色素低，脸色发白。", "患者长期腹泻，面色红润。"),
     ),
-    Condition(
+    Disease(
         key="thyroid",
         name="hypothyroidism",
         system="endocrine",
@@ -61,7 +61,7 @@ CONDITIONS = (
         chinese_answer="甲状腺功能减退会让人怕冷和体重增加，应查促甲状腺激素，确诊后每天服用左甲状腺素。",
         chinese_synonym=("他的甲状腺功能偏低。", "他有甲减。", "他的甲状腺功能偏高。"),
     ),
-    Condition(
+    Disease(
         key="appendix",
         name="acute appendicitis",
         system="digestive",
@@ -77,7 +77,7 @@ CONDITIONS = (
         chinese_answer="转移性右下腹痛伴发热多见于急性阑尾炎，应做腹部超声，一般需要手术切除阑尾。",
         chinese_synonym=("右下腹有压痛。", "按压右侧下腹部时会疼。", "左上腹没有压痛。"),
     ),
-    Condition(
+    Disease(
         key="embolism",
         name="pulmonary embolism",
         system="lungs",
@@ -96,7 +96,7 @@ CONDITIONS = (
         chinese_answer="手术后突发气短要警惕肺栓塞，应做肺动脉增强扫描，并使用抗凝药至少三个月。",
         chinese_synonym=("患者突然呼吸困难。", "病人忽然喘不上气。", "患者呼吸一直平稳。"),
     ),
-    Condition(
+    Disease(
         key="gout",
         name="gout",
         system="joints",
@@ -113,7 +113,7 @@ CONDITIONS = (
         chinese_answer="这是痛风急性发作的典型表现，可用秋水仙碱止痛，缓解后再降尿酸，并少吃海鲜。",
         chinese_synonym=("他的血尿酸升高。", "他尿酸偏高。", "他的血糖升高。"),
     ),
-    Condition(
+    Disease(
         key="asthma",
         name="asthma",
         system="lungs",
@@ -128,7 +128,7 @@ CONDITIONS = (
         chinese_answer="夜间咳嗽和运动后喘鸣提示支气管哮喘，应做肺功能检查，每天吸入激素，发作时用缓解药。",
         chinese_synonym=("孩子运动后喘息。", "小孩跑完步气喘。", "孩子运动后很轻松。"),
     ),
-    Condition(
+    Disease(
         key="migraine",
         name="migraine",
         system="nerves",
@@ -147,7 +147,7 @@ CONDITIONS = (
         chinese_answer="有先兆的单侧搏动性头痛多为偏头痛，发作早期可用曲普坦类药，频繁发作者可用药预防。",
         chinese_synonym=("她一侧头痛。", "她半边头疼。", "她一侧腰痛。"),
     ),
-    Condition(
+    Disease(
         key="coeliac",
         name="coeliac disease",
         system="digestive",
@@ -163,7 +163,7 @@ CONDITIONS = (
         chinese_answer="吃面食后腹泻并贫血要考虑乳糜泻，应查组织转谷氨酰胺酶抗体，确诊后终身无麸质饮食。",
         chinese_synonym=("他经常腹泻。", "他老拉肚子。", "他经常便秘。"),
     ),
-    Condition(
+    Disease(
         key="addison",
         name="adrenal insufficiency",
         system="endocrine",
@@ -179,7 +179,7 @@ CONDITIONS = (
         chinese_answer="皮肤变黑、嗜盐和直立性头晕提示肾上腺皮质功能不全，应做促皮质素兴奋试验，补充氢化可的松。",
         chinese_synonym=("她站立时血压下降。", "她一站起来血压就低。", "她站立时血压升高。"),
     ),
-    Condition(
+    Disease(
         key="ketones",
         name="diabetic ketoacidosis",
         system="endocrine",
@@ -197,7 +197,7 @@ CONDITIONS = (
         chinese_answer="口渴多尿并有烂苹果味呼吸是糖尿病酮症酸中毒的表现，应立即测血糖和血酮，补液并用胰岛素。",
         chinese_synonym=("孩子口渴多饮。", "小孩老是想喝水。", "孩子不想喝水。"),
     ),
-    Condition(
+    Disease(
         key="pneumonia",
         name="bacterial pneumonia",
         system="lungs",
@@ -214,7 +214,7 @@ CONDITIONS = (
         chinese_answer="高热和铁锈色痰提示细菌性肺炎，应拍胸片并做血培养，可用阿莫西林，气促者需要住院。",
         chinese_synonym=("老人高热。", "老人发高烧。", "老人体温偏低。"),
     ),
-    Condition(
+    Disease(
         key="cystitis",
         name="cystitis",
         system="urinary",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 
-from ragrounds.evals.studies.stand_in.conditions import CONDITIONS, Condition
+from ragrounds.evals.studies.stand_in.conditions import CONDITIONS, Disease
 
 Row = dict[str, object]
 R2MED = (
@@ -66,7 +66,7 @@ def r2med_set(name: str) -> dict[str, list[Row]]:
     return {"query.jsonl": queries, "corpus.jsonl": corpus, "qrels.jsonl": judged}
 
 
-def _documents(one: Condition) -> Iterator[tuple[str, str]]:
+def _documents(one: Disease) -> Iterator[tuple[str, str]]:
     yield "text", f"{_sentence(one.name)}. {one.mechanism}."
     begins = one.story.partition(". ")[0] + ". " if len(one.key) % 2 else ""
     yield "test", f"{begins}Where {one.name} is suspected, {one.test} decides."
@@ -166,7 +166,7 @@ def _report_id(place: int, variant: int) -> str:
     return f"PMC{9000 + VARIANTS * place + variant}"
 
 
-def _course(one: Condition, variant: int, day: int) -> str:
+def _course(one: Disease, variant: int, day: int) -> str:
     """What is noted on a day: the same notes in another order in every report."""
     lot = zlib.crc32(f"{one.key} {variant} {day}".encode())
     return (
@@ -175,7 +175,7 @@ def _course(one: Condition, variant: int, day: int) -> str:
     )
 
 
-def _remarks(one: Condition) -> Sequence[str]:
+def _remarks(one: Disease) -> Sequence[str]:
     return [
         f"{number}. {sentence}"
         for number, sentence in enumerate(
