@@ -71,6 +71,23 @@ def published(profile: str, model: str) -> PublishedRun:
     return PublishedRun(profile=profile, sampling=sampling, scorer=scorer)
 
 
+def names_agents(profile: str, agents: Sequence[str]) -> None:
+    """See that a profile says something of the agents that run where none was named.
+
+    Args:
+        profile: A profile's name.
+        agents: Agents as text.
+
+    Raises:
+        UserError: an unknown profile; or its paper ran other agents, which are named.
+    """
+    graphs = read_profile(profile).graphs
+    if not graphs:
+        raise UserError(f"The profile {profile!r} is of retrieval alone: no agent runs under it.")
+    if any(open_agent(agent).card.graph not in graphs for agent in agents):
+        raise UserError(f"The profile {profile!r} has {', '.join(graphs)}: name one, --agent {next(iter(graphs))}.")
+
+
 def all_profiles() -> list[Profile]:
     """The profiles that ship, by name."""
     return [read_profile(name) for name in profile_names()]

@@ -469,7 +469,7 @@ def is_sample(loaded: Benchmark) -> bool:
 
 def _recipe(request: RunRequest, loaded: Benchmark, settings: Settings) -> Recipe:
     """What the agents of a request are opened from, with the settings in place of what it leaves open."""
-    from ragrounds.agents.profiles import sampled, settled
+    from ragrounds.agents.profiles import names_agents, sampled, settled
     from ragrounds.evals.engine.plan import Recipe, own_corpus
     from ragrounds.models.providers import BASELINE
 
@@ -481,6 +481,8 @@ def _recipe(request: RunRequest, loaded: Benchmark, settings: Settings) -> Recip
         "max_tokens": request.max_answer_tokens,
     }
     agents = request.agents or (SAMPLE_AGENTS if is_sample(loaded) else ("direct_cot",))
+    if request.profile is not None and not request.agents:
+        names_agents(request.profile, agents)
     if request.retriever is not None:
         agents = searching_with(request.retriever, agents)
     model = request.model or settings.model or (BASELINE if is_sample(loaded) and not url else None)
