@@ -298,6 +298,7 @@ STUDY_CELLS = Frame(
         _real("spread", "What stands after ±: sqrt(p(1-p)/n), or the standard deviation over epochs."),
         _whole("n", "Questions or queries with a value."),
         _whole("missing", "Questions without one; they are in no mean."),
+        _whole("failed", "Attempts that an error ended; they count as 0."),
         _real("published", "The paper's figure."),
         _real("published_spread", "What the paper prints after ±."),
         _real("deviation", "Ours minus the paper's."),

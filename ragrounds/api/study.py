@@ -19,6 +19,7 @@ from ragrounds.api.study_cells import (
     CellRunner,
     StudyBudget,
     StudyListener,
+    attempts_left,
     canonical_measure,
     groups,
     measure_of,
@@ -98,7 +99,7 @@ class StudyResult(Result, frozen=True, kw_only=True):
 
 
 def _cell_row(table: StudyTable, cell: TableCell) -> Row:
-    figures = (cell.value, cell.low, cell.high, cell.spread, cell.n, cell.missing)
+    figures = (cell.value, cell.low, cell.high, cell.spread, cell.n, cell.missing, cell.failed)
     published = (cell.published, cell.published_spread, cell.deviation)
     against = (cell.difference, cell.difference_low, cell.difference_high)
     said = (cell.state, cell.why, ", ".join(cell.runs))
@@ -263,8 +264,8 @@ class _Conduct:
 
     def __init__(self, opened: _Opened, listener: StudyListener, budget: StudyBudget, how: Arguments) -> None:
         self._opened, self._listener, self._budget = opened, listener, budget
-        self._state = read_state(opened.settings.home, opened.study.name)
-        self._state.file, self._state.given = opened.file, opened.given
+        self._state = read_state(opened.settings.home, opened.study.name, opened.file)
+        self._state.given = opened.given
         self._how = how
         self._cells = opened.cells()
         self._results: dict[Place, CellResult] = {}
@@ -275,6 +276,7 @@ class _Conduct:
             budget=budget,
             kept=self._state.cells.get,
             lacks=lacking_all(opened.settings),
+            save=self._keep,
             **how,
         )
 
@@ -288,6 +290,7 @@ class _Conduct:
         self._listener.begun(self._opened.study, len(wanted))
         if not confirmed:
             confirm_projection(wanted, self._opened.settings, self._budget, self._listener, self._how)
+        self._keep()
         try:
             for group in groups(wanted):
                 self._listener.group(group)
@@ -304,7 +307,7 @@ class _Conduct:
                 if (cell.row, cell.column) not in self._results:
                     kept = self._state.cells.get(cell.key)
                     self._results[cell.row, cell.column] = _kept_result(store, cell, kept, lacks)
-        table = study_table(self._opened.study, self._results, self._opened.stand_in)
+        table = study_table(self._opened.study, self._results, self._opened.stand_in, self._opened.given)
         return StudyResult(
             table=table,
             study=self._opened.study,
@@ -380,13 +383,14 @@ def show_study(
     chosen = chosen_settings(settings, home)
     opened = _kept(file, given, chosen, stand_in)
     results = _kept_results(opened)
-    table = study_table(opened.study, results, stand_in)
+    table = study_table(opened.study, results, stand_in, opened.given)
     findings = tuple(_findings(opened, results))
     return StudyResult(table=table, study=opened.study, settings=opened.settings, stand_in=stand_in, findings=findings)
 
 
 def _kept_results(opened: _Opened) -> dict[Place, CellResult]:
-    state, lacks = read_state(opened.settings.home, opened.study.name), lacking_all(opened.settings)
+    state = read_state(opened.settings.home, opened.study.name, opened.file)
+    lacks = lacking_all(opened.settings)
     with open_store(opened.settings) as store:
         return {
             (cell.row, cell.column): _kept_result(store, cell, state.cells.get(cell.key), lacks)
@@ -448,9 +452,10 @@ def _kept(file: str | Path, given: Arguments, settings: Settings, stand_in: bool
     """A study that was carried out here, with what its last call said of all cells, unless `given` says otherwise. Its
     name is enough, wherever its file is."""
     home = settings.home / "stand-in" if stand_in else settings.home
-    name = str(file) if str(file) in shipped_studies() else Path(file).stem
-    state = read_state(home, name)
-    found = state.file if state.file and not Path(file).suffix and str(file) not in shipped_studies() else file
+    shipped = str(file) in shipped_studies()
+    where = "" if shipped else str(Path(file).expanduser().resolve())
+    state = read_state(home, Path(file).stem, where) if shipped or Path(file).suffix else read_state(home, str(file))
+    found = state.file if state.file and not Path(file).suffix and not shipped else file
     return _Opened(found, {**state.given, **given}, (), (), stand_in, settings, None)
 
 
@@ -469,11 +474,10 @@ def _kept_result(store: Store, cell: StudyCell, kept: KeptCell | None, lacks: Ca
         rating = rating_figure(kept.rating, axis) if kept.rating else None
         return CellResult(state="done" if rating else "part", figure=rating, runs=kept.runs)
     try:
-        run = store.run(kept.runs[0])
+        left = attempts_left(store, kept.runs[0])
     except UserError:
         return CellResult(state="to do", why="its run was removed")
-    left = run.count * run.epochs - len(store.done(run))
-    return shown_run(store, cell, run.id, left, "", kept, None)
+    return shown_run(store, cell, kept.runs[0], left, "", kept, None)
 
 
 class ListedStudy(Struct, frozen=True, kw_only=True):
@@ -498,24 +502,28 @@ def list_studies(*, home: str | Path | None = None, settings: Settings | None = 
         home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
     """
     chosen = chosen_settings(settings, home)
-    states = {state.name: state for state in kept_studies(chosen.home)}
-    found = [_listed(name, states.get(name), "") for name in shipped_studies()]
-    for name, state in states.items():
-        if state.file and Path(state.file).is_file():
-            found.append(_listed(state.file, state, state.file))
-        elif state.file:
+    states = list(kept_studies(chosen.home))
+    shipped = {state.name: state for state in states if not state.file}
+    found = [_listed(name, shipped.get(name), chosen) for name in shipped_studies()]
+    for state in states:
+        if not state.file:
+            continue
+        try:
+            found.append(_listed(state.file, state, chosen))
+        except UserError as error:
+            why = str(error) if Path(state.file).is_file() else "its file is gone"
             found.append(
                 ListedStudy(
-                    name=name, title="its file is gone", source="", cells=0, kept=len(state.cells),
+                    name=state.name, title=why, source="", cells=0, kept=len(state.cells),
                     updated=state.updated, file=state.file,
                 )
             )  # fmt: skip
     return tuple(found)
 
 
-def _listed(name: str, state: StudyState | None, file: str) -> ListedStudy:
-    made = open_study(name)
-    cells = list(made.cells())
+def _listed(name: str, state: StudyState | None, settings: Settings) -> ListedStudy:
+    opened = _Opened(name, state.given if state else {}, (), (), False, settings, None)
+    made, cells = opened.study, opened.cells()
     kept = sum(cell.key in state.cells for cell in cells) if state else 0
     return ListedStudy(
         name=made.name,
@@ -524,7 +532,7 @@ def _listed(name: str, state: StudyState | None, file: str) -> ListedStudy:
         cells=len(cells),
         kept=kept,
         updated=state.updated if state else None,
-        file=file,
+        file=opened.file,
     )
 
 

@@ -103,8 +103,10 @@ class StudyListener(RunListener):
 class CountingListener(RunListener):
     """Passes on what a run tells, and counts what it uses."""
 
-    def __init__(self, outer: StudyListener, budget: StudyBudget) -> None:
-        self._outer, self._budget = outer, budget
+    def __init__(
+        self, outer: StudyListener, budget: StudyBudget, begun: Callable[[list[str]], None] | None = None
+    ) -> None:
+        self._outer, self._budget, self._begun = outer, budget, begun
         self.projection: Projection | None = None
 
     def message(self, text: str) -> None:
@@ -119,6 +121,8 @@ class CountingListener(RunListener):
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
         """Count, and tell how far the cells at work are."""
         before = _used(progress)
+        if self._begun is not None:
+            self._begun(list(progress.runs))
 
         def hear(finished: FinishedAttempt) -> None:
             """Count an attempt that ended."""
@@ -202,13 +206,14 @@ class CellRunner:
         server_changed: str,
         kept: Callable[[str], KeptCell | None],
         lacks: Callable[[StudyCell], str],
+        save: Callable[[], None],
     ) -> None:
         self._study, self._settings, self._listener, self._budget = study, settings, listener, budget
         self._how: Arguments = {
             "journal": journal, "concurrency": concurrency, "workers": workers, "fail_after": fail_after,
             "server_changed": server_changed,
         }  # fmt: skip
-        self._kept, self._lacks = kept, lacks
+        self._kept, self._lacks, self._save = kept, lacks, save
         self.made = 0
         """Calls that were made."""
         self.reused = 0
@@ -260,26 +265,37 @@ class CellRunner:
         if not texts:
             return
         together = list(texts)
-        outcome = self._asked(cells[0].settings, together)
+        outcome = self._asked(cells[0].settings, texts)
         if isinstance(outcome, CellResult) and len(together) > 1:
             # One of them may be at fault: each by itself then.
             for text in together:
-                yield from self._shown(self._asked(cells[0].settings, [text]), {text: texts[text]})
+                yield from self._shown(self._asked(cells[0].settings, {text: texts[text]}), {text: texts[text]})
             return
         yield from self._shown(outcome, texts)
 
-    def _asked(self, settings: CellSettings, agents: Sequence[str]) -> RunResult | CellResult:
+    def _began(self, ids: Sequence[str], texts: Mapping[str, Sequence[StudyCell]]) -> None:
+        """Keep which runs the cells at work show, so that what is broken off is shown as far as it came."""
+        if len(ids) != len(texts):
+            return
+        for run_id, cells in zip(ids, texts.values(), strict=True):
+            for cell in cells:
+                before = self._kept(cell.key)
+                if before is None or before.runs != (run_id,):
+                    self.keep[cell.key] = KeptCell(runs=(run_id,), made=time.time())
+        self._save()
+
+    def _asked(self, settings: CellSettings, texts: Mapping[str, Sequence[StudyCell]]) -> RunResult | CellResult:
         """The runs of some agents; or why there are none."""
         from ragrounds.api.run import run
 
         server = (str(settings.get("model", "")), str(settings.get("base_url", "")))
         if server in self._dead:
             return CellResult(state="failed", why=self._dead[server])
-        listener = CountingListener(self._listener, self._budget)
+        listener = CountingListener(self._listener, self._budget, lambda ids: self._began(ids, texts))
         try:
             made = run(
                 str(settings["benchmark"]),
-                list(agents),
+                list(texts),
                 **arguments(settings),
                 **self._how,
                 **self._budget.left(),
@@ -306,10 +322,9 @@ class CellRunner:
                 yield cell, self._lacking(cell, outcome)
             return
         ids = _ids(outcome, texts)
-        rows = {row.run: row.statuses for row in outcome.comparison.rows}
         with open_store(self._settings) as store:
             for text, cells in texts.items():
-                left = rows[ids[text]].get("not_run", 0)
+                left = attempts_left(store, ids[text])
                 for cell in cells:
                     yield cell, self._view(store, cell, ids[text], left, outcome.ended)
 
@@ -538,6 +553,16 @@ def shown_run(
         return CellResult(state="part" if left else "failed", why=str(error), runs=(run_id,))
     why = f"{left:,} attempts left" + (f": {ended}" if ended else "") if left else ""
     return CellResult(state="part" if left else "done", why=why, figure=figure, runs=(run_id,))
+
+
+def attempts_left(store: Store, run_id: str) -> int:
+    """How many attempts of a run are still to be made.
+
+    Raises:
+        UserError: there is no such run.
+    """
+    run = store.run(run_id)
+    return run.count * run.epochs - len(store.done(run))
 
 
 def rating_figure(rating: tuple[float, float | None, float | None], axis: str) -> CellFigure:

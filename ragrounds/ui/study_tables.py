@@ -18,7 +18,7 @@ from ragrounds.ui.text import UNKNOWN, one_line, safe
 WORDS = {"done": "done", "part": "in part", "to do": "to do", "lacks": "lacks something", "failed": "failed"}
 _MARKS = {"part": "…", "to do": UNKNOWN, "lacks": "lacks", "failed": "failed"}
 _CSV = (
-    "row", "group", "column", "measure", "value", "low", "high", "spread", "n", "missing", "published",
+    "row", "group", "column", "measure", "value", "low", "high", "spread", "n", "missing", "failed", "published",
     "published_spread", "deviation", "difference", "difference_low", "difference_high", "state", "why", "runs",
 )  # fmt: skip
 
@@ -126,6 +126,10 @@ def study_notes(table: StudyTable) -> list[str]:
             count = "1 cell" if len(cells) == 1 else f"{len(cells):,} cells"
             words = "lacks this" if len(cells) == 1 else "lack this"
             notes.append(f"{count} {words if state == 'lacks' else WORDS[state]} ({named}{more}): {why}")
+    if broken := [cell for cell in table.cells if cell.failed and len(cell.runs) == 1]:
+        named = ", ".join(f"{cell.row} · {cell.column}: {cell.failed:,}" for cell in broken[:6])
+        more = f", and {len(broken) - 6:,} more cells" if len(broken) > 6 else ""
+        notes.append(f"Attempts that an error ended count as 0 ({named}{more}); `ragrounds runs retry` asks again.")
     missing = sum(cell.missing for cell in table.cells if not cell.why.startswith("needs "))
     if missing:
         notes.append(f"{missing:,} answers have no score; they are in no mean.")

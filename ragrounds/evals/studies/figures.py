@@ -107,6 +107,8 @@ class CellFigure(Struct, frozen=True, kw_only=True):
     """Questions or queries with a value."""
     missing: int = 0
     """Questions without one; they are in no mean."""
+    failed: int = 0
+    """Attempts that an error ended; they count as 0."""
     unit: str = "percent"
     """``percent``: shares, printed times 100. Any other: printed as they are."""
     direction: str = "higher"
@@ -148,12 +150,19 @@ def run_figure(store: Store, run: Run, scorer: str = "", where: Mapping[str, str
         error=whole.error,
         n=whole.n,
         missing=whole.missing,
+        failed=_failed(store, run, kept),
         unit=known.unit,
         direction=known.direction,
         measure=name,
         epochs=tuple(epochs),
         sample=_sample(kept, found.values, known, run.epochs),
     )
+
+
+def _failed(store: Store, run: Run, questions: Sequence[Question]) -> int:
+    """The attempts at some questions that an error ended."""
+    ids = {question.id for question in questions}
+    return sum(one.status == "failed" and one.question_id in ids for one in store.summaries(run))
 
 
 def _words(where: Mapping[str, str]) -> str:
@@ -284,6 +293,7 @@ def _combined_figure(
         error=macro_error(errors) if error and len(errors) == len(parts) else None,
         n=sum(one.n for one in parts),
         missing=sum(one.missing for one in parts),
+        failed=sum(one.failed for one in parts),
         unit=parts[0].unit,
         direction=parts[0].direction,
         measure=", ".join(measures),

@@ -7,6 +7,7 @@ came from (`identity`), and for nothing else.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -61,20 +62,41 @@ class StudyState(Struct, kw_only=True):
     updated: float = 0.0
 
 
-def state_file(home: Path, name: str) -> Path:
-    """Where a study's state is kept."""
-    return home / "studies" / f"{name}.json"
+def state_file(home: Path, name: str, file: str = "") -> Path:
+    """Where a study's state is kept: under its name; where another study of that name, which is still there, has that
+    place, under its name and its file's digest.
+
+    Args:
+        home: the home folder.
+        name: the study's.
+        file: where it was read; empty: it is shipped.
+    """
+    path = home / "studies" / f"{name}.json"
+    if path.is_file() and (other := _read(path).file) != file and (not other or Path(other).is_file()):
+        return path.with_stem(f"{name}-{hashlib.sha256(file.encode()).hexdigest()[:8]}")
+    return path
 
 
-def read_state(home: Path, name: str) -> StudyState:
+def read_state(home: Path, name: str, file: str | None = None) -> StudyState:
     """What is known of a study; nothing where it was never carried out.
+
+    Args:
+        home: the home folder.
+        name: the study's.
+        file: where it is read; empty: it is shipped. ``None``: the one of that name, wherever its file is.
 
     Raises:
         UserError: the file is not of that form.
     """
-    path = state_file(home, name)
+    path = home / "studies" / f"{name}.json" if file is None else state_file(home, name, file)
     if not path.is_file():
-        return StudyState(name=name)
+        return StudyState(name=name, file=file or "")
+    made = _read(path)
+    made.file = made.file if file is None else file
+    return made
+
+
+def _read(path: Path) -> StudyState:
     try:
         made = msgspec.json.decode(path.read_bytes(), type=StudyState)
     except (msgspec.DecodeError, OSError) as error:
@@ -93,7 +115,7 @@ def write_state(home: Path, state: StudyState) -> None:
         UserError: it cannot be written.
     """
     state.updated = time.time()
-    path = state_file(home, state.name)
+    path = state_file(home, state.name, state.file)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_suffix(f".{os.getpid()}.part")
@@ -106,4 +128,4 @@ def write_state(home: Path, state: StudyState) -> None:
 def kept_studies(home: Path) -> Iterator[StudyState]:
     """The studies that were carried out here, by name."""
     for path in sorted((home / "studies").glob("*.json")):
-        yield read_state(home, path.stem)
+        yield _read(path)

@@ -399,6 +399,8 @@ def _figure(name: str, row: str, given: float | str) -> PublishedFigure | None:
 
 def _check(study: Study) -> None:
     rows, columns = [row.name for row in study.rows], [column.name for column in study.columns]
+    if not rows or not columns:
+        raise UserError(f"The study {study.name!r} has no {'columns' if rows else 'rows'}.")
     for kind, names in (("row", rows), ("column", columns)):
         twice = next((one for one in names if names.count(one) > 1), None)
         if twice is not None:

@@ -5,7 +5,7 @@ Pure: from the figures of the cells that were carried out (:mod:`ragrounds.evals
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -66,6 +66,8 @@ class TableCell(Struct, frozen=True, kw_only=True):
     """What stands after ±, by the study's `spread`."""
     n: int = 0
     missing: int = 0
+    failed: int = 0
+    """Attempts that an error ended; they count as 0."""
     measure: str = ""
     published: float | None = None
     published_spread: float | None = None
@@ -133,8 +135,12 @@ STAND_IN = "Stand-in, not a result: small made-up sets, and a server that is no 
 """Stands on top of everything that a study on the stand-in prints."""
 
 
-def study_table(study: Study, results: Mapping[Place, CellResult], stand_in: bool = False) -> StudyTable:
-    """The table of a study from its cells' results; what has none is still to do."""
+def study_table(
+    study: Study, results: Mapping[Place, CellResult], stand_in: bool = False, said: Mapping[str, object] | None = None
+) -> StudyTable:
+    """The table of a study from its cells' results; what has none is still to do. `said` is what a call said of all
+    cells, which readers are told: the figures are of that, and not of what the study's file says."""
+    overrides = ", ".join(f"{name} = {value}" for name, value in (said or {}).items() if name in _TOLD)
     made = _Cells(study, results)
     shown = [column for column in study.columns if not column.hidden]
     rows = [
@@ -153,11 +159,15 @@ def study_table(study: Study, results: Mapping[Place, CellResult], stand_in: boo
         baseline=study.baseline,
         notes=(
             *(_stand_in_notes(study) if stand_in else ()),
+            *([f"In place of what the study says, all cells have {overrides}."] if overrides else ()),
             *(_correlation_note(one, study, rows) for one in study.correlations),
             *([study.note] if study.note else ()),
         ),
         stand_in=stand_in,
     )
+
+
+_TOLD = ("model", "corpus", "limit", "per_dataset", "epochs")
 
 
 def _correlation_note(asked: StudyCorrelation, study: Study, rows: Sequence[TableRow]) -> str:
@@ -214,11 +224,13 @@ class _Cells:
             return self._joined(row, column.change or column.difference, lambda figures: _changed(column, figures))
         if row.mean:
             parts = {name: self.result(self._rows[name], column) for name in row.mean}
-            return _of_parts(parts, lambda figures: cohort_of(list(figures.values())))
+            hidden = {name for name in row.mean if self._rows[name].hidden}
+            return _of_parts(parts, lambda figures: cohort_of(list(figures.values())), hidden)
         return CellResult(state="to do")
 
     def _joined(self, row: StudyRow, names: Sequence[str], combine: Combine) -> CellResult:
-        return _of_parts({name: self.result(row, self._columns[name]) for name in names}, combine)
+        hidden = {name for name in names if self._columns[name].hidden}
+        return _of_parts({name: self.result(row, self._columns[name]) for name in names}, combine, hidden)
 
     def cell(self, row: StudyRow, column: StudyColumn) -> TableCell:
         """A cell as it is printed."""
@@ -238,6 +250,7 @@ class _Cells:
             spread=_times(self._spread(figure), scale) if figure else None,
             n=figure.n if figure else 0,
             missing=figure.missing if figure else 0,
+            failed=figure.failed if figure else 0,
             measure=figure.measure if figure else "",
             published=published.value if published else None,
             published_spread=published.spread if published else None,
@@ -286,13 +299,16 @@ def study_differences(
 def _difference_of(row: str, column: str, first: CellResult, second: CellResult) -> StudyDifference:
     one, other = first.figure, second.figure
     if one is None or other is None or one.value is None or other.value is None:
-        missing = "both" if one is None and other is None else "the first" if one is None else "the second"
+        lacks = [figure is None or figure.value is None for figure in (one, other)]
+        missing = "both" if all(lacks) else "the first" if lacks[0] else "the second"
         return StudyDifference(row=row, column=column, first=None, second=None, difference=None, why=f"{missing}: none")
     scale = 100.0 if one.unit == "percent" else 1.0
     why = "" if one.measure == other.measure else f"{one.measure} against {other.measure}"
     paired = other.sample.minus(one.sample) if one.sample and other.sample and not why else None
     if paired is None:
         why = why or "no mean over questions that both have"
+    elif paired.n < max(one.n, other.n):
+        why = f"on the {paired.n:,} that both have, of {one.n:,} and {other.n:,}"
     return StudyDifference(
         row=row,
         column=column,
@@ -306,13 +322,15 @@ def _difference_of(row: str, column: str, first: CellResult, second: CellResult)
     )
 
 
-def _of_parts(parts: Mapping[str, CellResult], combine: Combine) -> CellResult:
-    """What is computed from cells that are all done; of others it says which are not."""
+def _of_parts(parts: Mapping[str, CellResult], combine: Combine, hidden: Collection[str]) -> CellResult:
+    """What is computed from cells that are all done; of others it says which are not, and why where that stands
+    nowhere else, because they are hidden."""
     runs = tuple(dict.fromkeys(run for one in parts.values() for run in one.runs))
     open_ = [name for name, one in parts.items() if one.state != "done"]
     if open_:
         worst = max((parts[name].state for name in open_), key=_ORDER.index)
-        return CellResult(state=worst, why=f"needs {', '.join(open_)}", runs=runs)
+        unseen = [parts[name].why for name in open_ if name in hidden and parts[name].why]
+        return CellResult(state=worst, why="\n".join(unseen) or f"needs {', '.join(open_)}", runs=runs)
     figures = {name: one.figure for name, one in parts.items() if one.figure is not None}
     return CellResult(state="done", figure=combine(figures) if len(figures) == len(parts) else None, runs=runs)
 
