@@ -83,7 +83,7 @@ class Interrupted(StopRun):
 
 def nearest(given: str, known: Iterable[str]) -> str:
     """Return `` Did you mean …?`` for the closest known names, or an empty string."""
-    close = difflib.get_close_matches(given, list(known), n=3, cutoff=0.5)
+    close = difflib.get_close_matches(given, list(dict.fromkeys(known)), n=3, cutoff=0.5)
     return f" Did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
 
 

@@ -144,10 +144,9 @@ def _rater_lines(found: RaterAgreement) -> Iterator[str]:
         ends = f"95 %: {_number(found.low)} to {_number(found.high)}, bootstrap over items"
     yield f"Fleiss' kappa: {_number(found.kappa)}" + (f" ({ends})" if found.kappa is not None else "")
     if found.missing:
-        yield (
-            f"{found.missing:,} labels are missing: each item counts by those it has. Of the {found.whole:,} complete "
-            f"items: {_number(found.kappa_whole)}"
-        )
+        gaps = f"{number_of(found.missing, 'label')} {'is' if found.missing == 1 else 'are'} missing"
+        complete = f"{found.whole:,} complete {'item' if found.whole == 1 else 'items'}"
+        yield f"{gaps}: each item counts by those it has. Of the {complete}: {_number(found.kappa_whole)}"
     yield f"Krippendorff's alpha: {_number(found.alpha)}"
     if found.left_out:
         yield f"left out, fewer than two labels: {found.left_out:,}"

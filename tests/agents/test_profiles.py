@@ -9,7 +9,7 @@ import ragrounds as rr
 from ragrounds.agents import profiles
 from ragrounds.agents.agent import names, open_agent, profile_of, read_card
 from ragrounds.agents.profile import profile_names, read_profile
-from ragrounds.errors import UserError
+from ragrounds.errors import UserError, nearest
 from ragrounds.models.options import cards, read_options
 from ragrounds.specs import parse
 from tests.graphs.playing import play
@@ -60,9 +60,13 @@ def test_what_is_unknown_is_refused_by_the_nearest_name(text, profile, said):
         profiles.apply(text, profile)
 
 
+def test_a_name_that_is_known_several_times_is_told_once():
+    assert nearest("parent", ["direct", "direct", "parents"]) == " Did you mean 'parents' or 'direct'?"
+
+
 def test_without_an_agent_a_profile_of_others_says_which_to_name():
     profiles.names_agents("medrag", ("direct", "vanilla_rag[top_k=8]"))
-    with pytest.raises(UserError, match="has search_o1: name one, .* search_o1"):
+    with pytest.raises(UserError, match=r"has search_o1: name one, .* search_o1"):
         profiles.names_agents("search_o1", ("direct",))
     with pytest.raises(UserError, match="of retrieval alone"):
         profiles.names_agents("cmedteb", ("direct",))

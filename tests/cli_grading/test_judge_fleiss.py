@@ -74,8 +74,10 @@ def test_missing_labels_by_hand(command, tmp_path):
     expected = share**2 + (1 - share) ** 2
     done = command("judge", "agreement", file, "--fleiss")
     assert f"Fleiss' kappa: {(observed - expected) / (1 - expected):.3f} (too few for an interval)" in done.stdout
-    assert "2 labels are missing: each item counts by those it has. Of the 1 complete items: -0.500" in done.stdout
+    assert "2 labels are missing: each item counts by those it has. Of the 1 complete item: -0.500" in done.stdout
     assert "left out, fewer than two labels: 1" in done.stdout
+    one_gap = command("judge", "agreement", sheet(tmp_path / "gap.csv", ("item", "x", "y", "z"), rows[:2]), "--fleiss")
+    assert "1 label is missing: each item counts by those it has. Of the 1 complete item: " in one_gap.stdout
 
 
 @pytest.mark.parametrize(
