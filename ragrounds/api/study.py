@@ -304,8 +304,8 @@ class _Conduct:
         lacks = lacking_all(self._opened.settings)
         with open_store(self._opened.settings) as store:
             for cell in self._cells:
-                if (cell.row, cell.column) not in self._results:
-                    kept = self._state.cells.get(cell.key)
+                known, kept = self._results.get((cell.row, cell.column)), self._state.cells.get(cell.key)
+                if known is None or (known.state == "to do" and kept is not None):
                     self._results[cell.row, cell.column] = _kept_result(store, cell, kept, lacks)
         table = study_table(self._opened.study, self._results, self._opened.stand_in, self._opened.given)
         return StudyResult(

@@ -150,6 +150,9 @@ def test_a_budget_is_for_all_cells(file: Path, server: Scripted, tmp_path: Path)
     whole = carried_out(file, server, tmp_path)
     assert whole.table.count("done") == 12
     assert server.calls == 48
+    nothing = carried_out(file, server, tmp_path, max_total_tokens=0)
+    assert nothing.table.count("done") == 12  # what is there is shown, whatever may be spent
+    assert server.calls == 48
 
 
 @pytest.mark.slow
