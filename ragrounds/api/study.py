@@ -269,13 +269,14 @@ class _Conduct:
         self._how = how
         self._cells = opened.cells()
         self._results: dict[Place, CellResult] = {}
+        self._lacks = lacking_all(opened.settings)
         self._runner = CellRunner(
             opened.study,
             opened.settings,
             listener=listener,
             budget=budget,
             kept=self._state.cells.get,
-            lacks=lacking_all(opened.settings),
+            lacks=self._lacks,
             save=self._keep,
             **how,
         )
@@ -301,12 +302,11 @@ class _Conduct:
         except Interrupted:
             self._keep()
             raise
-        lacks = lacking_all(self._opened.settings)
         with open_store(self._opened.settings) as store:
             for cell in self._cells:
                 known, kept = self._results.get((cell.row, cell.column)), self._state.cells.get(cell.key)
                 if known is None or (known.state == "to do" and kept is not None):
-                    self._results[cell.row, cell.column] = _kept_result(store, cell, kept, lacks)
+                    self._results[cell.row, cell.column] = _kept_result(store, cell, kept, self._lacks)
         table = study_table(self._opened.study, self._results, self._opened.stand_in, self._opened.given)
         return StudyResult(
             table=table,

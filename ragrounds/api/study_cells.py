@@ -171,11 +171,10 @@ def agent_text(settings: CellSettings) -> str:
     from ragrounds.specs import Value, parse
 
     spec = parse(str(settings["agent"]))
-    given: dict[str, Value] = {}
-    card = open_agent(spec)
-    if "retriever" in settings and card.card.searches:
+    agent, given = open_agent(spec), dict[str, Value]()
+    if "retriever" in settings and agent.card.searches:
         given["retriever"] = parse(str(settings["retriever"]))
-    if isinstance(k := settings.get("k"), int) and "top_k" in card.parameters:
+    if isinstance(k := settings.get("k"), int) and "top_k" in agent.parameters:
         given["top_k"] = k
     return str(spec.having(**{key: value for key, value in given.items() if key not in spec.parameters}))
 
@@ -264,14 +263,13 @@ class CellRunner:
                 yield cell, CellResult(state="lacks", why=str(error))
         if not texts:
             return
-        together = list(texts)
         outcome = self._asked(cells[0].settings, texts)
-        if isinstance(outcome, CellResult) and len(together) > 1:
-            # One of them may be at fault: each by itself then.
-            for text in together:
-                yield from self._shown(self._asked(cells[0].settings, {text: texts[text]}), {text: texts[text]})
+        if len(texts) == 1 or (not isinstance(outcome, CellResult) and len(outcome.runs) == len(texts)):
+            yield from self._shown(outcome, texts)
             return
-        yield from self._shown(outcome, texts)
+        # One of them may be at fault, or was left out: each by itself then, which says why.
+        for text, alone in texts.items():
+            yield from self._shown(self._asked(cells[0].settings, {text: alone}), {text: alone})
 
     def _began(self, ids: Sequence[str], texts: Mapping[str, Sequence[StudyCell]]) -> None:
         """Keep which runs the cells at work show, so that what is broken off is shown as far as it came."""
@@ -321,12 +319,11 @@ class CellRunner:
             for cell in (cell for cells in texts.values() for cell in cells):
                 yield cell, self._lacking(cell, outcome)
             return
-        ids = _ids(outcome, texts)
         with open_store(self._settings) as store:
-            for text, cells in texts.items():
-                left = attempts_left(store, ids[text])
+            for run, cells in zip(outcome.runs, texts.values(), strict=True):
+                left = attempts_left(store, run.id)
                 for cell in cells:
-                    yield cell, self._view(store, cell, ids[text], left, outcome.ended)
+                    yield cell, self._view(store, cell, run.id, left, outcome.ended)
 
     def _lacking(self, cell: StudyCell, outcome: CellResult) -> CellResult:
         """What a cell says that could not be carried out: all that it lacks, where that can be told."""
@@ -507,22 +504,6 @@ class CellRunner:
 def arguments(settings: CellSettings) -> Arguments:
     """The settings of a run's cell as :func:`ragrounds.api.run.run` takes them, its agent apart."""
     return {name: settings[name] for name in _OF_RUN if name in settings}
-
-
-def _ids(outcome: RunResult, texts: Mapping[str, Sequence[StudyCell]]) -> dict[str, str]:
-    """The agents' texts as they were given → the ids of their runs, which stand in the same order."""
-    by_text: dict[str, str] = {}
-    runs = list(outcome.runs)
-    if len(runs) == len(texts):
-        return {text: run.id for text, run in zip(texts, runs, strict=True)}
-    from ragrounds.agents.profiles import settled
-
-    for text, cells in texts.items():
-        settings = cells[0].settings
-        profile, model = settings.get("profile"), settings.get("model")
-        wanted = settled(text, str(profile) if profile else None, str(model) if model else None)
-        by_text[text] = next(run.id for run in runs if run.agent in (wanted, text))
-    return by_text
 
 
 def shown_run(
