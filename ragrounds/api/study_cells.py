@@ -301,13 +301,11 @@ class CellRunner:
                 listener=listener,
                 settings=self._settings,
             )
-        except Interrupted:
-            raise
-        except StopRun as error:
-            self._dead[server] = str(error)
-            return CellResult(state="failed", why=str(error))
         except UserError as error:
-            return CellResult(state="lacks", why=str(error))
+            amiss = _amiss(error)
+            if amiss.state == "failed":
+                self._dead[server] = amiss.why
+            return amiss
         self.made += made.made
         self.reused += made.reused
         return made
@@ -401,13 +399,9 @@ class CellRunner:
                 how = {key: self._how[key] for key in ("journal", "concurrency", "server_changed")}
                 heard = CountingListener(self._listener, self._budget)
                 known = label_figures(settings, {**how, **self._budget.left()}, heard, self._settings)
-        except Interrupted:
-            raise
-        except StopRun as error:
-            yield from ((cell, CellResult(state="failed", why=str(error))) for cell in cells)
-            return
         except UserError as error:
-            yield from ((cell, CellResult(state="lacks", why=str(error))) for cell in cells)
+            amiss = _amiss(error)
+            yield from ((cell, amiss) for cell in cells)
             return
         for cell in cells:
             figure = known[measure_of(cell)]
@@ -435,10 +429,9 @@ class CellRunner:
                 entry = result.entries[-1]
                 found = {name: dict(entry["per_query"][name]) for name in result.measures}
                 self._budget.add(entry.get("generation_cost_paid", 0.0), 0)
-        except Interrupted:
-            raise
         except UserError as error:
-            yield from ((cell, CellResult(state="lacks", why=str(error))) for cell in cells)
+            amiss = _amiss(error)
+            yield from ((cell, amiss) for cell in cells)
             return
         for cell in cells:
             values = found[canonical_measure(measure_of(cell))]
@@ -476,10 +469,9 @@ class CellRunner:
                 progress=False,
                 settings=self._settings,
             )
-        except Interrupted:
-            raise
         except UserError as error:
-            yield from ((cell, CellResult(state="lacks", why=str(error))) for cell in cells)
+            amiss = _amiss(error)
+            yield from ((cell, amiss) for cell in cells)
             return
         self.made += played.made
         self.reused += played.reused
@@ -499,6 +491,17 @@ class CellRunner:
                 yield cell, CellResult(state="failed", why=f"no rating: {why}", runs=(run_id,))
             else:
                 yield cell, CellResult(state="done", figure=rating_figure(rating, axis), runs=(run_id,))
+
+
+def _amiss(error: UserError) -> CellResult:
+    """What a cell is that met an error: it failed where no further call can succeed, else it lacks something.
+
+    Raises:
+        Interrupted: the error is one.
+    """
+    if isinstance(error, Interrupted):
+        raise error
+    return CellResult(state="failed" if isinstance(error, StopRun) else "lacks", why=str(error))
 
 
 def arguments(settings: CellSettings) -> Arguments:
