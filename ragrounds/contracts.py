@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_c
 from msgspec import Struct
 
 from ragrounds.records import (
+    Answer,
     Attempt,
     Fault,
     Gold,
@@ -277,6 +278,69 @@ class Context(Protocol):
 
     def note(self, what: str, text: str) -> None:
         """Leave a remark in the trace."""
+
+
+class Observation(Protocol):
+    """What a foreign system gets for one attempt: how to run it so that it is seen, and whom to tell what it does.
+
+    Its calls over HTTP need no telling: they are recorded where they leave the process.
+    """
+
+    @property
+    def context(self) -> Context:
+        """The attempt's context, for a graph that takes it as its runtime context."""
+
+    @property
+    def thread(self) -> str:
+        """A thread id of this attempt alone, for systems that keep conversations."""
+
+    @property
+    def callbacks(self) -> Sequence[object]:
+        """LangChain's callback handlers, to be given to whatever takes callbacks."""
+
+    @property
+    def max_steps(self) -> int:
+        """Steps after which a graph is ended."""
+
+    def entered(self, task: str, node: str) -> int:
+        """A step (a node, a part of a workflow) began: `task` is its own id. Gives its number."""
+
+    def left(self, task: str, node: str, changes: object, error: str = "") -> None:
+        """A step ended; `changes` is what it wrote, as a mapping."""
+
+    def found(
+        self, query: str, passages: Sequence[Passage], tool: str, *, node: str = "", seconds: float = 0.0
+    ) -> None:
+        """A search inside the system's own process returned these passages, best first; `tool` names what searched."""
+
+    def unrecorded(self, what: str) -> None:
+        """Something was asked that no boundary sees, so that it cannot be replayed; `what` names it: ``a model of
+        class FakeListChatModel``."""
+
+    def note(self, what: str, text: str) -> None:
+        """Leave a remark in the trace."""
+
+
+@runtime_checkable
+class System(Protocol):
+    """Somebody's own system: a graph, a function, an engine, an address. It is opened once and answers many questions
+    at the same time."""
+
+    @property
+    def kind(self) -> str:
+        """What it is, in a word or two for tables: ``LangGraph graph``, ``function``, ``HTTP endpoint``."""
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether it asks models and searches through :class:`Context` alone: then it is journaled like a built-in
+        graph, and nothing of it is watched at the wire."""
+
+    async def answer(self, question: Question, seen: Observation) -> Answer:
+        """Answer one question. It may raise anything.
+
+        Raises:
+            ragrounds.errors.AskedPerson: it stopped to ask a person, and nobody was named to answer.
+        """
 
 
 class Journal(Protocol):

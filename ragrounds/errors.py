@@ -77,6 +77,11 @@ class GaveUp(UserError):
         self.kind = kind
 
 
+class AskedPerson(Exception):
+    """A system stopped to ask a person, and nobody is there: the attempt ends as paused. The message is what it
+    asked."""
+
+
 class Interrupted(StopRun):
     """The user asked to stop; what is done is kept."""
 

@@ -260,6 +260,22 @@ class Attempt(Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()
     retry: int = 0
     """Which time it was made again (`ragrounds runs retry`), from 1; 0: its first attempt."""
+    choice: str = ""
+    """The letter of an option, where the system gives it apart from its text (structured output, a key of its state);
+    empty: it is to be read from the text."""
+    unrecorded: int = 0
+    """Calls of a foreign system that were seen and are in no journal: a replay cannot answer them."""
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What a foreign system answered."""
+
+    text: str
+    """The final answer, as the system gave it."""
+    choice: str = ""
+    """The letter of an option, where the system gives it itself."""
+    passages: tuple[Passage, ...] = ()
+    """What it says it answered from, where it gives that with the answer."""
 
 
 class Score(Struct, frozen=True, kw_only=True):

@@ -77,6 +77,8 @@ class AttemptTotals(Struct, frozen=True, kw_only=True):
     calls: int
     retried: int
     """Attempts that were made again; what the earlier ones cost is in `cost_paid`."""
+    unrecorded: int = 0
+    """Calls of foreign systems that were seen and are in no journal."""
 
 
 def attempt_totals(store: Store, run: Run) -> AttemptTotals:
@@ -88,6 +90,7 @@ def attempt_totals(store: Store, run: Run) -> AttemptTotals:
             table.c.status,
             sa.func.count().label("attempts"),
             sa.func.count(table.c.retry).label("retried"),
+            sa.func.sum(table.c.unrecorded).label("unrecorded"),
             *(sa.func.count(column).label(f"{column.name}_known") for column in summed),
             *(sa.func.sum(column).label(column.name) for column in (*summed, table.c.seconds, table.c.calls)),
         )
@@ -115,4 +118,5 @@ def attempt_totals(store: Store, run: Run) -> AttemptTotals:
         seconds=float(sum(row.seconds for row in made)),
         calls=int(sum(row.calls for row in made)),
         retried=sum(int(row.retried) for row in rows),
+        unrecorded=sum(int(row.unrecorded or 0) for row in rows),
     )

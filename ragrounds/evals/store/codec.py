@@ -256,11 +256,12 @@ class StoredQuestion(Struct, frozen=True):
     gold: Gold
 
 
-class AttemptBody(Struct, frozen=True):
+class AttemptBody(Struct, frozen=True, omit_defaults=True):
     """The part of an attempt that has no columns."""
 
     text: str
     events: tuple[Event, ...]
+    choice: str = ""
 
 
 _EMPTY = AttemptBody("", ())
@@ -268,7 +269,7 @@ _EMPTY = AttemptBody("", ())
 
 def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
     """The rows of an attempt of the run `number`, and of its long texts."""
-    body, apart = pack(storable(AttemptBody(attempt.text, attempt.events)))
+    body, apart = pack(storable(AttemptBody(attempt.text, attempt.events, attempt.choice)))
     usage = attempt.usage
     row = {
         "run": number,
@@ -288,6 +289,7 @@ def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
         "body": body,
         "models": _models_column(attempt.events),
         "retry": attempt.retry or None,
+        "unrecorded": attempt.unrecorded or None,
     }
     return [*blob_rows(apart), (schema.attempts, row)]
 
@@ -320,6 +322,8 @@ def attempt_of(run: Run, row: Any, fetch: Fetch | None) -> Attempt:
         calls=row.calls,
         events=body.events,
         retry=row.retry or 0,
+        unrecorded=row.unrecorded or 0,
+        choice=body.choice,
     )
 
 

@@ -328,6 +328,12 @@ def _attempts_made_again(connection: sa.Connection) -> None:
     frozen.create_all(connection, [made])
 
 
+def _to_9(connection: sa.Connection) -> None:
+    """How many calls of an attempt are in no journal."""
+    for table in ("attempts", "earlier_attempts"):
+        add_column(connection, table, sa.Column("unrecorded", sa.Integer))
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(2, _to_2),
     Migration(3, _to_3),
@@ -336,4 +342,5 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(6, _to_6),
     Migration(7, _to_7),
     Migration(8, _to_8),
+    Migration(9, _to_9),
 )

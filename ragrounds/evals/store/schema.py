@@ -12,7 +12,7 @@ import sqlalchemy as sa
 Row = tuple[sa.Table, Mapping[str, object]]
 """A row to be written, and its table."""
 
-VERSION = 8
+VERSION = 9
 """Raised by one with every change of a table; an older store is migrated when it is opened, a newer one refused."""
 
 metadata = sa.MetaData()
@@ -103,6 +103,7 @@ attempts = sa.Table(
     sa.Column("body", sa.LargeBinary, nullable=False, comment="final text and events"),
     sa.Column("models", sa.Text, comment="JSON, [asked, named in the reply, calls] …; null: none, or before 8"),
     sa.Column("retry", sa.Integer, comment="which time it was made again, from 1; null: its first attempt"),
+    sa.Column("unrecorded", sa.Integer, comment="calls that were seen and are in no journal; null: none, or before 9"),
     sqlite_with_rowid=False,
 )
 
@@ -128,6 +129,7 @@ earlier_attempts = sa.Table(
     sa.Column("models", sa.Text),
     sa.Column("chosen", sa.Text, nullable=False, comment="what it was chosen by to be made again"),
     sa.Column("asked_again", sa.LargeBinary, nullable=False, comment="keys of calls whose replies are not taken again"),
+    sa.Column("unrecorded", sa.Integer),
     comment="Attempts as they were before they were made again; the one that stands in `attempts` too is to be.",
     sqlite_with_rowid=False,
 )
