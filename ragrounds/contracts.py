@@ -28,6 +28,7 @@ from ragrounds.records import (
 from ragrounds.specs import Value
 
 T = TypeVar("T", bound=Struct)
+R = TypeVar("R", bound=Reply)
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -143,6 +144,21 @@ class Model(Protocol):
 
     async def close(self) -> None:
         """Give back connections."""
+
+
+class Server(Protocol[R]):
+    """What gives replies and can be asked like a model: a model itself, or an address that answers questions. Its
+    replies may hold more than a model's."""
+
+    @property
+    def spec(self) -> str:
+        """Its canonical text, with every parameter that can change a reply."""
+
+    async def complete(self, request: Request, faults: list[Fault]) -> R:
+        """As :meth:`Model.complete`."""
+
+    def price(self, reply: R) -> float | None:
+        """Dollars of this reply; ``None`` where no price is known."""
 
 
 Continuation = Literal["prefix", "turns"]
@@ -301,6 +317,15 @@ class Observation(Protocol):
     @property
     def max_steps(self) -> int:
         """Steps after which a graph is ended."""
+
+    async def ask(self, server: Server[R], request: Request, kind: type[R], *, role: str = "answering") -> R:
+        """Have a server answer by our own means, as models are asked: journaled, replayed, capped and costed. `kind` is
+        what its replies are.
+
+        Raises:
+            ragrounds.models.faults.CallFailed: no reply after all retries.
+            ragrounds.errors.StopRun: the run cannot go on; or a replay does not hold the call.
+        """
 
     def entered(self, task: str, node: str) -> int:
         """A step (a node, a part of a workflow) began: `task` is its own id. Gives its number."""

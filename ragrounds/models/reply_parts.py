@@ -7,7 +7,7 @@ tokens that cannot be true is unknown, with a note that says what was given. Key
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from ragrounds.records import Reply, ToolCall, Usage
 from ragrounds.redaction import Redactor
 from ragrounds.text import safe, wellformed, wellformed_all
 
+R = TypeVar("R", bound=Reply)
 MOST_CALLS = 256
 """Tool calls of one reply that are read."""
 
@@ -58,7 +59,7 @@ def read_usage(value: object) -> tuple[Usage | None, str]:
     )
 
 
-def believed(reply: Reply) -> Reply:
+def believed(reply: R) -> R:
     """The reply, its usage unknown where that cannot be true: one that an earlier version recorded, or a model that is
     not ours gave."""
     usage = reply.usage
@@ -158,7 +159,7 @@ def read_calls(value: object) -> tuple[tuple[ToolCall, ...], int]:
     return tuple(calls), max(0, len(listed) - MOST_CALLS)
 
 
-def without_keys(reply: Reply, redact: Redactor) -> Reply:
+def without_keys(reply: R, redact: Redactor) -> R:
     """The reply with every key taken out, and a note where there was one: so it is recorded, and so the agent sees it
     now and at every replay."""
     clean = replace(
@@ -176,7 +177,7 @@ def without_keys(reply: Reply, redact: Redactor) -> Reply:
     return reply if clean == reply else noted(clean, ["a key stood in the reply: it was replaced by [key]"])
 
 
-def noted(reply: Reply, notes: Iterable[str]) -> Reply:
+def noted(reply: R, notes: Iterable[str]) -> R:
     """The reply with further notes; empty ones are left out."""
     more = tuple(filter(None, notes))
     return replace(reply, notes=(*reply.notes, *more)) if more else reply

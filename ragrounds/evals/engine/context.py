@@ -11,6 +11,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -30,6 +32,7 @@ from ragrounds.contracts import (
     Searcher,
     SearchRequest,
     SearchResult,
+    Server,
     Tool,
 )
 from ragrounds.errors import GaveUp, UserError
@@ -49,11 +52,12 @@ from ragrounds.records import (
     Reply,
     Stem,
 )
-from ragrounds.specs import Value
+from ragrounds.specs import Value, parse
 from ragrounds.tools.embedders import USED
 from ragrounds.tools.leak_guard import GuardedSearcher, LeakGuard
 from ragrounds.tools.retriever import searcher_code
 
+R = TypeVar("R", bound=Reply)
 ANSWER_TOKENS = 1024
 """Tokens left for the answer in a model's window where nothing else is set."""
 BLIND = frozenset({"querying", "reading"})
@@ -132,7 +136,6 @@ class AttemptContext(AttemptLog):
         """
         if role in BLIND:
             self._check_blind(f"asked a model in the role {role!r}")
-        self.check_caps()
         model = self._model(role)
         request = Request(
             messages=tuple(messages),
@@ -142,6 +145,26 @@ class AttemptContext(AttemptLog):
             tools=tuple(tools),
             web_search=web_search,
         )
+        return await self.complete(model, request, Reply, role=role)
+
+    async def complete(
+        self,
+        model: Server[R],
+        request: Request,
+        kind: type[R],
+        *,
+        role: str = "answering",
+        prices: Mapping[str, Price] = MappingProxyType({}),
+    ) -> R:
+        """Have a model, or another server, answer a request: once for each key, in the journal before it is used.
+
+        `prices` are those of replies that the server itself knows no price of.
+
+        Raises:
+            AttemptEnded: a cap is reached, the provider refused, or gave a response without choices.
+            CallFailed: no reply after all retries.
+        """
+        self.check_caps()
         code = getattr(model, "code", "")
         first = _digest("model", model.spec, *([code] if code else ()), request, self.epoch)
         occurrence = self._occurrences[first]
@@ -156,7 +179,7 @@ class AttemptContext(AttemptLog):
         begun = self.begin_call()
         faults: list[Fault] = []
         try:
-            answered, cached = await self.journal.once(entry, lambda: model.complete(request, faults), Reply)
+            answered, cached = await self.journal.once(entry, lambda: model.complete(request, faults), kind)
             reply = believed(answered)
         except CallFailed as error:
             failed = error.faults or tuple(faults)
@@ -170,7 +193,7 @@ class AttemptContext(AttemptLog):
             model=reply.model,
             cached=cached,
             usage=reply.usage,
-            price=model.price(reply),
+            price=_price_of(model, reply, prices),
             faults=tuple(faults),
         )
         for note in reply.notes:
@@ -330,6 +353,13 @@ class AttemptContext(AttemptLog):
                 "retrieval only the answering node may read them (use `context.stem`). An agent that is meant to "
                 "search with the options says `question_only = false` in its file, or AGENT[question_only=false]."
             )
+
+
+def _price_of(server: Server[R], reply: R, prices: Mapping[str, Price]) -> float | None:
+    """Dollars of a reply, by its own server's prices or else by the list; ``None``: not known."""
+    price = server.price(reply)
+    listed = prices.get(parse(server.spec).name) if prices and price is None else None
+    return listed.of(reply.usage, reply.busy) if listed else price
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import TypeVar
 from uuid import uuid4
 
-from ragrounds.contracts import Context, System
+from ragrounds.contracts import Context, Request, Server, System
 from ragrounds.errors import AskedPerson
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.foreign_graph import CallbackRecorder
-from ragrounds.records import Answer, Passage
+from ragrounds.records import Answer, Passage, Reply
 
+R = TypeVar("R", bound=Reply)
 MAX_STEPS = 1000
 """Steps of one attempt of a graph. Every built-in graph ends by its own limits, far below."""
 
@@ -33,6 +35,10 @@ class AttemptObservation:
     def context(self) -> Context:
         """The attempt's context."""
         return self._context
+
+    async def ask(self, server: Server[R], request: Request, kind: type[R], *, role: str = "answering") -> R:
+        """Have a server answer, as a model is asked."""
+        return await self._context.complete(server, request, kind, role=role, prices=self._context.prices)
 
     def entered(self, task: str, node: str) -> int:
         """Record that a step began."""
