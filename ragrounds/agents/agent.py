@@ -17,10 +17,10 @@ import msgspec
 from msgspec import Struct, field
 
 from ragrounds.agents.profile import Profile, read_profile, values
+from ragrounds.agents.systems import place
 from ragrounds.agents.trust import announce
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.files import read_text
-from ragrounds.graphs import user_graph
 from ragrounds.plugins import ExtensionPoint, say_once
 from ragrounds.prompts.layout import layout_parts
 from ragrounds.specs import Spec, Value, parse
@@ -81,7 +81,8 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     profile: str | None = None
     """A paper's profile (:mod:`ragrounds.agents.profile`). What the file itself sets comes before it."""
     input: dict[str, str] = field(default_factory=dict)
-    """For a user's own graph: key of its state → what it is given (see :mod:`ragrounds.graphs.user_graph`)."""
+    """For a user's own graph: key of its state → what it is given (see
+    :data:`ragrounds.agents.systems.answers.FIELDS`)."""
     output: str = ""
     """For a user's own graph: the key that holds the answer."""
     nests: bool = True
@@ -171,8 +172,8 @@ def read_card(name: str) -> Card:
     Raises:
         UserError: there is none, or it does not have the form of :class:`Card`.
     """
-    if user_graph.is_user_graph(name):
-        made = user_graph.named_object(name)
+    if place.is_place(name):
+        made = place.named_object(name)
         return made if isinstance(made, Card) else _graph_card(name)
     if not name.endswith(".toml") and name not in names() and (added := AGENTS.addition(name)) is not None:
         entry, value = added
@@ -185,7 +186,7 @@ def read_card(name: str) -> Card:
         raise unknown("agent", name, [*names(), *AGENTS.installed()], AGENTS.listing)
     try:
         card = msgspec.convert(parse_toml(text), Card)
-        if user_graph.is_user_graph(card.graph) and not user_graph.is_module(card.graph) and name.endswith(".toml"):
+        if place.is_place(card.graph) and not place.is_module(card.graph) and name.endswith(".toml"):
             # Beside the file that names it, wherever the command is given.
             card = msgspec.structs.replace(card, graph=str(Path(name).parent / card.graph))
         if name.endswith(".toml") and (code := code_named(card)):
@@ -201,16 +202,16 @@ def _graph_card(graph: str) -> Card:
     Raises:
         UserError: there is no such function.
     """
-    if not user_graph.is_user_graph(graph):
+    if not place.is_place(graph):
         raise UserError(f"{graph!r} names no function at the top of a module: expected package.module:FUNCTION.")
-    return Card(graph=graph, **msgspec.structs.asdict(user_graph.about(graph)))
+    return Card(graph=graph, **msgspec.structs.asdict(place.about_place(graph)))
 
 
 def code_named(card: Card) -> list[str]:
     """The import paths that an agent's file names: its graph, and what its retriever is made of."""
     from ragrounds.tools.retriever import code_in
 
-    graph = [card.graph] if user_graph.is_user_graph(card.graph) else []
+    graph = [card.graph] if place.is_place(card.graph) else []
     return graph + code_in(parse(card.retriever))
 
 
@@ -222,7 +223,7 @@ def graph_name(name: str) -> str:
     """
     from ragrounds.graphs import catalogue
 
-    if name in catalogue.names() or user_graph.is_user_graph(name):
+    if name in catalogue.names() or place.is_place(name):
         return name
     return read_card(parse(name).name).graph
 
@@ -340,7 +341,7 @@ def _sampled(model: str, profile: Profile) -> str:
 
 def _siblings(name: str, card: Card) -> dict[str, Value]:
     """What shipped agents of the same graph can be set to, for a file of the user's that does not say all of it."""
-    if name in names() or user_graph.is_user_graph(card.graph):
+    if name in names() or place.is_place(card.graph):
         return {}
     cards = [read_card(shipped) for shipped in names()]
     return {k: v for one in cards if one.graph == card.graph for k, v in {**one.parameters, **one.switches}.items()}
@@ -364,7 +365,7 @@ def check_subagent(agent: Agent) -> Agent:
     Raises:
         UserError: it is an oracle or a graph of the user's own, or names models or a corpus.
     """
-    if agent.card.oracle or agent.card.models or agent.card.corpus or user_graph.is_user_graph(agent.card.graph):
+    if agent.card.oracle or agent.card.models or agent.card.corpus or place.is_place(agent.card.graph):
         raise UserError(
             f"The agent {agent.spec!r} cannot run inside another: it is an oracle or a graph of one's own, or names "
             "models or a corpus of its own. An inner agent uses those of the outer one."

@@ -135,13 +135,15 @@ def describe_graph(name: str) -> GraphDetails:
         UserError: there is none of that name, or it cannot be built.
     """
     from ragrounds.agents.agent import graph_name
+    from ragrounds.agents.systems import drawable, place
     from ragrounds.graphs import catalogue, diagram
 
     found = graph_name(name)
-    built = catalogue.build(found)
-    return GraphDetails(
-        graph=found, about=catalogue.about(found), tree=diagram.tree(built), mermaid=diagram.mermaid(built)
-    )
+    if place.is_place(found):
+        built, about = drawable(found), place.about_place(found).summary
+    else:
+        built, about = catalogue.build(found), catalogue.about(found)
+    return GraphDetails(graph=found, about=about, tree=diagram.tree(built), mermaid=diagram.mermaid(built))
 
 
 def list_prompts() -> list[str]:

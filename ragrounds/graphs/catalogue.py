@@ -1,4 +1,4 @@
-"""The catalogue of graphs, by name: `ragrounds/graphs/NAME.py` with a function `build`, or a user's own graph."""
+"""The catalogue of the built-in graphs, by name: `ragrounds/graphs/NAME.py` with a function `build`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from langgraph.graph import StateGraph
 
 from ragrounds.digests import code_digest, earlier_code, is_first_release
 from ragrounds.errors import unknown
-from ragrounds.graphs import user_graph
 from ragrounds.specs import Value
 
 Graph: TypeAlias = "StateGraph[Any, Any, Any, Any]"
@@ -30,19 +29,13 @@ def names() -> list[str]:
 
 
 def build(name: str) -> Graph:
-    """Build a graph; a user's own (``PATH.py:FUNCTION``) may be compiled already.
+    """Build a graph.
 
     Raises:
-        UserError: there is no such graph, or a user's own cannot be built.
+        UserError: there is no such graph.
     """
-    graph: Graph = user_graph.construct(name) if user_graph.is_user_graph(name) else _module(name).build()
+    graph: Graph = _module(name).build()
     return graph
-
-
-def tier(name: str) -> user_graph.Tier:
-    """Say who records the graph's calls. ``journaled``: they all go through the attempt's context. ``own``: it is a
-    user's graph with models or clients of its own, whose figures are what callbacks saw, or the time alone."""
-    return user_graph.tier(name) if user_graph.is_user_graph(name) else "journaled"
 
 
 def nests(name: str, parameters: Mapping[str, Value]) -> bool:
@@ -53,24 +46,18 @@ def nests(name: str, parameters: Mapping[str, Value]) -> bool:
 
 
 def prompts_of(name: str) -> tuple[str, ...]:
-    """Name the prompts that a graph may render; a user's own names them by ``PROMPTS`` in its file, or names none."""
-    if user_graph.is_user_graph(name):
-        return user_graph.prompts(name)
+    """Name the prompts that a graph may render."""
     return tuple(_module(name).PROMPTS)
 
 
 def about(name: str) -> str:
     """Give what a graph's file says of it: the paper it follows, its limits, where it differs, who sees the options."""
-    if user_graph.is_user_graph(name):
-        return user_graph.about(name).summary
     return inspect.cleandoc(_module(name).__doc__ or "")
 
 
 def digest(name: str) -> str:
     """Hash what a graph does, with the graphs and helpers that it imports: a part of a run's fingerprint, so that a
     changed graph is another run. Comments and layout do not count."""
-    if user_graph.is_user_graph(name):
-        return user_graph.digest(name)
     return code_digest(_module(name).__name__, within=(__name__.rpartition(".")[0],))
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ragrounds.agents.agent import open_agent
+from ragrounds.agents.systems import place, prompts_of, takes_context
 from ragrounds.errors import UserError
-from ragrounds.graphs import catalogue, user_graph
 
 GRAPH = """
 from typing import TypedDict
@@ -55,22 +55,22 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_it_is_an_agent_like_any_other(package: str) -> None:
     agent = open_agent(f"{package}.graph:build[times=2]")
     assert (agent.card.summary, agent.parameters) == ("Says it.", {"times": 2})
-    assert catalogue.tier(agent.card.graph) == "journaled"
-    assert catalogue.prompts_of(agent.card.graph) == ("long/direct",)
-    assert user_graph.is_module(agent.card.graph)
-    assert not user_graph.is_module("./graph.py:build")
-    assert not user_graph.is_user_graph("openai:gpt-4o-mini")
+    assert takes_context(agent.card)
+    assert prompts_of(agent.card) == ("long/direct",)
+    assert place.is_module(agent.card.graph)
+    assert not place.is_module("./graph.py:build")
+    assert not place.is_place("openai:gpt-4o-mini")
 
 
 def test_what_it_imports_from_its_package_is_a_part_of_it(package: str, tmp_path: Path) -> None:
     import importlib
     import linecache
 
-    before = catalogue.digest(f"{package}.graph:build")
+    before = place.digest(f"{package}.graph:build")
     (tmp_path / package / "helper.py").write_text('SAID = "no, quite the contrary"\n')
     linecache.checkcache()
     importlib.reload(sys.modules[f"{package}.helper"])
-    assert catalogue.digest(f"{package}.graph:build") != before
+    assert place.digest(f"{package}.graph:build") != before
 
 
 def test_a_module_that_is_not_there_or_breaks(package: str, tmp_path: Path) -> None:

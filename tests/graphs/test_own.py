@@ -4,9 +4,9 @@ import textwrap
 
 import pytest
 
-from ragrounds.agents.agent import open_agent
+from ragrounds.agents.agent import open_agent, read_card
+from ragrounds.agents.systems import drawable, place, takes_context
 from ragrounds.errors import UserError
-from ragrounds.graphs import catalogue
 from ragrounds.graphs import diagram as drawing
 from ragrounds.records import Called, Reply, ToolCall, Usage
 from tests.graphs.playing import ANSWER, play
@@ -222,9 +222,9 @@ async def test_a_wrong_key_is_told(tmp_path, mine):
 
 
 def test_the_tier_is_a_part_of_the_identity():
-    tiers = {name: catalogue.tier(f"{EXAMPLE}:{name}") for name in ("build", "langchain_agent", "own_client")}
-    assert tiers == {"build": "journaled", "langchain_agent": "journaled", "own_client": "own"}
-    assert catalogue.tier("search_o1") == "journaled"
+    taken = {name: takes_context(read_card(f"{EXAMPLE}:{name}")) for name in ("build", "langchain_agent", "own_client")}
+    assert taken == {"build": True, "langchain_agent": True, "own_client": False}
+    assert takes_context(read_card("search_o1"))
 
 
 def test_a_graph_of_one_s_own_needs_no_model(command):
@@ -238,16 +238,16 @@ def test_a_graph_of_one_s_own_needs_no_model(command):
 def test_an_edited_file_is_another_graph(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(OBSERVED)
-    before = catalogue.digest(f"{file}:build")
+    before = place.digest(f"{file}:build")
     file.write_text("# A comment.\n" + OBSERVED + "\n")
-    assert catalogue.digest(f"{file}:build") == before
+    assert place.digest(f"{file}:build") == before
     file.write_text(OBSERVED + "\nMORE = 1\n")
-    assert catalogue.digest(f"{file}:build") != before
+    assert place.digest(f"{file}:build") != before
 
 
 def test_own_graphs_are_drawn_and_named():
     name = f"{EXAMPLE}:build"
-    assert drawing.tree(catalogue.build(name)) == textwrap.dedent("""\
+    assert drawing.tree(drawable(name)) == textwrap.dedent("""\
         start
         └── keywords
             └── answer
@@ -262,5 +262,5 @@ def test_a_file_of_before_is_still_read(tmp_path):
     assert text != EXAMPLE.read_text()
     (tmp_path / "before.py").write_text(text)
     agent = open_agent(f"{tmp_path / 'before.py'}:build[top_k=2]")
-    assert catalogue.tier(agent.card.graph) == "journaled"
+    assert takes_context(agent.card)
     assert agent.parameters["top_k"] == 2

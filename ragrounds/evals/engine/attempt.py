@@ -13,10 +13,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent
-from ragrounds.contracts import FinishedAttempt, Scorer
+from ragrounds.agents.systems import is_foreign, open_system
+from ragrounds.contracts import FinishedAttempt, Scorer, System
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.foreign_system import MAX_STEPS, run_system
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.scorers import score_by
 from ragrounds.evals.store.codec import attempt_rows, score_rows
@@ -25,14 +27,10 @@ from ragrounds.evals.store.retries import replaced_replies, retry_numbers
 from ragrounds.evals.store.store import Store, now
 from ragrounds.evals.store.traces import calls
 from ragrounds.graphs import catalogue
-from ragrounds.graphs.user_graph import UserGraph, is_user_graph, open_user_graph
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import FINAL, Attempt, Gold, Question, Run, Score, Status, blank
 from ragrounds.tools.leak_guard import LeakGuard
-
-MAX_STEPS = 1000
-"""Steps of one attempt. Every built-in graph ends by its own limits, far below."""
 
 Scorers = Callable[[Question], Sequence[Scorer]]
 """The scorers of a question."""
@@ -53,7 +51,7 @@ class WorkItem(Struct, frozen=True):
 
 
 class AttemptRunner:
-    """Makes the attempts of some runs. Their graphs are compiled once."""
+    """Makes the attempts of some runs. Their systems are opened once."""
 
     def __init__(
         self, store: Store, journal: StoreJournal, planned_runs: Sequence[PlannedRun], scorers: Scorers
@@ -66,7 +64,7 @@ class AttemptRunner:
         self._made = {planned.run.id: store.done(planned.run) for planned in planned_runs}
         self._scored = {planned.run.id: frozenset(store.score_codes(planned.run)) for planned in planned_runs}
         self._numbers = {planned.run.id: store.number(planned.run) for planned in planned_runs}
-        self._graphs = {planned.run.id: _compiled(planned.agent) for planned in planned_runs}
+        self._systems = {planned.run.id: _opened(planned.agent) for planned in planned_runs}
 
     async def __call__(self, planned: PlannedRun, item: WorkItem, on_end: OnEnd) -> FinishedAttempt:
         """Make one attempt, score it, call `on_end`, and write it with its scores.
@@ -96,7 +94,7 @@ class AttemptRunner:
                 card.guard_near,
             ),
         )
-        attempt = replace(await _attempt(self._graphs[run.id], context, run), retry=retry)
+        attempt = replace(await _attempt(self._systems[run.id], context, run), retry=retry)
         finished = _scored(attempt, planned, item, self._scorers)
         on_end(finished)
         number = self._numbers[run.id]
@@ -159,10 +157,10 @@ class _BuiltInGraph(Struct, frozen=True):
     """Other graphs run inside its nodes, whose steps are streamed too."""
 
 
-def _compiled(agent: Agent) -> _BuiltInGraph | UserGraph:
+def _opened(agent: Agent) -> _BuiltInGraph | System:
     card = agent.card
-    if is_user_graph(card.graph):
-        return open_user_graph(card.graph, card.input, card.output, card.nests)
+    if is_foreign(card):
+        return open_system(card)
     return _BuiltInGraph(catalogue.build(card.graph).compile(), catalogue.nests(card.graph, agent.parameters))
 
 
@@ -181,20 +179,20 @@ async def _answers(built: _BuiltInGraph, context: AttemptContext) -> AsyncIterat
             yield changes["answer"]
 
 
-async def _attempt(graph: _BuiltInGraph | UserGraph, context: AttemptContext, run: Run) -> Attempt:
+async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run: Run) -> Attempt:
     at, start = now(), time.perf_counter()
     status: Status = "completed"
     reason = ""
     answer: object = None
+    choice = ""
     try:
         async with asyncio.timeout(context.limits.seconds) as cap:
-            if isinstance(graph, UserGraph):
-                from ragrounds.evals.engine.foreign_graph import run_user_graph
-
-                answer = await run_user_graph(graph, context, MAX_STEPS)
-            else:
-                async for given in _answers(graph, context):
+            if isinstance(system, _BuiltInGraph):
+                async for given in _answers(system, context):
                     answer = given
+            else:
+                told = await run_system(system, context)
+                answer, choice = told.text, told.choice
     except AttemptEnded as ended:
         status, reason = ended.status, ended.reason
     except TimeoutError as error:
@@ -221,6 +219,7 @@ async def _attempt(graph: _BuiltInGraph | UserGraph, context: AttemptContext, ru
         epoch=context.epoch,
         status=status,
         text=text,
+        choice=choice,
         reason=reason[:LONGEST_REASON],
         usage=context.usage,
         cost_paid=context.cost_paid,

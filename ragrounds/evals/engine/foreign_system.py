@@ -11,7 +11,7 @@ from ragrounds.contracts import Context, Request, Server, System
 from ragrounds.errors import AskedPerson
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
-from ragrounds.evals.engine.foreign_graph import CallbackRecorder
+from ragrounds.evals.engine.recording.callbacks import CallbackRecorder
 from ragrounds.records import Answer, Passage, Reply
 
 R = TypeVar("R", bound=Reply)
@@ -59,6 +59,13 @@ class AttemptObservation:
         self.missed += 1
         self._context.note("not_recorded", what)
 
+    def close(self) -> None:
+        """Say what was seen. Where it was no call, the attempt's tokens and cost are not known."""
+        called = self._calls.seen
+        self._context.note("tier", "observed through callbacks" if called else "timed only: no call was seen")
+        if not called:
+            self._context.usage = self._context.cost_paid = self._context.cost_uncached = None
+
     def note(self, what: str, text: str) -> None:
         """Leave a remark in the trace."""
         self._context.note(what, text)
@@ -81,3 +88,6 @@ async def run_system(system: System, context: AttemptContext) -> Answer:
         raise AttemptEnded("capped", f"the attempt's cap of {seconds or 0:g} seconds is reached") from error
     except AskedPerson as asked:
         raise AttemptEnded("paused", f"the system asked a person: {' '.join(str(asked).split())[:300]}") from asked
+    finally:
+        if not system.takes_context:
+            seen.close()

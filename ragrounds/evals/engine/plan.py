@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent, open_agent, subagent
+from ragrounds.agents.systems import code_of, codes_of, is_foreign, prompts_of, takes_context
 from ragrounds.contracts import Model, Searcher
 from ragrounds.digests import is_first_release
 from ragrounds.errors import StopRun, UserError
@@ -83,7 +84,7 @@ class PlannedRun(Struct, frozen=True):
     @property
     def started_earlier(self) -> bool:
         """Whether other code than that of now started the run, which is known to do the same."""
-        return self.run.identity.get("graph_code") != catalogue.digest(self.agent.card.graph)
+        return self.run.identity.get("graph_code") != code_of(self.agent.card)
 
 
 def plan(
@@ -213,7 +214,7 @@ def model_texts(agent: Agent, default: str | None, defaults: Mapping[str, Value 
     Raises:
         UserError: neither the agent's card nor `default` names a model.
     """
-    if catalogue.tier(agent.card.graph) == "own":
+    if not takes_context(agent.card):
         return {}
     named = agent.card.models if default is None else {"model": default, **agent.card.models}
     if "model" not in named:
@@ -267,9 +268,9 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
     return {
         "agent": agent.spec,
         "graph": card.graph,
-        "graph_code": catalogue.digest(card.graph),
+        "graph_code": code_of(card),
         "parameters": agent.settled,
-        "prompts": PromptFolder(card.prompts).digest(catalogue.prompts_of(card.graph)),
+        "prompts": PromptFolder(card.prompts).digest(prompts_of(card)),
         "models": {role: model.spec for role, model in sorted(models.items())},
         "windows": {role: model.window for role, model in sorted(models.items())},
         "model_code": _model_codes(models),
@@ -279,7 +280,7 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         "limits": msgspec.to_builtins(agent.caps),
         "question_only": card.question_only,
         "oracle": card.oracle,
-        "tier": catalogue.tier(card.graph),
+        "tier": "journaled" if takes_context(card) else "own",
         "inner": subagent_identity(agent),  # the key that stored runs have
     }
 
@@ -292,9 +293,9 @@ def subagent_identity(agent: Agent) -> dict[str, object] | None:
         return None
     return {
         "agent": inside.spec,
-        "graph_code": catalogue.digest(inside.card.graph),
+        "graph_code": code_of(inside.card),
         "parameters": inside.settled,
-        "prompts": PromptFolder(inside.card.prompts).digest(catalogue.prompts_of(inside.card.graph)),
+        "prompts": PromptFolder(inside.card.prompts).digest(prompts_of(inside.card)),
     }
 
 
@@ -324,9 +325,8 @@ def same_identities(identity: Mapping[str, object], agent: Agent) -> Iterator[di
     do the same (:mod:`ragrounds.digests`), those that it had before attempts were capped by default, then those that
     version 0.1.0 gave it, which knew graphs by the hash of their text and retrievers by their names."""
     inside, inner = subagent(agent), identity["inner"]
-    graph, inner_graph = agent.card.graph, inside.card.graph if inside else ""
-    codes = [("graph_code", code) for code in catalogue.same_digests(graph)]
-    inner_codes = [("graph_code", code) for code in catalogue.same_digests(inner_graph)] if inside else [("", "")]
+    codes = [("graph_code", code) for code in codes_of(agent.card)]
+    inner_codes = [("graph_code", code) for code in codes_of(inside.card)] if inside else [("", "")]
     yield from (_coded(identity, inner, *pair) for pair in product(codes, inner_codes))
     # Before attempts had caps by default. What such a run has stays; what it still lacks is held to them.
     identity = {**identity, "limits": msgspec.to_builtins(agent.card.limits)}
@@ -337,8 +337,12 @@ def same_identities(identity: Mapping[str, object], agent: Agent) -> Iterator[di
         return
     former = {key: value for key, value in identity.items() if key not in ("model_code", "retriever_code")}
     former["ragrounds"] = FIRST_VERSION
-    sources = [("graph_source", source) for source in catalogue.first_sources(graph)]
-    inner_sources = [("graph_source", one) for one in catalogue.first_sources(inner_graph)] if inside else [("", "")]
+    if is_foreign(agent.card):
+        return
+    sources = [("graph_source", source) for source in catalogue.first_sources(agent.card.graph)]
+    inner_sources = (
+        [("graph_source", one) for one in catalogue.first_sources(inside.card.graph)] if inside else [("", "")]
+    )
     yield from (_coded(former, inner, *pair) for pair in product(sources, inner_sources))
 
 

@@ -1,0 +1,1 @@
+"""Recording what systems that are not ours ask, where it leaves the process."""
