@@ -391,6 +391,7 @@ def export(
     *,
     force: bool = False,
     settings: Settings | None = None,
+    progress: Progress = unheard,
 ) -> Iterator[str]:
     """Write the files of an export, each whole or not at all, or send it where its options say so.
 
@@ -400,6 +401,7 @@ def export(
         options: of the format.
         out: the file or folder; ``None``: it is sent.
         force: write over what is there.
+        progress: is told what is being sent, and how many are.
 
     Yields:
         What was written where, a line for each file.
@@ -414,7 +416,7 @@ def export(
     if made.check is not None:
         made.check(chosen, out is not None)
     with opened_runs(references, settings) as (store, runs), EXPORTS.used(made.name):
-        wanted = Export(store, runs, chosen)
+        wanted = Export(store, runs, chosen, progress)
         if out is None and made.send is not None:
             yield made.send(wanted)
         elif out is not None and made.parts is not None:

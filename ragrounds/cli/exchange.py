@@ -79,8 +79,9 @@ def _export_command(name: str, export_format: Any) -> Any:
         from ragrounds.api.runs import export
 
         references, out, force = given.pop("runs"), given.pop("out", None), given.pop("force", False)
-        for line in export(name, references, given, out, force=force):
-            say(line)
+        with counting() as progress:
+            for line in export(name, references, given, out, force=force, progress=progress):
+                say(line)
 
     parameter = inspect.Parameter
     _command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

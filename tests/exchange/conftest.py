@@ -33,19 +33,25 @@ def run(store):
 
 
 class Server:
-    """What was sent to it: (method, path, headers, body)."""
+    """What was sent to it: (method, path, headers, body). `answer` gives status and content for a path and a body."""
 
     def __init__(self):
         self.requests = []
         self.status = 200
+        self.headers = {}
+        self.answer = lambda path, body: (self.status, {"version": "0", "batch_ingest_config": {}})
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def answer(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 outer.requests.append((self.command, self.path, dict(self.headers), body))
-                answer = json.dumps({"version": "0", "batch_ingest_config": {}}).encode()
-                self.send_response(outer.status)
+                status, content = outer.answer(self.path, body)
+                answer = content if isinstance(content, bytes) else json.dumps(content).encode()
+                self.send_response(status)
+                kind = "application/x-protobuf" if isinstance(content, bytes) else "application/json"
+                for name, value in {**outer.headers, "Content-Type": kind}.items():
+                    self.send_header(name, value)
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
                 self.wfile.write(answer)

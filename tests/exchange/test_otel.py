@@ -1,5 +1,6 @@
 """OpenTelemetry spans with the OpenInference conventions: their tree, their attributes, file and collector."""
 
+import gzip
 import json
 
 import pytest
@@ -10,7 +11,7 @@ from tests.exchange.conftest import SECRET
 
 REASON = "needs OpenTelemetry: pip install 'ragrounds[export]'"
 pytest.importorskip("openinference.semconv.trace", reason=REASON)
-pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter", reason=REASON)
+collector = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2", reason=REASON)
 
 
 @pytest.fixture
@@ -45,7 +46,11 @@ def test_attributes_follow_the_conventions(spans):
     root, _, search, _, model = (read(span) for span in spans[:5])
     assert root["output.value"] == "The answer is A."
     assert json.loads(root["metadata"])["strict.score"] == 1.0
-    assert root["llm.cost.total"] == 0.02
+    assert json.loads(root["metadata"])["cost_uncached"] == 0.02
+    # Servers add up what the spans of a trace cost: it stands at the calls alone.
+    assert "llm.cost.total" not in root
+    assert "llm.token_count.total" not in root
+    assert model["llm.cost.total"] == 0.01
     assert search["input.value"] == "scurvy"
     assert search["retrieval.documents.0.document.id"] == "d1#0"
     assert search["retrieval.documents.1.document.content"] == "Other text."
@@ -62,18 +67,63 @@ def test_a_failed_attempt_is_an_error_and_ids_do_not_change(store, run, spans):
     assert [span["spanId"] for span in again] == [span["spanId"] for span in spans]
 
 
+def sent(listening):
+    for _, path, headers, body in listening.requests:
+        assert (path, headers["Content-Type"]) == ("/v1/traces", "application/x-protobuf")
+        request = collector.ExportTraceServiceRequest.FromString(gzip.decompress(body))
+        yield [span for one in request.resource_spans for scope in one.scope_spans for span in scope.spans]
+
+
 def test_sent_to_a_collector(store, run, listening):
-    collector = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
-    count = send(store, [run], f"{listening.url}/v1/traces", {"x-project": "mine"})
+    told = []
+    words = send(store, [run], f"{listening.url}/v1/traces", {"x-project": "mine"}, lambda *what: told.append(what))
+    assert words == "7 spans sent"
+    assert told == [("spans", 7)]
     (request,) = listening.requests
-    assert request[1] == "/v1/traces"
     assert request[2]["x-project"] == "mine"
-    received = collector.ExportTraceServiceRequest.FromString(request[3])
-    assert sum(len(scope.spans) for one in received.resource_spans for scope in one.scope_spans) == count == 7
-    assert SECRET.encode() not in request[3]
+    (received,) = sent(listening)
+    assert len(received) == 7
+    assert SECRET.encode() not in gzip.decompress(request[3])
 
 
-def test_a_collector_that_refuses_is_one_clear_line(store, run, listening):
+def test_the_protobuf_and_the_json_are_the_same_spans(store, run, listening, spans):
+    send(store, [run], f"{listening.url}/v1/traces", {})
+    (received,) = sent(listening)
+    assert [span.span_id.hex() for span in received] == [span["spanId"] for span in spans]
+    assert [str(span.start_time_unix_nano) for span in received] == [span["startTimeUnixNano"] for span in spans]
+    assert [len(span.attributes) for span in received] == [len(span["attributes"]) for span in spans]
+
+
+def test_a_refused_span_ends_nothing_and_is_counted(store, run, listening, spans):
+    """A server that takes no batch in which one span is: it alone is left out."""
+    bad = bytes.fromhex(spans[4]["spanId"])
+    listening.answer = lambda path, body: (400, {"message": "too odd"}) if bad in gzip.decompress(body) else (200, {})
+    assert send(store, [run], f"{listening.url}/v1/traces", {}) == "6 spans sent, 1 refused (400: too odd)"
+    taken = [one for batch in sent(listening) for one in batch if len(batch) < 7 and one.span_id != bad]
+    assert {span["spanId"] for span in spans} - {span.span_id.hex() for span in taken} == {spans[4]["spanId"]}
+
+
+def test_what_a_collector_says_it_rejected_is_counted(store, run, listening):
+    answer = collector.ExportTraceServiceResponse()
+    answer.partial_success.rejected_spans, answer.partial_success.error_message = 2, "no such project"
+    listening.answer = lambda path, body: (200, answer.SerializeToString())
+    assert send(store, [run], f"{listening.url}/v1/traces", {}) == "5 spans sent, 2 refused (no such project)"
+
+
+def test_a_busy_collector_is_asked_again(store, run, listening):
+    answers = iter([(503, {}), (429, {})])
+    listening.answer = lambda path, body: next(answers, (200, {}))
+    listening.headers = {"Retry-After": "0"}
+    assert send(store, [run], f"{listening.url}/v1/traces", {}) == "7 spans sent"
+    assert len(listening.requests) == 3
+
+
+def test_a_collector_that_refuses_all_is_one_clear_line(store, run, listening):
     listening.status = 400
-    with pytest.raises(UserError, match="did not take the spans"):
+    with pytest.raises(UserError, match="did not take the spans at all: 400"):
         send(store, [run], f"{listening.url}/v1/traces", {})
+    listening.status = 401
+    with pytest.raises(UserError, match="Is the key right"):
+        send(store, [run], f"{listening.url}/v1/traces", {})
+    with pytest.raises(UserError, match="cannot be reached"):
+        send(store, [run], "http://127.0.0.1:9/v1/traces", {})

@@ -21,6 +21,7 @@ from ragrounds.plugins import ExtensionPoint, fields_amiss, shipped_in
 from ragrounds.redaction import Redactor as Redactor  # formats of other packages import it from here
 from ragrounds.text import file_name_among
 
+Progress = Callable[[str, int], None]
 if TYPE_CHECKING:
     from ragrounds.evals.store.store import Store
     from ragrounds.records import Run
@@ -39,6 +40,8 @@ class Export(Struct, Generic[O], frozen=True):
     store: Store
     runs: Sequence[Run]
     options: O
+    progress: Progress = lambda what, done: None
+    """Is told what is being sent, and how many are."""
 
 
 class ExportPart(Struct, frozen=True):

@@ -72,6 +72,10 @@ class TracedCall(Struct, frozen=True):
     reply: Reply | None = None
     searched: SearchRequest | None = None
     passages: tuple[Passage, ...] = ()
+    used: object = None
+    """What a tool was asked, as plain values; ``None``: the journal does not hold it."""
+    gave: object = None
+    """What a tool answered."""
 
 
 class TracedStep(Struct, frozen=True):
@@ -143,7 +147,8 @@ def traced_call(store: Store, call: Call) -> TracedCall:
     if call.kind == "model":
         said = store.call(call.key, Request, Reply)
         return TracedCall(call, asked=said[0], reply=said[1]) if said else TracedCall(call)
-    return TracedCall(call)
+    used = store.call(call.key, dict, dict)
+    return TracedCall(call, used=used[0], gave=used[1]) if used else TracedCall(call)
 
 
 class FoundPassages(Struct, frozen=True):

@@ -1,0 +1,145 @@
+"""Runs sent to a Phoenix server: attempts as traces, scores as annotations, gold documents marked among those found.
+
+Scores annotate the attempt's own span under their scorers' names, as the work of code or, where a model judged, of an
+LLM. Sent again, spans stay as they are and annotations are replaced, so that runs scored anew have their new scores.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ragrounds.addresses import check_address
+from ragrounds.errors import UserError
+from ragrounds.evals.exchange.delivery import Delivery, in_batches
+from ragrounds.evals.exchange.formats import Export, ExportFormat
+from ragrounds.evals.exchange.otel import SpanBuilder
+from ragrounds.evals.exchange.otlp import HEADERS, LARGEST, MOST, each_size, span_id
+from ragrounds.evals.exchange.trace_nodes import TraceCleaner, by_judge, score_facts, score_words, trace_nodes
+from ragrounds.evals.store.traces import Trace
+
+_ANNOTATIONS = 200
+_DOCUMENTS = 500
+"""Annotations in one request."""
+_JSON = {"Content-Type": "application/json"}
+
+
+class SpanAnnotation(Struct, frozen=True):
+    """What Phoenix is told of a span, or of one of its documents."""
+
+    span_id: str
+    name: str
+    annotator_kind: str
+    result: dict[str, object]
+    metadata: dict[str, object] = {}
+    identifier: str = ""
+    document_position: int | msgspec.UnsetType = msgspec.UNSET
+
+
+def score_annotations(trace: Trace) -> Iterator[SpanAnnotation]:
+    """The scores of a clean attempt. One without a value has only its answer status and its reason."""
+    root = span_id(trace, ()).hex()
+    for score in trace.scores:
+        result: dict[str, object] = {"label": score.answer_status, "explanation": score_words(score, trace.gold)}
+        if score.value is not None:
+            result["score"] = score.value
+        kind = "LLM" if by_judge(score) else "CODE"
+        yield SpanAnnotation(root, score.scorer, kind, result, {**score_facts(score), "run": trace.run.id}, "ragrounds")
+
+
+def document_annotations(trace: Trace) -> Iterator[SpanAnnotation]:
+    """Whether each passage that a clean attempt found is of a gold document; none where no document is gold."""
+    wanted = set(trace.gold.documents)
+    if not wanted:
+        return
+    for node in trace_nodes(trace):
+        for place, passage in enumerate(node.call.passages if node.call else ()):
+            gold = passage.document in wanted
+            result: dict[str, object] = {"score": float(gold), "label": "gold" if gold else "other"}
+            yield SpanAnnotation(
+                span_id(trace, node.place).hex(), "gold document", "CODE", result, document_position=place
+            )
+
+
+def push(export: Export[PhoenixOptions], key: str = "") -> Iterator[str]:
+    """Send spans, then what annotates them; yields what became of each.
+
+    Raises:
+        UserError: the server cannot be reached, or takes none of them.
+    """
+    options, builder = export.options, SpanBuilder(export.options.project)
+    place = options.endpoint.rstrip("/")
+    own = {"Authorization": f"Bearer {key}"} if key else {}
+    cleaner = TraceCleaner()
+
+    def _traces() -> Iterator[Trace]:
+        return cleaner.traces(export.store, export.runs)
+
+    def _body(items: Sequence[SpanAnnotation]) -> bytes:
+        return msgspec.json.encode({"data": items})
+
+    spans = Delivery(
+        f"{place}/v1/traces",
+        "spans",
+        builder.encoder.request,
+        headers={**own, **HEADERS},
+        secrets=[key],
+        progress=export.progress,
+        refusals=builder.encoder.refusals,
+    )
+    each = (span for trace in _traces() for span in builder.spans(trace))
+    spans.deliver(in_batches(each, MOST, each_size, LARGEST))
+    yield spans.words()
+    for path, what, most, make in (
+        ("span_annotations", "scores", _ANNOTATIONS, score_annotations),
+        ("document_annotations", "marks of gold documents", _DOCUMENTS, document_annotations),
+    ):
+        annotations = Delivery(
+            f"{place}/v1/{path}?sync=true",
+            what,
+            _body,
+            headers={**own, **_JSON},
+            secrets=[key],
+            progress=export.progress,
+            # It keeps spans after it has taken them, some hundreds a second.
+            patience=60.0 + spans.taken / 50,
+        )
+        annotations.deliver(in_batches((one for trace in _traces() for one in make(trace)), most))
+        yield annotations.words()
+
+
+class PhoenixOptions(Struct, frozen=True):
+    """Which server, and which of its projects."""
+
+    endpoint: Annotated[
+        str, Meta(description="Send to this Phoenix server, such as http://127.0.0.1:6006; questions, answers and "
+                              "passages go there. Its key is read from PHOENIX_API_KEY.")
+    ] = ""  # fmt: skip
+    project: Annotated[str, Meta(description="The project there. [default: one for each run, by its id]")] = ""
+
+
+def _check(options: PhoenixOptions, to_file: bool) -> None:
+    check_address(options.endpoint, "set PHOENIX_API_KEY")
+    if not options.endpoint:
+        raise UserError("Say where Phoenix is: --endpoint http://127.0.0.1:6006. Nothing was sent.")
+
+
+def _send(export: Export[PhoenixOptions]) -> str:
+    words = "; ".join(push(export, os.environ.get("PHOENIX_API_KEY", "").strip()))
+    return f"{words}: {export.options.endpoint}, project {export.options.project or 'of each run'}"
+
+
+FORMAT = ExportFormat(
+    name="phoenix",
+    summary="Traces and scores sent to a Phoenix server: scores as annotations, gold documents marked. Needs "
+    "--endpoint.",
+    writes="nothing",
+    extra="export",
+    options=PhoenixOptions,
+    send=_send,
+    check=_check,
+)
