@@ -14,85 +14,25 @@ from importlib.resources import files
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
+from ragrounds.agents.card import DEFAULT_CAPS as DEFAULT_CAPS
+from ragrounds.agents.card import DEFAULT_RETRIEVER as DEFAULT_RETRIEVER
+from ragrounds.agents.card import Card as Card
+from ragrounds.agents.card import Limits as Limits
 from ragrounds.agents.profile import Profile, read_profile, values
-from ragrounds.agents.systems import place
+from ragrounds.agents.systems import is_foreign, place
+from ragrounds.agents.systems.settings import SETTINGS, is_setting, with_setting
 from ragrounds.agents.trust import announce
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.files import read_text
-from ragrounds.plugins import ExtensionPoint, say_once
+from ragrounds.plugins import ExtensionPoint, is_import_path, say_once
 from ragrounds.prompts.layout import layout_parts
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.text import parse_toml
 
-DEFAULT_RETRIEVER = "bm25"
 ROLES = ("model", "reader", "judge", "embedder")
 """`model` answers; `reader` reads documents, where an agent has such a node. Unset roles use `model`."""
-
-
-class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An attempt's caps. Reaching one ends the attempt as ``capped``, scored on what it had."""
-
-    calls: int | None = None
-    tokens: int | None = None
-    cost: float | None = None
-    """Dollars, at uncached prices."""
-    seconds: float | None = None
-
-    def words(self) -> str:
-        """The caps in words: ``300 calls, 2,000,000 tokens and 2 h``."""
-        said = [] if self.calls is None else [f"{self.calls:,} calls"]
-        said += [] if self.tokens is None else [f"{self.tokens:,} tokens"]
-        said += [] if self.cost is None else [f"${self.cost:g}"]
-        if self.seconds is not None:
-            said.append(f"{self.seconds / 3600:g} h" if self.seconds % 3600 == 0 else f"{self.seconds:g} s")
-        return " and ".join(filter(None, [", ".join(said[:-1]), said[-1] if said else ""]))
-
-
-DEFAULT_CAPS = Limits(calls=300, tokens=2_000_000, seconds=7200.0)
-"""What an attempt may use where its agent does not say. No strategy that ships makes 40 calls for a question by its
-defaults: these are for loops that a model keeps up."""
-
-
-class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An agent's TOML file."""
-
-    graph: str
-    summary: str
-    alias: str = field(default="", name="as")
-    """What it is called in tables and pictures, ``as = "GPT-3.5 + RAG"``; empty: by its text. No part of its
-    identity."""
-    source: str = ""
-    searches: bool = False
-    question_only: bool = True
-    """The options are hidden from everything that searches (MIRAGE, Section 3.1). ``false`` is a departure from it."""
-    guard: bool = True
-    """Documents that the benchmark's ``guard.jsonl`` keeps from a question are found by no search for it."""
-    guard_near: float = 0.0
-    """Passages that hold this share of the question's own wording, 0 to 1, are found by no search for it; 0: all may
-    be."""
-    oracle: bool = False
-    """This agent is given the gold documents. No other ever is."""
-    parameters: dict[str, bool | int | float | str] = field(default_factory=dict)
-    switches: dict[str, bool | int | float | str] = field(default_factory=dict)
-    """Parameters that depart from what the agent does by default. One with its default is no part of a run's identity,
-    so that a new switch makes no run another one."""
-    profile: str | None = None
-    """A paper's profile (:mod:`ragrounds.agents.profile`). What the file itself sets comes before it."""
-    input: dict[str, str] = field(default_factory=dict)
-    """For a user's own graph: key of its state → what it is given (see
-    :data:`ragrounds.agents.systems.answers.FIELDS`)."""
-    output: str = ""
-    """For a user's own graph: the key that holds the answer."""
-    nests: bool = True
-    """For a user's own graph: other graphs run inside its nodes."""
-    models: dict[str, str] = field(default_factory=dict)
-    retriever: str = DEFAULT_RETRIEVER
-    corpus: str | None = None
-    prompts: str | None = None
-    """A folder of the user's own prompts, read before the package's."""
-    limits: Limits = Limits()
 
 
 class Agent(Struct, frozen=True, kw_only=True):
@@ -186,9 +126,20 @@ def read_card(name: str) -> Card:
         raise unknown("agent", name, [*names(), *AGENTS.installed()], AGENTS.listing)
     try:
         card = msgspec.convert(parse_toml(text), Card)
-        if place.is_place(card.graph) and not place.is_module(card.graph) and name.endswith(".toml"):
-            # Beside the file that names it, wherever the command is given.
-            card = msgspec.structs.replace(card, graph=str(Path(name).parent / card.graph))
+        if card.system:
+            if card.graph:
+                raise UserError(f"The agent {name!r}: graph and system are two words for one thing; name one.")
+            if not place.is_place(card.system):
+                raise UserError(
+                    f"The agent {name!r}: system = {card.system!r}: expected ./FILE.py:NAME or module:NAME."
+                )
+            card = msgspec.structs.replace(card, graph=card.system)
+        if not card.graph and not is_foreign(card):
+            raise UserError(f'The agent {name!r} names neither a graph nor a system: system = "./FILE.py:NAME".')
+        if name.endswith(".toml"):  # beside the file that names it, wherever the command is given
+            graph = place.beside(name, card.graph) if place.is_place(card.graph) else card.graph
+            person = place.beside(name, card.on_interrupt) if is_import_path(card.on_interrupt) else card.on_interrupt
+            card = msgspec.structs.replace(card, graph=graph, on_interrupt=person)
         if name.endswith(".toml") and (code := code_named(card)):
             announce(name, code)
         return card
@@ -211,8 +162,10 @@ def code_named(card: Card) -> list[str]:
     """The import paths that an agent's file names: its graph, and what its retriever is made of."""
     from ragrounds.tools.retriever import code_in
 
-    graph = [card.graph] if place.is_place(card.graph) else []
-    return graph + code_in(parse(card.retriever))
+    app = place.app_of(card.graph) if is_foreign(card) else None
+    named = [app.target if app else card.graph] if is_foreign(card) and card.graph else []
+    named += [card.on_interrupt] if is_import_path(card.on_interrupt) else []
+    return named + code_in(parse(card.retriever))
 
 
 def graph_name(name: str) -> str:
@@ -237,8 +190,9 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
 
     Keys are the parameters and switches of the agent's file, `model` and the other roles, `retriever`, `corpus`,
     `prompts`, `question_only`, `guard`, `guard_near`, ``limits.calls``, ``limits.tokens``, ``limits.cost``,
-    ``limits.seconds``, and `profile`,
-    in whose place its values stand in the canonical text. What the text says itself comes before a profile.
+    ``limits.seconds``, and `profile`, in whose place its values stand in the canonical text; of a system of one's own
+    also `output`, `choice`, `on_interrupt`, ``input.KEY``, ``config.KEY`` and ``context.KEY``. What the text says
+    itself comes before a profile.
 
     Args:
         text: what is read.
@@ -265,10 +219,12 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
         elif key in _OF_SEARCHES:
             former: bool | float = getattr(card, key)
             before, fields[key] = former, _like(former, value, key, spec)
+        elif is_foreign(card) and is_setting(key):
+            before, card = with_setting(card, key, value)
         elif key.startswith("limits.") and key[7:] in Limits.__struct_fields__:
             before, limits[key[7:]] = getattr(card.limits, key[7:]), value
         else:
-            raise _unknown_key(key, spec.name, known)
+            raise _unknown_key(key, spec.name, [*known, *(SETTINGS if is_foreign(card) else ())])
         if isinstance(value, Spec):
             value = value if value.parameters else value.name
         same = str(value) == before if isinstance(value, Spec) else value == before
@@ -341,7 +297,7 @@ def _sampled(model: str, profile: Profile) -> str:
 
 def _siblings(name: str, card: Card) -> dict[str, Value]:
     """What shipped agents of the same graph can be set to, for a file of the user's that does not say all of it."""
-    if name in names() or place.is_place(card.graph):
+    if name in names() or is_foreign(card):
         return {}
     cards = [read_card(shipped) for shipped in names()]
     return {k: v for one in cards if one.graph == card.graph for k, v in {**one.parameters, **one.switches}.items()}
@@ -365,7 +321,7 @@ def check_subagent(agent: Agent) -> Agent:
     Raises:
         UserError: it is an oracle or a graph of the user's own, or names models or a corpus.
     """
-    if agent.card.oracle or agent.card.models or agent.card.corpus or place.is_place(agent.card.graph):
+    if agent.card.oracle or agent.card.models or agent.card.corpus or is_foreign(agent.card):
         raise UserError(
             f"The agent {agent.spec!r} cannot run inside another: it is an oracle or a graph of one's own, or names "
             "models or a corpus of its own. An inner agent uses those of the outer one."

@@ -76,7 +76,7 @@ def test_what_it_imports_from_its_package_is_a_part_of_it(package: str, tmp_path
 def test_a_module_that_is_not_there_or_breaks(package: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="There is no module"):
         open_agent(f"{package}.nowhere:build")
-    with pytest.raises(UserError, match=r"no function 'built'\. Did you mean 'build'"):
+    with pytest.raises(UserError, match=r"there is no 'built'\. Did you mean 'build'"):
         open_agent(f"{package}.graph:built")
     (tmp_path / package / "broken.py").write_text("1 / 0\n")
     with pytest.raises(UserError, match="ZeroDivisionError"):

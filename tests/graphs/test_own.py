@@ -85,6 +85,15 @@ def failing():
 def nothing():
     return 3
 
+def pair():
+    class Pair(TypedDict, total=False):
+        query: str
+        said: str
+    graph = StateGraph(Pair)
+    graph.add_node("say", lambda state: {"said": "B"})
+    graph.add_edge(START, "say")
+    return graph
+
 def endless():
     async def again(state):
         return {"result": "still"}
@@ -205,7 +214,8 @@ async def test_the_cap_on_seconds_ends_a_waiting_graph(mine):
         (f"{EXAMPLE}:bild", "build"),
         ("{mine}:failing", "no such thing"),
         ("{mine}:nothing", "expected a StateGraph"),
-        ("{mine}:build", "which key holds the answer"),
+        ("{mine}:pair", "which key holds the answer"),
+        ("{mine}", r"which one\? Expected .*:NAME. It has: State, build, failing, nothing, pair"),
     ],
 )
 async def test_what_cannot_be_loaded_is_told(agent, message, mine, tmp_path):

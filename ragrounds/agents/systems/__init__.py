@@ -8,17 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, cast
 
-from ragrounds.agents.systems import langgraph_graph, place
+import msgspec
+
+from ragrounds.agents.systems import function, langgraph_graph, place, runnable
 from ragrounds.agents.systems.answers import Wiring
+from ragrounds.agents.systems.factory import FactorySystem, made_by, makes_systems
 from ragrounds.contracts import System
 from ragrounds.errors import UserError
 from ragrounds.graphs import catalogue
 
 if TYPE_CHECKING:
-    from ragrounds.agents.agent import Card
+    from ragrounds.agents.card import Card
     from ragrounds.graphs.catalogue import Graph
 
-EXPECTED = "a StateGraph or a compiled graph, or a function that makes one"
+EXPECTED = (
+    "a StateGraph, a compiled graph, an @entrypoint, a LangChain runnable, a function of the question, or a function "
+    "without arguments that makes one of these"
+)
+_OPENED: dict[tuple[int, bytes], tuple[object, System]] = {}
+"""Systems that are open: what stands at the place (held, so that its id stays its own) and the card → the system."""
 
 
 def is_foreign(card: Card) -> bool:
@@ -52,30 +60,53 @@ def takes_context(card: Card) -> bool:
 
 
 def open_system(card: Card) -> System:
-    """Open the system of an agent.
+    """Open the system of an agent; once, as long as its code and its card are the same.
 
     Raises:
         UserError: it does not load, building it fails, it is of no known form, or what the card says does not fit it.
     """
-    wiring = Wiring(name=card.graph, input=card.input, output=card.output, nests=card.nests)
-    return adapted(made_at(card.graph), wiring)
+    found = place.named_object(card.graph)
+    key = (id(found), msgspec.json.encode(card, order="deterministic"))
+    if key not in _OPENED:
+        wiring = Wiring(
+            name=card.graph,
+            input=card.input,
+            output=card.output,
+            choice=card.choice,
+            nests=card.nests,
+            config=card.config,
+            context=card.context,
+            on_interrupt=card.on_interrupt,
+        )
+        _OPENED[key] = (found, adapted(found, wiring))
+    return _OPENED[key][1]
 
 
-def made_at(name: str) -> object:
-    """What stands at a place, or what the function there makes.
+def adapted(found: object, wiring: Wiring) -> System:
+    """The system that an object is, or that the function makes which it is.
 
     Raises:
-        UserError: no such file or name, the file does not load, or the function fails.
+        UserError: it is of no known form, or what the wiring says does not fit it; or it could not be made.
     """
-    found = place.named_object(name)
-    if any(hasattr(found, method) for method in ("compile", "astream")) or not callable(found):
+    if isinstance(found, System) and not isinstance(found, type):
         return found
-    try:
-        return found()
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f"{name}: building the graph failed: {type(error).__name__}: {error}") from error
+    for adapts in _forms():
+        system = adapts(found, wiring)
+        if system is not None:
+            return system
+    if makes_systems(found):
+        made = made_by(cast("Callable[..., object]", found), wiring.name)
+        return FactorySystem(made, wiring, adapted) if made.each_time else adapted(made.now(), wiring)
+    system = function.adapts(found, wiring)
+    if system is None:
+        raise UserError(f"{wiring.name} gave {type(found).__name__}; expected {EXPECTED}.")
+    return system
+
+
+def _forms() -> Iterator[Callable[[object, Wiring], System | None]]:
+    """The forms, in the order in which they are tried: the most particular first. A function is the last of all."""
+    yield langgraph_graph.adapts
+    yield runnable.adapts
 
 
 def drawable(name: str) -> Graph:
@@ -84,27 +115,9 @@ def drawable(name: str) -> Graph:
     Raises:
         UserError: it does not load, or what is there is no graph.
     """
-    made = made_at(name)
+    made = place.named_object(name)
+    if not hasattr(made, "get_graph") and not hasattr(made, "compile") and makes_systems(made):
+        made = made_by(cast("Callable[..., object]", made), name).now()
     if not hasattr(made, "get_graph") and not hasattr(made, "compile"):
         raise UserError(f"{name} gave {type(made).__name__}, which has no graph to draw.")
     return cast("Graph", made)
-
-
-def adapted(made: object, wiring: Wiring) -> System:
-    """The system that an object is.
-
-    Raises:
-        UserError: it is of no known form, or what the wiring says does not fit it.
-    """
-    if isinstance(made, System):
-        return made
-    for adapts in _forms():
-        system = adapts(made, wiring)
-        if system is not None:
-            return system
-    raise UserError(f"{wiring.name} gave {type(made).__name__}; expected {EXPECTED}.")
-
-
-def _forms() -> Iterator[Callable[[object, Wiring], System | None]]:
-    """The forms, in the order in which they are tried: the most particular first."""
-    yield langgraph_graph.adapts

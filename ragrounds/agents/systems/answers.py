@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
 from msgspec import Struct, field
 
+from ragrounds.contracts import Observation
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.answer_prompts import options_block
-from ragrounds.records import Answer, Question
+from ragrounds.records import Answer, Passage, Question
 
 FIELDS = ("question", "stem", "options", "prompt", "messages", "language")
 """What a system can be given: the question's text; the same as a user's message; its options as lines; text and
 options as one text; that as a user's message; the language."""
 SHOWING = frozenset({"options", "prompt", "messages"})
 """Those that show the options."""
-ANSWERS = ("answer", "output", "messages")
-"""The keys under which an answer is looked for."""
+ANSWERS = ("answer", "final_answer", "output", "result", "response", "generation", "final_report", "report", "messages")
+"""The keys under which an answer is looked for, in this order."""
+ASKS = ("query", "input", "user_input", "user_query", "prompt", "topic", "task", "text")
+"""The keys that take the question where there is neither ``question`` nor ``messages``, in this order."""
+PASSAGES = ("passages", "documents", "source_documents", "retrieved_documents", "retrieved_docs", "docs", "context")
+"""The keys under which the passages are looked for that an answer was made from."""
 
 
 class Wiring(Struct, frozen=True, kw_only=True):
-    """How a system is fed and read, as its card or its author says."""
+    """How a system is fed, set and read, as its card or its author says."""
 
     name: str
     """What the user calls it, for errors: ``./mine.py:graph``."""
     input: dict[str, str] = field(default_factory=dict)
     """Key of its input → one of :data:`FIELDS`; empty: by the usual names."""
     output: str = ""
-    """The key that holds the answer; empty: by the usual names."""
+    """The key that holds the answer, ``KEY.FIELD`` for one inside another; empty: by the usual names."""
+    choice: str = ""
+    """The key that holds the letter of an option; empty: the letter is read from the answer."""
     nests: bool = True
     """Graphs run inside its nodes."""
+    config: dict[str, object] = field(default_factory=dict)
+    """What its run is configured with: LangGraph's ``configurable``."""
+    context: dict[str, object] = field(default_factory=dict)
+    """Its runtime context, in the form of its ``context_schema``."""
+    on_interrupt: str = ""
+    """What is answered where it asks a person: a text, or ``module:function`` of what it asked. Empty: nobody is
+    there."""
 
 
 def fed(question: Question) -> dict[str, object]:
@@ -46,6 +62,23 @@ def fed(question: Question) -> dict[str, object]:
     }
 
 
+def guessed(keys: Sequence[str], takes_context: bool = False) -> dict[str, str]:
+    """What goes under which key of an input, by the usual names; empty: none of them is there.
+
+    What has a key for the options gets them there; else they stand with the question, or it could not choose. A graph
+    that takes the context finds them there.
+    """
+    if "question" in keys:
+        apart = takes_context or "options" in keys
+        usual = ("question", "language") if takes_context else ("question", "options", "language")
+        given = {key: key for key in usual if key in keys}
+        return given if apart else {**given, "question": "prompt"}
+    if "messages" in keys:
+        return {"messages": "stem" if takes_context else "messages"}
+    first = next((key for key in ASKS if key in keys), "")
+    return {first: "question" if takes_context else "prompt"} if first else {}
+
+
 def check_fields(name: str, fields: Iterable[str]) -> None:
     """Check what an input is to be given.
 
@@ -54,23 +87,123 @@ def check_fields(name: str, fields: Iterable[str]) -> None:
     """
     for given in fields:
         if given not in FIELDS:
-            raise UserError(f"{name}: nothing is called {given!r} here.{nearest(given, FIELDS)} Known: {FIELDS}.")
+            known = ", ".join(FIELDS)
+            raise UserError(f"{name}: nothing is called {given!r} here.{nearest(given, FIELDS)} Known: {known}.")
 
 
-def read_answer(given: object, output: str = "") -> Answer:
+def read_answer(given: object, question: Question, wiring: Wiring, seen: Observation, output: str = "") -> Answer:
     """What a system answered.
 
     Args:
-        given: what it gave back: an :class:`Answer`, a text, a message, messages, or a state that holds one of these.
-        output: the key of a state under which the answer is.
+        given: what it gave back: an :class:`Answer`, a text, a message, messages, or a state or an object that holds
+            one of these.
+        question: what was asked.
+        wiring: where the answer and the letter are.
+        seen: is told of a letter that is no option's.
+        output: the key where the answer is, of a system that was asked for it before.
     """
     if isinstance(given, Answer):
         return given
-    if output:
-        given = given.get(output) if isinstance(given, Mapping) else getattr(given, output, None)
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        given = given[-1] if given else ""
+    key = wiring.output or output
+    letter = at_path(given, wiring.choice) if wiring.choice else None
+    choice = option_of(letter, question.options)
+    if letter is not None and not choice:
+        seen.note("choice", f"{wiring.choice} is {str(letter)[:200]!r}: no option has that letter or that text")
+    text = text_of(at_path(given, key) if key else given)
+    return Answer(text=text or choice, choice=choice, passages=passages_in(given))
+
+
+def at_path(value: object, path: str) -> object:
+    """What stands at ``KEY.FIELD`` of mappings, lists (by number) and objects; ``None``: nothing does."""
+    for part in path.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, Sequence) and not isinstance(value, str) and part.lstrip("-").isdigit():
+            place = int(part)
+            value = value[place] if -len(value) <= place < len(value) else None
+        else:
+            value = getattr(value, part, None)
+    return value
+
+
+def option_of(value: object, options: Mapping[str, str]) -> str:
+    """The letter that a value names: the letter itself, ``(B)``, ``B.``, or an option's whole text; empty: none."""
+    value = getattr(value, "value", value)  # of an enumeration
+    if not isinstance(value, str):
+        return ""
+    plain = value.strip()
+    bare = re.sub(r"^[\s(\[*]+|[\s)\].:*]+$", "", plain)
+    for letter, text in options.items():
+        if bare.casefold() == letter.casefold() or plain.casefold() == text.strip().casefold():
+            return letter
+    return ""
+
+
+def text_of(given: object) -> str:
+    """The text of what a system gave: of a message its content, of messages the last one's, of a state or an object
+    what stands under one of :data:`ANSWERS`, and of anything else its JSON."""
+    if given is None or isinstance(given, str):
+        return given or ""
     if isinstance(given, Mapping):
-        given = given.get("content", "")
-    text = given if isinstance(given, str) else getattr(given, "text", "" if given is None else given)
-    return Answer(text=str(text))
+        content = given.get("content")
+        if content is not None:
+            return content if isinstance(content, str) else _blocks(content)
+        found = next((key for key in ANSWERS if given.get(key) is not None), None)
+        return _json(given) if found is None else text_of(given[found])
+    if isinstance(given, Sequence) and not isinstance(given, bytes):
+        return text_of(given[-1]) if given else ""
+    content = getattr(given, "content", None)
+    if content is not None:
+        return content if isinstance(content, str) else _blocks(content)
+    for key in ("text", *ANSWERS):
+        held = getattr(given, key, None)
+        if held is not None and not callable(held):
+            return text_of(held)
+    return _json(given)
+
+
+def _blocks(content: object) -> str:
+    """The text of a message's content that is a list of blocks; what they hold beside text is left out."""
+    if not isinstance(content, Sequence):
+        return str(content)
+    parts = [block if isinstance(block, str) else at_path(block, "text") for block in content]
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def _json(value: object) -> str:
+    dumped = getattr(value, "model_dump", None)
+    plain = dumped(mode="json") if callable(dumped) and not isinstance(value, type) else value
+    try:
+        return msgspec.json.encode(plain, enc_hook=str).decode()
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def passages_in(state: object) -> tuple[Passage, ...]:
+    """The passages that a state or an answer holds under one of :data:`PASSAGES`, best first: LangChain's documents, or
+    mappings with ``page_content`` or ``text``."""
+    for key in PASSAGES:
+        held = at_path(state, key)
+        if isinstance(held, Sequence) and not isinstance(held, str) and held:
+            made = [passage_of(one, rank) for rank, one in enumerate(held, 1)]
+            found = tuple(one for one in made if one is not None)
+            if found:
+                return found
+    return ()
+
+
+def passage_of(document: object, rank: int) -> Passage | None:
+    """A document as a passage; ``None``: it holds no text."""
+    if isinstance(document, Passage):
+        return document
+    text = at_path(document, "page_content") or (at_path(document, "text") if isinstance(document, Mapping) else None)
+    if not isinstance(text, str):
+        return None
+    about = at_path(document, "metadata")
+    known: dict[str, object] = {str(key): value for key, value in about.items()} if isinstance(about, Mapping) else {}
+    id = at_path(document, "id") or known.get("id") or known.get("source") or f"passage {rank}"
+    title = known.get("title") or at_path(document, "title") or ""
+    source = known.get("source") or known.get("document") or id
+    return Passage(
+        id=str(id), document=str(source), title=title if isinstance(title, str) else "", text=text, corpus="", rank=rank
+    )

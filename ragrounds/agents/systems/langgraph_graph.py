@@ -1,14 +1,29 @@
-"""A LangGraph graph as a system: its question is mapped in, its answer out, its steps are told."""
+"""A LangGraph graph as a system: a `StateGraph`, a compiled graph, or an ``@entrypoint`` of the functional API.
+
+Its question is mapped in, its answer out, its steps are told. It runs on a thread of its own for each attempt, kept in
+memory: where the graph was compiled with a checkpointer, that one is left alone, so that an evaluation writes nothing
+into anybody's database.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import inspect
+import typing
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from ragrounds.agents.systems.answers import ANSWERS, SHOWING, Wiring, check_fields, fed, read_answer
+from ragrounds.agents.systems import place
+from ragrounds.agents.systems.answers import ANSWERS, SHOWING, Wiring, check_fields, fed, guessed, read_answer
 from ragrounds.contracts import Context, Observation
 from ragrounds.errors import AskedPerson, UserError, nearest
+from ragrounds.plugins import failure, is_import_path
 from ragrounds.records import Answer, Question
+
+MOST_ANSWERS = 50
+"""Times that one attempt is answered where it asks a person: a graph that asks for ever is ended."""
+_STARTED, _ENDED = "__start__", "__end__"
+_STOPPED = "it stops there to be looked at"
+"""What a graph asks that was compiled to stop before or after a node."""
 
 
 class Streaming(Protocol):
@@ -16,6 +31,9 @@ class Streaming(Protocol):
 
     def astream(self, given: object, config: object, **options: object) -> AsyncIterator[Any]:
         """Run on an input; give what happens in each of the stream modes asked for."""
+
+    def copy(self, update: dict[str, object]) -> Streaming:
+        """The same graph with some attributes set."""
 
 
 class GraphSystem:
@@ -27,88 +45,242 @@ class GraphSystem:
         """Settle the graph's keys.
 
         Raises:
-            UserError: a key is not in the graph's state, or no key can be guessed.
+            UserError: a key is not in the graph's state, no key can be guessed, or what the wiring sets has no effect.
         """
         from langgraph.channels import LastValue
 
-        name = wiring.name
-        builder = getattr(graph, "builder", graph)
+        self.made = graph
+        self._graph, self._wiring = graph, wiring
+        builder = getattr(graph, "builder", None)
         channels: Mapping[str, object] = getattr(builder, "channels", {})
-        keys = [key for key in channels if not key.startswith(("__", "branch:"))]
-        self.takes_context = getattr(builder, "context_schema", None) is Context
-        self.input = wiring.input or _guessed(keys, self.takes_context)
-        self.output = wiring.output or next((key for key in ANSWERS if key in keys), "")
-        if not self.output:
-            raise UserError(f"{name}: which key holds the answer? Say output=… in the decorator or the agent's file.")
-        for key in (*self.input, self.output):
-            if keys and key not in keys:
-                raise UserError(f"{name}: the state has no key {key!r}.{nearest(key, keys)} It has: {', '.join(keys)}.")
-        check_fields(name, self.input.values())
-        self._graph = graph
-        self._nests = wiring.nests
+        schema = getattr(builder, "context_schema", None) or getattr(graph, "context_schema", None)
+        self.takes_context = schema is Context
+        self.input: dict[str, str] = wiring.input
+        self.output = wiring.output
+        self._whole = ""
+        """What the input is where it is no mapping: a field of the question."""
+        if builder is None:
+            self._settle_function(getattr(graph, "channels", {}).get(_STARTED))
+        else:
+            self._settle_state(builder, [key for key in channels if not key.startswith(("__", "branch:"))])
+        check_fields(wiring.name, self.input.values())
+        self._check_settings(schema)
         # The last write of `output` is the answer: no reducer adds to what stood there.
-        self._settled = isinstance(channels.get(self.output), LastValue)
+        own = (self.output, wiring.choice.partition(".")[0] or self.output)
+        self._settled = all(isinstance(channels.get(key), LastValue) for key in own)
         # Reading the options through the context ends an attempt's searching: see there.
         self._shows_options = bool(SHOWING & set(self.input.values()))
+        self._stops = any(getattr(graph, name, ()) for name in ("interrupt_before_nodes", "interrupt_after_nodes"))
+        self._keeps = bool(getattr(graph, "checkpointer", None)) or bool(wiring.on_interrupt)
+        self._answer_person = _person(wiring.on_interrupt)
+
+    def _settle_state(self, builder: object, keys: list[str]) -> None:
+        """The keys of a graph with a state."""
+        name, own = self._wiring.name, self._wiring
+        taken = _keys_of(getattr(builder, "input_schema", None)) or keys
+        given = _keys_of(getattr(builder, "output_schema", None)) or keys
+        self.input = own.input or guessed([key for key in taken if key in keys or not keys], self.takes_context)
+        if not self.input and not self.takes_context:
+            raise UserError(
+                f"{name}: which key takes the question? Say it in the decorator or the agent's file: "
+                f'input = {{ {taken[0] if taken else "KEY"} = "prompt" }}. The state has: {", ".join(keys)}.'
+            )
+        self.output = own.output or next((key for key in ANSWERS if key in given), "")
+        if not self.output and not own.choice:
+            raise UserError(
+                f'{name}: which key holds the answer? Say output = "KEY" in the decorator or the agent\'s file. '
+                f"The state has: {', '.join(given)}."
+            )
+        for path in filter(None, (*self.input, self.output, own.choice)):
+            key = path.partition(".")[0]
+            if keys and key not in keys:
+                raise UserError(f"{name}: the state has no key {key!r}.{nearest(key, keys)} It has: {', '.join(keys)}.")
+
+    def _settle_function(self, started: object) -> None:
+        """What a function of the functional API takes, by its type."""
+        held = getattr(started, "typ", None)
+        keys = _keys_of(held)
+        if self.input or (keys and (guess := guessed(keys))):
+            self.input = self.input or guess
+            return
+        if keys:
+            raise UserError(
+                f"{self._wiring.name}: which key takes the question? Say it in the agent's file: "
+                f'input = {{ {keys[0]} = "prompt" }}. It takes: {", ".join(keys)}.'
+            )
+        held = typing.get_origin(held) or held
+        if held is Question:
+            self._whole = "item"
+        elif isinstance(held, type) and issubclass(held, dict):
+            self.input = {"question": "prompt"}
+        else:
+            self._whole = "messages" if isinstance(held, type) and issubclass(held, list | tuple) else "prompt"
+
+    def _check_settings(self, schema: object) -> None:
+        """Hold what is set to what the graph takes.
+
+        Raises:
+            UserError: something is set that has no effect.
+        """
+        name, context = self._wiring.name, self._wiring.context
+        if self.takes_context and (context or self._wiring.config):
+            raise UserError(f"{name} takes ragrounds' own context: context and config have no effect on it.")
+        if not context:
+            return
+        if schema is None:
+            raise UserError(f"{name} has no context_schema: context has no effect on it. Is it meant as config?")
+        known = _keys_of(schema)
+        for key in context:
+            if known and key not in known:
+                there = ", ".join(known)
+                raise UserError(f"{name}: its context has no {key!r}.{nearest(key, known)} It has: {there}.")
+        if isinstance(schema, type) and not typing.is_typeddict(schema):
+            try:
+                schema(**context)
+            except Exception as error:
+                raise UserError(f"{name}: its context cannot be made: {failure(error)}") from error
 
     async def answer(self, question: Question, seen: Observation) -> Answer:
         """Run the graph on a question.
 
         Raises:
-            AskedPerson: it was interrupted.
+            AskedPerson: it was interrupted, and nobody was named to answer; or it asks for ever.
         """
-        if self.takes_context and self._shows_options:
-            question = seen.context.question
-        values = fed(question)
-        config: dict[str, object] = {"recursion_limit": seen.max_steps, "callbacks": list(seen.callbacks)}
-        if getattr(self._graph, "checkpointer", None):
-            config["configurable"] = {"thread_id": seen.thread}
-        stops = any(getattr(self._graph, name, ()) for name in ("interrupt_before_nodes", "interrupt_after_nodes"))
-        modes = ["tasks", *([] if self._settled else ["values"]), *(["updates"] if stops else [])]
-        state: dict[str, object] = {}
-        asked: list[str] = []
-        stream = self._graph.astream(
-            {key: values[given] for key, given in self.input.items()},
-            config,
-            context=seen.context if self.takes_context else None,
-            stream_mode=modes,
-            subgraphs=self._nests,
-        )
+        graph, config = self._graph, self._config(seen)
+        if self._keeps:
+            from langgraph.checkpoint.memory import InMemorySaver
+
+            graph = graph.copy({"checkpointer": InMemorySaver()})
+        given = self._given(seen.context.question if self.takes_context and self._shows_options else question)
+        for turn in range(MOST_ANSWERS + 1):
+            state, asked = await self._streamed(graph, given, config, seen)
+            if not asked:
+                return read_answer(state, question, self._wiring, seen, self.output)
+            if self._answer_person is None or turn == MOST_ANSWERS:
+                raise AskedPerson(_shown(asked[0][1]))
+            given = self._resumed(asked, self._answer_person, seen)
+        raise AssertionError("unreachable")
+
+    def _config(self, seen: Observation) -> dict[str, object]:
+        own = getattr(self._graph, "config", None) or {}
+        steps = self._wiring.config.get("recursion_limit", own.get("recursion_limit", seen.max_steps))
+        configurable = {key: value for key, value in self._wiring.config.items() if key != "recursion_limit"}
+        return {
+            "recursion_limit": steps,
+            "callbacks": list(seen.callbacks),
+            "configurable": {**configurable, "thread_id": seen.thread},
+        }
+
+    def _given(self, question: Question) -> object:
+        """The graph's input for a question."""
+        if self._whole == "item":
+            return question
+        values = {key: as_messages(value) for key, value in fed(question).items()}
+        return values[self._whole] if self._whole else {key: values[given] for key, given in self.input.items()}
+
+    def _resumed(
+        self, asked: Sequence[tuple[str, object]], answer: Callable[[object], object], seen: Observation
+    ) -> object:
+        """What goes on with the graph: an answer to each thing that was asked; nothing where it only stopped."""
+        from langgraph.types import Command
+
+        answers = {}
+        for id, value in asked:
+            if id:
+                answers[id] = answer(value)
+                seen.note("person", f"asked: {_shown(value)}\nanswered: {_shown(answers[id])}")
+        return Command(resume=answers) if answers else None
+
+    async def _streamed(
+        self, graph: Streaming, given: object, config: object, seen: Observation
+    ) -> tuple[object, list[tuple[str, object]]]:
+        """Run until the graph ends or asks; give its last state, and what it asked a person, each with its id."""
+        modes = ["tasks", *([] if self._settled else ["values"]), *(["updates"] if self._stops else [])]
+        state: object = {}
+        written: dict[str, object] = {}
+        asked: dict[str, object] = {}
+        nests = self._wiring.nests
+        options = {"context": seen.context if self.takes_context else self._wiring.context or None}
+        stream = graph.astream(given, config, stream_mode=modes, subgraphs=nests, **options)
         async for streamed in stream:
-            space, mode, event = streamed if self._nests else ((), *streamed)
+            space, mode, event = streamed if nests else ((), *streamed)
             if mode == "updates":  # asked for only where the graph may stop at a node
-                asked += ["it stops there to be looked at"] if "__interrupt__" in event else []
+                if event.get("__interrupt__") == ():
+                    asked.setdefault("", _STOPPED)
             elif mode == "values":
                 state = event if not space else state
             elif "result" in event:
-                asked += [str(one.get("value", "")) for one in event.get("interrupts") or ()]
+                # A question of a graph inside is told by each graph around it too, with the same id.
+                asked |= {str(one["id"]): one.get("value") for one in event.get("interrupts") or ()}
                 seen.left(event["id"], event["name"], event["result"], str(event["error"] or ""))
-                if self._settled and not space and isinstance(event["result"], dict):
-                    state |= event["result"]
+                if not space and isinstance(event["result"], dict):
+                    written |= event["result"]
             else:
                 seen.entered(event["id"], event["name"])
-        if asked:
-            raise AskedPerson(asked[0])
-        return read_answer(state, self.output)
+        return written if self._settled else state, list(asked.items())
 
 
 def adapts(made: object, wiring: Wiring) -> GraphSystem | None:
-    """The system of a `StateGraph` or of a compiled graph.
+    """The system of a `StateGraph`, a compiled graph or an ``@entrypoint``.
 
     Raises:
-        UserError: what the wiring says does not fit it.
+        UserError: what the wiring says does not fit it, or it cannot be compiled.
     """
     from langgraph.graph import StateGraph
     from langgraph.pregel import Pregel
 
     if isinstance(made, StateGraph):
-        made = made.compile()
+        try:
+            made = made.compile()
+        except Exception as error:
+            raise UserError(f"{wiring.name}: the graph cannot be compiled: {failure(error)}") from error
     return GraphSystem(cast("Streaming", made), wiring) if isinstance(made, Pregel) else None
 
 
-def _guessed(keys: list[str], takes_context: bool) -> dict[str, str]:
-    """By the usual names. A graph that takes the context finds the options there."""
-    if "question" in keys:
-        usual = ("question", "language") if takes_context else ("question", "options", "language")
-        return {key: key for key in usual if key in keys}
-    return {"messages": "stem" if takes_context else "messages"} if "messages" in keys else {}
+def as_messages(value: object) -> object:
+    """A list of messages as LangChain's own; anything else as it is. Reducers take both, code that reads a message's
+    content takes these."""
+    if not isinstance(value, list):
+        return value
+    from langchain_core.messages import HumanMessage
+
+    return [HumanMessage(str(each["content"])) for each in value]
+
+
+def _keys_of(schema: object) -> list[str]:
+    """The fields of a schema: a typed dictionary, a dataclass, a pydantic model."""
+    fields = getattr(schema, "model_fields", None) or getattr(schema, "__annotations__", None)
+    if not isinstance(schema, type) or not fields or schema.__module__ == "builtins":
+        return []
+    if hasattr(schema, "model_fields"):
+        return list(fields)
+    try:
+        return list(typing.get_type_hints(schema))
+    except Exception:  # a name of a type that is imported for type checkers alone
+        return list(fields)
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def _person(said: str) -> Callable[[object], object] | None:
+    """Who answers for a person: the same text each time, or a function of what was asked; ``None``: nobody."""
+    if not said:
+        return None
+    if not is_import_path(said):
+        return lambda asked: said
+    function = place.function_at(said)
+    if not _takes_one(function):
+        raise UserError(f"{said}: expected a function of one argument, which is what the graph asked.")
+    return function
+
+
+def _takes_one(function: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # one written in C does not say
+        return True
+    return True

@@ -1,33 +1,81 @@
-"""Where a system of the user's own stands: ``PATH.py:NAME`` or ``package.module:NAME``, an object or a function that
-makes one."""
+"""Where a system of the user's own stands, and what stands there.
+
+``PATH.py:NAME``, ``package.module:NAME``, ``PATH/langgraph.json:NAME``; an object or a function that makes one. A
+Python object that is given to :func:`ragrounds.run` itself has a place too, ``__main__:NAME``, which lasts as long as
+the process.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 
-from ragrounds.digests import code_digest, file_digest
+import msgspec
+from msgspec import Struct
+
+from ragrounds.agents.systems.answers import at_path
+from ragrounds.digests import code_digest, file_digest, text_digest
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.user_graph import About, about
 from ragrounds.plugins import imported_module
 
+HERE = "__main__"
+"""The module of what was given as an object."""
 _ROOMS = ("ragrounds.graphs",)
 _EARLIER_NAMES = {"own": "user_graph", "answering": "answer_prompts"}
 """Modules of the graphs' room that users' files import → what they are called now."""
+_given: dict[str, object] = {}
+"""Objects that were given themselves, by their place."""
+
+
+class App(Struct, frozen=True):
+    """A graph of a ``langgraph.json``."""
+
+    target: str
+    """Where it stands: ``/folder/src/graph.py:graph`` or ``package.module:graph``."""
+    folders: tuple[str, ...]
+    """The local folders among its dependencies, which are on the import path."""
+    packages: tuple[str, ...]
+    """Its other dependencies, as the file names them: they are to be installed."""
+    variables: dict[str, str]
+    """What its `env` sets, where the environment does not."""
 
 
 def is_place(name: str) -> bool:
-    """Say whether a name is a place in a file or in an installed module: ``PATH.py:NAME``, ``package.module:NAME``."""
-    place, colon, function = name.rpartition(":")
-    return bool(colon) and function.isidentifier() and (place.endswith(".py") or is_module(name))
+    """Say whether a name is a place: ``PATH.py:NAME``, ``package.module:NAME``, ``langgraph.json:NAME``; a file alone
+    is one too, of which :func:`named_object` tells what it has."""
+    place, colon, wanted = name.rpartition(":")
+    if _is_file(name):
+        return True
+    if not colon:
+        return False
+    if place.endswith(".json"):
+        return bool(wanted)
+    return _is_dotted(wanted) and (place.endswith(".py") or is_module(name))
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith((".py", ".json"))
 
 
 def is_module(name: str) -> bool:
     """Say whether what has such a name stands in a module, rather than in a file that is named by its path."""
-    parts = name.rpartition(":")[0].split(".")
-    return parts[-1] != "py" and all(part.isidentifier() for part in parts)
+    place = name.rpartition(":")[0]
+    return not _is_file(place) and _is_dotted(place)
+
+
+def _is_dotted(text: str) -> bool:
+    return all(part.isidentifier() for part in text.split("."))
+
+
+def beside(file: str, name: str) -> str:
+    """A place that a file names, as seen from where the command is given: paths begin at the file's folder."""
+    return name if is_module(name) else str(Path(file).parent / name)
 
 
 def named_object(name: str) -> object:
@@ -36,12 +84,76 @@ def named_object(name: str) -> object:
     Raises:
         UserError: there is no such module or name, or the module fails.
     """
-    module = module_of(name)
-    wanted = name.rpartition(":")[2]
-    if not hasattr(module, wanted):
-        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-        raise UserError(f"{name}: the file has no function {wanted!r}.{nearest(wanted, known)}")
-    return getattr(module, wanted)
+    if (given := object_at(name)) is not None:
+        return given
+    if name.startswith(f"{HERE}:") and not hasattr(sys.modules.get(HERE), name.partition(":")[2]):
+        raise UserError(
+            f"{name} was an object of another process, such as a notebook: give it to rr.run(agents=[…]) again, or put "
+            "it into a file and name it as ./FILE.py:NAME."
+        )
+    target = target_of(name)
+    module = module_of(target)
+    found: object = module
+    wanted = "" if _is_file(target) else target.rpartition(":")[2]
+    for part in wanted.split("."):
+        if not part or not hasattr(found, part):
+            raise _nothing(name, part, found, module)
+        found = getattr(found, part)
+    return found
+
+
+def _nothing(name: str, wanted: str, holder: object, module: ModuleType) -> UserError:
+    """Nothing of that name is there: say what is."""
+    held = {key: value for key, value in vars(holder).items() if not key.startswith("_")}
+    graphs = [key for key, one in held.items() if not isinstance(one, type) and hasattr(one, "get_graph")]
+    graphs += [key for key, one in held.items() if not isinstance(one, type) and hasattr(one, "compile")]
+    own = [key for key, one in held.items() if callable(one) and getattr(one, "__module__", "") == module.__name__]
+    known = list(dict.fromkeys([*graphs, *own]))
+    there = f"It has: {', '.join(known[:20])}." if known else "It has nothing of its own."
+    if not wanted:
+        return UserError(f"{name}: which one? Expected {name}:NAME. {there}")
+    return UserError(f"{name}: there is no {wanted!r}.{nearest(wanted, known)} {there}")
+
+
+def give(made: Sequence[object]) -> list[str]:
+    """Give objects places that last as long as this process, and say which. Equal names get a number.
+
+    What a module holds at its top level has a place already, which works in other processes too. Anything else is
+    called by its own name, or by that of a variable of the session that holds it.
+    """
+    places: list[str] = []
+    for one in made:
+        place = _own_place(one)
+        if not place:
+            name = _name_of(one)
+            numbered = (f"{HERE}:{name}" + (f"_{number}" if number > 1 else "") for number in count(1))
+            place = next(each for each in numbered if each not in places)
+            _given[place] = one
+        places.append(place)
+    return places
+
+
+def _own_place(made: object) -> str:
+    """Where a module holds a function or a class; empty: none does."""
+    module, qualified = getattr(made, "__module__", None), getattr(made, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(qualified, str) or module == HERE or not _is_dotted(module):
+        return ""
+    if not _is_dotted(qualified) or at_path(sys.modules.get(module), qualified) is not made:
+        return ""
+    return f"{module}:{qualified}"
+
+
+def _name_of(made: object) -> str:
+    session = vars(sys.modules[HERE]) if HERE in sys.modules else {}
+    names = [key for key, value in session.items() if value is made and not key.startswith("_")]
+    own = str(getattr(made, "__qualname__", "")).rpartition(".")[2].strip("<>")
+    name = own if own in names or not names else names[0]
+    return name if name.isidentifier() else type(made).__name__.strip("_").lower() or "system"
+
+
+def object_at(name: str) -> object | None:
+    """The object that was given itself and has this place; ``None``: none was."""
+    return _given.get(name)
 
 
 def about_place(name: str) -> About:
@@ -49,19 +161,108 @@ def about_place(name: str) -> About:
     return about(named_object(name))
 
 
+def app_of(name: str) -> App | None:
+    """What a ``langgraph.json`` says of one of its graphs; ``None``: the place is in no such file. Nothing is imported.
+
+    Raises:
+        UserError: no such file, it has another form, or there is no graph of that name.
+    """
+    path, colon, wanted = name.rpartition(":")
+    path, wanted = (path, wanted) if colon and path.endswith(".json") else (name, "")
+    if not path.endswith(".json"):
+        return None
+    file = Path(path).expanduser()
+    try:
+        said = msgspec.json.decode(file.read_bytes(), type=_Said)
+    except OSError as error:
+        raise UserError(f"Cannot read {path!r} (from {name!r}): {error.strerror}.") from None
+    except msgspec.MsgspecError as error:
+        raise UserError(f"{path}: {error}. Expected a langgraph.json, with graphs = {{NAME: PATH.py:NAME}}.") from None
+    if wanted not in said.graphs:
+        there = f"It has: {', '.join(said.graphs)}." if said.graphs else "It has none."
+        if not wanted:
+            raise UserError(f"{name}: which graph? Expected {name}:NAME. {there}")
+        raise UserError(f"{name}: there is no graph {wanted!r}.{nearest(wanted, said.graphs)} {there}")
+    entry = said.graphs[wanted]
+    target = str(entry.get("path", "")) if isinstance(entry, Mapping) else entry
+    folder = file.resolve().parent
+    if not is_module(target):
+        target = str(folder / target)
+    local = [each for each in said.dependencies if each.startswith(".") or Path(each).is_absolute()]
+    folders = [str(folder)]
+    for each in local:
+        place = (folder / each).resolve()
+        folders += [str(place), *([str(place / "src")] if (place / "src").is_dir() else [])]
+    variables = _variables(folder, said.env, path)
+    others = tuple(each for each in said.dependencies if each not in local)
+    return App(target, tuple(dict.fromkeys(folders)), others, variables)
+
+
+class _Said(Struct):
+    """The parts of a ``langgraph.json`` that matter here."""
+
+    graphs: dict[str, str | dict[str, object]]
+    dependencies: list[str] = []
+    env: str | dict[str, object] = ""
+
+
+def _variables(folder: Path, env: str | dict[str, object], path: str) -> dict[str, str]:
+    if isinstance(env, dict):
+        return {key: str(value) for key, value in env.items()}
+    if not env:
+        return {}
+    from dotenv import dotenv_values
+
+    file = folder / env
+    if not file.is_file():
+        raise UserError(f"{path}: its env names {env!r}, and there is no such file beside it.")
+    return {key: value for key, value in dotenv_values(file).items() if value is not None}
+
+
+def target_of(name: str) -> str:
+    """Where a place leads: of a ``langgraph.json`` to its graph's own place, with its folders on the import path and
+    its variables in the environment (what is set there already comes first); else to itself."""
+    app = app_of(name)
+    if app is None:
+        return name
+    for key, value in app.variables.items():
+        os.environ.setdefault(key, value)
+    for folder in app.folders:
+        if folder not in sys.path:
+            sys.path.append(folder)
+    importlib.invalidate_caches()
+    return app.target
+
+
 def digest(name: str) -> str:
     """Hash what a system does: its file or module, and what that imports from its own folder or package, and from the
     built-in graphs."""
-    if not is_module(name):
-        return file_digest(_path(name), within=_ROOMS)
-    place = name.rpartition(":")[0]
+    if (given := object_at(name)) is not None:
+        return text_digest(_source(given))
+    app = app_of(name)
+    target = app.target if app else name
+    if not is_module(target):
+        return file_digest(_path(target, name), within=_ROOMS)
+    place = target.rpartition(":")[0]
     room = ".".join(place.split(".")[:2])
-    return code_digest(module_of(name).__name__, within=(*_ROOMS, *([room] if room.startswith("ragrounds.") else ())))
+    own = [room] if room.startswith("ragrounds.") else []
+    return code_digest(module_of(target).__name__, within=(*_ROOMS, *own))
+
+
+def _source(given: object) -> str:
+    """The source of an object, or of what it is made of."""
+    import inspect
+
+    shown: object = given if callable(given) else type(given)
+    try:
+        return inspect.getsource(shown)  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        return repr(type(given))
 
 
 def prompts(name: str) -> tuple[str, ...]:
     """``PROMPTS`` of the file: names of prompts that a graph renders through the context."""
-    return tuple(getattr(module_of(name), "PROMPTS", ()))
+    return () if object_at(name) is not None else tuple(getattr(module_of(target_of(name)), "PROMPTS", ()))
 
 
 def module_of(name: str) -> ModuleType:
@@ -72,11 +273,23 @@ def module_of(name: str) -> ModuleType:
     """
     for earlier, module in _EARLIER_NAMES.items():
         sys.modules.setdefault(f"ragrounds.graphs.{earlier}", importlib.import_module(f"ragrounds.graphs.{module}"))
-    return imported_module(name.rpartition(":")[0])
+    return imported_module(name if _is_file(name) else name.rpartition(":")[0])
 
 
-def _path(name: str) -> Path:
-    path = Path(name.rpartition(":")[0]).expanduser()
+def function_at(name: str) -> Callable[..., object]:
+    """The function at a place.
+
+    Raises:
+        UserError: there is none.
+    """
+    found = named_object(name)
+    if not callable(found):
+        raise UserError(f"{name} is {type(found).__name__}; expected a function.")
+    return found
+
+
+def _path(target: str, name: str) -> Path:
+    path = Path(target if _is_file(target) else target.rpartition(":")[0]).expanduser()
     if not path.is_file():
         raise UserError(f"There is no file {str(path)!r} (from {name!r}). Expected PATH.py:NAME.")
     return path.resolve()

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent, open_agent, subagent
 from ragrounds.agents.systems import code_of, codes_of, is_foreign, prompts_of, takes_context
+from ragrounds.agents.systems.settings import check_effects
 from ragrounds.contracts import Model, Searcher
 from ragrounds.digests import is_first_release
 from ragrounds.errors import StopRun, UserError
@@ -165,6 +166,9 @@ def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None)
         UserError: unknown agent, model or parameter; no corpus for an agent that searches; the same agent twice.
     """
     agents = [open_agent(text) for text in recipe.agents]
+    for agent in agents:
+        if is_foreign(agent.card) and not takes_context(agent.card):
+            check_effects(parse(agent.spec), agent.card)
     specs = [agent.spec for agent in agents]
     if twice := next((spec for place, spec in enumerate(specs) if spec in specs[:place]), None):
         raise UserError(f"The agent {twice!r} is named twice.")

@@ -1,0 +1,84 @@
+"""A LangChain runnable as a system: a chain (LCEL), an agent executor, a chat model, a graph with a configuration bound
+to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from ragrounds.agents.systems.answers import Wiring, check_fields, fed, guessed, read_answer
+from ragrounds.agents.systems.langgraph_graph import as_messages
+from ragrounds.contracts import Observation
+from ragrounds.errors import UserError
+from ragrounds.records import Answer, Question
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import Runnable, RunnableConfig
+
+
+class RunnableSystem:
+    """A runnable (contract: System)."""
+
+    kind = "LangChain runnable"
+    takes_context = False
+
+    def __init__(self, made: Runnable[Any, object], wiring: Wiring) -> None:
+        """Settle what it is given.
+
+        Raises:
+            UserError: no key of its input is known, or the card says what no runnable takes.
+        """
+        if wiring.context or wiring.on_interrupt:
+            what = "context" if wiring.context else "on_interrupt"
+            raise UserError(f"{wiring.name} is a runnable: {what} has no effect on it, and is for graphs.")
+        check_fields(wiring.name, wiring.input.values())
+        self.made = made
+        self._wiring = wiring
+        keys, way = _taken(made)
+        self.input = wiring.input or guessed(keys)
+        self._way = "mapping" if self.input else way
+        if keys and not self.input:
+            raise UserError(
+                f"{wiring.name}: what is given to {', '.join(keys)}? Say it in the agent's file: "
+                f'input = {{ {keys[0]} = "prompt" }}.'
+            )
+        if self._way == "mapping" and not wiring.input and len(keys) == 1:
+            self.input = {keys[0]: "messages" if keys[0] == "messages" else "prompt"}
+
+    async def answer(self, question: Question, seen: Observation) -> Answer:
+        """Invoke it with the question."""
+        values = {key: as_messages(value) for key, value in fed(question).items()}
+        given = {key: values[field] for key, field in self.input.items()} if self.input else values[self._way]
+        config = {
+            "callbacks": list(seen.callbacks),
+            "recursion_limit": seen.max_steps,
+            "configurable": {"thread_id": seen.thread, "session_id": seen.thread, **self._wiring.config},
+        }
+        said = await self.made.ainvoke(given, cast("RunnableConfig", config))
+        return read_answer(said, question, self._wiring, seen)
+
+
+def adapts(made: object, wiring: Wiring) -> RunnableSystem | None:
+    """The system of a runnable.
+
+    Raises:
+        UserError: as :class:`RunnableSystem`.
+    """
+    from langchain_core.runnables import Runnable
+
+    return RunnableSystem(made, wiring) if isinstance(made, Runnable) else None
+
+
+def _taken(made: Runnable[Any, object]) -> tuple[list[str], str]:
+    """The keys of a runnable's input, where it takes a mapping, and else what it takes: ``prompt`` or ``messages``."""
+    from langchain_core.language_models import BaseLanguageModel
+
+    if isinstance(made, BaseLanguageModel):
+        return [], "messages"
+    try:
+        schema = made.get_input_jsonschema()
+    except Exception:  # of a function without types: it does not say
+        return [], "prompt"
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        return list(properties), "prompt"
+    return [], "messages" if schema.get("type") == "array" else "prompt"

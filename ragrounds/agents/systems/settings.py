@@ -1,0 +1,185 @@
+"""What a system of the user's own can be set to, in its agent's text, by ``--config`` and ``--context``; and what has
+no effect on one.
+
+``./mine.py:graph[config.model=gpt-4o,context.depth=3,on_interrupt=yes]``
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from ragrounds.agents.card import Card
+from ragrounds.errors import UserError, nearest
+from ragrounds.files import read_text
+from ragrounds.specs import Spec, Value, parse
+from ragrounds.text import parse_toml
+
+TABLES = ("input", "config", "context")
+"""Fields of a card that are tables: ``config.KEY`` in an agent's text."""
+TEXTS = ("output", "choice", "on_interrupt", "model_field")
+SETTINGS = (*(f"{table}.KEY" for table in TABLES), *TEXTS)
+_JSON = "json"
+"""The name of a spec whose one parameter, ``text``, is the JSON of a value that the grammar has no word for: a list."""
+
+
+def is_setting(key: str) -> bool:
+    """Whether a key of an agent's text sets something of a system of the user's own."""
+    table, dot, rest = key.partition(".")
+    return key in TEXTS or (bool(dot) and bool(rest) and table in TABLES)
+
+
+def with_setting(card: Card, key: str, value: Value) -> tuple[object, Card]:
+    """What a card had before under a key of an agent's text, as a text's value, and the card with it set."""
+    if key in TEXTS:
+        return getattr(card, key), replace(card, **{key: str(value)})
+    table, _, path = key.partition(".")
+    held: dict[str, object] = getattr(card, table)
+    if table == "input":
+        return held.get(path), replace(card, input={**card.input, path: str(value)})
+    before = dict(flat(held)).get(path)
+    return before, replace(card, **{table: _set(held, path.split("."), _plain(value))})
+
+
+def _set(held: Mapping[str, object], path: Sequence[str], value: object) -> dict[str, object]:
+    first, *rest = path
+    inside = held.get(first)
+    below = inside if isinstance(inside, Mapping) else {}
+    return {**held, first: _set(below, rest, value) if rest else value}
+
+
+def _plain(value: Value) -> object:
+    if isinstance(value, Spec) and value.name == _JSON and isinstance(text := value.parameters.get("text"), str):
+        try:
+            return msgspec.json.decode(text)
+        except msgspec.DecodeError as error:
+            raise UserError(f"{value}: {error}") from None
+    return str(value) if isinstance(value, Spec) else value
+
+
+def flat(table: Mapping[str, object]) -> Iterator[tuple[str, Value]]:
+    """The values of a table as an agent's text has them: ``a.b`` for one inside another."""
+    for key, value in table.items():
+        if isinstance(value, Mapping) and value:
+            yield from ((f"{key}.{path}", inside) for path, inside in flat(value))
+        elif isinstance(value, bool | int | float | str):
+            yield key, value
+        else:
+            yield key, Spec(_JSON, {"text": msgspec.json.encode(value).decode()})
+
+
+def read_table(given: object, option: str) -> dict[str, object]:
+    """A table of settings as it is given.
+
+    Args:
+        given: a mapping; or texts, each ``KEY=VALUE`` (``a.b=…`` for one inside another; a value is JSON, or else a
+            text) or the path of a JSON or TOML file.
+        option: how it is called, for errors: ``--config``.
+
+    Raises:
+        UserError: one has another form.
+    """
+    if isinstance(given, Mapping):
+        return _configured(given)
+    table: dict[str, object] = {}
+    for text in [given] if isinstance(given, str | Path) else given if isinstance(given, Iterable) else [given]:
+        if isinstance(text, Path) or (isinstance(text, str) and "=" not in text and Path(text).suffix):
+            for path, value in _values_of(_configured(_file(Path(text), option)), ()):
+                table = _set(table, path, value)
+            continue
+        key, equals, value = str(text).partition("=")
+        if not equals or not key.strip():
+            raise UserError(f"{option} {text!r}: expected KEY=VALUE, or a JSON or TOML file.")
+        table = _set(table, key.strip().removeprefix("configurable.").split("."), _value(value))
+    return table
+
+
+def _values_of(table: Mapping[str, object], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping) and value:
+            yield from _values_of(value, (*above, key))
+        else:
+            yield (*above, key), value
+
+
+def _configured(table: Mapping[str, object]) -> dict[str, object]:
+    """The values of LangGraph's ``configurable``, where a table is a whole configuration."""
+    inside = table.get("configurable")
+    if not isinstance(inside, Mapping):
+        return dict(table)
+    limit = {"recursion_limit": table["recursion_limit"]} if "recursion_limit" in table else {}
+    return {**{str(key): value for key, value in inside.items()}, **limit}
+
+
+def _file(path: Path, option: str) -> dict[str, object]:
+    text = read_text(path)
+    try:
+        read = parse_toml(text) if path.suffix == ".toml" else msgspec.json.decode(text)
+    except (tomllib.TOMLDecodeError, msgspec.DecodeError) as error:
+        raise UserError(f"{option} {path}: {error}") from None
+    if not isinstance(read, dict):
+        raise UserError(f"{option} {path}: expected a table of keys and values, found {type(read).__name__}.")
+    return read
+
+
+def _value(text: str) -> object:
+    """A value as it is typed: JSON, or else a text."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def with_tables(text: str, config: Mapping[str, object], context: Mapping[str, object]) -> str:
+    """An agent's text with settings that its own text does not have."""
+    spec = parse(text)
+    given = {f"config.{key}": value for key, value in flat(config)}
+    given |= {f"context.{key}": value for key, value in flat(context)}
+    return str(Spec(spec.name, {**given, **spec.parameters}))
+
+
+def with_model(text: str, card: Card, model: str) -> str:
+    """An agent's text with a model in the place where its system takes one.
+
+    Args:
+        text: of the agent.
+        card: its card, whose `model_field` names the place.
+        model: ``provider:name``, as :func:`langchain.chat_models.init_chat_model` takes it.
+
+    Raises:
+        UserError: the place has another form, or the model has parameters, which have no place there.
+    """
+    place = card.model_field
+    table, _, key = place.partition(".")
+    table = {"configurable": "config"}.get(table, table)
+    if table not in ("config", "context") or not key:
+        there = nearest(place, ("config.model", "context.model"))
+        raise UserError(f"{text}: model_field = {place!r}: expected config.KEY or context.KEY.{there}")
+    named = parse(model)
+    if named.parameters:
+        raise UserError(f"{text} takes a model's name in {place}, and no parameters: {model} has some.")
+    spec = parse(text)
+    return str(Spec(spec.name, {f"{table}.{key}": named.name, **spec.parameters}))
+
+
+def check_effects(spec: Spec, card: Card) -> None:
+    """Refuse what has no effect on a system that asks models and searches by itself.
+
+    Raises:
+        UserError: the agent's text or file sets something of that kind.
+    """
+    reason = f"{spec.name} asks models and searches by itself"
+    for key in spec.parameters:
+        if not is_setting(key) and not key.startswith("limits."):
+            raise UserError(
+                f"{reason}: {key} has no effect on it. What can be set: {', '.join(SETTINGS)}, limits.calls, "
+                "limits.tokens, limits.cost, limits.seconds."
+            )
+    for field, said in (("models", card.models), ("corpus", card.corpus), ("searches", card.searches)):
+        if said:
+            how = " Name model_field to have --model set there." if field == "models" else ""
+            raise UserError(f"{reason}: {field} of its file has no effect on it.{how}")
