@@ -4,7 +4,7 @@ docs/design.md."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -29,6 +29,7 @@ from ragrounds.specs import Value
 
 T = TypeVar("T", bound=Struct)
 R = TypeVar("R", bound=Reply)
+W = TypeVar("W")
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -45,13 +46,15 @@ class Entry(Struct, frozen=True, kw_only=True):
     """A mark of what this call is paid for (an attempt, a judging); empty: of nothing."""
 
 
-class Tool(Struct, frozen=True):
+class Tool(Struct, frozen=True, omit_defaults=True):
     """A tool as it is described to a model."""
 
     name: str
     description: str
     parameters: dict[str, object]
     """JSON schema of its arguments."""
+    strict: bool = False
+    """Have the provider hold the arguments to the schema."""
 
     @classmethod
     def taking(cls, argument: str, about: str, *, name: str, description: str) -> Tool:
@@ -61,7 +64,11 @@ class Tool(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is asked of a chat model, apart from the model's own parameters."""
+    """What is asked of a chat model, apart from the model's own parameters.
+
+    What is left at its default is no part of the call's key in the journal, nor of what is sent. A model that cannot
+    take something of this says so; it leaves nothing out in silence.
+    """
 
     messages: tuple[Message, ...]
     prefix: str = ""
@@ -72,6 +79,19 @@ class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: tuple[Tool, ...] = ()
     web_search: bool = False
     """Let the provider search the web by its own means."""
+    temperature: float | None = None
+    """In place of the model's own, as is `seed`."""
+    seed: int | None = None
+    response_format: dict[str, object] | None = None
+    """The form of the reply as OpenAI's chat completions name it: ``{"type": "json_object"}``, or ``{"type":
+    "json_schema", "json_schema": {"name": …, "schema": …}}``."""
+    logprobs: int | None = None
+    """Have the log probability of each token of the reply, beside this many likeliest tokens in its place; 0: of the
+    reply's own tokens alone."""
+    tool_choice: str | None = None
+    """``auto``, ``none``, ``required`` (some tool), or the name of the tool that is to be called."""
+    parallel_tool_calls: bool | None = None
+    """Whether a reply may call several tools."""
     occurrence: int = 0
     """0 for the first time this attempt asks exactly this; a retry after an unreadable reply, or the next sample,
     is a new occurrence and so a new call."""
@@ -256,8 +276,23 @@ class Context(Protocol):
         max_tokens: int | None = None,
         tools: Sequence[Tool] = (),
         web_search: bool = False,
+        temperature: float | None = None,
+        seed: int | None = None,
+        response_format: Mapping[str, object] | None = None,
+        logprobs: int | None = None,
+        tool_choice: str | None = None,
+        parallel_tool_calls: bool | None = None,
     ) -> Reply:
-        """Ask the model of `role`."""
+        """Ask the model of `role`. What each argument means, :class:`Request` says."""
+
+    def wait(self, asked: Coroutine[object, object, W]) -> W:
+        """Have a call of this context made from a plain function, and wait for it: ``context.wait(context.ask(…))``.
+
+        For a node, or a tool, that is no coroutine: LangGraph runs it in a thread beside the attempt's event loop.
+
+        Raises:
+            UserError: this is the event loop's own thread, where waiting would stop every attempt: use ``await``.
+        """
 
     @property
     def continues(self) -> Continuation:

@@ -131,6 +131,16 @@ class Usage(Struct, frozen=True):
         )
 
 
+class TokenLogprob(Struct, frozen=True, omit_defaults=True):
+    """One token of a reply, with how likely the model held it to be."""
+
+    token: str
+    logprob: float
+    """Natural logarithm of the probability, as the server gives it."""
+    top: tuple[tuple[str, float], ...] = ()
+    """The likeliest tokens in its place, with theirs."""
+
+
 class Reply(Struct, frozen=True, kw_only=True):
     """What a chat model answered, completely received."""
 
@@ -151,6 +161,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     bears one n-th, so that all charges add up to the time in which the server had anything to do."""
     notes: tuple[str, ...] = ()
     """What was odd about it (a count of tokens that cannot be true): each becomes a note of the attempt."""
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    """The tokens of `text`, in order; ``None``: they were not asked for, or the server gave none (a note says so)."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):

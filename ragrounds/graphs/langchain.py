@@ -3,126 +3,245 @@
 With these, whatever is built from LangChain's parts (``langchain.agents.create_agent``, a chain inside a node) runs in
 the first tier: recorded, replayed, limited and costed. They find the context of the attempt that is running, so that a
 graph is built once and holds no state of a question; its ``context_schema`` must be our ``Context``.
+
+Nodes may be coroutines (``await model.ainvoke(…)``) or plain functions (``model.invoke(…)``): LangGraph runs those in
+threads, from which the call goes to the attempt's event loop. A reply is journaled whole before it is used, so
+``stream`` and ``astream`` give it in one piece.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
+from langchain_core.caches import BaseCache
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages
-from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.runnables import Runnable
-from langchain_core.tools import BaseTool, tool
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.runtime import get_runtime
+from pydantic import BaseModel
 
-from ragrounds.contracts import Context, Tool
+from ragrounds.contracts import Context
+from ragrounds.errors import UserError
 from ragrounds.graphs.documents import written
+from ragrounds.graphs.langchain_requests import call_arguments, form_of, structured
+from ragrounds.graphs.langchain_turns import chunk_of, message_of, turns_of
 from ragrounds.graphs.model_text import written_query
-from ragrounds.records import Message, Reply, Speaker, ToolCall
+from ragrounds.records import Reply
 
 PROVIDER = "ragrounds"
 """By which callbacks know that a call is recorded already."""
 
 
 def context() -> Context:
-    """The context of the attempt that is running. Only inside of a node."""
-    return get_runtime(Context).context
+    """The context of the attempt that is running. Only inside of a node, or of a tool that a node runs.
+
+    Raises:
+        UserError: no attempt runs here.
+    """
+    try:
+        found = get_runtime(Context).context
+    except RuntimeError:
+        found = None
+    if found is None:
+        raise UserError(
+            "No attempt runs here: the attempt's model and search are for the nodes of a graph with "
+            "`context_schema=Context`, and not for threads that it starts by itself."
+        )
+    return found
 
 
 class ContextModel(BaseChatModel):
-    """The attempt's own model as a LangChain chat model."""
+    """The attempt's own model as a LangChain chat model.
+
+    What is set here, bound (``bind``, ``bind_tools``, ``with_structured_output``) or given with a call goes to the
+    model, and is a part of the call's key in the journal. What cannot be passed on is an error.
+    """
 
     role: str = "answering"
     """Whose tokens these are in the ledger: ``answering``, ``querying``, ``reading``."""
+    temperature: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    stop: list[str] | str | None = None
+    logprobs: bool | None = None
+    """Have the log probabilities of the reply's tokens, as ``response_metadata["logprobs"]``."""
+    top_logprobs: int | None = None
+    """How many likeliest tokens stand beside each."""
+    cache: BaseCache | bool | None = False
+    """LangChain's own cache is not asked: the journal is, which knows the attempt."""
 
     @property
     def _llm_type(self) -> str:
         return PROVIDER
 
-    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: object) -> LangSmithParams:
         return LangSmithParams(ls_provider=PROVIDER, ls_model_type="chat")
 
     def bind_tools(
-        self, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], **kwargs: Any
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., object] | BaseTool],
+        *,
+        tool_choice: object = None,
+        strict: bool | None = None,
+        **kwargs: object,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Tools in any form that LangChain takes."""
-        return self.bind(tools=[convert_to_openai_tool(one) for one in tools])
+        """Tools in any form that LangChain takes.
+
+        Args:
+            tools: Functions, tools, classes, schemas.
+            tool_choice: ``auto``, ``none``, ``any`` or ``required``, the name of a tool, or OpenAI's form of that.
+            strict: Have the provider hold the arguments to their schemas.
+            kwargs: Further arguments of each call: ``parallel_tool_calls``, ``response_format``, ``temperature`` …
+        """
+        chosen = {} if tool_choice is None else {"tool_choice": tool_choice}
+        return self.bind(tools=[convert_to_openai_tool(one, strict=strict) for one in tools], **chosen, **kwargs)
+
+    def with_structured_output(
+        self,
+        schema: dict[str, Any] | type,
+        *,
+        include_raw: bool = False,
+        method: Literal["function_calling", "json_schema", "json_mode"] = "function_calling",
+        strict: bool | None = None,
+        **kwargs: object,
+    ) -> Runnable[LanguageModelInput, dict[str, Any] | BaseModel]:
+        """Replies of a form, read into objects of it.
+
+        Args:
+            schema: A Pydantic class (the result is one of it), a typed dictionary, a JSON schema with a ``title``, or a
+                function in OpenAI's form.
+            include_raw: Give ``{"raw": …, "parsed": …, "parsing_error": …}``.
+            method: ``function_calling``: as the arguments of a tool that must be called. ``json_schema``: the server
+                holds the reply to the schema. ``json_mode``: the reply is some JSON, whose form the prompt must name.
+            strict: Have the provider hold the reply to the schema exactly.
+            kwargs: Further arguments of each call.
+
+        Raises:
+            UserError: there is no such method, or `strict` with ``json_mode``, which holds to no schema.
+        """
+        if method == "function_calling":
+            name = convert_to_openai_tool(schema)["function"]["name"]
+            asked = self.bind_tools([schema], tool_choice=name, strict=strict, **kwargs)
+        elif method == "json_schema":
+            asked = self.bind(response_format=form_of(schema, strict=strict), **kwargs)
+        elif method == "json_mode" and strict is None:
+            asked = self.bind(response_format={"type": "json_object"}, **kwargs)
+        else:
+            raise UserError(
+                f"with_structured_output has no method {method!r}{'' if strict is None else ' with strict'}. "
+                "Expected function_calling, json_schema, or json_mode (without strict)."
+            )
+        return structured(asked, schema, called=method == "function_calling", include_raw=include_raw)
+
+    def batch(
+        self,
+        inputs: list[LanguageModelInput],
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **kwargs: object,
+    ) -> list[AIMessage]:
+        """Several calls at the same time, from a plain function.
+
+        Raises:
+            UserError: called on the event loop's own thread; `abatch` is for that.
+        """
+        context().wait(_nothing())  # threads of its own would wait for a loop that waits for them
+        return super().batch(inputs, config, return_exceptions=return_exceptions, **kwargs)
 
     def _generate(
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,
         run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> ChatResult:
-        raise NotImplementedError("Nodes that ask the attempt's model must be async: use `await model.ainvoke(…)`.")
+        running = context()
+        return _result(messages, running.wait(self._asked(running, messages, stop, kwargs)))
 
     async def _agenerate(
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> ChatResult:
-        tools = tuple(
-            Tool(given["function"]["name"], given["function"].get("description", ""), given["function"]["parameters"])
-            for given in kwargs.get("tools", ())
-        )
-        turns = turns_of(messages)
-        reply = await context().ask(turns, role=self.role, stop=tuple(stop or ()), tools=tools)
-        number = sum(len(turn.calls) for turn in turns)
-        return ChatResult(generations=[ChatGeneration(message=_message(reply, number))])
+        return _result(messages, await self._asked(context(), messages, stop, kwargs))
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: object,
+    ) -> Iterator[ChatGenerationChunk]:
+        running = context()
+        reply = running.wait(self._asked(running, messages, stop, kwargs))
+        yield ChatGenerationChunk(message=chunk_of(reply, _calls(messages)))
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: object,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        reply = await self._asked(context(), messages, stop, kwargs)
+        yield ChatGenerationChunk(message=chunk_of(reply, _calls(messages)))
+
+    async def _asked(
+        self, running: Context, messages: list[BaseMessage], stop: list[str] | None, given: Mapping[str, object]
+    ) -> Reply:
+        own = {
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+            "stop": self.stop,
+            "logprobs": self.logprobs,
+            "top_logprobs": self.top_logprobs,
+        }
+        wished = own | {name: value for name, value in given.items() if value is not None}
+        if stop is not None:
+            wished["stop"] = stop
+        return await running.ask(turns_of(messages), role=self.role, **call_arguments(wished))
 
 
-@tool
-async def search(query: str) -> str:
-    """Search the corpus for passages about a query."""
-    found = await context().search(written_query(context(), query), _top_k(context()))
+async def _nothing() -> None:
+    """A call that asks for nothing."""
+
+
+def _result(messages: Sequence[BaseMessage], reply: Reply) -> ChatResult:
+    return ChatResult(generations=[ChatGeneration(message=message_of(reply, _calls(messages)))])
+
+
+def _calls(messages: Sequence[BaseMessage]) -> int:
+    """Tool calls that a conversation holds: those of the reply are numbered from there."""
+    return sum(len(turn.calls) for turn in turns_of(messages))
+
+
+async def _search(query: str) -> str:
+    running = context()
+    found = await running.search(written_query(running, query), _top_k(running))
     return written(found)
 
 
-def turns_of(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
-    """LangChain's messages as canonical turns: calls are numbered in order, whatever ids they carry."""
-    numbers: dict[str, str] = {}
-    turns: list[Message] = []
-    for given in convert_to_openai_messages(list(messages), text_format="string"):
-        calls = []
-        for call in given.get("tool_calls", ()):
-            numbers[call["id"]] = f"call_{len(numbers) + 1}"
-            function = call["function"]
-            calls.append(ToolCall(numbers[call["id"]], function["name"], function["arguments"]))
-        role: Speaker = given["role"] if given["role"] in ("system", "assistant", "tool") else "user"
-        answers = numbers.get(given.get("tool_call_id", ""), "")
-        turns.append(Message(role, given["content"] or "", tuple(calls), answers))
-    return tuple(turns)
+def _search_and_wait(query: str) -> str:
+    return context().wait(_search(query))
 
 
-def _message(reply: Reply, number: int) -> AIMessage:
-    good, bad = [], []
-    for place, call in enumerate(reply.calls, number + 1):
-        try:
-            arguments = json.loads(call.arguments or "{}", strict=False)
-        except (ValueError, RecursionError):
-            arguments = None
-        if isinstance(arguments, dict):
-            good.append({"id": f"call_{place}", "name": call.name, "args": arguments})
-        else:
-            bad.append({"id": f"call_{place}", "name": call.name, "args": call.arguments, "error": "no JSON object"})
-    message = AIMessage(reply.text, tool_calls=good, invalid_tool_calls=bad)
-    if reply.usage is not None:
-        total = reply.usage.input + reply.usage.output
-        message.usage_metadata = {
-            "input_tokens": reply.usage.input,
-            "output_tokens": reply.usage.output,
-            "total_tokens": total,
-        }
-    return message
+search = StructuredTool.from_function(
+    _search_and_wait,
+    coroutine=_search,
+    name="search",
+    description="Search the corpus for passages about a query.",
+)
+"""The attempt's search as a LangChain tool."""
 
 
 def _top_k(running: Context) -> int:

@@ -24,6 +24,7 @@ from ragrounds.digests import code_digest, code_unless_first
 from ragrounds.models import tokens
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import FREE
+from ragrounds.models.request_arguments import ARGUMENTS, refuse_arguments
 from ragrounds.records import Fault, Reply, Usage
 
 SPEC = "baseline:extractive"
@@ -81,7 +82,9 @@ class ExtractiveBaseline:
 
         Raises:
             CallFailed: the prompt is not one of this package's own.
+            StopRun: it is asked to sample, or for a form or probabilities, and has none.
         """
+        refuse_arguments(request, SPEC, ARGUMENTS)
         task = _read(request.messages[-1].content)
         if task.options:
             letter, why = _choose(task)

@@ -19,7 +19,8 @@ from ragrounds.models.faults import CallFailed, Transient, too_long, with_retrie
 from ragrounds.models.openai_protocol import retry_after, tool_of
 from ragrounds.models.options import ModelOptions
 from ragrounds.models.prices import Price
-from ragrounds.models.reply_parts import counted_usage, noted, without_keys
+from ragrounds.models.reply_parts import counted_usage, noted, read_logprobs, with_logprobs, without_keys
+from ragrounds.models.request_arguments import ARGUMENTS, refuse_arguments
 from ragrounds.models.traffic import traffic_of
 from ragrounds.records import Fault, Message, Reply, ToolCall, Usage
 from ragrounds.redaction import Redactor, redacted
@@ -73,6 +74,7 @@ def read_message(message: AIMessage) -> Reply:
         model=str(meta.get("model_name") or ""),
         reasoning="\n".join(filter(None, reasoning)),
         calls=read_calls(message),
+        logprobs=read_logprobs(meta.get("logprobs")),
     )
     return noted(reply, [note])
 
@@ -120,25 +122,22 @@ class LangChainModel(ProviderModel):
 
         Raises:
             CallFailed: no reply after all tries, or the request is wrong.
-            StopRun: every further call would fail alike.
+            StopRun: every further call would fail alike; or the provider cannot take one of the request's arguments.
         """
-        return await with_retries(lambda: self._try(request), self._options.serving.retries, faults)
+        asked = self._asked(request)
+        reply = await with_retries(lambda: self._try(request, asked), self._options.serving.retries, faults)
+        return with_logprobs(reply, request.logprobs)
 
     async def close(self) -> None:
         """Nothing: LangChain's models hold their clients themselves."""
 
-    async def _try(self, request: Request) -> Reply:
-        settings: dict[str, Any] = {}
-        if request.stop:
-            settings["stop"] = list(request.stop)
-        if request.max_tokens is not None:
-            settings["max_tokens"] = request.max_tokens
+    async def _try(self, request: Request, asked: Runnable[Any, AIMessage]) -> Reply:
         timeout = self._options.serving.timeout
         place = self._options.serving.base_url or self._options.provider
         async with traffic_of(place).call(self._rates, self._size(request)):
             try:
                 async with asyncio.timeout(timeout):
-                    message = await self._asked(request).ainvoke(messages_of(request.messages), **settings)
+                    message = await asked.ainvoke(messages_of(request.messages))
             except StopRun:
                 raise
             except TimeoutError as error:
@@ -148,6 +147,13 @@ class LangChainModel(ProviderModel):
         return without_keys(read_message(message), self._redact)
 
     def _asked(self, request: Request) -> Runnable[Any, AIMessage]:
+        """The chat model as this request wants it."""
+        fields, bound = self._arguments(request)
+        chat = self._chat.model_copy(update=fields) if fields else self._chat
+        if request.stop:
+            bound["stop"] = list(request.stop)
+        if request.max_tokens is not None:
+            bound["max_tokens"] = request.max_tokens
         tools: list[dict[str, object]] = [tool_of(tool) for tool in request.tools]
         if request.web_search:
             own = _WEB_SEARCH.get(self._options.provider)
@@ -157,7 +163,63 @@ class LangChainModel(ProviderModel):
                     f"{', '.join(_WEB_SEARCH)}."
                 )
             tools.append(own)
-        return self._chat.bind_tools(tools) if tools else self._chat
+        if not tools:
+            return chat.bind(**bound) if bound else chat
+        if request.tool_choice is not None:
+            bound["tool_choice"] = _choice(request.tool_choice, self._options.provider)
+        return chat.bind_tools(tools, **bound)
+
+    def _arguments(self, request: Request) -> tuple[dict[str, object], dict[str, Any]]:
+        """What of the request's arguments becomes a field of the chat model, and what is bound to the call.
+
+        A provider's class says by its fields what it can be asked: a field is sent, where a word that it does not know
+        may be dropped without a sound.
+
+        Raises:
+            StopRun: it cannot take one of them.
+        """
+        kind, more = type(self._chat), _FURTHER.get(self._options.provider, {})
+        known = {name for name in kind.model_fields if name in ARGUMENTS or name == "top_logprobs"}
+        wished = {name: getattr(request, name) for name in ("temperature", "seed", "logprobs")}
+        refused = [name for name in wished if name not in known and name not in more]
+        if not _takes_form(kind, self._options.provider):
+            refused.append("response_format")
+        refused += _UNKNOWN.get(self._options.provider, ())
+        refuse_arguments(request, self._options.identity, refused, f"LangChain's {kind.__name__} does not send it")
+        if request.logprobs is not None:
+            wished |= {"logprobs": True, "top_logprobs": request.logprobs or None}
+        given = {name: value for name, value in wished.items() if value is not None}
+        fields = {name: value for name, value in given.items() if name in known}
+        bound: dict[str, Any] = {more.get(name, name): value for name, value in given.items() if name not in known}
+        for name in ("response_format", "parallel_tool_calls"):
+            if (value := getattr(request, name)) is not None:
+                bound[name] = value
+        return fields, bound
+
+
+def _takes_form(kind: type[BaseChatModel], provider: str) -> bool:
+    """Whether a provider's class reads OpenAI's ``response_format``, and brings it into its own form."""
+    return provider in _FORMS or any(base.__name__ == "BaseChatOpenAI" for base in kind.__mro__)
+
+
+def _choice(choice: str, provider: str) -> object:
+    """A choice of tools in LangChain's words, which each provider's class brings into its own form."""
+    if choice == "none" and provider == "anthropic":  # where any other word is a tool's name
+        return {"type": "none"}
+    return "any" if choice == "required" else choice
+
+
+_FORMS = frozenset({"anthropic", "google_genai", "groq", "mistralai", "ollama"})
+_FURTHER: Mapping[str, Mapping[str, str]] = {
+    "groq": {"seed": "seed", "logprobs": "logprobs", "top_logprobs": "top_logprobs"},
+    "mistralai": {"seed": "random_seed"},
+}
+"""Provider → what its server takes although LangChain's class has no field for it → under which name."""
+_UNKNOWN: Mapping[str, tuple[str, ...]] = {
+    "ollama": ("tool_choice", "parallel_tool_calls"),
+    "google_genai": ("parallel_tool_calls",),
+}
+"""Provider → arguments that LangChain's class takes and drops."""
 
 
 _WEB_SEARCH: Mapping[str, dict[str, object]] = {

@@ -14,7 +14,7 @@ from ragrounds.models.faults import with_retries
 from ragrounds.models.openai_protocol import CompletionStream, body_of, read_error, read_reply
 from ragrounds.models.options import VLLM, ModelOptions
 from ragrounds.models.prices import Price
-from ragrounds.models.reply_parts import without_keys
+from ragrounds.models.reply_parts import with_logprobs, without_keys
 from ragrounds.models.traffic import traffic_of
 from ragrounds.models.transport import BalancedServer, ServerPool, Transport
 from ragrounds.records import Fault, Reply
@@ -60,6 +60,7 @@ class OpenAICompatible(ProviderModel):
             raise StopRun(f"alias={alias} names a server of yours, and nothing says where it is: add --base-url.")
         charge = BusyCharge()
         reply = await with_retries(lambda: self._try(request, charge), self._options.serving.retries, faults)
+        reply = with_logprobs(reply, request.logprobs)
         return msgspec.structs.replace(reply, busy=round(charge.seconds, 6)) if self._own else reply
 
     async def close(self) -> None:

@@ -28,10 +28,11 @@ from ragrounds.models.reply_parts import (
     read_arguments,
     read_calls,
     read_content,
+    read_logprobs,
     read_usage,
     words,
 )
-from ragrounds.records import Message, Reply, ToolCall
+from ragrounds.records import Message, Reply, TokenLogprob, ToolCall
 from ragrounds.redaction import Redactor, redacted
 from ragrounds.text import safe, wellformed
 
@@ -43,9 +44,14 @@ def body_of(options: ModelOptions, request: Request) -> tuple[str, dict[str, obj
 
     A prefix becomes the beginning of the text to continue: in a card's template, or as an unfinished assistant's turn
     with vLLM's ``continue_final_message``.
+
+    Raises:
+        StopRun: a tool is to be called, and the model's card writes no tools.
     """
     own_server = options.serving.base_url is not None
     body: dict[str, object] = {"model": options.model, **msgspec.to_builtins(options.sampling)}
+    wished = {"temperature": request.temperature, "seed": request.seed, "response_format": request.response_format}
+    body |= {name: value for name, value in wished.items() if value is not None}
     if request.max_tokens is not None:
         longest = options.sampling.max_tokens
         body["max_tokens"] = request.max_tokens if longest is None else min(request.max_tokens, longest)
@@ -56,6 +62,13 @@ def body_of(options: ModelOptions, request: Request) -> tuple[str, dict[str, obj
         body.setdefault("max_tokens", DEFAULT)
         stops += [stop for stop in card.stops if stop not in stops]
         body["prompt"] = card.written(request.messages, request.prefix)
+        if request.tool_choice not in (None, "auto", "none"):
+            raise StopRun(
+                f"{options.identity} takes no tool_choice (its card writes no tools): the graph asks for it. "
+                "card=none asks by turns."
+            )
+        if request.logprobs is not None:
+            body["logprobs"] = request.logprobs
     else:
         messages = [message_of(message) for message in request.messages]
         if request.prefix:
@@ -67,6 +80,12 @@ def body_of(options: ModelOptions, request: Request) -> tuple[str, dict[str, obj
             body["max_completion_tokens"] = body.pop("max_tokens")
         if request.tools:
             body["tools"] = [tool_of(tool) for tool in request.tools]
+        if request.tool_choice is not None:
+            body["tool_choice"] = choice_of(request.tool_choice)
+        if request.parallel_tool_calls is not None:
+            body["parallel_tool_calls"] = request.parallel_tool_calls
+        if request.logprobs is not None:
+            body |= {"logprobs": True, **({"top_logprobs": request.logprobs} if request.logprobs else {})}
         if request.web_search:
             body["web_search_options"] = {}
     if stops:
@@ -96,7 +115,12 @@ def message_of(message: Message) -> dict[str, object]:
 def tool_of(tool: Tool) -> dict[str, object]:
     """A tool in OpenAI's form, which LangChain takes too."""
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {"type": "function", "function": function}
+    return {"type": "function", "function": function | ({"strict": True} if tool.strict else {})}
+
+
+def choice_of(choice: str) -> object:
+    """A request's choice of tools in OpenAI's form."""
+    return choice if choice in ("auto", "none", "required") else {"type": "function", "function": {"name": choice}}
 
 
 class Completion(Struct):
@@ -126,6 +150,8 @@ def decoded(body: bytes | str) -> Completion:
         return Completion(*(plain.get(name) for name in ("choices", "usage", "model", "error")))
 
 
+_TOKEN = 32
+"""Characters that a token's log probability counts for beside its text."""
 _END = "[DONE]"
 _FINISHED, _CLOSED = 10.0, 0.5
 """Seconds that a stream may stay open after a choice was finished, for the usage; and after its end."""
@@ -146,6 +172,7 @@ class CompletionStream:
         self._written = False
         self._texts = {name: io.StringIO() for name in ("text", "content", "refusal", "reasoning")}
         self._calls: dict[int, tuple[list[str], io.StringIO, io.StringIO]] = {}
+        self._logprobs: list[TokenLogprob] = []
         self._left_out: dict[str, None] = {}
         self._whole = False
         self.begun = False
@@ -205,6 +232,7 @@ class CompletionStream:
             if not self._written:
                 raise Transient("malformed", "not a chat completion (a choice without a message)", 200)
             content = Content(said["text"])
+        reply = replace(reply, logprobs=tuple(self._logprobs) or None)
         return _filled(reply, content, calls, 0, self._finish, self._stop)
 
     def _hold(self, size: int) -> None:
@@ -249,6 +277,9 @@ class CompletionStream:
             self.ends_in = self.ends_in or _FINISHED
         if isinstance(stop := choice.get("stop_reason"), str):
             self._stop = stop
+        tokens = read_logprobs(choice.get("logprobs")) or ()
+        self._logprobs += tokens
+        self._hold(sum(len(one.token) + _TOKEN for one in tokens))
         delta = choice.get("delta") or choice.get("message")
         if not isinstance(delta, dict):
             self._written |= choice.get("text") is not None
@@ -355,6 +386,7 @@ def _whole_reply(body: bytes) -> Reply:
     calls, left = read_calls(message.get("tool_calls"))
     stop = choice.get("stop_reason")
     finish = words(choice.get("finish_reason"), 60)
+    reply = replace(reply, logprobs=read_logprobs(choice.get("logprobs")))
     return _filled(reply, content, calls, left, finish, stop if isinstance(stop, str) else "")
 
 

@@ -13,13 +13,19 @@ import msgspec
 from msgspec.structs import replace
 
 from ragrounds.http import MOST_TOKENS, believed_count
-from ragrounds.records import Reply, ToolCall, Usage
+from ragrounds.records import Reply, TokenLogprob, ToolCall, Usage
 from ragrounds.redaction import Redactor
 from ragrounds.text import safe, wellformed, wellformed_all
 
 R = TypeVar("R", bound=Reply)
 MOST_CALLS = 256
 """Tool calls of one reply that are read."""
+MOST_LIKELY = 100
+"""Likeliest tokens in a token's place that are read."""
+MOST_UNLIKELY = 1e6
+"""A logarithm of a probability below minus this is none; servers write -9999 for a probability of 0."""
+_ROUNDING = 0.01
+"""How far above 0 it may be."""
 
 
 def counted_usage(
@@ -159,6 +165,64 @@ def read_calls(value: object) -> tuple[tuple[ToolCall, ...], int]:
     return tuple(calls), max(0, len(listed) - MOST_CALLS)
 
 
+def read_logprobs(value: object) -> tuple[TokenLogprob, ...] | None:
+    """The log probabilities of a choice's tokens: of a chat (a list of tokens, or an object with it as ``content``), or
+    of a completion (lists beside each other). Entries that cannot be read are left out; ``None``: there are none."""
+    if isinstance(value, dict) and isinstance(value.get("tokens"), list):
+        entries = _beside(value)
+    else:
+        listed = value.get("content") if isinstance(value, dict) else value
+        entries = listed if isinstance(listed, list) else []
+    read = [found for entry in entries if (found := _token(entry)) is not None]
+    return tuple(read) or None
+
+
+def _beside(lists: dict[str, object]) -> list[object]:
+    """A completion's lists as a chat's entries."""
+    tokens, numbers, tops = lists.get("tokens"), lists.get("token_logprobs"), lists.get("top_logprobs")
+    if not isinstance(tokens, list) or not isinstance(numbers, list):
+        return []
+    others = tops if isinstance(tops, list) else []
+    made: list[object] = []
+    for place, (token, number) in enumerate(zip(tokens, numbers, strict=False)):
+        top = others[place] if place < len(others) else None
+        listed = [{"token": one, "logprob": lp} for one, lp in top.items()] if isinstance(top, dict) else []
+        made.append({"token": token, "logprob": number, "top_logprobs": listed})
+    return made
+
+
+def _token(entry: object) -> TokenLogprob | None:
+    if not isinstance(entry, dict):
+        return None
+    token, number, tops = entry.get("token"), _probability(entry.get("logprob")), entry.get("top_logprobs")
+    if not isinstance(token, str) or number is None:
+        return None
+    read = [
+        (wellformed(one["token"]), found)
+        for one in (tops if isinstance(tops, list) else [])[:MOST_LIKELY]
+        if isinstance(one, dict)
+        and isinstance(one.get("token"), str)
+        and (found := _probability(one.get("logprob"))) is not None
+    ]
+    return TokenLogprob(wellformed(token), number, tuple(read))
+
+
+def _probability(value: object) -> float | None:
+    """A logarithm of a probability; ``None``: it cannot be one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if -MOST_UNLIKELY <= value <= _ROUNDING else None
+
+
+def with_logprobs(reply: R, asked: int | None) -> R:
+    """The reply with a note where log probabilities were asked for and none came; without any that nobody asked for."""
+    if asked is None:
+        return reply if reply.logprobs is None else replace(reply, logprobs=None)
+    if reply.logprobs is not None or reply.finish in ("none", "content_filter"):
+        return reply
+    return noted(reply, ["log probabilities were asked for, and the server gave none"])
+
+
 def without_keys(reply: R, redact: Redactor) -> R:
     """The reply with every key taken out, and a note where there was one: so it is recorded, and so the agent sees it
     now and at every replay."""
@@ -173,8 +237,18 @@ def without_keys(reply: R, redact: Redactor) -> R:
             ToolCall(redact(call.id), redact(call.name), redact.in_json(call.arguments)) for call in reply.calls
         ),
         notes=tuple(map(redact, reply.notes)),
+        logprobs=_without_keys(reply, redact),
     )
     return reply if clean == reply else noted(clean, ["a key stood in the reply: it was replaced by [key]"])
+
+
+def _without_keys(reply: Reply, redact: Redactor) -> tuple[TokenLogprob, ...] | None:
+    """The log probabilities, or none where their tokens spell a key."""
+    if reply.logprobs is None:
+        return None
+    spelled = "".join(one.token for one in reply.logprobs)
+    others = " ".join(token for one in reply.logprobs for token, _ in one.top)
+    return reply.logprobs if redact(spelled) == spelled and redact(others) == others else None
 
 
 def noted(reply: R, notes: Iterable[str]) -> R:

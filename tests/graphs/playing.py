@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.contracts import Request
+from ragrounds.contracts import Model, Request
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.store.journal import StoreJournal
@@ -137,14 +137,16 @@ async def play(
     continues: str = "prefix",
     shelf: Shelf | None = None,
     gold: Iterable[str] = (),
+    opened: Model | None = None,
 ) -> Played:
-    """Run `question` through each agent in turn (one journal for all) and give what the last one did."""
+    """Run `question` through each agent in turn (one journal for all) and give what the last one did. `opened` is a
+    model in place of the script."""
     shelf = shelf or Shelf()
     model = Scripted(script, window=window, continues=continues)
     reading = Scripted(reader, window=window) if reader is not None else None
     if reading:
         reading.spec = "scripted:reader"
-    models = {"model": model, **({"reader": reading} if reading else {})}
+    models: dict[str, Model] = {"model": opened or model, **({"reader": reading} if reading else {})}
     golds = {question.id: Gold(question_id=question.id, answer="SECRET-GOLD", documents=tuple(gold))}
     found: list[Attempt] = []
     with tempfile.TemporaryDirectory(dir=_MEMORY) as home, Store(Path(home)) as store:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Script = Callable[[str, int], str | None]
-"""(the last message, how often it was asked before) → the text to reply; ``None``: a response without choices."""
+Script = Callable[[str, int], str | dict[str, Any] | None]
+"""(the last message, how often it was asked before) → the text to reply, or a choice; ``None``: a response without
+choices."""
 GOOD = json.dumps({"answer_choice": "A"})
 GIVEN, WRITTEN = 1000, 100
 """Tokens that every reply names."""
@@ -47,7 +48,8 @@ class Scripted:
                     outer.calls += 1
                 outer.gate.wait(60)
                 message = {"role": "assistant", "content": text}
-                choices = [] if text is None else [{"index": 0, "message": message, "finish_reason": "stop"}]
+                choice = text if isinstance(text, dict) else {"message": message, "finish_reason": "stop"}
+                choices = [] if text is None else [{"index": 0, **choice}]
                 usage = {"prompt_tokens": GIVEN, "completion_tokens": WRITTEN}
                 self._send({"model": body["model"], "choices": choices, "usage": usage})
 
@@ -66,7 +68,7 @@ class Scripted:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def quiet(self) -> None:
         """Say nothing of clients that go away."""

@@ -20,6 +20,7 @@ from ragrounds.evals.engine.attempt_log import LONGEST_REASON, AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.foreign_system import MAX_STEPS, run_system
 from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.engine.thread_bridge import grow_threads
 from ragrounds.evals.scorers import score_by
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import StoreJournal, attempt_payer
@@ -65,6 +66,7 @@ class AttemptRunner:
         self._scored = {planned.run.id: frozenset(store.score_codes(planned.run)) for planned in planned_runs}
         self._numbers = {planned.run.id: store.number(planned.run) for planned in planned_runs}
         self._systems = {planned.run.id: _opened(planned.agent) for planned in planned_runs}
+        grow_threads()
 
     async def __call__(self, planned: PlannedRun, item: WorkItem, on_end: OnEnd) -> FinishedAttempt:
         """Make one attempt, score it, call `on_end`, and write it with its scores.
@@ -210,6 +212,8 @@ async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run:
         # A graph with a fault in it must not end the run; the trace says where it was.
         status, reason = "failed", f"{type(error).__name__}: {error}"
         context.note("traceback", "".join(traceback.format_exception(error)))
+    finally:
+        context.close()
     text = answer if isinstance(answer, str) else ""
     if status == "capped" and not text:
         text = context.last_reply

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
@@ -37,6 +37,7 @@ from ragrounds.contracts import (
 )
 from ragrounds.errors import GaveUp, UserError
 from ragrounds.evals.engine.attempt_log import AttemptEnded, AttemptLog
+from ragrounds.evals.engine.thread_bridge import ThreadBridge
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, embedding_price
@@ -58,6 +59,7 @@ from ragrounds.tools.leak_guard import GuardedSearcher, LeakGuard
 from ragrounds.tools.retriever import searcher_code
 
 R = TypeVar("R", bound=Reply)
+W = TypeVar("W")
 ANSWER_TOKENS = 1024
 """Tokens left for the answer in a model's window where nothing else is set."""
 BLIND = frozenset({"querying", "reading"})
@@ -94,6 +96,7 @@ class AttemptContext(AttemptLog):
     _occurrences: Counter[bytes] = field(default_factory=Counter)
     _passages: dict[str, Passage] = field(default_factory=dict)
     _options_read: bool = False
+    _threads: ThreadBridge = field(default_factory=ThreadBridge)
 
     @property
     def question(self) -> Question:
@@ -127,12 +130,19 @@ class AttemptContext(AttemptLog):
         max_tokens: int | None = None,
         tools: Sequence[Tool] = (),
         web_search: bool = False,
+        temperature: float | None = None,
+        seed: int | None = None,
+        response_format: Mapping[str, object] | None = None,
+        logprobs: int | None = None,
+        tool_choice: str | None = None,
+        parallel_tool_calls: bool | None = None,
     ) -> Reply:
         """Ask the model of `role`.
 
         Raises:
             AttemptEnded: a cap is reached, the provider refused, or gave a response without choices.
             CallFailed: no reply after all retries.
+            StopRun: the model cannot take one of the arguments.
         """
         if role in BLIND:
             self._check_blind(f"asked a model in the role {role!r}")
@@ -144,6 +154,13 @@ class AttemptContext(AttemptLog):
             max_tokens=max_tokens,
             tools=tuple(tools),
             web_search=web_search,
+            # Equal numbers are equal calls, whatever their type.
+            temperature=None if temperature is None else float(temperature),
+            seed=seed,
+            response_format=None if response_format is None else dict(response_format),
+            logprobs=None if logprobs is None or logprobs is False else int(logprobs is not True and logprobs),
+            tool_choice=tool_choice,
+            parallel_tool_calls=parallel_tool_calls,
         )
         return await self.complete(model, request, Reply, role=role)
 
@@ -204,6 +221,14 @@ class AttemptContext(AttemptLog):
             raise AttemptEnded("failed", f"{NO_CHOICES}: the provider gave a response without choices")
         self.last_reply = reply.text
         return reply
+
+    def wait(self, asked: Coroutine[object, object, W]) -> W:
+        """Have a call made from a plain function that runs in a thread, and wait for it: see :class:`ThreadBridge`."""
+        return self._threads.wait(asked)
+
+    def close(self) -> None:
+        """End what threads of the attempt still ask for: the attempt is over."""
+        self._threads.close()
 
     async def search(self, query: Query, k: int, *, empty: bool = False) -> tuple[Passage, ...]:
         """Give the `k` best passages of the agent's corpus. An empty query finds nothing and is not sent, unless
@@ -411,6 +436,12 @@ class NestedContext:
         max_tokens: int | None = None,
         tools: Sequence[Tool] = (),
         web_search: bool = False,
+        temperature: float | None = None,
+        seed: int | None = None,
+        response_format: Mapping[str, object] | None = None,
+        logprobs: int | None = None,
+        tool_choice: str | None = None,
+        parallel_tool_calls: bool | None = None,
     ) -> Reply:
         """Ask as the attempt does, with `role` in place of ``answering``."""
         return await self.attempt.ask(
@@ -421,7 +452,17 @@ class NestedContext:
             max_tokens=max_tokens,
             tools=tools,
             web_search=web_search,
+            temperature=temperature,
+            seed=seed,
+            response_format=response_format,
+            logprobs=logprobs,
+            tool_choice=tool_choice,
+            parallel_tool_calls=parallel_tool_calls,
         )
+
+    def wait(self, asked: Coroutine[object, object, W]) -> W:
+        """Wait as the attempt does."""
+        return self.attempt.wait(asked)
 
     async def search(self, query: Query, k: int, *, empty: bool = False) -> tuple[Passage, ...]:
         """Search the attempt's corpus."""

@@ -220,6 +220,13 @@ def _request(asked: Request) -> Iterator[TextBlock]:
     wishes += [f"occurrence {asked.occurrence}"] if asked.occurrence else []
     wishes += ["provider's web search"] if asked.web_search else []
     wishes += [f"tools: {', '.join(tool.name for tool in asked.tools)}"] if asked.tools else []
+    wishes += [f"tool choice: {asked.tool_choice}"] if asked.tool_choice else []
+    wishes += ["one tool at a time"] if asked.parallel_tool_calls is False else []
+    wishes += [f"temperature {asked.temperature:g}"] if asked.temperature is not None else []
+    wishes += [f"seed {asked.seed}"] if asked.seed is not None else []
+    wishes += [f"a reply of the form {_form(asked.response_format)}"] if asked.response_format else []
+    if asked.logprobs is not None:
+        wishes.append("log probabilities" + (f" with the {asked.logprobs} likeliest" if asked.logprobs else ""))
     if wishes:
         yield TextBlock("asked for: " + "; ".join(wishes), "dim")
     for message in asked.messages:
@@ -227,6 +234,11 @@ def _request(asked: Request) -> Iterator[TextBlock]:
     if asked.prefix:
         yield TextBlock("\n[assistant, begun]", "heading")
         yield TextBlock(asked.prefix)
+
+
+def _form(form: dict[str, object]) -> str:
+    schema = form.get("json_schema")
+    return str(schema.get("name") or "JSON schema") if isinstance(schema, dict) else str(form.get("type"))
 
 
 def _message(message: Message) -> Iterator[TextBlock]:
@@ -245,6 +257,12 @@ def _reply(reply: Reply) -> Iterator[TextBlock]:
     yield TextBlock(reply.text or "(no text)", markdown=True)
     for wish in reply.calls:
         yield TextBlock(f"calls {wish.name}({wish.arguments})", "note")
+    if reply.logprobs:
+        least = min(reply.logprobs, key=lambda one: one.logprob)
+        others = ", ".join(f"{token!r} {number:.2f}" for token, number in least.top if token != least.token)
+        total = sum(one.logprob for one in reply.logprobs)
+        words = f"log probability of its {len(reply.logprobs):,} tokens: {total:.2f}; least likely {least.token!r}"
+        yield TextBlock(f"{words} {least.logprob:.2f}{f' (beside {others})' if others else ''}", "dim")
 
 
 def later_prompts(loaded: LoadedAttempt, search: Call, passages: Sequence[Passage]) -> dict[str, list[PromptUse]]:

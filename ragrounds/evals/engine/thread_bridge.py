@@ -1,0 +1,138 @@
+"""Calls of an attempt that are made from plain functions, which LangGraph runs in threads beside the event loop.
+
+Such a thread is one of the loop's few until it has its reply, and the reply may need one itself: a search by BM25 runs
+in a thread, and so does the look-up of a server's address. So the loop gets a :class:`GrowingPool`, in which whoever
+waits makes room for another. No library offers this: ``asgiref.sync.async_to_sync`` and ``anyio.from_thread.run`` reach
+a loop from threads that they began themselves, and these are LangGraph's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+from ragrounds.errors import UserError
+from ragrounds.evals.engine.attempt_log import AttemptEnded
+
+R = TypeVar("R")
+BLOCKED = 30.0
+"""Seconds in which the event loop must begin a call that a thread asks for; a loop that does not is held up."""
+_ADVICE = "write the node as `async def` and await it (`await model.ainvoke(…)`), or keep the whole node a plain `def`"
+
+
+class GrowingPool(ThreadPoolExecutor):
+    """Threads for an event loop, with one more for each that waits for the loop itself."""
+
+    @contextlib.contextmanager
+    def room(self) -> Iterator[None]:
+        """Let another thread begin while this one waits."""
+        with _growing:
+            self._max_workers += 1
+        try:
+            # The pool looks whether it may begin a thread when something is submitted.
+            self.submit(_nothing)
+            yield
+        finally:
+            with _growing:
+                self._max_workers -= 1
+
+
+_growing = threading.Lock()
+_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, GrowingPool] = WeakKeyDictionary()
+
+
+def _nothing() -> None:
+    """What a pool is given so that it looks after its threads."""
+
+
+def grow_threads(workers: int | None = None) -> None:
+    """Give the running event loop a :class:`GrowingPool` in place of its own threads, once.
+
+    Args:
+        workers: Threads that there are while nobody waits; ``None``: as many as Python would have.
+    """
+    loop = asyncio.get_running_loop()
+    if loop not in _pools:
+        _pools[loop] = GrowingPool(workers, "ragrounds")
+        loop.set_default_executor(_pools[loop])
+
+
+class ThreadBridge:
+    """The way from an attempt's threads to its event loop, open as long as the attempt runs."""
+
+    def __init__(self) -> None:
+        self._loop = _running_loop()
+        self._waited_for: set[asyncio.Task[object]] = set()
+        self._closed = False
+
+    def wait(self, asked: Coroutine[object, object, R]) -> R:
+        """Have the event loop carry a coroutine out, and wait for its result in this thread.
+
+        It is carried out in this thread's context: a call belongs to the node that makes it.
+
+        Raises:
+            UserError: this is a thread with an event loop, or the event loop is held up.
+            AttemptEnded: the attempt is over.
+        """
+        loop, here = self._loop, _running_loop()
+        if loop is None or here is not None:
+            asked.close()
+            if loop is None:
+                raise UserError("No event loop runs: an attempt's models and searches are asked by `ragrounds run`.")
+            whose = "on the event loop's own thread" if here is loop else "inside of another event loop"
+            raise UserError(f"A node waited for a call {whose}, where every attempt would stop: {_ADVICE}.")
+        with _room(loop):
+            return self._result(loop, asked)
+
+    def _result(self, loop: asyncio.AbstractEventLoop, asked: Coroutine[object, object, R]) -> R:
+        begun = threading.Event()
+
+        async def held() -> R:
+            """Carry it out so that the attempt's end ends it."""
+            begun.set()
+            if self._closed:
+                asked.close()
+                raise AttemptEnded("failed", "the attempt is over")
+            task = asyncio.current_task()
+            assert task is not None
+            self._waited_for.add(task)
+            try:
+                return await asked
+            finally:
+                self._waited_for.discard(task)
+
+        answer = asyncio.run_coroutine_threadsafe(held(), loop)
+        if not begun.wait(BLOCKED) and answer.cancel():
+            asked.close()  # the loop will find it cancelled
+            raise UserError(f"The event loop did not begin a call within {BLOCKED:g} s: a node holds it up. {_HELD}.")
+        try:
+            return answer.result()
+        except concurrent.futures.CancelledError as error:
+            raise AttemptEnded("failed", "the attempt ended while a node waited for a call") from error
+
+    def close(self) -> None:
+        """End what threads of the attempt still wait for, and take nothing more from them. On the event loop."""
+        self._closed = True
+        for task in self._waited_for:
+            task.cancel()
+
+
+_HELD = f"If an async node calls `batch`, or a chain's `invoke`, {_ADVICE}"
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _room(loop: asyncio.AbstractEventLoop) -> contextlib.AbstractContextManager[None]:
+    pool = _pools.get(loop)
+    return pool.room() if pool is not None else contextlib.nullcontext()

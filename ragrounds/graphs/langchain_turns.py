@@ -1,0 +1,103 @@
+"""LangChain's messages as turns of a chat, and replies as LangChain's messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TypedDict
+
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, InvalidToolCall, convert_to_openai_messages
+from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, UsageMetadata
+from langchain_core.messages.tool import ToolCall as LangChainCall
+from langchain_core.messages.tool import invalid_tool_call
+
+from ragrounds.errors import UserError
+from ragrounds.records import Message, Reply, Speaker, TokenLogprob, ToolCall, Usage
+
+
+def turns_of(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
+    """LangChain's messages as canonical turns: calls are numbered in order, whatever ids they carry.
+
+    Raises:
+        UserError: a message holds something that is no text.
+    """
+    numbers: dict[str, str] = {}
+    turns: list[Message] = []
+    for given in convert_to_openai_messages(list(messages), text_format="string"):
+        calls = []
+        for call in given.get("tool_calls", ()):
+            numbers[call["id"]] = f"call_{len(numbers) + 1}"
+            function = call["function"]
+            calls.append(ToolCall(numbers[call["id"]], function["name"], function["arguments"]))
+        role: Speaker = given["role"] if given["role"] in ("system", "assistant", "tool") else "user"
+        answers = numbers.get(given.get("tool_call_id", ""), "")
+        content = given["content"] or ""
+        if not isinstance(content, str):
+            kinds = sorted({str(part.get("type")) for part in content if isinstance(part, dict)} - {"text"})
+            raise UserError(f"A message holds {', '.join(kinds) or 'no text'}: the attempt's model is asked with text.")
+        turns.append(Message(role, content, tuple(calls), answers))
+    return tuple(turns)
+
+
+class _Fields(TypedDict):
+    """What a message and a chunk of one are made of."""
+
+    content: str
+    tool_calls: list[LangChainCall]
+    invalid_tool_calls: list[InvalidToolCall]
+    usage_metadata: UsageMetadata | None
+    response_metadata: dict[str, object]
+    additional_kwargs: dict[str, object]
+
+
+def message_of(reply: Reply, number: int) -> AIMessage:
+    """A reply as LangChain's message; its tool calls are numbered after the first `number`."""
+    return AIMessage(**_fields(reply, number))
+
+
+def chunk_of(reply: Reply, number: int) -> AIMessageChunk:
+    """:func:`message_of` as the one piece of a stream."""
+    return AIMessageChunk(**_fields(reply, number), chunk_position="last")
+
+
+def _fields(reply: Reply, number: int) -> _Fields:
+    good: list[LangChainCall] = []
+    bad: list[InvalidToolCall] = []
+    for place, call in enumerate(reply.calls, number + 1):
+        try:
+            arguments = json.loads(call.arguments or "{}", strict=False)
+        except (ValueError, RecursionError):
+            arguments = None
+        name, id = call.name, f"call_{place}"
+        if isinstance(arguments, dict):
+            good.append(LangChainCall(name=name, args=arguments, id=id, type="tool_call"))
+        else:
+            bad.append(invalid_tool_call(name=name, args=call.arguments, id=id, error="no JSON object"))
+    return _Fields(
+        content=reply.text,
+        tool_calls=good,
+        invalid_tool_calls=bad,
+        usage_metadata=None if reply.usage is None else _usage(reply.usage),
+        response_metadata={
+            "model_name": reply.model,
+            "finish_reason": reply.finish,
+            **({} if reply.logprobs is None else {"logprobs": {"content": [_token(one) for one in reply.logprobs]}}),
+        },
+        additional_kwargs={"reasoning_content": reply.reasoning} if reply.reasoning else {},
+    )
+
+
+def _usage(usage: Usage) -> UsageMetadata:
+    return UsageMetadata(
+        input_tokens=usage.input,
+        output_tokens=usage.output,
+        total_tokens=usage.input + usage.output,
+        input_token_details=InputTokenDetails(cache_read=usage.cached),
+        output_token_details=OutputTokenDetails(reasoning=usage.reasoning),
+    )
+
+
+def _token(one: TokenLogprob) -> dict[str, object]:
+    """A token in the form of OpenAI's chat completions, which LangChain keeps."""
+    top = [{"token": token, "logprob": number} for token, number in one.top]
+    return {"token": one.token, "logprob": one.logprob, "top_logprobs": top}

@@ -1,0 +1,28 @@
+"""What a call may ask of a model beside its messages, and the line that says that a model cannot take it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ragrounds.contracts import Request
+from ragrounds.errors import StopRun
+
+ARGUMENTS = ("temperature", "seed", "response_format", "logprobs", "tool_choice", "parallel_tool_calls")
+"""Fields of :class:`ragrounds.contracts.Request` that not every model can take."""
+
+
+def refuse_arguments(request: Request, model: str, unknown: Iterable[str], why: str = "") -> None:
+    """Refuse a request that asks for what a model cannot take: to leave it out would change what is measured.
+
+    Args:
+        request: The request.
+        model: The model, for the message.
+        unknown: The fields of :data:`ARGUMENTS` that it cannot take.
+        why: The reason, in words.
+
+    Raises:
+        StopRun: the request gives one of them.
+    """
+    if given := [name for name in unknown if getattr(request, name) is not None]:
+        because = f" ({why})" if why else ""
+        raise StopRun(f"{model} takes no {' and no '.join(given)}{because}: the graph asks for it. Ask another model.")
