@@ -373,6 +373,10 @@ class Observation(Protocol):
     ) -> None:
         """A search inside the system's own process returned these passages, best first; `tool` names what searched."""
 
+    def model_called(self, token: str, what: str, begun: bool) -> None:
+        """A model call of the system's began (`begun`), or ended, in this very context; `token` is its own id. Where no
+        call at the wire stood behind it, it is not recorded, and `what` names it as in :meth:`unrecorded`."""
+
     def unrecorded(self, what: str) -> None:
         """Something was asked that no boundary sees, so that it cannot be replayed; `what` names it: ``a model of
         class FakeListChatModel``."""

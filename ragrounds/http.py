@@ -16,6 +16,8 @@ import urllib.parse
 import urllib.request
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
@@ -30,10 +32,22 @@ if TYPE_CHECKING:  # it takes longer to import than all that stands here
     import aiohttp
 
 T = TypeVar("T")
+OWN_TRAFFIC: ContextVar[bool] = ContextVar("ragrounds_own_traffic", default=False)
+"""Whether a request of ours is on its way: it is journaled by whoever makes it, and is no call of a foreign system."""
 _STEP = 1 << 18
 """Bytes that are unpacked before the limit is looked at."""
 _TURN = 1 << 20
 """Bytes after which other tasks have their turn."""
+
+
+@contextmanager
+def own_traffic() -> Iterator[None]:
+    """Mark what follows in this context as ours."""
+    before = OWN_TRAFFIC.set(True)
+    try:
+        yield
+    finally:
+        OWN_TRAFFIC.reset(before)
 
 
 class ReplyLimits(Struct, frozen=True, kw_only=True):
@@ -291,21 +305,26 @@ class HttpClient:
             TimeoutError: no complete answer in time.
             aiohttp.ClientError, OSError: the connection failed.
         """
-        # aiohttp's own limits are a silence between bytes; this one bounds the whole answer.
-        async with (
-            asyncio.timeout(self._timeout),
-            self._opened().request(method, self.place + path, data=body, allow_redirects=False) as answer,
-        ):
-            headers = {name.lower(): value for name, value in answer.headers.items()}
-            if 300 <= answer.status < 400:
-                raise redirected(self.place, answer.status, headers.get("location", ""), self._redact)
-            parts, encoding = answer.content.iter_any(), headers.get("content-encoding", "")
-            if sink is not None and answer.status < 300 and "event-stream" in headers.get("content-type", "").lower():
-                await _pour(read_pieces(parts, encoding, STREAM.size), sink)
-                return HttpAnswer(answer.status, headers, b"")
-            content = await read_parts(parts, encoding, limits.size)
-            check_json(content, limits)
-            return HttpAnswer(answer.status, headers, content)
+        with own_traffic():
+            # aiohttp's own limits are a silence between bytes; this one bounds the whole answer.
+            async with (
+                asyncio.timeout(self._timeout),
+                self._opened().request(method, self.place + path, data=body, allow_redirects=False) as answer,
+            ):
+                headers = {name.lower(): value for name, value in answer.headers.items()}
+                if 300 <= answer.status < 400:
+                    raise redirected(self.place, answer.status, headers.get("location", ""), self._redact)
+                parts, encoding = answer.content.iter_any(), headers.get("content-encoding", "")
+                if (
+                    sink is not None
+                    and answer.status < 300
+                    and "event-stream" in headers.get("content-type", "").lower()
+                ):
+                    await _pour(read_pieces(parts, encoding, STREAM.size), sink)
+                    return HttpAnswer(answer.status, headers, b"")
+                content = await read_parts(parts, encoding, limits.size)
+                check_json(content, limits)
+                return HttpAnswer(answer.status, headers, content)
 
     async def close(self) -> None:
         """Close the connections."""

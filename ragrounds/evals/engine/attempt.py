@@ -96,7 +96,7 @@ class AttemptRunner:
                 card.guard_near,
             ),
         )
-        attempt = replace(await _attempt(self._systems[run.id], context, run), retry=retry)
+        attempt = replace(await _attempt(self._systems[run.id], context, run, self._journal), retry=retry)
         finished = _scored(attempt, planned, item, self._scorers)
         on_end(finished)
         number = self._numbers[run.id]
@@ -181,7 +181,7 @@ async def _answers(built: _BuiltInGraph, context: AttemptContext) -> AsyncIterat
             yield changes["answer"]
 
 
-async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run: Run) -> Attempt:
+async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run: Run, journal: StoreJournal) -> Attempt:
     at, start = now(), time.perf_counter()
     status: Status = "completed"
     reason = ""
@@ -193,7 +193,7 @@ async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run:
                 async for given in _answers(system, context):
                     answer = given
             else:
-                told = await run_system(system, context)
+                told = await run_system(system, context, journal)
                 answer, choice = told.text, told.choice
     except AttemptEnded as ended:
         status, reason = ended.status, ended.reason
@@ -224,6 +224,7 @@ async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run:
         status=status,
         text=text,
         choice=choice,
+        unrecorded=context.unrecorded,
         reason=reason[:LONGEST_REASON],
         usage=context.usage,
         cost_paid=context.cost_paid,

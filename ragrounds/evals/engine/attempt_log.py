@@ -61,6 +61,8 @@ class AttemptLog:
     cost_uncached: float | None = 0.0
     calls: int = 0
     last_reply: str = ""
+    unrecorded: int = 0
+    """Calls that were seen and are in no journal."""
     _started: float = field(default_factory=time.perf_counter)
     _steps: dict[str, tuple[int, str, float]] = field(default_factory=dict)
     _trace_left: int = TRACE_SIZE
@@ -165,7 +167,7 @@ class AttemptLog:
         )
         self.events.append(Called(step=begun.step, call=call))
         if not error:
-            self.add_cost(Usage() if kind == "search" else usage, price, cached)
+            self.add_cost(Usage() if kind == "search" or role == "embedding" else usage, price, cached)
 
     def add_cost(self, usage: Usage | None, price: float | None, cached: bool) -> None:
         """Add tokens and dollars to the sums; a `cached` call was not paid for."""

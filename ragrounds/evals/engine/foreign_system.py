@@ -1,35 +1,45 @@
-"""Running a system that is not ours: one attempt, seen, held to its caps and ended as any other."""
+"""Running a system that is not ours: one attempt, recorded, held to its caps and ended as any other."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import time
 from collections.abc import Sequence
 from typing import TypeVar
 from uuid import uuid4
 
-from ragrounds.contracts import Context, Request, Server, System
-from ragrounds.errors import AskedPerson
+import msgspec
+
+from ragrounds.contracts import Context, Entry, Request, SearchRequest, SearchResult, Server, System
+from ragrounds.errors import AskedPerson, StopRun
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.recording.callbacks import CallbackRecorder
+from ragrounds.evals.engine.recording.recorder import MODEL_CALL, AttemptRecorder
+from ragrounds.evals.engine.recording.watch import installed
+from ragrounds.evals.engine.recording.wire import WATCHER, Unsent
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.records import Answer, Passage, Reply
 
 R = TypeVar("R", bound=Reply)
 MAX_STEPS = 1000
 """Steps of one attempt of a graph. Every built-in graph ends by its own limits, far below."""
+_GRACE = 5.0
+"""Seconds that a system has to end once nothing of it may leave the process any more."""
 
 
 class AttemptObservation:
     """What a system tells of one attempt (contract: :class:`ragrounds.contracts.Observation`)."""
 
-    def __init__(self, context: AttemptContext, *, takes_context: bool) -> None:
+    def __init__(self, context: AttemptContext, recorder: AttemptRecorder | None, journal: StoreJournal) -> None:
         self._context = context
-        self._calls = CallbackRecorder(context)
+        self._recorder = recorder
+        self._journal = journal
+        self._loop = asyncio.get_running_loop()
         self.thread = uuid4().hex
         self.max_steps = MAX_STEPS
-        self.callbacks: Sequence[object] = () if takes_context else (self._calls,)
-        self.missed = 0
-        """Calls that no boundary saw."""
+        self.callbacks: Sequence[object] = (CallbackRecorder(context, recorder, self),) if recorder else ()
 
     @property
     def context(self) -> Context:
@@ -38,6 +48,8 @@ class AttemptObservation:
 
     async def ask(self, server: Server[R], request: Request, kind: type[R], *, role: str = "answering") -> R:
         """Have a server answer, as a model is asked."""
+        if self._recorder and self._recorder.probing:
+            self._recorder.end(StopRun("The probe is over: nothing is asked."))
         return await self._context.complete(server, request, kind, role=role, prices=self._context.prices)
 
     def entered(self, task: str, node: str) -> int:
@@ -48,46 +60,115 @@ class AttemptObservation:
         """Record that a step ended."""
         self._context.left(task, node, changes, error)
 
+    def model_called(self, token: str, what: str, begun: bool) -> None:
+        """Note that a model call began, or ended: one behind which nothing was seen at the wire is not recorded."""
+        if begun:
+            MODEL_CALL.set(token)
+            return
+        if MODEL_CALL.get() == token:
+            MODEL_CALL.set("")
+        if self._recorder and token not in self._recorder.wired:
+            self.unrecorded(what)
+            self._context.add_cost(None, None, False)
+
     def found(
         self, query: str, passages: Sequence[Passage], tool: str, *, node: str = "", seconds: float = 0.0
     ) -> None:
-        """Record a search inside the system's process."""
-        self._context.note("search", f"{tool}: {len(passages)} passages for {query!r}")
+        """Record a search inside the system's process, as one that its attempt made."""
+        kept = tuple(
+            msgspec.structs.replace(passage, retriever=tool, rank=passage.rank or rank)
+            for rank, passage in enumerate(passages, 1)
+        )
+        request = SearchRequest(corpus="the system's own", query=query, k=len(kept))
+        key = hashlib.sha256(msgspec.msgpack.encode(("seen", tool, request, kept))).hexdigest()
+        begun = self._context.begin_call()
+        at, start = begun.at - seconds, time.perf_counter() - seconds
+        begun = begun._replace(at=at, start=start, node=node or begun.node)
+        entry = Entry(key=key, kind="search", actor=tool, request=request)
+        if not (self._recorder and self._recorder.probing):
+            self._loop.call_soon_threadsafe(self._journal.keep, entry, SearchResult(kept))
+        self._context.end_call(
+            begun,
+            tool,
+            role="searching",
+            kind="search",
+            key=key,
+            price=0.0,
+            passages=tuple(passage.id for passage in kept),
+        )
 
     def unrecorded(self, what: str) -> None:
         """Count a call that cannot be replayed."""
-        self.missed += 1
-        self._context.note("not_recorded", what)
-
-    def close(self) -> None:
-        """Say what was seen. Where it was no call, the attempt's tokens and cost are not known."""
-        called = self._calls.seen
-        self._context.note("tier", "observed through callbacks" if called else "timed only: no call was seen")
-        if not called:
-            self._context.usage = self._context.cost_paid = self._context.cost_uncached = None
+        if self._recorder:
+            self._recorder.count_unrecorded(what)
 
     def note(self, what: str, text: str) -> None:
         """Leave a remark in the trace."""
         self._context.note(what, text)
 
 
-async def run_system(system: System, context: AttemptContext) -> Answer:
+async def run_system(system: System, context: AttemptContext, journal: StoreJournal) -> Answer:
     """Have a system answer the attempt's question.
 
     Raises:
         AttemptEnded: a cap is reached, or the system asked a person and nobody is there.
+        StopRun: the journal cannot be written, or a replay does not hold a call.
     """
     seconds = context.limits.seconds
-    seen = AttemptObservation(context, takes_context=system.takes_context)
     try:
         async with asyncio.timeout(seconds) as clock:
-            return await system.answer(context.item, seen)
+            if system.takes_context:
+                return await system.answer(context.item, AttemptObservation(context, None, journal))
+            return await watched_answer(system, context, AttemptRecorder(context, journal), journal)
     except TimeoutError as error:
         if not clock.expired():  # a time-out of the system's own
             raise
         raise AttemptEnded("capped", f"the attempt's cap of {seconds or 0:g} seconds is reached") from error
     except AskedPerson as asked:
         raise AttemptEnded("paused", f"the system asked a person: {' '.join(str(asked).split())[:300]}") from asked
-    finally:
-        if not system.takes_context:
-            seen.close()
+
+
+async def watched_answer(
+    system: System, context: AttemptContext, recorder: AttemptRecorder, journal: StoreJournal
+) -> Answer:
+    """Have a system answer while its calls are watched.
+
+    Raises:
+        AttemptEnded, StopRun: why nothing may leave the process any more, whatever the system made of it.
+        Exception: the system's own.
+    """
+    with installed(closed=recorder.closed):
+        token = WATCHER.set(recorder)
+        try:
+            seen = AttemptObservation(context, recorder, journal)
+            answering = asyncio.ensure_future(system.answer(context.item, seen))
+        finally:
+            WATCHER.reset(token)
+        ended = asyncio.ensure_future(recorder.ended.wait())
+        try:
+            await asyncio.wait({answering, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():  # it holds on to what it was refused
+                await asyncio.wait({answering}, timeout=_GRACE)
+        finally:
+            ended.cancel()
+            if not answering.done():
+                answering.cancel()
+                await asyncio.wait({answering}, timeout=_GRACE)
+            recorder.close()
+            _settle(context, recorder)
+    if recorder.stop is not None:
+        if answering.done() and not answering.cancelled():
+            answering.exception()
+        raise recorder.stop
+    try:
+        return answering.result()
+    except Unsent as refused:  # of another attempt: a pool's thread, perhaps
+        raise RuntimeError(f"a call was refused: {refused}") from refused
+
+
+def _settle(context: AttemptContext, recorder: AttemptRecorder) -> None:
+    """Say what was seen. Where it was no call at all, the attempt's tokens and cost are not known."""
+    context.unrecorded = recorder.unrecorded.total()
+    if not context.calls and recorder.stop is None:
+        context.note("tier", "timed only: no call was seen")
+        context.usage = context.cost_paid = context.cost_uncached = None

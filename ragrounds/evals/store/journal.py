@@ -259,6 +259,39 @@ class StoreJournal:
                     raise StopRun(f"Replay: this call is not in the journal: {_description(entry)}")
             return await self._get_once(entry, lambda: self._make(entry, make)), False
 
+    def once_blocking(self, entry: Entry, make: Callable[[], T], kind: type[T]) -> tuple[T, bool]:
+        """As :meth:`once`, for a caller that blocks the event loop of this journal: a client without async inside a
+        coroutine. Nobody can be waited for, so an equal call that is in flight is made a second time.
+
+        Raises:
+            StopRun: `replay` does not find the call.
+        """
+        if entry.payer in self._broken_off and (recalled := self._recall(entry, kind)) is not None:
+            self.reused += 1
+            return recalled, False
+        if self.mode != "fresh":
+            if (found := self._find(entry.key, kind)) is not None:
+                self.reused += 1
+                return found[0], not found[1] or found[1] != entry.payer
+            if (arrived := self._arrivals.take(entry.key)) is not None:
+                self.reused += 1
+                left = msgspec.msgpack.decode(arrived.response, type=kind)
+                self._store.writer.put(lambda: _rows(entry, left, arrived.at, arrived.seconds, arrived.payer))
+                return left, not arrived.payer or arrived.payer != entry.payer
+            if self.mode == "replay":
+                raise StopRun(f"Replay: this call is not in the journal: {_description(entry)}")
+        at, start = now(), time.perf_counter()
+        response = storable(make())
+        self.made += 1
+        self._put(entry, response, at, round(time.perf_counter() - start, 4))
+        return response, False
+
+    def keep(self, entry: Entry, response: Struct) -> None:
+        """Record what nobody pays for and nobody asks for again: what was seen of a search. It is on the disk before
+        whatever is written after it."""
+        kept = self._store.writer.put(lambda: _rows(entry, storable(response), now(), 0.0, b""))
+        kept.add_done_callback(lambda done: done.cancelled() or done.exception())  # the attempt's own row says it too
+
     async def _get_once(self, entry: Entry, get: Callable[[], Awaitable[T]]) -> T:
         """Get a response while others that ask the same wait for it."""
         in_flight: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -301,6 +334,10 @@ class StoreJournal:
 
     async def _commit(self, entry: Entry, response: Struct, at: float, seconds: float) -> bool:
         """Return when a response is on the disk; whether another process had recorded it before."""
+        return await asyncio.shield(self._put(entry, response, at, seconds))
+
+    def _put(self, entry: Entry, response: Struct, at: float, seconds: float) -> asyncio.Future[bool]:
+        """Hand a response to the writer; it survives the process from now on."""
 
         def _prepare() -> list[Row]:
             rows = _rows(entry, response, at, seconds, entry.payer)
@@ -311,7 +348,7 @@ class StoreJournal:
             return rows
 
         if entry.kind == "search":  # nobody pays for it
-            return await self._store.writer.write(_prepare)
+            return self._store.writer.put(_prepare)
         self._arrivals.note(entry.key, entry.payer, at, seconds, response)
         committing = self._committing[entry.key] = self._store.writer.put(_prepare)
 
@@ -321,7 +358,7 @@ class StoreJournal:
                 self._arrivals.committed()
 
         committing.add_done_callback(_settle)
-        return await asyncio.shield(committing)
+        return committing
 
     def _recalled_payers(self) -> set[bytes]:
         with self._store.engine.connect() as connection:

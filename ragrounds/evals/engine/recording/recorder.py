@@ -1,0 +1,419 @@
+"""What becomes of the calls of one attempt at the wire: from the journal, or sent, recorded, counted and priced.
+
+A call of a known form is journaled under a key of its own: its form, its address, its whole body, the epoch, and how
+often the attempt has asked exactly this. Only answers that the client will take for one (a status of 200 and its like)
+are recorded; an error goes back to the client, which may try again: what it tried are the call's faults. What is of no
+known form passes, and the attempt says that it is not recorded; in a replay nothing passes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import hashlib
+import logging
+import urllib.parse
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragrounds.contracts import Entry
+from ragrounds.errors import StopRun
+from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
+from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.recording.wire import Unsent
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.http import BadReply, read_json
+from ragrounds.models.faults import Transient
+from ragrounds.models.prices import listed_price
+from ragrounds.models.reply_parts import believed
+from ragrounds.models.wire_forms import (
+    ModelCall,
+    RecordedReply,
+    RecordedRequest,
+    WireRequest,
+    WireResponse,
+    call_key,
+    given_back,
+    known_call,
+    plain_address,
+    recorded,
+)
+from ragrounds.records import Fault
+from ragrounds.redaction import Redactor, redacted
+from ragrounds.text import safe
+
+_LOG = logging.getLogger(__name__)
+MODEL_CALL: ContextVar[str] = ContextVar("ragrounds_model_call", default="")
+"""The model call that a callback has told of and that is going on in this context; empty: none."""
+_TELEMETRY = (
+    "smith.langchain.com",
+    "posthog.com",
+    "segment.io",
+    "segment.com",
+    "sentry.io",
+    "scarf.sh",
+    "langfuse.com",
+    "amplitude.com",
+    "mixpanel.com",
+)
+"""Hosts that libraries report to. What goes there is no part of an answer: it is neither recorded nor counted."""
+_REPORTS = ("/v1/traces", "/v1/metrics", "/v1/logs", "/runs/batch", "/runs/multipart")
+"""Paths of traces, wherever they are sent."""
+
+
+class ProbedCall(Struct, frozen=True):
+    """A model call that a system was seen to make."""
+
+    actor: str
+    node: str
+    recorded: bool
+    """The journal holds it."""
+
+
+class WireFailure(Exception):
+    """An answer that is no answer: it goes back to the client as it came, and is not recorded."""
+
+    def __init__(self, response: WireResponse, why: str) -> None:
+        super().__init__(why)
+        self.response = response
+
+
+class _Started(Struct, frozen=True):
+    """A call that is on its way."""
+
+    call: ModelCall
+    first: bytes
+    """The key of its first occurrence."""
+    begun: StartedCall
+    entry: Entry
+    redact: Redactor
+    faults: tuple[Fault, ...] = ()
+    """Of the tries before."""
+
+    def read(self, response: WireResponse) -> RecordedReply:
+        """An answer, ready for the journal.
+
+        Raises:
+            WireFailure: it is an error, or no answer of this form.
+        """
+        if not 200 <= response.status < 300:
+            said = self.redact(response.body[:4096].decode("utf-8", "replace"))
+            raise WireFailure(response, f"{response.status}: {safe(said, 300)}")
+        try:
+            return recorded(self.call.form, response, self.redact)
+        except (ValueError, BadReply, Transient) as error:
+            raise WireFailure(response, self.redact(str(error))[:300]) from error
+
+
+class AttemptRecorder:
+    """The calls of one attempt (contract: :class:`ragrounds.evals.engine.recording.wire.Watcher`).
+
+    Everything but :meth:`exchange_blocking` happens on the event loop on which it was made; calls from other threads
+    and other loops come to it there.
+    """
+
+    def __init__(self, context: AttemptContext, journal: StoreJournal, *, probe: bool = False) -> None:
+        self._context = context
+        self._journal = journal
+        self.probing = probe
+        """Nothing is sent, and nothing is kept: only what is asked is wanted."""
+        self._loop = asyncio.get_running_loop()
+        self._occurrences: Counter[bytes] = Counter()
+        self._tried: dict[bytes, _Started] = {}
+        """Calls that have failed so far."""
+        self._redactors: dict[tuple[str, ...], Redactor] = {}
+        self.ended = asyncio.Event()
+        """Set when nothing may leave any more: whatever the system does now, the attempt is over."""
+        self.stop: BaseException | None = None
+        """Why."""
+        self.over = False
+        """The system has answered; a call that comes now comes too late."""
+        self.calls = 0
+        """Calls that were recorded."""
+        self.unrecorded: Counter[str] = Counter()
+        """What was seen and is not recorded."""
+        self.wired: set[str] = set()
+        """Model calls that callbacks told of, and behind which a recorded call stood."""
+        self.probed: list[ProbedCall] = []
+        """The model calls in order, of a probe."""
+
+    async def exchange(self, request: WireRequest, send: Callable[[], Awaitable[WireResponse]]) -> WireResponse | None:
+        """The answer to a call (contract: Watcher).
+
+        Raises:
+            Unsent: it may not be made.
+        """
+        if asyncio.get_running_loop() is not self._loop:
+            return await self._from_other_loop(request, send)
+        started = self._begin(request)
+        if started is None:
+            return None
+
+        async def make() -> RecordedReply:
+            """Send it."""
+            self._check_probe()
+            return started.read(await send())
+
+        try:
+            reply, cached = await self._journal.once(started.entry, make, RecordedReply)
+        except BaseException as error:
+            return self._failed(started, error)
+        return self._answered(started, reply, cached)
+
+    def exchange_blocking(self, request: WireRequest, send: Callable[[], WireResponse]) -> WireResponse | None:
+        """The same for a client without async, in whatever thread."""
+        try:
+            here = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            here = False
+        if not here:
+            return self._from_other_thread(request, send)
+        # The client blocks the event loop, and with it every other attempt: nothing can be awaited here.
+        started = self._begin(request)
+        if started is None:
+            return None
+
+        def make() -> RecordedReply:
+            """Send it."""
+            self._check_probe()
+            return started.read(send())
+
+        try:
+            reply, cached = self._journal.once_blocking(started.entry, make, RecordedReply)
+        except BaseException as error:
+            return self._failed(started, error)
+        return self._answered(started, reply, cached)
+
+    def unseen(self, what: str) -> None:
+        """Something leaves the process by no client that is known (contract: Watcher).
+
+        Raises:
+            Unsent: this is a replay or a probe.
+        """
+        if self.over:
+            return
+        if self.closed:
+            self.end(StopRun(f"Replay: {what} was asked for, which no journal can hold; nothing was sent."))
+        self.count_unrecorded(what)
+
+    def count_unrecorded(self, what: str) -> None:
+        """Note something that was seen and cannot be replayed, each kind of it once in the trace."""
+        if not self.unrecorded[what]:
+            self._context.note("not_recorded", what)
+        self.unrecorded[what] += 1
+
+    def end(self, why: BaseException) -> None:
+        """End the attempt.
+
+        Raises:
+            Unsent: always.
+        """
+        self.stop = self.stop or why
+        self._loop.call_soon_threadsafe(self.ended.set)
+        raise Unsent(str(why)) from why
+
+    def close(self) -> None:
+        """Write what failed for good, and take no further call."""
+        self.over = True
+        for one in self._tried.values():
+            *before, last = one.faults
+            self._context.end_call(
+                one.begun, one.entry.actor, role=one.call.form.role, faults=tuple(before), error=last.message
+            )
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing may leave the process: this is a replay, or a probe."""
+        return self._journal.mode == "replay" or self.probing
+
+    def _check_probe(self) -> None:
+        """End a probe at the first call that would be sent."""
+        if self.probing:
+            self.probed[-1] = replace(self.probed[-1], recorded=False)
+            self.end(StopRun("The probe is over: this call is not in the journal."))
+
+    def _other(self, request: WireRequest) -> None:
+        """A request of no known form."""
+        address = plain_address(request.url)
+        parts = urllib.parse.urlsplit(address)
+        host = parts.hostname or ""
+        if any(host == one or host.endswith(f".{one}") for one in _TELEMETRY) or parts.path.endswith(_REPORTS):
+            if self.closed:
+                raise ConnectionError(f"Nothing is sent to {host} in a replay.")
+            return
+        what = f"{request.method} {safe(address, 200)}"
+        if self.closed:
+            self.end(
+                StopRun(
+                    f"Replay: the system asks for {what}, which is no model call of a known form, so no journal holds "
+                    "it; nothing was sent."
+                )
+            )
+        if not MODEL_CALL.get():  # where a model is asked in a form that is not known, its callback counts it
+            self.count_unrecorded(what)
+
+    def _begin(self, request: WireRequest) -> _Started | None:
+        """Number a call; ``None``: it is none that is recorded, and passes.
+
+        Raises:
+            Unsent: a cap is reached, or the attempt has ended.
+        """
+        if self.stop is not None:
+            raise Unsent(str(self.stop))
+        if self.over:  # a thread of the system's lives on
+            if self.closed:
+                raise ConnectionError("Nothing is sent in a replay.")
+            _LOG.warning("%s was asked for after the attempt it belongs to was over: not recorded", request.url)
+            return None
+        call = known_call(request)
+        if call is None:
+            self._other(request)
+            return None
+        try:
+            self._context.check_caps()
+        except AttemptEnded as capped:
+            self.end(capped)
+        first = call_key(call, self._context.epoch)
+        occurrence = self._occurrences[first]
+        self._occurrences[first] += 1
+        key = (hashlib.sha256(first + occurrence.to_bytes(8, "big")).digest() if occurrence else first).hex()
+        if key in self._context.replaced:
+            key = self._context.replaced[key]
+            self._context.note("asked_again", "an earlier reply to this was not taken: `ragrounds runs retry`")
+        tried = self._tried.get(first)
+        begun = tried.begun if tried else self._context.begin_call()
+        redact = self._redactor(request)
+        asked = _clean(call, request, redact)
+        entry = Entry(
+            key=key,
+            kind="model",
+            actor=call.actor,
+            request=replace(asked, occurrence=occurrence) if occurrence else asked,
+            payer=self._context.payer,
+        )
+        if told := MODEL_CALL.get():
+            self.wired.add(told)
+        if self.probing:
+            self.probed.append(ProbedCall(call.actor, begun.node, recorded=True))
+        return _Started(call, first, begun, entry, redact, tried.faults if tried else ())
+
+    def _redactor(self, request: WireRequest) -> Redactor:
+        """What takes the keys of this request's headers out of texts."""
+        keys = tuple(value.rpartition(" ")[2] for name, value in request.headers.items() if name in _KEYS)
+        if keys not in self._redactors:
+            self._redactors[keys] = Redactor(*keys)
+        return self._redactors[keys]
+
+    def _failed(self, started: _Started, error: BaseException) -> WireResponse:
+        """Give an error back to the client, and remember it as a fault of the call.
+
+        Raises:
+            Unsent: nothing may be sent.
+            Exception: what the client itself raised.
+        """
+        if isinstance(error, StopRun):
+            self.end(error)
+        if not isinstance(error, Exception):
+            raise error
+        self._occurrences[started.first] -= 1
+        status = error.response.status if isinstance(error, WireFailure) else None
+        kind = "connection" if status is None else _KINDS.get(status, "server" if status >= 500 else "bad_request")
+        kind = "malformed" if status is not None and 200 <= status < 300 else kind
+        fault = Fault(kind=kind, message=redacted(str(error) or type(error).__name__)[:300], status=status)
+        self._tried[started.first] = replace(started, faults=(*started.faults, fault))
+        if isinstance(error, WireFailure):
+            return error.response
+        raise error
+
+    def _answered(self, started: _Started, answered: RecordedReply, cached: bool) -> WireResponse:
+        reply, call = believed(answered), started.call
+        self._tried.pop(started.first, None)
+        self.calls += 1
+        self._context.end_call(
+            started.begun,
+            started.entry.actor,
+            role=call.form.role,
+            key=started.entry.key,
+            model=reply.model,
+            cached=cached,
+            usage=reply.usage,
+            price=self._price(call, started.entry.actor, reply),
+            faults=started.faults,
+        )
+        for note in reply.notes:
+            self._context.note("reply", note)
+        if call.form.role == "answering" and reply.text:
+            self._context.last_reply = reply.text
+        return given_back(answered)
+
+    def _price(self, call: ModelCall, actor: str, reply: RecordedReply) -> float | None:
+        """Dollars: by the user's list, or the provider's own where the provider is asked; ``None``: not known."""
+        provider = actor.partition(":")[0]
+        own = self._context.prices.get(f"{provider}:{call.model}")
+        if own is not None:
+            return own.of(reply.usage, reply.busy)
+        return listed_price(provider, call.model, reply.usage) if call.listed and reply.usage is not None else None
+
+    # Calls from other threads and other loops: the journal is asked on ours, the client sends on its own.
+
+    def _from_other_thread(self, request: WireRequest, send: Callable[[], WireResponse]) -> WireResponse | None:
+        relay = _Relay()
+        done = asyncio.run_coroutine_threadsafe(self.exchange(request, relay.send), self._loop)
+        done.add_done_callback(relay.settle)
+        if relay.wanted.result():
+            try:
+                relay.sent.set_result(send())
+            except BaseException as error:
+                relay.sent.set_exception(error)
+        return done.result()
+
+    async def _from_other_loop(
+        self, request: WireRequest, send: Callable[[], Awaitable[WireResponse]]
+    ) -> WireResponse | None:
+        relay = _Relay()
+        done = asyncio.run_coroutine_threadsafe(self.exchange(request, relay.send), self._loop)
+        done.add_done_callback(relay.settle)
+        if await asyncio.wrap_future(relay.wanted):
+            try:
+                relay.sent.set_result(await send())
+            except BaseException as error:
+                relay.sent.set_exception(error)
+        return await asyncio.wrap_future(done)
+
+
+class _Relay:
+    """Hands a call over to the attempt's loop, and the sending of it back."""
+
+    def __init__(self) -> None:
+        self.wanted: concurrent.futures.Future[bool] = concurrent.futures.Future()
+        self.sent: concurrent.futures.Future[WireResponse] = concurrent.futures.Future()
+
+    async def send(self) -> WireResponse:
+        """Have the caller send, and wait for what came."""
+        self.wanted.set_result(True)
+        return await asyncio.wrap_future(self.sent)
+
+    def settle(self, done: concurrent.futures.Future[WireResponse | None]) -> None:
+        """Tell the caller that there is nothing to send, where it was not asked to."""
+        if not self.wanted.done():
+            self.wanted.set_result(False)
+
+
+_KEYS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"})
+"""Headers that hold keys. No header is recorded; their values are looked for in what is."""
+_KINDS: Mapping[int, str] = {429: "rate_limit", 408: "timeout", 401: "key", 403: "key"}
+
+
+def _clean(call: ModelCall, request: WireRequest, redact: Redactor) -> RecordedRequest:
+    """The request for the journal, without keys."""
+    text = request.body.decode("utf-8", "replace")
+    clean = redact(text)
+    if clean != text:
+        body = read_json(clean)
+        if isinstance(body, dict):
+            call = replace(call, body=body)
+    return call.request()

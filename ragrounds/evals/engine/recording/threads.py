@@ -1,0 +1,41 @@
+"""Context that follows into threads: a thread that a system starts belongs to the attempt that started it."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import thread as pool
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def install() -> Callable[[], None]:
+    """Have threads begin in the context of who starts them, and the work of pools in that of who hands it in.
+
+    The threads of pools themselves begin without any: they work for many. Gives what undoes it.
+    """
+    start, submit = threading.Thread.start, ThreadPoolExecutor.submit
+
+    def started(self: threading.Thread) -> None:
+        context = contextvars.copy_context()
+        if getattr(self, "_target", None) is not getattr(pool, "_worker", None) and len(context):
+            run = self.run
+            self.run = lambda: context.run(run)  # type: ignore[method-assign]
+        start(self)
+
+    def submitted(self: ThreadPoolExecutor, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        context = contextvars.copy_context()
+        return submit(self, lambda: context.run(fn, *args, **kwargs))
+
+    threading.Thread.start = started  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = submitted  # type: ignore[method-assign,assignment]
+
+    def undo() -> None:
+        threading.Thread.start = start  # type: ignore[method-assign]
+        ThreadPoolExecutor.submit = submit  # type: ignore[method-assign]
+
+    return undo

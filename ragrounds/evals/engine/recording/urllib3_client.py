@@ -1,0 +1,83 @@
+"""urllib3, and with it requests and whatever else is built on it: the method of its pools that sends a request."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from ragrounds.evals.engine.recording.wire import LONGEST_ANSWER, PACKED, passing, watcher
+from ragrounds.http import too_large
+from ragrounds.models.wire_forms import WireRequest, WireResponse
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse, HTTPConnectionPool
+
+
+def install() -> Iterator[Callable[[], None]]:
+    """Watch urllib3's pools, where it is installed. Gives what undoes it."""
+    if "urllib3" not in sys.modules and find_spec("urllib3") is None:
+        return
+    import urllib3
+
+    urlopen = urllib3.HTTPConnectionPool.urlopen
+
+    def watched(
+        self: HTTPConnectionPool,
+        method: str,
+        url: str,
+        body: object = None,
+        headers: dict[str, str] | None = None,
+        *given: object,
+        **named: object,
+    ) -> BaseHTTPResponse:
+        def original(**changed: object) -> BaseHTTPResponse:
+            return urlopen(self, method, url, body, headers, *given, **{**named, **changed})  # type: ignore[arg-type]
+
+        found = watcher()
+        if found is None:
+            return original()
+        place = (
+            url if "://" in url else f"{self.scheme}://{self.host}:{self.port or _PORTS[self.scheme or 'http']}{url}"
+        )
+
+        def send() -> WireResponse:
+            with passing():
+                response = original(preload_content=False)
+                parts, size = [], 0
+                for part in response.stream(1 << 16, decode_content=True):
+                    parts.append(part)
+                    size += len(part)
+                    if size > LONGEST_ANSWER:
+                        raise too_large(LONGEST_ANSWER, "unpacked")
+                response.release_conn()
+                kept = {name.lower(): value for name, value in response.headers.items() if name.lower() not in PACKED}
+                return WireResponse(response.status, kept.get("content-type", ""), b"".join(parts), kept)
+
+        sent = body.encode() if isinstance(body, str) else body if isinstance(body, bytes) else b""
+        asked = {name.lower(): str(value) for name, value in dict(headers or {}).items()}
+        answer = found.exchange_blocking(WireRequest(method, place, asked, sent), send)
+        if answer is None:
+            with passing():
+                return original()
+        return urllib3.HTTPResponse(
+            body=io.BytesIO(answer.body),
+            headers={**answer.headers, "content-type": answer.content_type},
+            status=answer.status,
+            version=11,
+            preload_content=bool(named.get("preload_content", True)),
+            request_method=method,
+            request_url=url,
+        )
+
+    urllib3.HTTPConnectionPool.urlopen = watched  # type: ignore[method-assign,assignment]
+
+    def undo() -> None:
+        urllib3.HTTPConnectionPool.urlopen = urlopen  # type: ignore[method-assign]
+
+    yield undo
+
+
+_PORTS = {"http": 80, "https": 443}

@@ -1,0 +1,100 @@
+"""Watching the HTTP clients of this process, and what leaves it by other means.
+
+The clients of httpx, httpx2, aiohttp and urllib3 (which is requests', too) are replaced once, at class level, for as
+long as a system is watched; :mod:`threads` carries the context of a call into threads. What opens a connection or
+starts a process by other means is seen by an audit hook, and cannot be recorded.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ragrounds.evals.engine.recording import aiohttp_client, httpx_clients, threads, urllib3_client
+from ragrounds.evals.engine.recording.wire import GATE, PASSING, WATCHER
+from ragrounds.http import OWN_TRAFFIC
+
+_lock = threading.Lock()
+_users = 0
+_undo: list[Callable[[], None]] = []
+_hooked = False
+
+
+@contextmanager
+def installed(*, closed: bool = False) -> Iterator[None]:
+    """Have the clients of this process watched until the block ends; blocks may overlap.
+
+    `closed`: of what belongs to no attempt, nothing leaves the process either.
+    """
+    global _users, _hooked
+    with _lock:
+        _users += 1
+        GATE.closed += closed
+        if _users == 1:
+            _undo.extend(_install())
+        if not _hooked:
+            _hooked = True
+            sys.addaudithook(_audit)  # nothing takes one away again
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            GATE.closed -= closed
+            if not _users:
+                while _undo:
+                    _undo.pop()()
+
+
+def _install() -> Iterator[Callable[[], None]]:
+    yield threads.install()
+    for name in ("httpx", "httpx2"):
+        yield from httpx_clients.install(name)
+    yield from aiohttp_client.install()
+    yield from urllib3_client.install()
+
+
+_HARMLESS = frozenset("uname lsb_release ldconfig gcc cc file git sw_vers nvidia-smi which hostname arch".split())
+"""Programs that libraries ask about the machine."""
+
+
+def _audit(event: str, arguments: tuple[object, ...]) -> None:
+    if not _users or event not in _EVENTS:
+        return
+    if PASSING.get() or OWN_TRAFFIC.get():
+        return
+    found = WATCHER.get()
+    if found is not None and (what := _EVENTS[event](arguments)):
+        found.unseen(what)
+
+
+def _connected(arguments: tuple[object, ...]) -> str:
+    address = arguments[1] if len(arguments) > 1 else ""
+    if isinstance(address, tuple) and len(address) >= 2:
+        return f"a connection to {address[0]}:{address[1]}"
+    return ""  # a socket of this machine's file system
+
+
+def _sent(arguments: tuple[object, ...]) -> str:
+    host = getattr(arguments[0], "host", "?") if arguments else "?"
+    return f"a request to {host} by http.client"
+
+
+def _started(arguments: tuple[object, ...]) -> str:
+    name = str(arguments[0]).replace("\\", "/").rpartition("/")[2] if arguments else "?"
+    return "" if name in _HARMLESS else f"a process: {name[:100]}"
+
+
+def _commanded(arguments: tuple[object, ...]) -> str:
+    return "a command of the shell"
+
+
+_EVENTS: dict[str, Callable[[tuple[object, ...]], str]] = {
+    "socket.connect": _connected,
+    "http.client.send": _sent,
+    "subprocess.Popen": _started,
+    "os.posix_spawn": _started,
+    "os.system": _commanded,
+}

@@ -1,0 +1,86 @@
+"""The wire: every HTTP call that leaves this process while a foreign system answers, whichever client makes it.
+
+A context variable says which attempt a call belongs to; calls outside of any attempt, and those of our own transport,
+go their way as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+from ragrounds.http import OWN_TRAFFIC
+from ragrounds.models.wire_forms import WireRequest, WireResponse
+
+LONGEST_ANSWER = 128 << 20
+"""Bytes of an answer, unpacked, beyond which it is not read: embeddings of many texts are large."""
+
+
+PACKED = frozenset({"content-encoding", "transfer-encoding", "content-length", "set-cookie", "connection"})
+"""Headers that are not true of an unpacked body any more, or that concern the connection."""
+
+
+class Unsent(BaseException):
+    """A call that may not leave the process: a cap is reached, a replay does not hold it, the attempt is over.
+
+    It is no `Exception`, so that no client tries again and no system takes it for an answer.
+    """
+
+
+class Watcher(Protocol):
+    """Whoever decides what becomes of the calls of one attempt."""
+
+    async def exchange(self, request: WireRequest, send: Callable[[], Awaitable[WireResponse]]) -> WireResponse | None:
+        """The answer to a call, recorded or sent; ``None``: it is none of ours, and is to go its way unread."""
+
+    def exchange_blocking(self, request: WireRequest, send: Callable[[], WireResponse]) -> WireResponse | None:
+        """The same for a client without async."""
+
+    def unseen(self, what: str) -> None:
+        """Something left the process by no client that is known.
+
+        Raises:
+            Unsent: nothing may leave it.
+        """
+
+
+WATCHER: ContextVar[Watcher | None] = ContextVar("ragrounds_watcher", default=None)
+"""Whose calls these are."""
+PASSING: ContextVar[bool] = ContextVar("ragrounds_passing", default=False)
+"""A call that was let through is on its way: what it opens is no news."""
+
+
+class Gate:
+    """Whether what belongs to no attempt may leave the process."""
+
+    closed = 0
+    """How many systems are running that nothing may leave."""
+
+
+GATE = Gate()
+
+
+def watcher() -> Watcher | None:
+    """Who watches the calls of this context; ``None``: nobody, or they are our own or were let through.
+
+    Raises:
+        Unsent: the call belongs to no attempt, and this is a replay.
+    """
+    if PASSING.get() or OWN_TRAFFIC.get():
+        return None
+    found = WATCHER.get()
+    if found is None and GATE.closed:
+        raise Unsent("a call that belongs to no attempt, in a replay: nothing was sent")
+    return found
+
+
+@contextmanager
+def passing() -> Iterator[None]:
+    """Let what follows in this context through."""
+    before = PASSING.set(True)
+    try:
+        yield
+    finally:
+        PASSING.reset(before)

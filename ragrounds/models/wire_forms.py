@@ -1,0 +1,295 @@
+"""The forms of model calls that are known on the wire: what is asked, of which model, and what came back.
+
+A system that is not ours calls models through clients of its own. Its calls are recognised by path and body: chat
+completions, completions, responses and embeddings of OpenAI and of the many servers that speak like it, messages of
+Anthropic, Ollama's chat, Gemini's `generateContent`, and rerankers. Whole answers and streams are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import urllib.parse
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec import Struct, field
+
+from ragrounds.contracts import Request
+from ragrounds.http import BadReply, read_json
+from ragrounds.models.openai_protocol import read_reply
+from ragrounds.models.reply_parts import words
+from ragrounds.models.wire_replies import (
+    embeddings_read,
+    gemini_read,
+    messages_read,
+    ollama_read,
+    rerank_read,
+    responses_read,
+)
+from ragrounds.models.wire_requests import (
+    Body,
+    chat_asked,
+    gemini_asked,
+    input_asked,
+    messages_asked,
+    prompt_asked,
+    rerank_asked,
+    responses_asked,
+)
+from ragrounds.records import Reply
+from ragrounds.specs import Spec, Value
+
+
+class WireRequest(Struct, frozen=True):
+    """A request as a client sends it."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    """With names in lower case."""
+    body: bytes
+
+
+class WireResponse(Struct, frozen=True):
+    """An answer, whole and unpacked."""
+
+    status: int
+    content_type: str
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """What else a client may want to read; names in lower case."""
+
+
+class RecordedRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
+    """A call of a foreign system, as the journal keeps it: read as :class:`Request` it is shown like any other."""
+
+    form: str
+    address: str
+    """Without a query, and without a login."""
+    settings: dict[str, object] = field(default_factory=dict)
+    """What the body holds beside messages and tools: temperature, response format, tool choice …"""
+
+
+class RecordedReply(Reply, frozen=True, kw_only=True):
+    """What was answered, read as :class:`Reply`, with the body as it came: that is what a replay gives back."""
+
+    status: int
+    content_type: str
+    body: str
+    encoding: str = "utf-8"
+
+
+class ModelCall(Struct, frozen=True):
+    """A request whose form is known."""
+
+    form: WireForm
+    address: str
+    model: str
+    body: Body
+
+    @property
+    def actor(self) -> str:
+        """Who is asked, as a model's text: provider, name, server, and how it samples."""
+        parts = urllib.parse.urlsplit(self.address)
+        provider = _PROVIDERS.get(parts.hostname or "", "")
+        parameters: dict[str, Value] = {}
+        if not provider:
+            provider = self.form.provider
+            parameters["server"] = self.address.removesuffix(self.form.path)
+        sampled = {key: self.body[key] for key in sorted(_SAMPLING & self.body.keys())}
+        parameters |= {key: value for key, value in sampled.items() if isinstance(value, bool | int | float | str)}
+        return str(Spec(f"{provider}:{self.model}", parameters))
+
+    @property
+    def listed(self) -> bool:
+        """Whether the provider itself is asked, whose prices are listed."""
+        return (urllib.parse.urlsplit(self.address).hostname or "") in _PROVIDERS
+
+    def request(self) -> RecordedRequest:
+        """The request, for the journal."""
+        asked = self.form.asked(self.body)
+        apart = {"model", *self.form.apart}
+        settings = {key: value for key, value in self.body.items() if key not in apart}
+        return RecordedRequest(
+            messages=asked.messages,
+            stop=asked.stop,
+            max_tokens=asked.max_tokens,
+            tools=asked.tools,
+            form=self.form.name,
+            address=self.address,
+            settings=settings,
+        )
+
+
+class WireForm(Struct, frozen=True):
+    """One form of call."""
+
+    name: str
+    path: str
+    """How the address ends."""
+    provider: str
+    """Whose form it is: the provider's name where the server is nobody's who is known."""
+    needs: str
+    """The key without which a body is not of this form."""
+    apart: tuple[str, ...]
+    """Keys that are shown as messages or tools."""
+    asked: Callable[[Body], Request]
+    read: Callable[[bytes, str], Reply]
+    """From a body and its content type to the reply.
+
+    Raises:
+        ValueError, BadReply, ragrounds.models.faults.Transient: it is none.
+    """
+    role: str = "answering"
+
+
+def known_call(request: WireRequest) -> ModelCall | None:
+    """Read a request; ``None``: it is no call of a form that is known."""
+    if request.method.upper() != "POST" or request.body.lstrip()[:1] != b"{":
+        return None
+    address = plain_address(request.url)
+    path = urllib.parse.urlsplit(address).path
+    for form in FORMS:
+        if not path.endswith(form.path) and not (form is GEMINI and _GEMINI_CALL in path):
+            continue
+        try:
+            body = read_json(request.body)
+        except (ValueError, BadReply):
+            return None
+        if not isinstance(body, dict) or form.needs not in body:
+            continue
+        return ModelCall(form, address, words(body.get("model"), 200) or _model_in(path), body)
+    return None
+
+
+def plain_address(url: str) -> str:
+    """An address without a login, a query and a fragment: these may hold a key."""
+    parts = urllib.parse.urlsplit(url)
+    place = parts.hostname or ""
+    place = f"[{place}]" if ":" in place else place
+    port = f":{parts.port}" if parts.port and parts.port != {"http": 80, "https": 443}.get(parts.scheme) else ""
+    return f"{parts.scheme}://{place}{port}{parts.path}"
+
+
+def _model_in(path: str) -> str:
+    """The model that a path names: Azure's deployments, Gemini's models."""
+    before: str = ""
+    for part in path.split("/"):
+        if before in ("deployments", "models", "engines"):
+            return urllib.parse.unquote(part.partition(":")[0])
+        before = part
+    return "unknown"
+
+
+_PROVIDERS = {
+    "api.openai.com": "openai",
+    "api.anthropic.com": "anthropic",
+    "generativelanguage.googleapis.com": "google",
+    "api.mistral.ai": "mistral",
+    "api.groq.com": "groq",
+    "api.deepseek.com": "deepseek",
+    "api.x.ai": "x-ai",
+    "api.together.xyz": "together",
+    "api.fireworks.ai": "fireworks",
+    "api.cohere.com": "cohere",
+    "openrouter.ai": "openrouter",
+}
+"""Hosts of providers, by the names that price lists have for them."""
+_SAMPLING = frozenset(
+    "temperature top_p top_k seed presence_penalty frequency_penalty repetition_penalty reasoning_effort".split()
+)
+_GEMINI_CALL = "enerateContent"
+
+
+_CHAT_APART = ("messages", "tools", "stop", "max_tokens", "max_completion_tokens", "max_output_tokens")
+GEMINI = WireForm(
+    "generateContent", ":generateContent", "google", "contents", ("contents", "tools"), gemini_asked, gemini_read
+)
+FORMS: tuple[WireForm, ...] = (
+    WireForm("chat completions", "/chat/completions", "openai", "messages", _CHAT_APART, chat_asked, read_reply),
+    WireForm(
+        "completions", "/completions", "openai", "prompt", ("prompt", "stop", "max_tokens"), prompt_asked, read_reply
+    ),
+    WireForm(
+        "responses",
+        "/responses",
+        "openai",
+        "input",
+        ("instructions", "input", "tools"),
+        responses_asked,
+        responses_read,
+    ),
+    WireForm(
+        "messages",
+        "/messages",
+        "anthropic",
+        "messages",
+        ("system", "messages", "tools", "stop_sequences", "max_tokens"),
+        messages_asked,
+        messages_read,
+    ),
+    WireForm(
+        "embeddings", "/embeddings", "openai", "input", ("input",), input_asked, embeddings_read, role="embedding"
+    ),
+    WireForm("Ollama chat", "/api/chat", "ollama", "messages", ("messages", "tools"), chat_asked, ollama_read),
+    WireForm("Ollama generate", "/api/generate", "ollama", "prompt", ("prompt",), prompt_asked, ollama_read),
+    WireForm(
+        "Ollama embeddings",
+        "/api/embed",
+        "ollama",
+        "input",
+        ("input",),
+        input_asked,
+        embeddings_read,
+        role="embedding",
+    ),
+    WireForm(
+        "rerank",
+        "/rerank",
+        "cohere",
+        "documents",
+        ("query", "documents"),
+        rerank_asked,
+        rerank_read,
+        role="reranking",
+    ),
+    GEMINI,
+)
+
+
+def canonical(body: Body) -> bytes:
+    """A body as bytes that are the same however a client orders its keys."""
+    return json.dumps(body, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode()
+
+
+def recorded(form: WireForm, response: WireResponse, redact: Callable[[str], str]) -> RecordedReply:
+    """An answer for the journal, keys taken out.
+
+    Raises:
+        ValueError, BadReply, ragrounds.models.faults.Transient: it is none of this form.
+    """
+    try:
+        text, encoding = response.body.decode("utf-8"), "utf-8"
+    except UnicodeDecodeError:
+        text, encoding = response.body.decode("latin-1"), "latin-1"
+    clean = redact(text)
+    reply = form.read(clean.encode(encoding), response.content_type)
+    return RecordedReply(
+        **{name: getattr(reply, name) for name in Reply.__struct_fields__},
+        status=response.status,
+        content_type=response.content_type,
+        body=clean,
+        encoding=encoding,
+    )
+
+
+def given_back(reply: RecordedReply) -> WireResponse:
+    """A recorded answer as it goes to the client."""
+    return WireResponse(reply.status, reply.content_type, reply.body.encode(reply.encoding))
+
+
+def call_key(call: ModelCall, epoch: int) -> bytes:
+    """The key of a call's first occurrence in an attempt: its form, its address, its whole body, the epoch."""
+    parts = ("wire", call.form.name, call.address, canonical(call.body), epoch)
+    return hashlib.sha256(msgspec.msgpack.encode(parts)).digest()
