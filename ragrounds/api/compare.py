@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ragrounds.evals.analyses.analysis import AnalysisResult
     from ragrounds.evals.compare.assertions import ClaimVerdict
+    from ragrounds.evals.compare.claim_questions import ConditionAgainst
     from ragrounds.evals.compare.claims import Decision
     from ragrounds.evals.compare.frontier import CostMeasure
     from ragrounds.evals.compare.pairs import PairChoice
@@ -47,6 +48,8 @@ class CompareResult(ComparisonResult, frozen=True, kw_only=True):
     """A comparison, and the claims that were checked on it."""
 
     claims: tuple[ClaimVerdict, ...]
+    against: tuple[ConditionAgainst, ...] = ()
+    """Where claims do not hold: the questions that speak against them."""
     scorers: tuple[str, ...] = ()
     """The scorers that were asked for; none: the headline's and those beside it."""
 
@@ -207,6 +210,7 @@ def compare(
         UserError: an unknown run, scorer, cost or claim; runs that cannot be compared; more pairs than are tested.
     """
     from ragrounds.evals.compare.assertions import check_claims
+    from ragrounds.evals.compare.claim_questions import questions_against
     from ragrounds.evals.compare.comparison import compare as compare_runs
 
     measure, wanted, chosen = _measure(cost), texts(scorers), chosen_settings(settings, home)
@@ -226,7 +230,8 @@ def compare(
         asked = texts(claims)
         first = wanted[0] if wanted else None
         checked = check_claims(store, found, asked, scorer=first, common=common, seed=seed) if asked else []
-    return CompareResult(settings=chosen, comparison=comparison, claims=tuple(checked), scorers=wanted)
+        against = questions_against(store, found, checked)
+    return CompareResult(settings=chosen, comparison=comparison, claims=tuple(checked), against=against, scorers=wanted)
 
 
 def _some(runs: RunsGiven, baseline: str | None) -> list[str]:

@@ -83,6 +83,7 @@ def compare_command(
 
 
 def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
+    from ragrounds.ui.claim_text import claim_table
     from ragrounds.ui.comparison_csv import as_csv
     from ragrounds.ui.comparison_tables import comparison_tables, cost_tables
     from ragrounds.ui.tables import latex, markdown, results_console
@@ -98,6 +99,7 @@ def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
             say(f"Note: {note}")
     elif form:
         tables = [*comparison_tables(comparison, scorers), *cost_tables(comparison, scorers)]
+        tables = [claim_table(found.claims), *tables] if found.claims else tables
         tell((latex if form == "--latex" else markdown)(tables, comparison.notes), nl=False)
     else:
         found.draw(results_console())
@@ -123,21 +125,13 @@ def _draw_frontier(found: CompareResult, scorers: Sequence[str], path: Path) -> 
 
 
 def _say_claims(found: CompareResult, quiet: bool) -> None:
-    """Say how the claims stand, and exit by it."""
-    from ragrounds.ui.progress import claimed_text, score_words
-    from ragrounds.ui.text import safe
+    """Say how the claims stand and which questions speak against them, and exit by it."""
+    from ragrounds.ui.claim_text import against_lines, claim_lines
 
     if not found.claims:
         return
-    for claim in [] if quiet else found.claims:
-        say(f"\n{claim.decision}: {safe(claim.claim)}   ({score_words(claim.scorer)})")
-        for one in claim.conditions:
-            level = f"{100 * one.level:g} % interval" if one.level else "95 % interval, not asked for,"
-            if one.value is not None:
-                said = claimed_text(one.measured, one.claimed, one.value, one.low, one.high, level)
-                say(f"  {said}, n = {one.questions:,}")
-            if one.reason:
-                say(f"  {one.reason}")
+    for line in () if quiet else (*claim_lines(found.claims), *against_lines(found.against)):
+        say(line if line.startswith(" ") else f"\n{line}")
     exit_by(found.decision)
 
 

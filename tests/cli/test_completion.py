@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from ragrounds.api import names
-from ragrounds.cli import command_tree, completion, shells
+from ragrounds.cli import completion, shells
 from ragrounds.cli.completion import bash_words, candidates
+from ragrounds.cli.entry import command_tree
 from tests.conftest import Cli
 
 Ask = Callable[[str], list[str]]

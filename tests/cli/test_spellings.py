@@ -12,8 +12,8 @@ import typer
 
 import ragrounds.cli
 from ragrounds.api.resume import kept_options
-from ragrounds.cli import command_line
 from ragrounds.cli.commands import FORMER_OPTIONS
+from ragrounds.cli.entry import command_line
 from ragrounds.cli.options import duration, duration_with_unit
 from ragrounds.errors import UserError
 from ragrounds.evals.store.store import Store

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ragrounds.cli import command_line
+from ragrounds.cli.entry import command_line
 from ragrounds.evals.studies.study import read_study
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -41,7 +41,23 @@ def test_a_verdict_says_everything_that_decided_it(store):
     assert second == ConditionVerdict(
         decision="cannot tell", measured="failed(one)", claimed=">= 0.1", value=pytest.approx(0.0),
         low=pytest.approx(low), high=pytest.approx(high), level=0.9, questions=4,
+        against=tuple(f"x/one/{place}" for place in range(4)), against_count=4,  # none of them failed
     )  # fmt: skip
+
+
+def test_a_claim_that_does_not_hold_names_the_questions_that_break_it(store):
+    asked = questions(4)
+    one, two = add_run(store, "one", asked, [1, 0, 0, 1]), add_run(store, "two", asked, [1, 1, 0, 0])
+    names = [question.id for question in asked]
+    for claim, wanted in (
+        ("accuracy(one) > 0.9", [names[1], names[2]]),
+        ("accuracy(one) >= 0.5", []),  # it holds
+        ("accuracy(one) - accuracy(two) > 0.1", [names[1], names[0], names[2]]),  # where two alone is right comes first
+        ("accuracy(two) < 0.1 @ 95%", [names[0], names[1]]),
+        ("separated(one, two)", []),  # it has no direction
+    ):
+        (condition,) = check_claims(store, [one, two], [claim])[0].conditions
+        assert (list(condition.against), condition.against_count) == (wanted, len(wanted)), claim
 
 
 def test_several_claims_are_decided_in_the_order_given(store):

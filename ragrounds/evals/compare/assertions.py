@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.claims import (
@@ -73,6 +74,15 @@ class ConditionVerdict(Struct, frozen=True, kw_only=True):
     questions: int = 0
     reason: str = ""
     """Why nothing can be told, where that is not the width of the interval."""
+    against: tuple[str, ...] = ()
+    """Where it does not hold: questions that break it each by itself, those that break it most first, `AGAINST` at
+    most."""
+    against_count: int = 0
+    """How many there are."""
+
+
+AGAINST = 50
+"""Questions that a condition names."""
 
 
 def check_claims(
@@ -156,8 +166,10 @@ class _Assertions:
         if made.low is None:
             reasons.append("the questions are too few, or their values too much alike, for an interval")
         low, high = shown.interval(made.low, made.high)
+        decision = decide(condition, made.value, made.low, made.high)
+        against = [] if decision == "holds" else _against(condition, [one.id for one in kept], columns)
         return ConditionVerdict(
-            decision=decide(condition, made.value, made.low, made.high),
+            decision=decision,
             measured=shown.measured,
             claimed=shown.claimed,
             value=shown.figure(made.value),
@@ -166,6 +178,8 @@ class _Assertions:
             level=condition.level,
             questions=len(kept),
             reason="; ".join(reasons),
+            against=tuple(against[:AGAINST]),
+            against_count=len(against),
         )
 
     def _estimate(self, condition: Condition, kept: Sequence[Question], columns: Sequence[Values]) -> Estimate | None:
@@ -220,6 +234,18 @@ class _Assertions:
         return shares
 
 
+def _against(condition: Condition, questions: Sequence[str], columns: Sequence[tuple[float, Values]]) -> list[str]:
+    """The questions whose own sum breaks a condition, the furthest from it first; none where it has no direction."""
+    if condition.apart:
+        return []
+    up = condition.relation in (">", ">=")
+    sums = {
+        one: condition.constant + sum(factor * (values[one] or 0.0) for factor, values in columns) for one in questions
+    }
+    broken = [one for one in questions if decide(replace(condition, level=None), sums[one], None, None) == "fails"]
+    return sorted(broken, key=lambda one: sums[one] if up else -sums[one])
+
+
 def _of_corpus(values: Values) -> bool:
     """Whether these are of a figure that is a ratio of sums."""
     return isinstance(values, QuestionValues) and bool(values.parts)
@@ -241,6 +267,9 @@ def _followed(
     for drawn in rounds:
         live.add(drawn, lambda measure, run, question: known[measure, run].get(question))
     (state,) = live.state.conditions
+    asked = [question.id for drawn in rounds for part in drawn.parts for question in part]
+    scored = [one for one in asked if all(values.get(one) is not None for _, values in columns)]
+    against = [] if state.decision == "holds" else _against(condition, scored, columns)
     left_out = f"; {state.missing:,} have no score and are left out" if state.missing else ""
     # The state is of the condition with the runs' ids, the sum the same.
     return ConditionVerdict(
@@ -253,6 +282,8 @@ def _followed(
         level=state.level,
         questions=live.state.questions,
         reason="how many questions these runs have depends on their results: the interval is always valid" + left_out,
+        against=tuple(against[:AGAINST]),
+        against_count=len(against),
     )
 
 

@@ -28,7 +28,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.contracts import Entry
-from ragrounds.errors import StopRun
+from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import blob_rows, compress, decompress, pack, storable, unpack
 from ragrounds.evals.store.database import autocommit
@@ -147,6 +147,28 @@ class Arrivals:
             self._path = self._folder / f"{name}@{_host()}"
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         return self._file
+
+
+def leave_arrivals(store: Store, responses: Iterable[Arrived]) -> None:
+    """Leave responses beside a store as a process would that is gone: whoever opens the journal next answers from them,
+    and writes each with what was asked when it is asked for.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+    bodies = [_encoder.encode(one) for one in responses]
+    whole = b"".join(len(body).to_bytes(_SIZE, "big") + body for body in bodies)
+    if not whole:
+        return
+    folder = Arrivals(store.home, store.place)._folder
+    path = folder / f"0-{b'file'.hex()}-{hashlib.sha256(whole).hexdigest()[:16]}@{_host()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        beside.write_bytes(whole)
+        beside.replace(path)
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror or error}.") from error
 
 
 def _host() -> str:
