@@ -19,10 +19,12 @@ from functools import cache, lru_cache
 from importlib.machinery import ModuleSpec
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 FILE_MODULE = "ragrounds_own_"
 """How the names of modules begin that are files of the user's; they end with a hash of the content."""
+Import: TypeAlias = tuple[int, str, tuple[str, ...]]
+"""An import: dots before the module's name, the name, and the names that are taken from it."""
 _OWN = "ragrounds"
 _PARTS_OF_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _homes: dict[int, tuple[object, dict[str, str]]] = {}
@@ -92,6 +94,38 @@ def files_behind(path: Path) -> tuple[Path, ...]:
     return tuple(sorted({path, *(entry for _, entry in _closure({}, (), (path,)))}))
 
 
+def read_source(path: Path) -> tuple[str, tuple[Import, ...]]:
+    """The digest of one file that is not of this package, and what it imports.
+
+    Raises:
+        SyntaxError: the file is not Python.
+    """
+    return _read(path, False, file_mark(path))
+
+
+def file_mark(path: Path) -> tuple[int, int]:
+    """When a file was changed (nanoseconds) and its size (bytes): what is known of it holds while these stay."""
+    return _mark(path)
+
+
+def absolute_names(wanted: Import, package: str) -> Iterator[str]:
+    """The dotted names that an import of a package's module may mean: modules, or names in one."""
+    level, module, names = wanted
+    if level:
+        base = package.split(".")[: len(package.split(".")) - level + 1] if package else []
+        module = ".".join([*base, *([module] if module else [])])
+    yield from (module, *(f"{module}.{name}" if module else name for name in names))
+
+
+def module_file(folder: Path, full: str) -> Path | None:
+    """The file of a module that lies in a folder, as `import` would find it there."""
+    place = folder.joinpath(*full.split("."))
+    for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+        if path.is_file():
+            return path
+    return None
+
+
 def text_digest(*texts: str) -> str:
     """Hash some texts (16 hexadecimal digits)."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
@@ -156,30 +190,15 @@ def _closure(
     return done
 
 
-def _resolved(
-    wanted: tuple[int, str, tuple[str, ...]], package: str, within: tuple[str, ...], folder: Path | None
-) -> Iterator[tuple[str, Path]]:
+def _resolved(wanted: Import, package: str, within: tuple[str, ...], folder: Path | None) -> Iterator[tuple[str, Path]]:
     """The modules that an import names, as far as they are covered."""
-    level, module, names = wanted
-    if level:
-        base = package.split(".")[: len(package.split(".")) - level + 1] if package else []
-        module = ".".join([*base, *([module] if module else [])])
-    for full in (module, *(f"{module}.{name}" if module else name for name in names)):
+    for full in absolute_names(wanted, package):
         if any(full == root or full.startswith(f"{root}.") for root in within):
             spec = _spec(full)
             if spec is not None and _is_source(spec) and spec.origin:
                 yield full, Path(spec.origin)
-        elif folder is not None and (path := _in_folder(folder, full)):
+        elif folder is not None and (path := module_file(folder, full)):
             yield full, path
-
-
-def _in_folder(folder: Path, full: str) -> Path | None:
-    """The file of a module that lies in a folder, as `import` would find it there."""
-    place = folder.joinpath(*full.split("."))
-    for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
-        if path.is_file():
-            return path
-    return None
 
 
 def _lies_alone(name: str, path: Path) -> bool:
@@ -207,17 +226,17 @@ def _mark(path: Path) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=4096)
-def _read(path: Path, own: bool, mark: tuple[int, int]) -> tuple[str, tuple[tuple[int, str, tuple[str, ...]], ...]]:
+def _read(path: Path, own: bool, mark: tuple[int, int]) -> tuple[str, tuple[Import, ...]]:
     """The digest of one file, and what it imports. Docstrings count in code that is not of this package: LangChain
     shows those of tools to models."""
     tree = ast.parse(path.read_bytes(), filename=str(path))
     words: list[str] = []
-    imports: list[tuple[int, str, tuple[str, ...]]] = []
+    imports: list[Import] = []
     _write(tree, words, imports, own)
     return text_digest(*words), tuple(imports)
 
 
-def _write(node: ast.AST, words: list[str], imports: list[tuple[int, str, tuple[str, ...]]], own: bool) -> None:
+def _write(node: ast.AST, words: list[str], imports: list[Import], own: bool) -> None:
     """Write a tree as words: kinds of nodes and their fields, without places and without what is empty, so that
     versions of Python that know more fields write the same."""
     if isinstance(node, ast.ImportFrom):

@@ -370,11 +370,11 @@ class _Replay:
             tell(f"{run.id} was begun by an earlier version; its code does the same since, so it is resumed.")
         elif planned.changed_since is not None and planned.changed:
             costs = "models are asked only for what the journal does not hold"
-            if run.identity.get("tier") == "own":
-                costs = "its calls are in no journal and are all made, and paid, again"
+            tell(f"{run.id} is a new run: since {planned.changed_since.id}, {' and '.join(planned.changed)}; {costs}.")
+        elif planned.strays:
             tell(
-                f"{run.id} is a new run: since {planned.changed_since.id}, {' and '.join(planned.changed)} changed; "
-                f"{costs}."
+                f"{run.id} is resumed, but its system asks the first question in other words than it did then: what it "
+                "asks holds a time or chance, or something changed that no digest covers. --new begins another run."
             )
 
     def _tell_of_caps(self) -> None:

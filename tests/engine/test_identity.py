@@ -208,7 +208,7 @@ def test_a_helper_of_an_own_graph_that_does_something_else_makes_another_run(cli
     done = cli(*command)
     (second,) = run_ids(ran(done))
     assert second != first
-    assert f"{second} is a new run: since {first}, the graph changed" in done.stderr
+    assert f"{second} is a new run: since {first}, its code changed" in done.stderr
     assert server.stats()["asked"] - before == 10
     # Back again: the first run stands, and nothing is asked.
     helper.write_text("def words(text):\n    return 'Answer briefly. ' + text\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragrounds.agents.agent import open_agent
-from ragrounds.agents.systems import place, prompts_of, takes_context
+from ragrounds.agents.systems import code_of, place, prompts_of, takes_context
 from ragrounds.errors import UserError
 
 GRAPH = """
@@ -66,11 +66,11 @@ def test_what_it_imports_from_its_package_is_a_part_of_it(package: str, tmp_path
     import importlib
     import linecache
 
-    before = place.digest(f"{package}.graph:build")
+    before = code_of(open_agent(f"{package}.graph:build").card)
     (tmp_path / package / "helper.py").write_text('SAID = "no, quite the contrary"\n')
     linecache.checkcache()
     importlib.reload(sys.modules[f"{package}.helper"])
-    assert place.digest(f"{package}.graph:build") != before
+    assert code_of(open_agent(f"{package}.graph:build").card) != before
 
 
 def test_a_module_that_is_not_there_or_breaks(package: str, tmp_path: Path) -> None:

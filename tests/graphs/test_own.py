@@ -4,8 +4,8 @@ import textwrap
 
 import pytest
 
-from ragrounds.agents.agent import open_agent, read_card
-from ragrounds.agents.systems import drawable, place, takes_context
+from ragrounds.agents.agent import Card, open_agent, read_card
+from ragrounds.agents.systems import code_of, drawable, takes_context
 from ragrounds.errors import UserError
 from ragrounds.graphs import diagram as drawing
 from ragrounds.records import Called, Reply, ToolCall, Usage
@@ -248,11 +248,11 @@ def test_a_graph_of_one_s_own_needs_no_model(command):
 def test_an_edited_file_is_another_graph(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(OBSERVED)
-    before = place.digest(f"{file}:build")
+    before = code_of(Card(graph=f"{file}:build", summary=""))
     file.write_text("# A comment.\n" + OBSERVED + "\n")
-    assert place.digest(f"{file}:build") == before
+    assert code_of(Card(graph=f"{file}:build", summary="")) == before
     file.write_text(OBSERVED + "\nMORE = 1\n")
-    assert place.digest(f"{file}:build") != before
+    assert code_of(Card(graph=f"{file}:build", summary="")) != before
 
 
 def test_own_graphs_are_drawn_and_named():

@@ -12,6 +12,7 @@ import msgspec
 
 from ragrounds.agents.systems import function, langgraph_graph, place, runnable
 from ragrounds.agents.systems.answers import Wiring
+from ragrounds.agents.systems.code import OwnSource, SystemCode, system_code
 from ragrounds.agents.systems.factory import FactorySystem, made_by, makes_systems
 from ragrounds.contracts import System
 from ragrounds.errors import UserError
@@ -36,7 +37,32 @@ def is_foreign(card: Card) -> bool:
 
 def code_of(card: Card) -> str:
     """The digest of what an agent does: of its graph, or of its system's code."""
-    return place.digest(card.graph) if is_foreign(card) else catalogue.digest(card.graph)
+    return code_of_system(card).digest if is_foreign(card) else catalogue.digest(card.graph)
+
+
+def code_of_system(card: Card) -> SystemCode:
+    """What a system's own source does and depends on.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    try:
+        return system_code(own_source(card))
+    except (SyntaxError, ModuleNotFoundError) as problem:
+        raise UserError(f"The source of {card.graph!r} cannot be read: {problem}") from problem
+
+
+def own_source(card: Card) -> OwnSource:
+    """Where the source of an agent's system begins: its file or module, and the code that its card names.
+
+    Raises:
+        UserError: there is no such file.
+    """
+    source = OwnSource()
+    for name in (card.graph, card.on_interrupt):
+        if place.is_place(name) and place.object_at(name) is None:
+            source = source.joined(place.source_of(name))
+    return source
 
 
 def codes_of(card: Card) -> tuple[str, ...]:

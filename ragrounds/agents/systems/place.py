@@ -19,14 +19,13 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.agents.systems.answers import at_path
-from ragrounds.digests import code_digest, file_digest, text_digest
+from ragrounds.agents.systems.code import OwnSource
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.user_graph import About, about
 from ragrounds.plugins import imported_module
 
 HERE = "__main__"
 """The module of what was given as an object."""
-_ROOMS = ("ragrounds.graphs",)
 _EARLIER_NAMES = {"own": "user_graph", "answering": "answer_prompts"}
 """Modules of the graphs' room that users' files import → what they are called now."""
 _given: dict[str, object] = {}
@@ -234,30 +233,23 @@ def target_of(name: str) -> str:
     return app.target
 
 
-def digest(name: str) -> str:
-    """Hash what a system does: its file or module, and what that imports from its own folder or package, and from the
-    built-in graphs."""
-    if (given := object_at(name)) is not None:
-        return text_digest(_source(given))
+def source_of(name: str) -> OwnSource:
+    """Where the source of what stands at a place begins.
+
+    Raises:
+        UserError: there is no such file.
+    """
     app = app_of(name)
     target = app.target if app else name
-    if not is_module(target):
-        return file_digest(_path(target, name), within=_ROOMS)
-    place = target.rpartition(":")[0]
-    room = ".".join(place.split(".")[:2])
-    own = [room] if room.startswith("ragrounds.") else []
-    return code_digest(module_of(target).__name__, within=(*_ROOMS, *own))
-
-
-def _source(given: object) -> str:
-    """The source of an object, or of what it is made of."""
-    import inspect
-
-    shown: object = given if callable(given) else type(given)
-    try:
-        return inspect.getsource(shown)  # type: ignore[arg-type]
-    except (OSError, TypeError):
-        return repr(type(given))
+    folders, packages = (tuple(map(Path, app.folders)), app.packages) if app else ((), ())
+    module = is_module(target)
+    return OwnSource(
+        files=() if module else (file_of(target),),
+        modules=(target.rpartition(":")[0],) if module else (),
+        folders=folders,
+        packages=packages,
+        variables=app.variables if app else {},
+    )
 
 
 def prompts(name: str) -> tuple[str, ...]:
@@ -288,8 +280,13 @@ def function_at(name: str) -> Callable[..., object]:
     return found
 
 
-def _path(target: str, name: str) -> Path:
+def file_of(target: str) -> Path:
+    """The file of a place that is named by its path.
+
+    Raises:
+        UserError: there is none.
+    """
     path = Path(target if _is_file(target) else target.rpartition(":")[0]).expanduser()
     if not path.is_file():
-        raise UserError(f"There is no file {str(path)!r} (from {name!r}). Expected PATH.py:NAME.")
+        raise UserError(f"There is no file {str(path)!r} (from {target!r}). Expected PATH.py:NAME.")
     return path.resolve()

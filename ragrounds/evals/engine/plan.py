@@ -26,6 +26,18 @@ from ragrounds.contracts import Model, Searcher
 from ragrounds.digests import is_first_release
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.benchmarks import Benchmark
+from ragrounds.evals.engine.system_identity import (
+    SYSTEM_PARTS,
+    Probe,
+    SystemIdentity,
+    changes_in_words,
+    differing_parts,
+    found_run,
+    other_models,
+    strays,
+    system_parts,
+    with_models,
+)
 from ragrounds.evals.store.store import Store, new_run_id, now
 from ragrounds.graphs import catalogue
 from ragrounds.models.options import server_of, starts_server, with_defaults
@@ -80,12 +92,15 @@ class PlannedRun(Struct, frozen=True):
     changed_since: Run | None = None
     """A run of the same agent on the same questions that the store has, of other code; of a run that was begun now."""
     changed: tuple[str, ...] = ()
-    """What code is another than in `changed_since`: ``graph``, ``retriever bm25`` …"""
+    """What is another than in `changed_since`, each a clause: ``the retriever bm25 changed`` …"""
+    strays: bool = False
+    """A system of one's own asks its first question in other words than it did, and nothing says why."""
 
     @property
     def started_earlier(self) -> bool:
         """Whether other code than that of now started the run, which is known to do the same."""
-        return self.run.identity.get("graph_code") != code_of(self.agent.card)
+        card = self.agent.card
+        return not is_foreign(card) and self.run.identity.get("graph_code") != code_of(card)
 
 
 def plan(
@@ -99,6 +114,7 @@ def plan(
     only: str | None = None,
     asked: Asked | None = None,
     progress: Progress | None = None,
+    probe: Probe | None = None,
 ) -> list[PlannedRun]:
     """Give one run for each agent of `recipe`, in its order: one that the store has, or a new one that is written now.
 
@@ -114,6 +130,7 @@ def plan(
         only: the id of the one run that is to be resumed.
         asked: how new runs were asked for, apart from their agents.
         progress: called while an index is built.
+        probe: sees which models a system of one's own asks; ``None``: they are not looked for.
 
     Raises:
         UserError: as :func:`open_agents`; or the run `only` has another identity than this one.
@@ -121,31 +138,54 @@ def plan(
     planned_runs: list[PlannedRun] = []
     known = {run.id for run in store.runs()}
     for text, opened in zip(recipe.agents, open_agents(recipe, home, progress=progress), strict=True):
+        identity = _system_identity(benchmark, opened, epochs, probe)
         if only is not None:
-            run = check_same_run(store.run(only), run_identity(benchmark, opened, epochs), opened.agent)
+            run = check_same_run(store, store.run(only), identity, opened.agent, benchmark)
         else:
             origin = Asked(asked.folder, (*asked.options, "--agent", text)) if asked else None
-            run = find_or_start_run(store, benchmark, opened, epochs, new=new, asked=origin, servers=recipe.servers)
-        before, changed = _changed_since(store, run) if run.id not in known else (None, ())
-        made = PlannedRun(run, opened.agent, opened.models, opened.searcher, recipe.prices, before, changed)
+            run = find_or_start_run(
+                store, benchmark, opened, epochs, new=new, asked=origin, servers=recipe.servers, identity=identity
+            )
+        new_run = run.id not in known
+        before, changed = _changed_since(store, run, identity, benchmark) if new_run else (None, ())
+        strayed = not new_run and bool(identity.probed) and strays(store, run, identity.probed, benchmark.questions[0])
+        made = PlannedRun(run, opened.agent, opened.models, opened.searcher, recipe.prices, before, changed, strayed)
         planned_runs.append(made)
     return planned_runs
 
 
+def _system_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int, probe: Probe | None) -> SystemIdentity:
+    """What a run's results depend on, and what a system of one's own is seen to ask."""
+    identity = run_identity(benchmark, opened, epochs)
+    watched = probe is not None and benchmark.questions and identity["tier"] == "own"
+    return SystemIdentity(identity, probe(opened.agent, benchmark.questions[0]) if probe and watched else ())
+
+
 _CODE = ("graph_code", "retriever_code", "model_code", "prompts", "inner", "graph_source", "ragrounds")
 """Parts of an identity that are digests, and what version 0.1.0 had in their place."""
+_OF_SYSTEMS = (*_CODE, *SYSTEM_PARTS, "models", "limits")
+"""What makes a system of one's own another one under the same name."""
 
 
-def _changed_since(store: Store, run: Run) -> tuple[Run | None, tuple[str, ...]]:
-    """The latest earlier run that differs from this one in digests alone, and in which; runs of 0.1.0, whose digests
-    are others, are named by what can be told."""
+def _changed_since(
+    store: Store, run: Run, now: SystemIdentity, benchmark: Benchmark
+) -> tuple[Run | None, tuple[str, ...]]:
+    """The latest earlier run that differs from this one in digests alone, or in what its system is, and in which; runs
+    of 0.1.0, whose digests are others, are named by what can be told."""
     plain = msgspec.json.decode(msgspec.json.encode(run.identity))
-    others = {key: value for key, value in plain.items() if key not in _CODE}
+    foreign = "system" in plain
+    apart = _OF_SYSTEMS if foreign else _CODE
+    others = {key: value for key, value in plain.items() if key not in apart}
     for before in reversed(store.runs()):
-        if before.id == run.id or before.agent != run.agent or before.fingerprint == run.fingerprint:
+        if before.id == run.id or before.agent != run.agent:
             continue
-        if {key: value for key, value in before.identity.items() if key not in _CODE} == others:
-            return before, tuple(_differing_code(before.identity, plain))
+        if before.fingerprint == run.fingerprint and not foreign:
+            continue
+        if {key: value for key, value in before.identity.items() if key not in apart} == others:
+            if not foreign:
+                return before, tuple(f"{noun} changed" for noun in _differing_code(before.identity, plain))
+            of_models = other_models(store, before, now, benchmark.questions[0] if benchmark.questions else None)
+            return before, (*changes_in_words(before.identity, plain), *of_models)
     return None, ()
 
 
@@ -286,6 +326,7 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         "oracle": card.oracle,
         "tier": "journaled" if takes_context(card) else "own",
         "inner": subagent_identity(agent),  # the key that stored runs have
+        **(system_parts(card) if is_foreign(card) else {}),
     }
 
 
@@ -369,17 +410,21 @@ def find_or_start_run(
     new: bool = False,
     asked: Asked | None = None,
     servers: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    identity: SystemIdentity | None = None,
 ) -> Run:
     """Give the run of this identity (:func:`same_identities`) that the store has, unless `new`; else start a new one.
+
+    A run of a system with models of its own is found by what it has asked, beside its identity.
 
     Raises:
         StopRun: the store cannot be written.
     """
-    identity = run_identity(benchmark, opened, epochs)
-    for same in () if new else same_identities(identity, opened.agent):
-        if before := store.latest(fingerprint(same)):
-            return before
-    digest, agent = fingerprint(identity), opened.agent.spec
+    known = identity or _system_identity(benchmark, opened, epochs, None)
+    if not new and (before := _stored_run(store, known, opened.agent, benchmark)):
+        return before
+    own = known.identity["tier"] == "own"
+    whole = with_models(known.identity, known.probed) if own else dict(known.identity)
+    digest, agent = fingerprint(whole), opened.agent.spec
     run = Run(
         id=new_run_id(agent, digest, [run.id for run in store.runs()]),
         agent=agent,
@@ -388,13 +433,20 @@ def find_or_start_run(
         count=len(benchmark),
         epochs=epochs,
         fingerprint=digest,
-        identity=identity,
+        identity=whole,
         created=now(),
         version=__version__,
         asked=asked,
         servers=_of_agent(servers, opened),
     )
     return store.add_run(run, benchmark.questions, benchmark.golds)
+
+
+def _stored_run(store: Store, known: SystemIdentity, agent: Agent, benchmark: Benchmark) -> Run | None:
+    if known.identity["tier"] == "own":
+        return found_run(store, known, benchmark.questions[0] if benchmark.questions else None)
+    found = (store.latest(fingerprint(same)) for same in same_identities(known.identity, agent))
+    return next((run for run in found if run is not None), None)
 
 
 def _of_agent(servers: Mapping[str, Mapping[str, str]], opened: OpenedAgent) -> dict[str, dict[str, str]]:
@@ -405,18 +457,26 @@ def _of_agent(servers: Mapping[str, Mapping[str, str]], opened: OpenedAgent) -> 
     return {server: dict(facts) for server, facts in sorted(servers.items()) if server in asked}
 
 
-def check_same_run(run: Run, identity: Mapping[str, object], agent: Agent) -> Run:
+def check_same_run(store: Store, run: Run, now: SystemIdentity, agent: Agent, benchmark: Benchmark) -> Run:
     """Give the run back if this is its identity still (:func:`same_identities`).
 
     Raises:
         UserError: it is not; names what differs.
     """
-    if run.fingerprint not in map(fingerprint, same_identities(identity, agent)):
-        plain = msgspec.json.decode(msgspec.json.encode(identity))
-        differing = sorted(key for key in {*plain, *run.identity} if plain.get(key) != run.identity.get(key))
+    if now.identity["tier"] == "own":
+        question = benchmark.questions[0] if benchmark.questions else None
+        differing = differing_parts(store, run, now, question)
+        why = list(other_models(store, run, now, question)) if differing else []
+        same = not differing
+    else:
+        same = run.fingerprint in map(fingerprint, same_identities(now.identity, agent))
+        plain, why = msgspec.json.decode(msgspec.json.encode(now.identity)), []
+        differing = [] if same else sorted(k for k in {*plain, *run.identity} if plain.get(k) != run.identity.get(k))
+    if not same:
+        said = f" ({'; '.join(why)})" if why else ""
         raise UserError(
             f"The run {run.id} cannot be resumed: {', '.join(differing) or 'its identity'} would be another "
-            "now. What it has stays; `ragrounds run` with the options of now makes a run of its own."
+            f"now{said}. What it has stays; `ragrounds run` with the options of now makes a run of its own."
         )
     return run
 

@@ -38,6 +38,7 @@ from ragrounds.evals.engine.distributed.protocol import (
 )
 from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents, same_identities
 from ragrounds.evals.engine.scheduler import AttemptSemaphore, disable_uploads, run_pool
+from ragrounds.evals.engine.system_identity import SEEN_BY_LEADER
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.codec import storable
 from ragrounds.evals.store.journal import StoreJournal
@@ -181,12 +182,16 @@ def _planned_runs(setup: WorkerSetup) -> list[PlannedRun]:
     planned_runs = []
     for run, opened in zip(setup.runs, open_agents(setup.recipe, Path(setup.home)), strict=True):
         here, planned = agent_identity(opened), run.identity
-        # Of the run's identity the agent's part: a run of an earlier version has other keys in it.
+        told = SEEN_BY_LEADER if here["tier"] == "own" else ()
+        # Of the run's identity the agent's part: a run of an earlier version has other keys in it. Which models a
+        # system of one's own asks is what the leader saw.
         if not any(
-            all(_plain(planned.get(key)) == _plain(value) for key, value in same.items())
+            all(_plain(planned.get(key)) == _plain(value) for key, value in same.items() if key not in told)
             for same in same_identities(here, opened.agent)
         ):
-            differing = [key for key, value in here.items() if _plain(value) != _plain(planned.get(key))]
+            differing = [
+                key for key, value in here.items() if key not in told and _plain(value) != _plain(planned.get(key))
+            ]
             raise StopRun(
                 f"The agent {opened.agent.spec!r} differs on {os.uname().nodename} from what the run {run.id} was "
                 f"planned with, in: {', '.join(differing)}. Every machine needs the same version, prompts, graphs "

@@ -1,0 +1,328 @@
+"""What a system's own source does and depends on: code, prompt and data files that it names, installed packages,
+environment variables.
+
+Everything is found by reading the source; nothing is imported. What is own is what begins at the system's file or
+module and is imported from its folders, from its package, or from anywhere else outside of what is installed.
+docs/identity.md has the rules for users.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from importlib.machinery import ModuleSpec
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from ragrounds.agents.systems.packages import installed_versions
+from ragrounds.agents.systems.source_facts import SourceFacts, facts_of
+from ragrounds.digests import absolute_names, file_mark, module_file, read_source, text_digest
+from ragrounds.redaction import redacted
+
+_OURS = "ragrounds"
+_ROOMS = ("ragrounds.graphs",)
+"""Parts of this package that count for a system that imports them, as they do for graphs of our own."""
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+TEXTS = (".txt", ".md", ".yaml", ".yml", ".toml", ".jinja", ".jinja2", ".j2", ".prompt")
+"""Files that a source may name by a pattern."""
+_NAMED = (*TEXTS, ".json")
+"""Files that a source may name. JSON files count by whole names alone: many systems write some of computed names."""
+_OF_PROMPTS = ("prompt", "template")
+"""What the name of a folder holds whose text files all count where a source names it."""
+_PROJECT = ("pyproject.toml", "langgraph.json", "setup.py", ".git")
+"""What the top folder of a project has."""
+_MOST = 2000
+"""Text files that count for one system: a folder with more of them holds data."""
+_SECRET = re.compile(
+    r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH|COOKIE|DSN)(?:_(?:ID|FILE|PATH))?(?:_|$)"
+)
+_OF_THE_MACHINE = frozenset(
+    "HOME PATH PWD OLDPWD USER LOGNAME SHELL TERM LANG TMPDIR TEMP TMP HOSTNAME PYTHONPATH VIRTUAL_ENV DISPLAY SHLVL "
+    "COLUMNS LINES EDITOR PAGER TZ XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME CUDA_VISIBLE_DEVICES".split()
+)
+"""Variables that say where a process runs."""
+_LONGEST_VALUE = 200
+_ASSIGNED = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*")
+
+
+class OwnSource(Struct, frozen=True, kw_only=True):
+    """Where a system's own source begins."""
+
+    files: tuple[Path, ...] = ()
+    modules: tuple[str, ...] = ()
+    """Dotted names."""
+    folders: tuple[Path, ...] = ()
+    """Folders of the user's on the import path, beside that of `files`."""
+    packages: tuple[str, ...] = ()
+    """Installed packages that are named as what it needs."""
+    variables: Mapping[str, str] = {}
+    """Environment variables that its configuration sets (``env`` of a ``langgraph.json``)."""
+
+    def joined(self, other: OwnSource) -> OwnSource:
+        """Both together."""
+        return OwnSource(
+            files=(*self.files, *other.files),
+            modules=(*self.modules, *other.modules),
+            folders=(*self.folders, *other.folders),
+            packages=(*self.packages, *other.packages),
+            variables={**self.variables, **other.variables},
+        )
+
+
+class SystemCode(Struct, frozen=True, kw_only=True):
+    """What a system's own source does and depends on."""
+
+    digest: str
+    """Of its syntax: comments and layout do not count."""
+    files: dict[str, str]
+    """A file as the source names it → a digest of its content."""
+    packages: dict[str, str]
+    """Installed packages that the source imports → version."""
+    requirements: dict[str, str]
+    """What those require, directly or not → version."""
+    environment: dict[str, str]
+    """Environment variables that the source reads → value; of a variable that is not set there is nothing, and none of
+    a name like a key's."""
+
+
+def system_code(source: OwnSource) -> SystemCode:
+    """Read what a system's own source does and depends on.
+
+    Raises:
+        SyntaxError: a file of it is not Python.
+        ModuleNotFoundError: a module of it is not there.
+    """
+    own, outside = _closure(source)
+    facts = [facts_of(path) for _, path in own]
+    paths = [path for name, path in own if name.partition(".")[0] != _OURS]
+    packages, requirements = installed_versions(outside, source.packages)
+    return SystemCode(
+        digest=text_digest(*sorted(f"{name}\0{digest}" for (name, _), digest in own.items())),
+        files=_named_files(paths, facts, source.folders),
+        packages=packages,
+        requirements=requirements,
+        environment=_environment(paths, facts, source.variables),
+    )
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether an environment variable is called as keys are: its value is never kept, and does not count."""
+    return _SECRET.search(name.upper()) is not None
+
+
+def _closure(source: OwnSource) -> tuple[dict[tuple[str, Path], str], set[str]]:
+    """The digests of the system's own files, by module and file, and the other modules that they import."""
+    folders = tuple(dict.fromkeys([*(path.resolve().parent for path in source.files), *source.folders]))
+    roots = {*_ROOMS, *(_root(name) for name in source.modules)}
+    left = [(path.stem, path.resolve()) for path in source.files]
+    for name in source.modules:
+        path = _own_file(name, folders, roots)
+        if path is None:
+            raise ModuleNotFoundError(f"no module named {name!r} whose source can be read", name=name)
+        left.append((name, path))
+    own: dict[tuple[str, Path], str] = {}
+    outside: set[str] = set()
+    while left:
+        name, path = left.pop()
+        if (name, path) in own:
+            continue
+        own[name, path], imports = read_source(path)
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        for wanted in imports:
+            found = False
+            names = list(absolute_names(wanted, package))
+            for full in names:
+                if full and (inside := _own_file(full, folders, roots)) is not None:
+                    left += [(full, inside), *_packages_above(full, folders, roots)]
+                    found = True
+            if not found and names[0]:
+                outside.add(names[0])
+    return own, outside
+
+
+def _packages_above(full: str, folders: tuple[Path, ...], roots: set[str]) -> Iterator[tuple[str, Path]]:
+    """The packages that a module lies in, whose ``__init__.py`` is run too."""
+    while full := full.rpartition(".")[0]:
+        if (path := _own_file(full, folders, roots)) is not None:
+            yield full, path
+
+
+def _own_file(full: str, folders: tuple[Path, ...], roots: set[str]) -> Path | None:
+    """The file of a module that is the system's own; ``None``: it is not, or has no source."""
+    for folder in folders:
+        if path := module_file(folder, full):
+            return path
+    top = full.partition(".")[0]
+    named = any(full == root or full.startswith(f"{root}.") for root in roots)
+    if not named and (top == _OURS or top in sys.stdlib_module_names):
+        return None
+    spec = _spec(top, tuple(sys.path))
+    if spec is None or not (named or _outside_of_installed(spec)):
+        return None
+    if "." not in full:
+        return Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
+    for place in spec.submodule_search_locations or ():
+        if path := module_file(Path(place), full.partition(".")[2]):
+            return path
+    return None
+
+
+def _root(name: str) -> str:
+    """The package that is a module's own: its topmost, or the room of this one."""
+    return ".".join(name.split(".")[: 2 if name.startswith(f"{_OURS}.") else 1])
+
+
+@lru_cache(maxsize=1024)
+def _spec(top: str, path: tuple[str, ...]) -> ModuleSpec | None:
+    loaded = sys.modules.get(top)
+    if loaded is not None and getattr(loaded, "__spec__", None) is not None:
+        return loaded.__spec__
+    try:
+        return importlib.util.find_spec(top)
+    except (ImportError, AttributeError, ValueError):
+        return None
+
+
+def _outside_of_installed(spec: ModuleSpec) -> bool:
+    """Whether a module is somebody's own: a source that lies where no packages are installed."""
+    places = [spec.origin] if spec.origin and spec.has_location else list(spec.submodule_search_locations or ())
+    return bool(places) and not any(_INSTALLED & {*Path(str(place)).parts} for place in places)
+
+
+def _named_files(paths: Iterable[Path], facts: Iterable[SourceFacts], folders: Iterable[Path]) -> dict[str, str]:
+    """The text files that own sources name, with digests of what they hold."""
+    texts = sorted({text for each in facts for text in each.texts})
+    own_places = _places([*(path.parent for path in paths), *folders])
+    places = own_places | {Path.cwd()}
+    names = [text for text in texts if _may_name(text)]
+    words = {text for text in texts if "*" not in text and not text.endswith(_NAMED)}
+    for _ in range(2):  # PLACE / "prompts" / "answer" / "system.md"
+        own_places, places = _with_named(own_places, words), _with_named(places, words)
+    found: dict[str, set[Path]] = {}
+    for place in sorted(places):
+        for name in names:
+            for path in _matching(place, name):
+                found.setdefault(path.name if "*" in name or name in TEXTS else name, set()).add(path.resolve())
+        if place in own_places and place.name in words and any(part in place.name.lower() for part in _OF_PROMPTS):
+            for path in _matching(place, "**/*"):
+                found.setdefault(path.relative_to(place).as_posix(), set()).add(path.resolve())
+    kept = sorted(found)[:_MOST]
+    return {redacted(name): text_digest(*sorted({_content(path) for path in found[name]})) for name in kept}
+
+
+def _places(folders: Iterable[Path]) -> set[Path]:
+    """The folders of own sources, and those above them up to the top of their project."""
+    places: set[Path] = set()
+    for folder in {folder.resolve() for folder in folders}:
+        above = [folder, *folder.parents[:4]]
+        top = next((n for n, place in enumerate(above) if any((place / mark).exists() for mark in _PROJECT)), 0)
+        places.update(above[: top + 1])
+    return places
+
+
+def _with_named(places: set[Path], words: set[str]) -> set[Path]:
+    """Folders, and those in them that are named."""
+    return places | {place / each for place in places for each in _entries(place) & words if (place / each).is_dir()}
+
+
+def _may_name(text: str) -> bool:
+    if text in TEXTS:
+        return True
+    return text.endswith(TEXTS if "*" in text else _NAMED) and "://" not in text
+
+
+def _matching(place: Path, name: str) -> Iterator[Path]:
+    """The text files that a name or a pattern means in a folder."""
+    if name.startswith("~") or Path(name).is_absolute():
+        path = Path(name).expanduser()
+        if "*" not in name and _is_file(path):
+            yield path
+        return
+    if name in TEXTS:
+        name = f"*{name}"
+    if "*" not in name:
+        if name.split("/")[0] in (*_entries(place), "..", ".") and _is_file(place / name):
+            yield place / name
+        return
+    if not place.is_dir() or (place == Path.cwd() and name != "**/*" and "/" not in name):
+        return  # a pattern is for the folder of the code
+    try:
+        found = list(islice(place.glob(name), _MOST))
+    except (ValueError, NotImplementedError, OSError):  # a text that is no pattern
+        return
+    for path in sorted(found):
+        if path.suffix in TEXTS and not any(part.startswith(".") for part in path.relative_to(place).parts):
+            yield path
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _entries(place: Path) -> frozenset[str]:
+    try:
+        return _listed(place, place.stat().st_mtime_ns)
+    except OSError:
+        return frozenset()
+
+
+@lru_cache(maxsize=512)
+def _listed(place: Path, mark: int) -> frozenset[str]:
+    with os.scandir(place) as entries:
+        return frozenset(entry.name for entry in entries)
+
+
+def _content(path: Path) -> str:
+    try:
+        return _hashed(path, file_mark(path))
+    except OSError:
+        return ""
+
+
+@lru_cache(maxsize=4096)
+def _hashed(path: Path, mark: tuple[int, int]) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _environment(paths: Iterable[Path], facts: Iterable[SourceFacts], variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables that own sources read, with their values now."""
+    known = list(facts)
+    names = {name for each in known for name in (*each.variables, *each.fields)} | {*variables}
+    given = dict(variables)
+    if any(each.dotenv for each in known):
+        for place in sorted({Path.cwd(), *(path.parent for path in paths)}):
+            for file in (place / ".env", *(folder / ".env" for folder in place.parents[:2])):
+                given = {**_assigned(file), **given}
+        names |= {*given}
+    values = {name: os.environ.get(name, given.get(name)) for name in sorted(names)}
+    return {
+        name: _shown(value)
+        for name, value in values.items()
+        if value is not None and not is_secret_name(name) and name not in _OF_THE_MACHINE
+    }
+
+
+def _assigned(file: Path) -> dict[str, str]:
+    """The variables that an ``.env`` file sets."""
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    found = (_ASSIGNED.fullmatch(line) for line in lines)
+    return {match[1]: match[2].strip("\"'") for match in found if match}
+
+
+def _shown(value: str) -> str:
+    value = redacted(value)
+    return value if len(value) <= _LONGEST_VALUE else f"{value[:40]}… ({text_digest(value)})"

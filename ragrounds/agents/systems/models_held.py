@@ -1,0 +1,168 @@
+"""The models that a loaded system holds: chat models, embedders and clients in its attributes, closures and in the
+globals of its own code.
+
+Nothing of it is called, and no vendor's package is imported: a model is known by the names of its classes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from types import CodeType, FunctionType, MethodType, ModuleType
+
+from ragrounds.agents.systems.code import is_secret_name
+from ragrounds.redaction import redacted
+
+_BASES = frozenset(
+    {
+        ("langchain_core", "BaseLanguageModel"),
+        ("langchain_core", "Embeddings"),
+        ("llama_index", "BaseLLM"),
+        ("llama_index", "BaseEmbedding"),
+        ("dspy", "BaseLM"),
+        ("openai", "BaseClient"),
+        ("anthropic", "BaseClient"),
+        ("groq", "BaseClient"),
+        ("cohere", "Client"),
+        ("cohere", "ClientV2"),
+        ("mistralai", "Mistral"),
+        ("ollama", "BaseClient"),
+        ("google", "Client"),
+        ("sentence_transformers", "SentenceTransformer"),
+        ("sentence_transformers", "CrossEncoder"),
+        ("transformers", "PreTrainedModel"),
+        ("transformers", "Pipeline"),
+    }
+)
+"""Top package and name of the classes that models and their clients inherit from."""
+_CLIENTS = frozenset({"BaseClient", "Client", "ClientV2", "Mistral"})
+_NAMES = (
+    "model", "model_name", "model_id", "deployment_name", "azure_deployment", "repo_id", "name_or_path",
+    "base_url", "openai_api_base", "_base_url", "azure_endpoint", "endpoint", "endpoint_url", "api_version",
+    "temperature", "top_p", "top_k", "seed", "n", "frequency_penalty", "presence_penalty", "repetition_penalty",
+    "reasoning_effort", "reasoning", "verbosity", "stop", "model_kwargs", "extra_body", "additional_kwargs", "kwargs",
+    "dimensions", "responses",
+)  # fmt: skip
+"""What of a model decides its replies; a limit of tokens is left out."""
+_MOST = 20_000
+"""Objects that are looked at."""
+_LONGEST = 300
+_PLAIN = (str, bytes, int, float, bool, complex, type(None), type, ModuleType, CodeType)
+
+
+def models_held(system: object, own: Iterable[str] = ()) -> tuple[str, ...]:
+    """The models that can be found in a system, as ``ChatOpenAI[model=gpt-4o,temperature=0]``, each once, sorted.
+
+    Args:
+        system: The opened system.
+        own: Names of its own modules: the globals of their functions are looked at.
+    """
+    found: set[str] = set()
+    seen: dict[int, object] = {}
+    left: deque[tuple[object, bool]] = deque([(system, False)])
+    modules = frozenset(own)
+    while left and len(seen) < _MOST:
+        one, of_model = left.popleft()
+        if isinstance(one, _PLAIN) or id(one) in seen:
+            continue
+        seen[id(one)] = one
+        base = _base(type(one))
+        if base in _CLIENTS and of_model:
+            continue  # a chat model's own client says nothing that the model does not
+        if base:
+            found.add(_described(one))
+        left.extend((each, bool(base)) for each in _inside(one, modules))
+    return tuple(sorted(found))
+
+
+def _base(kind: type) -> str:
+    """The known class that a class inherits from; empty: it is no model."""
+    for each in kind.__mro__:
+        if (each.__module__.partition(".")[0], each.__name__) in _BASES:
+            return each.__name__
+    return ""
+
+
+def _described(model: object) -> str:
+    said: dict[str, str] = {}
+    for name in _NAMES:
+        held = _attribute(model, name)
+        if held is not None and (text := _written(held)) and text not in ("{}", "[]"):
+            said[name.lstrip("_")] = text
+    return redacted(f"{type(model).__name__}[{','.join(f'{name}={text}' for name, text in said.items())}]")
+
+
+def _attribute(model: object, name: str) -> object:
+    try:
+        return getattr(model, name, None)
+    except Exception:
+        return None  # a property of a foreign class may raise anything
+
+
+def _written(held: object) -> str:
+    """A value as text that is the same in every process; empty: it is none such."""
+    if isinstance(held, Mapping):
+        parts = sorted((str(key), _written(value)) for key, value in held.items() if not is_secret_name(str(key)))
+        text = "{" + ",".join(f"{key}={value}" for key, value in parts if value) + "}"
+    elif isinstance(held, list | tuple):
+        text = "[" + ",".join(filter(None, map(_written, held))) + "]"
+    elif isinstance(held, str | int | float):
+        text = str(held)
+    elif type(held).__name__ == "URL":  # of httpx
+        text = str(held).rstrip("/")
+    else:
+        return ""
+    return text[:_LONGEST]
+
+
+def _inside(one: object, own: frozenset[str]) -> Iterator[object]:
+    """What an object holds."""
+    if isinstance(one, Mapping):
+        yield from list(one.values())[:1000]
+    elif isinstance(one, list | tuple | set | frozenset | deque):
+        yield from list(one)[:1000]
+    elif isinstance(one, functools.partial):
+        yield from (one.func, one.args, one.keywords)
+    elif isinstance(one, MethodType):
+        yield from (one.__self__, one.__func__)
+    elif isinstance(one, FunctionType):
+        yield from _of_function(one, own)
+    else:
+        yield from _of_object(one)
+
+
+def _of_function(one: FunctionType, own: frozenset[str]) -> Iterator[object]:
+    """A function's defaults and closure; of one of the system's own also the globals that it names."""
+    yield from (one.__defaults__, one.__kwdefaults__, getattr(one, "__wrapped__", None))
+    for cell in one.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+    if one.__module__ in own:
+        for name in sorted(_names_in(one.__code__)):
+            held = one.__globals__.get(name)
+            yield from vars(held).values() if isinstance(held, ModuleType) and held.__name__ in own else (held,)
+
+
+def _names_in(code: CodeType) -> set[str]:
+    names = {*code.co_names}
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            names |= _names_in(each)
+    return names
+
+
+def _of_object(one: object) -> Iterator[object]:
+    held = getattr(one, "__dict__", None)
+    if isinstance(held, dict):
+        yield from list(held.values())
+    private = _attribute(one, "__pydantic_private__")
+    if isinstance(private, dict):
+        yield from list(private.values())
+    for kind in type(one).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else tuple(slots):
+            if not name.startswith("__"):
+                yield _attribute(one, name)
