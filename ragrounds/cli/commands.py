@@ -25,6 +25,8 @@ FORMER_OPTIONS = {
     "--replicates": "--resamples",
     "--sample": "--sheet-size",
     "--to": "--out",
+    "--upload": "--endpoint",
+    "--url": "--endpoint",
 }
 """Options of earlier versions → what they are called today, where a command does not have them any more."""
 FORMER_COMMANDS = {("graph", "list"): "ls", ("arena", "list"): "ls"}

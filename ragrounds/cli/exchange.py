@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from ragrounds.cli import options
-from ragrounds.cli.commands import Group
+from ragrounds.cli.commands import Command, Group
 from ragrounds.cli.output import counting, print_json, say
 
 TransferredRuns = Annotated[
@@ -89,7 +89,7 @@ def _export_command(name: str, export_format: Any) -> Any:
     )
     _command.__annotations__ = {key: kind for key, (kind, _) in taken.items()}
     made = typer.Typer(rich_markup_mode=None, add_completion=False)
-    made.command(name, help=export_format.help)(_command)
+    made.command(name, help=export_format.help, cls=Command)(_command)
     return typer.main.get_command(made)
 
 

@@ -47,7 +47,7 @@ class Delivery(Generic[I]):
         headers: Of every request, with the content type.
         secrets: Taken out of what the server says.
         progress: Is told how many have been sent.
-        refusals: Reads from an answer what was not wanted although the request was taken.
+        read: Reads an answer, and gives what was not wanted although the request was taken.
         at_once: Requests in flight.
         patience: Seconds in which a 404 means that what the items belong to is not there yet; then, and not before, it
             is a refusal. 0: a 404 is a wrong address.
@@ -63,7 +63,7 @@ class Delivery(Generic[I]):
         headers: Mapping[str, str],
         secrets: Iterable[str] = (),
         progress: Progress = lambda what, done: None,
-        refusals: Callable[[HttpAnswer], Refusal | None] = lambda answer: None,
+        read: Callable[[HttpAnswer], Refusal | None] = lambda answer: None,
         at_once: int = 1,
         patience: float = 0.0,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -78,7 +78,7 @@ class Delivery(Generic[I]):
         self._redact = Redactor(*secrets)
         self._client = HttpClient(url, headers, 120.0, self._redact)
         self._progress = progress
-        self._refusals = refusals
+        self._read = read
         self._at_once = at_once
         self._patience, self._found_later = patience, patience > 0
         self._pause = pause
@@ -115,7 +115,7 @@ class Delivery(Generic[I]):
     async def _batch(self, items: Sequence[I]) -> None:
         answer = await self._answered(self._encode(items))
         if answer.status < 300:
-            refusal = self._refusals(answer)
+            refusal = self._read(answer)
             self._count(taken=len(items) - (refusal.count if refusal else 0), refusal=refusal)
         elif answer.status == 409:
             self._count(known=len(items))

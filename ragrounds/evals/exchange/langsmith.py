@@ -1,140 +1,253 @@
-"""Traces sent to LangSmith, only by `ragrounds export langsmith --upload`: no variable of the environment sends any."""
+"""Runs sent to a LangSmith server: attempts as trees of its runs, scores as feedback on them.
+
+Its multipart form is written here and not by its client: that sends in the background, tells nobody what a server
+refused, and is switched by variables of the environment. Ids are made from time and place in a trace, as version 7 of
+RFC 9562 has them, so that sending again doubles nothing.
+"""
 
 from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
 from ragrounds.addresses import check_address
 from ragrounds.errors import UserError
-from ragrounds.evals.exchange.formats import Export, ExportFormat, Redactor, optional_module
-from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
-from ragrounds.evals.store.traces import steps as steps_of
-from ragrounds.records import WITHOUT_ANSWER, Run
+from ragrounds.evals.exchange.delivery import Delivery, Refusal, in_batches
+from ragrounds.evals.exchange.formats import Export, ExportFormat
+from ragrounds.evals.exchange.openinference import as_function, passage_facts
+from ragrounds.evals.exchange.trace_nodes import (
+    TraceCleaner,
+    TraceNode,
+    by_judge,
+    node_digest,
+    score_facts,
+    score_words,
+    trace_nodes,
+)
+from ragrounds.evals.store.traces import Trace
+from ragrounds.http import HttpAnswer, read_json
+from ragrounds.records import Message, Score, Usage
 
-_AT_ONCE = 200
-"""Runs (in LangSmith's sense: nodes of a trace) in one request."""
-_SPACE = uuid.UUID("7b0b8a1e-5f1c-5d0a-9a53-6d2f6f0e9a11")
-_KINDS = {"model": "llm", "search": "retriever", "tool": "tool"}
+Fields = dict[str, object]
+_MOST, _LARGEST = 200, 4_000_000
+"""Nodes, and bytes, in one request."""
+_KINDS = {
+    "attempt": "chain",
+    "step": "chain",
+    "model": "llm",
+    "embedding": "embedding",
+    "search": "retriever",
+    "tool": "tool",
+}
+_PARTS = ("inputs", "outputs", "extra", "error")
+"""Fields of a run that stand in parts of their own."""
+_BOUNDARY = "ragrounds-7f1d2c9ab04e"
+"""It begins a line, which no JSON text holds."""
 
 
-def upload(store: Store, runs: Sequence[Run], *, url: str, key: str, project: str) -> int:
-    """Send the traces of some runs; returns how many nodes were sent.
+def trace_fields(trace: Trace, project: str) -> Iterator[Fields]:
+    """The nodes of a clean attempt as LangSmith's runs, each after the one that holds it."""
+    made: dict[tuple[int, ...], Fields] = {}
+    for node in trace_nodes(trace):
+        above = None if node.parent is None else made[node.parent]
+        id = str(_id(node.start, node_digest(trace, node.place)))
+        own = f"{_time(node.start):%Y%m%dT%H%M%S%fZ}{id}"
+        made[node.place] = {
+            "id": id,
+            "trace_id": above["trace_id"] if above else id,
+            "parent_run_id": above["id"] if above else None,
+            "dotted_order": f"{above['dotted_order']}.{own}" if above else own,
+            "session_name": project,
+            "name": node.model if node.kind == "model" else node.name,
+            "run_type": _KINDS[node.kind],
+            "start_time": _time(node.start).isoformat(),
+            "end_time": _time(node.end).isoformat(),
+            "inputs": _inputs(trace, node),
+            "outputs": _outputs(trace, node),
+            "extra": {"metadata": _metadata(trace, node)},
+            "error": node.error or None,
+        }
+        yield made[node.place]
 
-    Ids are hashes of run, question and epoch, so sending again doubles nothing.
+
+def feedback_fields(trace: Trace, score: Score, project: str) -> Fields:
+    """A score of a clean attempt as LangSmith's feedback on its trace; `project` is the id of the project there."""
+    start = trace.attempt.at or trace.run.created
+    digest = node_digest(trace, ())
+    root = _id(start, digest)
+    return {
+        "id": str(uuid.uuid5(root, score.scorer)),
+        "run_id": str(root),
+        "trace_id": str(root),
+        "session_id": project or None,
+        "start_time": _time(start).isoformat(),
+        "created_at": _time(start + trace.attempt.seconds).isoformat(),
+        "modified_at": _time(start + trace.attempt.seconds).isoformat(),
+        "key": score.scorer,
+        # It takes four decimals and refuses more.
+        "score": None if score.value is None else round(score.value, 4),
+        "value": score.answer_status,
+        "comment": score_words(score, trace.gold),
+        "feedback_source": {"type": "model" if by_judge(score) else "api", "metadata": score_facts(score)},
+    }
+
+
+def multipart(parts: Sequence[tuple[str, bytes]]) -> bytes:
+    """The body of a request of named JSON parts."""
+    head = 'Content-Disposition: form-data; name="{}"\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n'
+    made = [f"--{_BOUNDARY}\r\n{head.format(name, len(data))}".encode() + data + b"\r\n" for name, data in parts]
+    return b"".join(made) + f"--{_BOUNDARY}--\r\n".encode()
+
+
+def run_parts(fields: Mapping[str, object]) -> list[tuple[str, bytes]]:
+    """The parts of one run."""
+    name = f"post.{fields['id']}"
+    own = {key: value for key, value in fields.items() if key not in _PARTS}
+    more = [(f"{name}.{key}", fields[key]) for key in _PARTS if fields[key] is not None]
+    return [(key, msgspec.json.encode(value)) for key, value in [(name, own), *more]]
+
+
+def push(export: Export[LangSmithOptions], key: str) -> Iterator[str]:
+    """Send runs, then feedback; yields what became of each.
 
     Raises:
-        UserError: the server cannot be reached or refuses.
+        UserError: the server cannot be reached, or takes none of them.
     """
-    langsmith = optional_module("langsmith", "to LangSmith")
-    problems: list[Exception] = []
-    client = langsmith.Client(
-        api_url=url,
-        api_key=key,
-        auto_batch_tracing=False,
-        omit_traced_runtime_info=True,
-        tracing_sampling_rate=1.0,
-        tracing_error_callback=problems.append,
+    place, project, cleaner = export.options.endpoint.rstrip("/"), export.options.project, TraceCleaner()
+    own = {"x-api-key": key}
+    form = {**own, "Content-Type": f"multipart/form-data; boundary={_BOUNDARY}"}
+    session = _Session()
+    opened = Delivery[Fields](
+        f"{place}/sessions?upsert=true",
+        "projects",
+        lambda items: msgspec.json.encode(items[0]),
+        headers={**own, "Content-Type": "application/json"},
+        secrets=[key],
+        read=session.read,
     )
-    hide, sent, waiting = Redactor(), 0, list[dict[str, object]]()
-    for run in runs:
-        for trace in every_trace(store, run):
-            nodes = [{**node, "session_name": project} for node in _nodes(trace)]
-            waiting += msgspec.json.decode(hide(msgspec.json.encode(nodes).decode("utf-8")))
-            if len(waiting) >= _AT_ONCE:
-                sent += _ingest(client, waiting, problems, url)
-                waiting = []
-    return sent + _ingest(client, waiting, problems, url)
+    opened.deliver([[{"name": project}]])
+
+    def _runs() -> Iterator[list[tuple[str, bytes]]]:
+        for trace in cleaner.traces(export.store, export.runs):
+            for fields in trace_fields(trace, project):
+                yield run_parts(fields)
+
+    def _feedback() -> Iterator[list[tuple[str, bytes]]]:
+        for trace in cleaner.traces(export.store, export.runs):
+            for score in trace.scores:
+                fields = feedback_fields(trace, score, session.id)
+                yield [(f"feedback.{fields['id']}", msgspec.json.encode(fields))]
+
+    for what, items in (("runs", _runs()), ("scores", _feedback())):
+        delivery = Delivery[list[tuple[str, bytes]]](
+            f"{place}/runs/multipart",
+            what,
+            lambda some: multipart([part for parts in some for part in parts]),
+            headers=form,
+            secrets=[key],
+            progress=export.progress,
+        )
+        delivery.deliver(in_batches(items, _MOST, lambda parts: sum(len(data) for _, data in parts), _LARGEST))
+        yield delivery.words()
 
 
-def _ingest(client: Any, nodes: list[dict[str, object]], problems: list[Exception], url: str) -> int:
-    if nodes:
+class _Session:
+    """The project's id, as the server gives it; feedback without it is not found by newer ones."""
+
+    id = ""
+
+    def read(self, answer: HttpAnswer) -> Refusal | None:
         try:
-            client.batch_ingest_runs(create=nodes)
-        except Exception as error:  # the library raises what its transport raised
-            problems.append(error)
-    if problems:
-        raise UserError(f"LangSmith at {url} did not take the traces: {' '.join(str(problems[0]).split())[:300]}")
-    return len(nodes)
+            found = read_json(answer.body)
+        except ValueError:
+            return None
+        given = found.get("id") if isinstance(found, dict) else None
+        self.id = given if isinstance(given, str) and len(given) < 100 else ""
+        return None
 
 
-def _nodes(trace: Trace) -> Iterator[dict[str, object]]:
-    attempt, run = trace.attempt, trace.run
-    key = f"{run.id}\0{trace.question.id}\0{attempt.epoch}" + (f"\0{attempt.retry}" if attempt.retry else "")
-    start = attempt.at or run.created
-    root = _node(key, (), start, start + attempt.seconds, run.agent, "chain")
-    yield root | {
-        "inputs": {"question": trace.question.text, "options": trace.question.options},
-        "outputs": {"answer": attempt.text},
-        "error": (attempt.reason or attempt.status) if attempt.status in WITHOUT_ANSWER else None,
-        "extra": {
-            "metadata": {
-                "run": run.id,
-                "question_id": trace.question.id,
-                "status": attempt.status,
-                "retry": attempt.retry,
-                "cost_uncached": attempt.cost_uncached,
-                **{f"{score.scorer}.score": score.value for score in trace.scores},
-            }
-        },
-    }
-    for place, (step, traced) in enumerate(zip(steps_of(attempt.events), trace.steps, strict=True)):
-        begun = step.at or start
-        made = _node(key, (place,), begun, begun + (step.seconds or 0.0), step.node or "none", "chain", root)
-        yield made | {"inputs": {}, "outputs": dict(step.changes), "error": step.error or None}
-        for number, call in enumerate(traced.calls):
-            at = call.call.at or begun
-            kind = _KINDS.get(call.call.kind, "chain")
-            child = _node(key, (place, number), at, at + call.call.seconds, call.call.actor, kind, made)
-            yield child | _said(call)
+def _id(start: float, digest: bytes) -> uuid.UUID:
+    """An id of version 7: milliseconds, then what is hashed."""
+    whole = int.from_bytes((max(0, int(start * 1000)) & (1 << 48) - 1).to_bytes(6, "big") + digest[:10], "big")
+    return uuid.UUID(int=whole & ~(0xF << 76) & ~(0x3 << 62) | 7 << 76 | 2 << 62)
 
 
-def _node(
-    key: str, place: tuple[int, ...], start: float, end: float, name: str, kind: str, parent: Any = None
-) -> dict[str, object]:
-    id = str(uuid.uuid5(_SPACE, f"{key}\0{place}"))
-    own = f"{_time(start):%Y%m%dT%H%M%S%fZ}{id}"
-    return {
-        "id": id,
-        "trace_id": parent["trace_id"] if parent else id,
-        "parent_run_id": parent["id"] if parent else None,
-        "dotted_order": f"{parent['dotted_order']}.{own}" if parent else own,
-        "name": name,
-        "run_type": kind,
-        "start_time": _time(start).isoformat(),
-        "end_time": _time(end).isoformat(),
-    }
+def _inputs(trace: Trace, node: TraceNode) -> Fields:
+    if node.kind == "attempt":
+        return {"question": trace.question.text, "options": trace.question.options}
+    asked = node.call.asked if node.call else None
+    if asked is not None:
+        tools: Fields = {"tools": [as_function(tool) for tool in asked.tools]} if asked.tools else {}
+        return {"messages": [_message(message) for message in asked.messages]} | tools
+    if node.kind == "search":
+        return {"query": node.input, **node.parameters}
+    return {} if node.input is None else {"input": node.input}
 
 
-def _said(traced: TracedCall) -> dict[str, object]:
-    call = traced.call
-    inputs: dict[str, object] = {}
-    outputs: dict[str, object] = {}
-    if traced.asked is not None:
-        inputs["messages"] = [{"role": m.role, "content": m.content} for m in traced.asked.messages]
-    if traced.searched is not None:
-        inputs["query"] = traced.searched.query
-        outputs["documents"] = [
-            {"page_content": p.text, "type": "Document", "metadata": {"id": p.id, "title": p.title, "score": p.score}}
-            for p in traced.passages
-        ]
-    if traced.reply is not None:
-        outputs["messages"] = [{"role": "assistant", "content": traced.reply.text}]
-    if call.usage is not None:
-        total = call.usage.input + call.usage.output
-        outputs["usage_metadata"] = {
-            "input_tokens": call.usage.input,
-            "output_tokens": call.usage.output,
-            "total_tokens": total,
+def _outputs(trace: Trace, node: TraceNode) -> Fields:
+    call = node.call
+    if node.kind == "attempt":
+        return {"answer": node.output, "choice": trace.attempt.choice or None}
+    if node.kind == "search" and call is not None:
+        return {
+            "documents": [
+                {
+                    "page_content": one.text,
+                    "type": "Document",
+                    "metadata": {"id": one.id, "score": one.score, **passage_facts(one)},
+                }
+                for one in call.passages
+            ]
         }
-    return {"inputs": inputs, "outputs": outputs, "error": call.error or None}
+    made: Fields = {}
+    if call is not None and call.reply is not None:
+        made["messages"] = [_message(Message("assistant", call.reply.text, calls=call.reply.calls))]
+        made |= {"reasoning": call.reply.reasoning} if call.reply.reasoning else {}
+    elif isinstance(node.output, dict):
+        made |= node.output
+    elif node.output is not None:
+        made["output"] = node.output
+    if node.usage is not None:
+        made["usage_metadata"] = _usage(node.usage, node.cost)
+    return made
+
+
+def _usage(usage: Usage, cost: float | None) -> Fields:
+    return {
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "total_tokens": usage.input + usage.output,
+        "input_token_details": {"cache_read": usage.cached},
+        "output_token_details": {"reasoning": usage.reasoning},
+        **({} if cost is None else {"total_cost": cost}),
+    }
+
+
+def _message(message: Message) -> Fields:
+    made: Fields = {"role": message.role, "content": message.content}
+    if message.calls:
+        made["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.calls
+        ]
+    return made | ({"tool_call_id": message.answers} if message.answers else {})
+
+
+def _metadata(trace: Trace, node: TraceNode) -> Fields:
+    if node.kind == "attempt":
+        return {**node.facts, "identity": trace.run.identity}
+    if node.kind not in ("model", "embedding"):
+        return node.facts
+    named = {"ls_temperature": "temperature", "ls_max_tokens": "max_tokens", "ls_stop": "stop"}
+    known = {name: node.parameters[key] for name, key in named.items() if key in node.parameters}
+    model: Fields = {"ls_provider": node.provider, "ls_model_name": node.model}
+    return {**node.facts, **model, **known, "ls_invocation_params": node.parameters}
 
 
 def _time(seconds: float) -> datetime:
@@ -142,29 +255,34 @@ def _time(seconds: float) -> datetime:
 
 
 class LangSmithOptions(Struct, frozen=True):
-    """Where the traces go, and that they may."""
+    """Which server, and which of its projects."""
 
-    upload: Annotated[bool, Meta(description="Really send them: questions, answers, passages leave here.")] = False
+    endpoint: Annotated[
+        str, Meta(description="Send to this LangSmith server, such as https://api.smith.langchain.com; questions, "
+                              "answers and passages go there. Its key is read from LANGSMITH_API_KEY.")
+    ] = ""  # fmt: skip
     project: Annotated[str, Meta(description="The project there.")] = "ragrounds"
-    url: Annotated[str, Meta(description="The server.")] = "https://api.smith.langchain.com"
+
+
+def _key() -> str:
+    return os.environ.get("LANGSMITH_API_KEY", "").strip()
 
 
 def _check(options: LangSmithOptions, to_file: bool) -> None:
-    check_address(options.url, "set LANGSMITH_API_KEY")
-    if not options.upload:
-        raise UserError(f"This sends questions, answers and passages to {options.url}. Give --upload if you want that.")
-    if not os.environ.get("LANGSMITH_API_KEY"):
+    check_address(options.endpoint, "set LANGSMITH_API_KEY")
+    if not options.endpoint:
+        raise UserError("Say where LangSmith is: --endpoint https://api.smith.langchain.com. Nothing was sent.")
+    if not _key():
         raise UserError("LANGSMITH_API_KEY is not set: LangSmith needs a key.")
 
 
 def _send(export: Export[LangSmithOptions]) -> str:
-    project, url, key = export.options.project, export.options.url, os.environ["LANGSMITH_API_KEY"]
-    return f"{upload(export.store, export.runs, url=url, key=key, project=project):,} nodes sent to {project} at {url}"
+    return f"{'; '.join(push(export, _key()))}: {export.options.endpoint}, project {export.options.project}"
 
 
 FORMAT = ExportFormat(
     name="langsmith",
-    summary="Send traces to LangSmith. Needs --upload and the key in LANGSMITH_API_KEY.",
+    summary="Traces and scores sent to a LangSmith server. Needs --endpoint, and the key in LANGSMITH_API_KEY.",
     writes="nothing",
     options=LangSmithOptions,
     send=_send,

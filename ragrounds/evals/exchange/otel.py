@@ -74,7 +74,7 @@ def send(
         headers={**headers, **HEADERS},
         secrets=headers.values(),
         progress=progress,
-        refusals=builder.encoder.refusals,
+        read=builder.encoder.refusals,
     )
     delivery.deliver(in_batches(spans, MOST, each_size, LARGEST))
     return delivery.words()

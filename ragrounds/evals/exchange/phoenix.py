@@ -25,6 +25,8 @@ from ragrounds.evals.store.traces import Trace
 _ANNOTATIONS = 200
 _DOCUMENTS = 500
 """Annotations in one request."""
+PATIENCE = 60.0
+"""Seconds to wait for spans that the server has taken and does not hold yet; more for many spans."""
 _JSON = {"Content-Type": "application/json"}
 
 
@@ -89,7 +91,7 @@ def push(export: Export[PhoenixOptions], key: str = "") -> Iterator[str]:
         headers={**own, **HEADERS},
         secrets=[key],
         progress=export.progress,
-        refusals=builder.encoder.refusals,
+        read=builder.encoder.refusals,
     )
     each = (span for trace in _traces() for span in builder.spans(trace))
     spans.deliver(in_batches(each, MOST, each_size, LARGEST))
@@ -106,7 +108,7 @@ def push(export: Export[PhoenixOptions], key: str = "") -> Iterator[str]:
             secrets=[key],
             progress=export.progress,
             # It keeps spans after it has taken them, some hundreds a second.
-            patience=60.0 + spans.taken / 50,
+            patience=PATIENCE * (1 + spans.taken / 3_000),
         )
         annotations.deliver(in_batches((one for trace in _traces() for one in make(trace)), most))
         yield annotations.words()

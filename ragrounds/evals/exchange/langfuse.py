@@ -1,0 +1,219 @@
+"""Runs sent to a Langfuse server: attempts as traces to its OpenTelemetry endpoint, scores to its scores API.
+
+A trace has the attempt's question and answer, its session is the run. Scores belong to traces and have ids of their
+own, so that sending again replaces them.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ragrounds.addresses import check_address
+from ragrounds.errors import UserError
+from ragrounds.evals.exchange.delivery import Delivery, in_batches
+from ragrounds.evals.exchange.formats import Export, ExportFormat
+from ragrounds.evals.exchange.openinference import as_function, passage_facts
+from ragrounds.evals.exchange.otlp import HEADERS, LARGEST, MOST, OtlpEncoder, OtlpSpan, each_size, span_id, trace_id
+from ragrounds.evals.exchange.trace_nodes import (
+    TraceCleaner,
+    TraceNode,
+    score_facts,
+    score_words,
+    trace_digest,
+    trace_nodes,
+)
+from ragrounds.evals.store.traces import Trace
+from ragrounds.records import Score
+
+_SPACE = uuid.UUID("1f0c2f0a-6f3b-5b9c-8a57-3f0e6a2d9b40")
+_KINDS = {
+    "attempt": "agent",
+    "step": "chain",
+    "model": "generation",
+    "embedding": "embedding",
+    "search": "retriever",
+    "tool": "tool",
+}
+_AT_ONCE = 8
+"""Scores on their way at a time: its API takes one a request."""
+_VERSION = {"x-langfuse-ingestion-version": "4"}
+"""What Langfuse asks of those who send spans without its own SDK."""
+
+
+def span_attributes(trace: Trace, node: TraceNode) -> dict[str, object]:
+    """The attributes of a node of a clean trace, in Langfuse's own names. What a trace is filtered by stands on every
+    span of it, as Langfuse asks."""
+    made: dict[str, object] = {
+        "langfuse.observation.type": _KINDS[node.kind],
+        "langfuse.observation.input": _text(_input(node)),
+        "langfuse.observation.output": _text(_output(node)),
+        "langfuse.observation.level": "ERROR" if node.error else "DEFAULT",
+        "langfuse.observation.status_message": node.error or None,
+        "langfuse.trace.name": trace.run.agent,
+        "langfuse.session.id": trace.run.id,
+        "langfuse.trace.tags": [trace.run.benchmark, trace.question.benchmark, trace.attempt.status],
+        "langfuse.version": trace.run.begun_by or None,
+        "langfuse.trace.metadata.run": trace.run.id,
+        "langfuse.trace.metadata.question_id": trace.question.id,
+    }
+    if node.kind == "attempt":
+        made["langfuse.trace.input"], made["langfuse.trace.output"] = _text(node.input), _text(node.output)
+        about = {**node.facts, "options": trace.question.options, "identity": trace.run.identity}
+        made |= {f"langfuse.trace.metadata.{key}": _text(value) for key, value in about.items()}
+    else:
+        facts = node.facts if node.kind in ("model", "embedding") else {**node.facts, **node.parameters}
+        made |= {f"langfuse.observation.metadata.{key}": _text(value) for key, value in facts.items()}
+    if node.kind in ("model", "embedding"):
+        made["langfuse.observation.model.name"] = node.model
+        made["langfuse.observation.model.parameters"] = _text(
+            {key: value if isinstance(value, str) else _text(value) for key, value in node.parameters.items()}
+        )
+    if node.usage is not None:
+        usage = node.usage
+        # It adds the parts up and prices each by its name: no token stands in two of them.
+        made["langfuse.observation.usage_details"] = _text(
+            {
+                "input": max(0, usage.input - usage.cached),
+                "input_cached_tokens": usage.cached,
+                "output": max(0, usage.output - usage.reasoning),
+                "output_reasoning_tokens": usage.reasoning,
+                "total": usage.input + usage.output,
+            }
+        )
+    if node.cost is not None:
+        made["langfuse.observation.cost_details"] = _text({"total": node.cost})
+    return made
+
+
+def score_request(trace: Trace, score: Score) -> dict[str, object]:
+    """A score of a clean attempt as the scores API takes it."""
+    return {
+        "id": str(uuid.uuid5(_SPACE, f"{trace_digest(trace).hex()} {score.scorer}")),
+        "traceId": trace_id(trace).hex(),
+        "observationId": span_id(trace, ()).hex(),
+        "name": score.scorer,
+        "value": score.value,
+        "dataType": "NUMERIC",
+        "comment": score_words(score, trace.gold),
+        "metadata": {**score_facts(score), "run": trace.run.id},
+    }
+
+
+def push(export: Export[LangfuseOptions], public: str, secret: str) -> Iterator[str]:
+    """Send spans, then scores; yields what became of each.
+
+    Raises:
+        UserError: the server cannot be reached, or takes none of them.
+    """
+    place, encoder, cleaner = export.options.endpoint.rstrip("/"), OtlpEncoder(), TraceCleaner()
+    login = base64.b64encode(f"{public}:{secret}".encode()).decode()
+    own = {"Authorization": f"Basic {login}"}
+    missing = 0
+
+    def _traces() -> Iterator[Trace]:
+        return cleaner.traces(export.store, export.runs)
+
+    def _spans() -> Iterator[OtlpSpan]:
+        for trace in _traces():
+            for node in trace_nodes(trace):
+                yield encoder.span(trace, node, span_attributes(trace, node), "")
+
+    def _scores() -> Iterator[dict[str, object]]:
+        nonlocal missing
+        for trace in _traces():
+            for score in trace.scores:
+                if score.value is None:
+                    missing += 1
+                else:
+                    yield score_request(trace, score)
+
+    def _body(items: Sequence[dict[str, object]]) -> bytes:
+        return msgspec.json.encode(items[0])
+
+    spans = Delivery(
+        f"{place}/api/public/otel/v1/traces",
+        "spans",
+        encoder.request,
+        headers={**own, **_VERSION, **HEADERS},
+        secrets=[secret, login],
+        progress=export.progress,
+        read=encoder.refusals,
+    )
+    spans.deliver(in_batches(_spans(), MOST, each_size, LARGEST))
+    yield spans.words()
+    scores = Delivery(
+        f"{place}/api/public/scores",
+        "scores",
+        _body,
+        headers={**own, "Content-Type": "application/json"},
+        secrets=[secret, login],
+        progress=export.progress,
+        at_once=_AT_ONCE,
+    )
+    scores.deliver(in_batches(_scores(), 1))
+    yield scores.words() + (f", {missing:,} without a value left out" if missing else "")
+
+
+def _input(node: TraceNode) -> object:
+    asked = node.call.asked if node.call else None
+    if asked is None or not asked.tools:
+        return node.input
+    return {"messages": node.input, "tools": [as_function(tool) for tool in asked.tools]}
+
+
+def _output(node: TraceNode) -> object:
+    if node.kind != "search" or node.call is None:
+        return node.output
+    return [
+        {"id": one.id, "score": float(one.score), **passage_facts(one), "text": one.text} for one in node.call.passages
+    ]
+
+
+def _text(value: object) -> str | None:
+    return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+class LangfuseOptions(Struct, frozen=True):
+    """Which server."""
+
+    endpoint: Annotated[
+        str, Meta(description="Send to this Langfuse server, such as https://cloud.langfuse.com; questions, answers "
+                              "and passages go there. Its keys are read from LANGFUSE_PUBLIC_KEY and "
+                              "LANGFUSE_SECRET_KEY.")
+    ] = ""  # fmt: skip
+
+
+def _keys() -> tuple[str, str]:
+    public, secret = (os.environ.get(f"LANGFUSE_{name}_KEY", "").strip() for name in ("PUBLIC", "SECRET"))
+    return public, secret
+
+
+def _check(options: LangfuseOptions, to_file: bool) -> None:
+    check_address(options.endpoint, "set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY")
+    if not options.endpoint:
+        raise UserError("Say where Langfuse is: --endpoint https://cloud.langfuse.com. Nothing was sent.")
+    if not all(_keys()):
+        raise UserError("LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY are not both set: Langfuse needs them.")
+
+
+def _send(export: Export[LangfuseOptions]) -> str:
+    return f"{'; '.join(push(export, *_keys()))}: {export.options.endpoint}"
+
+
+FORMAT = ExportFormat(
+    name="langfuse",
+    summary="Traces and scores sent to a Langfuse server. Needs --endpoint, and the keys in LANGFUSE_PUBLIC_KEY and "
+    "LANGFUSE_SECRET_KEY.",
+    writes="nothing",
+    extra="export",
+    options=LangfuseOptions,
+    send=_send,
+    check=_check,
+)
