@@ -407,6 +407,14 @@ class System(Protocol):
         """
 
 
+@runtime_checkable
+class Closing(Protocol):
+    """A system that holds something open between the attempts."""
+
+    async def close(self) -> None:
+        """Give it back."""
+
+
 class Journal(Protocol):
     """Records every call before its result is used."""
 

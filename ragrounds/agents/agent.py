@@ -125,7 +125,7 @@ def read_card(name: str) -> Card:
     else:
         raise unknown("agent", name, [*names(), *AGENTS.installed()], AGENTS.listing)
     try:
-        card = msgspec.convert(parse_toml(text), Card)
+        card = _with_endpoint(msgspec.convert(parse_toml(text), Card), name)
         if card.system:
             if card.graph:
                 raise UserError(f"The agent {name!r}: graph and system are two words for one thing; name one.")
@@ -147,6 +147,22 @@ def read_card(name: str) -> Card:
         raise UserError(f"The agent {name!r}: {error}") from error
 
 
+def _with_endpoint(card: Card, name: str) -> Card:
+    """The card, in whose place for a graph stands what its endpoint asks.
+
+    Raises:
+        UserError: it names a graph beside the endpoint, or the endpoint is not in order.
+    """
+    if card.endpoint is None:
+        return card
+    if card.graph or card.system:
+        raise UserError(f"The agent {name!r} names a graph and has a table [endpoint]: expected one of them.")
+    if card.searches or card.models or card.corpus:
+        raise UserError(f"The agent {name!r} is an endpoint: it has models and a search of its own, and none of ours.")
+    card.endpoint.check(f"The agent {name!r}", card.parameters)
+    return msgspec.structs.replace(card, graph=card.endpoint.spec)
+
+
 def _graph_card(graph: str) -> Card:
     """The card of a user's graph, made of what its decorator says.
 
@@ -162,8 +178,8 @@ def code_named(card: Card) -> list[str]:
     """The import paths that an agent's file names: its graph, and what its retriever is made of."""
     from ragrounds.tools.retriever import code_in
 
-    app = place.app_of(card.graph) if is_foreign(card) else None
-    named = [app.target if app else card.graph] if is_foreign(card) and card.graph else []
+    app = place.app_of(card.graph) if place.is_place(card.graph) else None
+    named = [app.target if app else card.graph] if place.is_place(card.graph) else []
     named += [card.on_interrupt] if is_import_path(card.on_interrupt) else []
     return named + code_in(parse(card.retriever))
 

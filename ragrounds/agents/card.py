@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from ragrounds.agents.systems.endpoint_card import EndpointCard
+
 DEFAULT_RETRIEVER = "bm25"
 
 
@@ -76,6 +78,8 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of a system of the user's own: what is answered where it asks a person, a text or ``module:function``."""
     model_field: str = ""
     """Of a system of the user's own: where ``--model`` goes, ``config.KEY`` or ``context.KEY``. Empty: nowhere."""
+    endpoint: EndpointCard | None = None
+    """An address that answers the questions, in place of a graph (:mod:`ragrounds.agents.systems.endpoint`)."""
     models: dict[str, str] = field(default_factory=dict)
     retriever: str = DEFAULT_RETRIEVER
     corpus: str | None = None

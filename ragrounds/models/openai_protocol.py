@@ -422,7 +422,7 @@ def read_error(answered: HttpAnswer, model: str, base_url: str | None, redact: R
     """
     status = answered.status
     server = base_url or "the OpenAI API"
-    code, said, fields = _said(answered, redact)
+    code, said, fields = said_in(answered, redact)
     if status in (401, 403):
         raise StopRun(f"{server} refused the key ({status}): {said}. Check OPENAI_API_KEY.")
     if status == 404:
@@ -457,7 +457,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _said(answered: HttpAnswer, redact: Redactor) -> tuple[str, str, dict[str, object]]:
+def said_in(answered: HttpAnswer, redact: Redactor) -> tuple[str, str, dict[str, object]]:
     """Code, message and all fields of an error."""
     try:
         body = msgspec.json.decode(answered.body)

@@ -30,15 +30,25 @@ class Unreachable(StopRun):
 
 
 class Transport:
-    """Requests to one server. `place` is its base address, `timeout` the seconds that a whole answer may take."""
+    """Requests to one server. `place` is its base address, `timeout` the seconds that a whole answer may take.
+    `headers` stand in for the one that holds `key`; `setting` is what the user gave the address by, for errors."""
 
-    def __init__(self, place: str, key: str, timeout: float) -> None:
+    def __init__(
+        self,
+        place: str,
+        key: str,
+        timeout: float,
+        *,
+        headers: Mapping[str, str] | None = None,
+        setting: str = "--base-url",
+    ) -> None:
         self.place = place.rstrip("/")
-        self.redact = Redactor(key)
+        own = {"Authorization": f"Bearer {key}"} if headers is None else headers
+        self.redact = Redactor(key, *own.values(), *(value.rpartition(" ")[2] for value in own.values()))
         """Takes this server's key, and others, out of what it says."""
         self._timeout = timeout
-        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        self._client = HttpClient(place, headers, timeout, self.redact)
+        self._setting = setting
+        self._client = HttpClient(place, {**own, "Content-Type": "application/json"}, timeout, self.redact)
         self._answered = False
 
     async def post(self, path: str, body: Mapping[str, object], stream: Sink | None = None) -> HttpAnswer:
@@ -56,6 +66,10 @@ class Transport:
         """Read what stands at a path of the server, as :meth:`post` does."""
         return await self._send("GET", path, None, None)
 
+    async def delete(self, path: str) -> HttpAnswer:
+        """Have what stands at a path of the server deleted, as :meth:`post` does."""
+        return await self._send("DELETE", path, None, None)
+
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
@@ -70,7 +84,7 @@ class Transport:
                 raise CallFailed(error.kind, error.message) from error
             raise Transient(error.kind, error.message) from error
         except aiohttp.InvalidURL as error:
-            raise StopRun(f"{self.place!r} is no address of a server. Is --base-url right?") from error
+            raise StopRun(f"{self.place!r} is no address of a server. Is {self._setting} right?") from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._unreachable(error) from error
         self._answered = True
@@ -82,7 +96,7 @@ class Transport:
             message = f"cannot connect to {self.place}"
             if not self._answered:
                 # Nothing has ever answered here: more likely a wrong address than a passing fault.
-                return Unreachable(f"{message}: {said}. Is the server running, and is --base-url right?")
+                return Unreachable(f"{message}: {said}. Is the server running, and is {self._setting} right?")
             return Transient("connection", message)
         return Transient("connection", f"the connection was cut: {said}")
 

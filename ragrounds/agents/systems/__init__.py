@@ -32,11 +32,14 @@ _OPENED: dict[tuple[int, bytes], tuple[object, System]] = {}
 
 def is_foreign(card: Card) -> bool:
     """Whether an agent is a system of somebody's own, and no graph of ours."""
-    return place.is_place(card.graph)
+    return card.endpoint is not None or place.is_place(card.graph)
 
 
 def code_of(card: Card) -> str:
-    """The digest of what an agent does: of its graph, or of its system's code."""
+    """The digest of what an agent does: of its graph, of its system's code, or of what its endpoint is sent and how its
+    replies are read."""
+    if card.endpoint is not None:
+        return card.endpoint.digest(card.output, card.choice, card.config, card.context, card.on_interrupt)
     return code_of_system(card).digest if is_foreign(card) else catalogue.digest(card.graph)
 
 
@@ -72,7 +75,18 @@ def codes_of(card: Card) -> tuple[str, ...]:
 
 def prompts_of(card: Card) -> tuple[str, ...]:
     """Name the prompts that an agent's graph may render through the context."""
+    if card.endpoint is not None:
+        return ()
     return place.prompts(card.graph) if is_foreign(card) else catalogue.prompts_of(card.graph)
+
+
+def asks_our_models(card: Card) -> bool:
+    """Whether an agent asks the models that `--model` names.
+
+    Raises:
+        UserError: the system cannot be opened.
+    """
+    return card.endpoint is None and takes_context(card)
 
 
 def takes_context(card: Card) -> bool:
@@ -91,6 +105,10 @@ def open_system(card: Card) -> System:
     Raises:
         UserError: it does not load, building it fails, it is of no known form, or what the card says does not fit it.
     """
+    if card.endpoint is not None:
+        from ragrounds.agents.systems.endpoint import EndpointSystem
+
+        return EndpointSystem(card, card.endpoint)
     found = place.named_object(card.graph)
     key = (id(found), msgspec.json.encode(card, order="deterministic"))
     if key not in _OPENED:

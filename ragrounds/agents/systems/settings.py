@@ -173,10 +173,14 @@ def check_effects(spec: Spec, card: Card) -> None:
         UserError: the agent's text or file sets something of that kind.
     """
     reason = f"{spec.name} asks models and searches by itself"
+    known = list(SETTINGS)
+    if card.endpoint is not None:
+        known = [*card.parameters, *(key for key in SETTINGS if card.endpoint.takes(key))]
     for key in spec.parameters:
-        if not is_setting(key) and not key.startswith("limits."):
+        settable = is_setting(key) if card.endpoint is None else key in known or card.endpoint.takes(key)
+        if not settable and not key.startswith("limits."):
             raise UserError(
-                f"{reason}: {key} has no effect on it. What can be set: {', '.join(SETTINGS)}, limits.calls, "
+                f"{reason}: {key} has no effect on it. What can be set: {', '.join(known)}, limits.calls, "
                 "limits.tokens, limits.cost, limits.seconds."
             )
     for field, said in (("models", card.models), ("corpus", card.corpus), ("searches", card.searches)):

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent
 from ragrounds.agents.systems import is_foreign, open_system
-from ragrounds.contracts import FinishedAttempt, Scorer, System
+from ragrounds.contracts import Closing, FinishedAttempt, Scorer, System
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
@@ -67,6 +67,12 @@ class AttemptRunner:
         self._numbers = {planned.run.id: store.number(planned.run) for planned in planned_runs}
         self._systems = {planned.run.id: _opened(planned.agent) for planned in planned_runs}
         grow_threads()
+
+    async def close(self) -> None:
+        """Close what the systems hold open: connections to an endpoint."""
+        for system in self._systems.values():
+            if isinstance(system, Closing):
+                await system.close()
 
     async def __call__(self, planned: PlannedRun, item: WorkItem, on_end: OnEnd) -> FinishedAttempt:
         """Make one attempt, score it, call `on_end`, and write it with its scores.

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent, open_agent, subagent
-from ragrounds.agents.systems import code_of, codes_of, is_foreign, prompts_of, takes_context
+from ragrounds.agents.systems import asks_our_models, code_of, codes_of, is_foreign, prompts_of, takes_context
 from ragrounds.agents.systems.settings import check_effects
 from ragrounds.contracts import Model, Searcher
 from ragrounds.digests import is_first_release
@@ -207,7 +207,7 @@ def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None)
     """
     agents = [open_agent(text) for text in recipe.agents]
     for agent in agents:
-        if is_foreign(agent.card) and not takes_context(agent.card):
+        if not asks_our_models(agent.card):
             check_effects(parse(agent.spec), agent.card)
     specs = [agent.spec for agent in agents]
     if twice := next((spec for place, spec in enumerate(specs) if spec in specs[:place]), None):
@@ -258,7 +258,7 @@ def model_texts(agent: Agent, default: str | None, defaults: Mapping[str, Value 
     Raises:
         UserError: neither the agent's card nor `default` names a model.
     """
-    if not takes_context(agent.card):
+    if not asks_our_models(agent.card):
         return {}
     named = agent.card.models if default is None else {"model": default, **agent.card.models}
     if "model" not in named:

@@ -88,6 +88,8 @@ async def replay(
         except asyncio.CancelledError:
             if not ends:  # not by our own second Ctrl-C
                 raise
+        finally:
+            await runner.close()
     if ends:
         raise ends[0]
     return source.ended

@@ -104,6 +104,8 @@ def _wiring(card: Card) -> dict[str, object]:
     """What an agent's file says of how its system is asked and read, where it says anything."""
     plain: dict[str, object] = msgspec.to_builtins(card)
     usual: dict[str, object] = msgspec.to_builtins(Card(graph=card.graph, summary=card.summary))
+    if card.endpoint is not None:
+        plain["endpoint"] = card.endpoint.settled
     said = {key: value for key, value in plain.items() if key not in _ELSEWHERE and value != usual.get(key)}
     return _without_secrets(said)
 

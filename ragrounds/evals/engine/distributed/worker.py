@@ -161,6 +161,7 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+            await runner.close()
             for model in {id(model): model for planned in planned_runs for model in planned.models.values()}.values():
                 await model.close()
             journal.close()

@@ -1,0 +1,300 @@
+"""An address as a system: an OpenAI-compatible agent, a LangGraph server, or any JSON endpoint, by an agent's file.
+
+A question is one call, made by our own transport: in the journal before it is used, replayed with the server down,
+capped before it is sent, tried again as a model's call is. What the journal keeps is the whole reply, so that another
+field map reads it anew and nobody is asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from ragrounds.agents.systems.answers import fed
+from ragrounds.agents.systems.endpoint_card import EndpointCard, UsageMap, at_path, filled, keys_of
+from ragrounds.agents.systems.endpoint_replies import (
+    EndpointReply,
+    EndpointRequest,
+    RemoteStep,
+    check_answered,
+    clean,
+    letter_of,
+    passages_of,
+)
+from ragrounds.contracts import Observation, Request
+from ragrounds.errors import AskedPerson, StopRun
+from ragrounds.http import HttpAnswer, read_json, text_of
+from ragrounds.models.faults import CallFailed, RetryPolicy, Transient, with_retries
+from ragrounds.models.openai_protocol import CHAT, CompletionStream, read_reply
+from ragrounds.models.prices import listed_price
+from ragrounds.models.reply_parts import as_json, counted_usage, noted, read_content, words
+from ragrounds.models.traffic import Rates, traffic_of
+from ragrounds.models.transport import Transport
+from ragrounds.records import Answer, Fault, Message, Question, Usage
+from ragrounds.text import wellformed
+
+if TYPE_CHECKING:
+    from ragrounds.agents.card import Card
+
+_ANSWERS = {"openai": "", "langgraph": "messages.-1.content", "json": "answer"}
+"""Form → the path of the answer where the file names none; of ``openai`` the text of the first choice."""
+
+
+class EndpointSystem:
+    """An address that answers questions (contract: :class:`ragrounds.contracts.System`)."""
+
+    kind = "HTTP endpoint"
+    takes_context = True
+
+    def __init__(self, card: Card, endpoint: EndpointCard) -> None:
+        self.card = card
+        self.endpoint = endpoint
+        self.spec = endpoint.spec
+        self._rates = Rates(endpoint.rpm)
+        self._places = asyncio.Semaphore(endpoint.concurrency) if endpoint.concurrency else contextlib.nullcontext()
+        self._transport: Transport | None = None
+
+    async def answer(self, question: Question, seen: Observation) -> Answer:
+        """Ask the address.
+
+        Raises:
+            AskedPerson: the graph behind it was interrupted.
+            CallFailed: no reply after all retries, or none that the field map can read.
+        """
+        values = {**fed(question), "choices": dict(question.options), "id": question.id, **seen.context.parameters}
+        # The id of the attempt is another every time: it is sent, and is no part of the call's key.
+        body = self._body({**values, "thread": "{thread}"})
+        sent = self._body({**values, "thread": seen.thread})
+        request = EndpointRequest(
+            messages=_shown(self.endpoint.form, body), form=self.endpoint.form, address=self._address, body=body
+        )
+        reply = await seen.ask(_Asked(self, sent), request, EndpointReply)
+        for number, step in enumerate(reply.steps):
+            _tell(step, f"{seen.thread}:{number}", seen)
+        if reply.asked:
+            raise AskedPerson(reply.asked)
+        return self._read(reply, question, seen)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._transport is not None:
+            await self._transport.close()
+            self._transport = None
+
+    def price(self, reply: EndpointReply) -> float | None:
+        """Dollars of a reply: as the server counts them, by the price in the agent's file, or as its models are
+        listed."""
+        if reply.cost is not None:
+            return reply.cost
+        if self.endpoint.price is not None:
+            return self.endpoint.price.of(reply.usage, reply.busy)
+        total: float | None = 0.0 if reply.models and reply.usage else None
+        for model in reply.models:
+            one = None if model.usage is None else listed_price(model.provider, model.name, model.usage)
+            total = None if total is None or one is None else total + one
+        return total
+
+    def transport(self) -> Transport:
+        """The connections, opened at the first call: a replay needs no key.
+
+        Raises:
+            StopRun: an environment variable that is to hold a key is not set.
+        """
+        if self._transport is None:
+            card = self.endpoint
+            values = {name: os.environ.get(name, "").strip() for name in card.variables}
+            if missing := [name for name, value in values.items() if not value]:
+                raise StopRun(
+                    f"{card.place} is asked with a key, and the environment variable {missing[0]} is not set."
+                )
+            headers = {header: values[name] for header, name in card.headers.items()}
+            if card.key:
+                headers["Authorization"] = f"Bearer {values[card.key]}"
+            self._transport = Transport(card.place, "", card.timeout, headers=headers, setting="`url` in its file")
+        return self._transport
+
+    async def complete(self, body: Mapping[str, object], faults: list[Fault]) -> EndpointReply:
+        """Send a body, with retries.
+
+        Raises:
+            CallFailed: no reply after all tries, or the request is wrong.
+            StopRun: every further call would fail alike.
+        """
+        policy = RetryPolicy(tries=self.endpoint.tries, seconds=self.endpoint.patience)
+        return await with_retries(lambda: self._try(body), policy, faults)
+
+    async def _try(self, body: Mapping[str, object]) -> EndpointReply:
+        async with self._places, traffic_of(self.endpoint.place).call(self._rates):
+            if self.endpoint.form == "langgraph":
+                from ragrounds.agents.systems.langgraph_server import run_remotely
+
+                reply = await run_remotely(self.transport(), self.card, self.endpoint, body)
+                return self._kept(reply)
+            transport = self.transport()
+            stream = CompletionStream()
+            is_openai = self.endpoint.form == "openai"
+            path = self.endpoint.path.rstrip("/") + CHAT if is_openai else self.endpoint.path
+            answered = await transport.post(path, body, stream if is_openai else None)
+            if answered.status >= 400:
+                return check_answered(answered, self.endpoint, transport.redact)
+            reply = _chat_reply(answered, stream) if is_openai else _json_reply(answered)
+            return self._kept(_accounted(reply, self.endpoint.usage))
+
+    def _kept(self, reply: EndpointReply) -> EndpointReply:
+        """A reply as it is recorded: without keys, with the answer as its text where that can be read."""
+        reply = clean(reply, self.transport().redact)
+        said = self._said(reply)
+        return reply if said is None else replace(reply, text=said)
+
+    @property
+    def _path(self) -> str:
+        """Where the answer's text is to be; empty: where chat completions have it."""
+        output = self.card.output if self.endpoint.form == "langgraph" else ""
+        return self.endpoint.answer or output or _ANSWERS[self.endpoint.form]
+
+    def _said(self, reply: EndpointReply) -> str | None:
+        """The text of the answer; ``None``: there is none where it is to be."""
+        if not self._path:
+            return reply.text
+        held = at_path(read_json(reply.raw) if reply.raw else None, self._path)
+        # A list of a graph's messages means its last one; a list of parts is one text.
+        if isinstance(held, list) and held and isinstance(held[-1], Mapping) and "content" in held[-1]:
+            held = held[-1]
+        said = read_content(held)
+        return None if said is None else wellformed(said.text)
+
+    @property
+    def _address(self) -> str:
+        return self.endpoint.alias or self.endpoint.url
+
+    def _body(self, values: Mapping[str, object]) -> dict[str, object]:
+        """What is sent for a question."""
+        card = self.endpoint
+        given = filled(card.request, values)
+        own = dict(given) if isinstance(given, Mapping) else {}
+        if card.form == "openai":
+            body = {"model": card.model, "messages": values["messages"], **own}
+            return body | ({"stream": True, "stream_options": {"include_usage": True}} if card.stream else {})
+        if card.form == "json":
+            return own or {"question": values["prompt"]}
+        from ragrounds.agents.systems.langgraph_server import run_body
+
+        return run_body(self.card, card, own or {"messages": values["messages"]})
+
+    def _read(self, reply: EndpointReply, question: Question, seen: Observation) -> Answer:
+        """What a reply says, by the field map.
+
+        Raises:
+            CallFailed: the answer is not where it is to be.
+        """
+        card, text = self.endpoint, self._said(reply)
+        whole = read_json(reply.raw) if reply.raw else None
+        if text is None:
+            raise CallFailed("malformed", f"the reply has nothing at {self._path!r}: it is {keys_of(whole)}")
+        where = card.choice or self.card.choice
+        choice, note = letter_of(at_path(whole, where), question) if where else ("", "")
+        if note:
+            seen.note("choice", note)
+        passages = passages_of(whole, card.passages, self._address) if card.passages else ()
+        if card.passages:
+            seen.found(question.text, passages, self.spec)
+        return Answer(text=text, choice=choice, passages=passages)
+
+
+class _Asked:
+    """An address with what one attempt sends there (contract: :class:`ragrounds.contracts.Server`)."""
+
+    def __init__(self, system: EndpointSystem, body: Mapping[str, object]) -> None:
+        self._system = system
+        self._body = body
+        self.spec = system.spec
+
+    async def complete(self, request: Request, faults: list[Fault]) -> EndpointReply:
+        """Send it."""
+        return await self._system.complete(self._body, faults)
+
+    def price(self, reply: EndpointReply) -> float | None:
+        """Dollars of the reply."""
+        return self._system.price(reply)
+
+
+def _tell(step: RemoteStep, task: str, seen: Observation) -> None:
+    """Tell of a node behind an endpoint, when it was and how long it took is not known."""
+    if step.node:
+        seen.entered(task, step.node)
+    for search in step.searches:
+        seen.found(search.query, search.passages, search.tool, node=step.node)
+    if step.node:
+        asked = [f"{model.name or 'a model'}: {_counted(model.usage)}" for model in step.models]
+        seen.left(task, step.node, {"models asked": asked} if asked else {})
+
+
+def _counted(usage: Usage | None) -> str:
+    return "tokens unknown" if usage is None else f"{usage.input:,} tokens in, {usage.output:,} out"
+
+
+def _shown(form: str, body: Mapping[str, object]) -> tuple[Message, ...]:
+    """A request as a trace shows it: its chat messages, or the body itself."""
+    given = body.get("input") if form == "langgraph" else body
+    messages = given.get("messages") if isinstance(given, Mapping) else None
+    roles: dict[object, Literal["system", "user", "assistant"]] = {
+        "system": "system", "user": "user", "human": "user", "assistant": "assistant", "ai": "assistant",
+    }  # fmt: skip
+    turns = messages if form != "json" and isinstance(messages, list) else []
+    if turns and all(isinstance(one, Mapping) and one.get("role") in roles for one in turns):
+        return tuple(Message(roles[one["role"]], str(one.get("content", ""))) for one in turns)
+    return (Message("user", as_json(given)),)
+
+
+def _chat_reply(answered: HttpAnswer, stream: CompletionStream) -> EndpointReply:
+    if stream.begun:
+        return EndpointReply(**msgspec.structs.asdict(stream.reply()))
+    kind = answered.headers.get("content-type", "")
+    said = msgspec.structs.asdict(read_reply(answered.body, kind))
+    return EndpointReply(**said, raw=_as_text(answered))
+
+
+def _json_reply(answered: HttpAnswer) -> EndpointReply:
+    """A reply of any JSON endpoint; one that is no JSON is a text.
+
+    Raises:
+        Transient: it says that it is JSON, and is none.
+    """
+    raw = _as_text(answered)
+    try:
+        value = read_json(raw)
+    except ValueError as error:
+        if "json" in answered.headers.get("content-type", "").lower():
+            raise Transient("malformed", f"the reply is no JSON ({error})", 200) from error
+        return EndpointReply(text=raw, raw=as_json(raw))
+    return EndpointReply(text=value if isinstance(value, str) else raw, raw=raw)
+
+
+def _as_text(answered: HttpAnswer) -> str:
+    return wellformed(text_of(answered.body, answered.headers.get("content-type", "")))
+
+
+def _accounted(reply: EndpointReply, where: UsageMap | None) -> EndpointReply:
+    """The reply with the tokens and dollars that it tells of itself."""
+    if where is None or not reply.raw:
+        return reply
+    value, note = read_json(reply.raw), ""
+    if where.input:
+        parts = (where.input, where.output, where.cached, where.reasoning)
+        counts = [at_path(value, path) if path else None for path in parts]
+        usage, note = (None, "") if counts[0] is None and counts[1] is None else counted_usage(*counts)
+        reply = replace(reply, usage=usage)
+    cost = at_path(value, where.cost) if where.cost else None
+    if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6:
+        reply = replace(reply, cost=float(cost))
+    elif cost is not None:
+        note = note or "the server told a cost that cannot be true: it is unknown"
+    if where.model:
+        reply = replace(reply, model=words(at_path(value, where.model), 200))
+    return noted(reply, [note])

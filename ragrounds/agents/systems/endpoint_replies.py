@@ -1,0 +1,193 @@
+"""What an endpoint is asked and what it answered, as the journal keeps it, and how replies are read.
+
+Nothing in a reply is believed: texts are shown as texts, counts that cannot be true are unknown, keys are taken out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragrounds.agents.systems.endpoint_card import EndpointCard, PassageMap, at_path
+from ragrounds.contracts import Request
+from ragrounds.errors import StopRun
+from ragrounds.http import HttpAnswer
+from ragrounds.models.faults import CallFailed, Transient, too_long
+from ragrounds.models.openai_protocol import retry_after, said_in
+from ragrounds.models.reply_parts import as_json, noted, read_content, without_keys, words
+from ragrounds.records import Passage, Question, Reply, Usage
+from ragrounds.redaction import Redactor
+from ragrounds.text import wellformed
+
+MOST_PASSAGES = 1000
+"""Passages of one search that are read."""
+
+
+class EndpointRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
+    """What an endpoint is asked. All of it is a part of the call's key."""
+
+    form: str
+    address: str
+    """Or the alias that stands for it."""
+    body: dict[str, object]
+
+
+class RemoteModelCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A model that was asked behind an endpoint, as its server tells."""
+
+    provider: str = ""
+    name: str = ""
+    usage: Usage | None = None
+
+
+class RemoteSearch(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A search behind an endpoint, as its server tells."""
+
+    query: str
+    tool: str
+    passages: tuple[Passage, ...] = ()
+
+
+class RemoteStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node of a graph behind an endpoint, with what it asked."""
+
+    node: str
+    """Empty: what was asked outside of every node."""
+    models: tuple[RemoteModelCall, ...] = ()
+    searches: tuple[RemoteSearch, ...] = ()
+
+
+class EndpointReply(Reply, frozen=True, kw_only=True):
+    """What an endpoint answered."""
+
+    raw: str = ""
+    """The whole reply, as JSON text, without keys: another field map reads it anew. Of a graph, its last state."""
+    cost: float | None = None
+    """Dollars, as the server counts them."""
+    steps: tuple[RemoteStep, ...] = ()
+    """The nodes of a graph that ran, in the order in which they began."""
+    asked: str = ""
+    """What it asked a person, where it stopped for one."""
+
+    @property
+    def models(self) -> tuple[RemoteModelCall, ...]:
+        """Every call to a model that its server told of."""
+        return tuple(model for step in self.steps for model in step.models)
+
+
+def clean(reply: EndpointReply, redact: Redactor) -> EndpointReply:
+    """The reply with every key taken out, and a note where there was one."""
+    whole = without_keys(reply, redact)
+    steps = tuple(
+        replace(step, searches=tuple(_search_without_keys(search, redact) for search in step.searches))
+        for step in whole.steps
+    )
+    raw, asked = redact.in_json(whole.raw), redact(whole.asked)
+    found = whole == reply and (raw, asked, steps) != (whole.raw, whole.asked, whole.steps)
+    whole = replace(whole, raw=raw, asked=asked, steps=steps)
+    return noted(whole, ["a key stood in the reply: it was replaced by [key]"] if found else [])
+
+
+def _search_without_keys(search: RemoteSearch, redact: Redactor) -> RemoteSearch:
+    passages = tuple(
+        replace(
+            passage,
+            id=redact(passage.id),
+            document=redact(passage.document),
+            title=redact(passage.title),
+            text=redact(passage.text),
+        )
+        for passage in search.passages
+    )
+    return replace(search, query=redact(search.query), passages=passages)
+
+
+def check_answered(answered: HttpAnswer, card: EndpointCard, redact: Redactor) -> EndpointReply:
+    """Raise what an HTTP error means; give a reply only for a provider's content filter.
+
+    Raises:
+        StopRun: every further call would fail alike (a wrong key, nothing at this address).
+        CallFailed: this request is wrong.
+        Transient: worth another try (429, 408, 409, 425, 5xx).
+    """
+    status = answered.status
+    code, said, fields = said_in(answered, redact)
+    if status in (401, 403):
+        where = " and ".join(card.variables) or 'key = "…" in the agent\'s file, which names none'
+        raise StopRun(f"{card.place} refused the key ({status}): {said}. Check {where}.")
+    if status in (404, 405):
+        raise StopRun(f"{card.place} has nothing to ask at this address ({status}): {said}")
+    if status == 422 and card.form == "langgraph" and "ssistant" in said:
+        raise StopRun(f"{card.place} does not know the assistant {card.assistant!r}: {said}")
+    if status == 429:
+        raise Transient("rate_limit", said, status, retry_after(answered.headers))
+    if long := too_long(code, said, fields):
+        raise long.failed(said)
+    if status in (408, 409, 425) or status >= 500:
+        raise Transient("server", said, status, retry_after(answered.headers))
+    if code == "content_filter":
+        return EndpointReply(text="", finish="content_filter", model=card.model)
+    raise CallFailed("bad_request", f"{status}: {said}")
+
+
+def letter_of(value: object, question: Question) -> tuple[str, str]:
+    """The letter of an option that a field gives, as a letter or as the option's text, and a note where it gives
+    something else."""
+    given = words(value, 2000).strip()
+    if given.upper() in question.options:
+        return given.upper(), ""
+    same = [letter for letter, text in question.options.items() if given and text.strip().lower() == given.lower()]
+    if len(same) == 1:
+        return same[0], ""
+    if value is None or not question.options:
+        return "", ""
+    return "", f"the field of the choice holds {as_json(value)[:200]}, which is no option"
+
+
+def passages_of(value: object, where: PassageMap, corpus: str) -> tuple[Passage, ...]:
+    """The passages that a reply tells of, best first."""
+    listed = at_path(value, where.list)
+    items = listed if isinstance(listed, list) else list(listed.values()) if isinstance(listed, Mapping) else []
+    return passages_from(
+        (
+            (_text(item, where.text), _text(item, where.title), _text(item, where.id), at_path(item, where.score))
+            if isinstance(item, Mapping)
+            else (_plain(item), "", "", None)
+            for item in items[:MOST_PASSAGES]
+        ),
+        corpus,
+        corpus,
+    )
+
+
+def passages_from(items: Iterable[tuple[str, str, str, object]], corpus: str, retriever: str) -> tuple[Passage, ...]:
+    """Passages of texts, titles, ids and scores, best first. One without an id has the hash of its text as one."""
+    passages = []
+    for rank, (text, title, id, score) in enumerate(items, 1):
+        name = id[:500] or hashlib.sha256(f"{title}\n{text}".encode()).hexdigest()[:16]
+        known = isinstance(score, int | float) and not isinstance(score, bool) and abs(score) < 1e12
+        passages.append(
+            Passage(
+                id=name,
+                document=name,
+                title=title[:1000],
+                text=text,
+                corpus=corpus,
+                score=float(score) if known and isinstance(score, int | float) else 0.0,
+                rank=rank,
+                retriever=retriever,
+            )
+        )
+    return tuple(passages)
+
+
+def _text(item: object, path: str) -> str:
+    return _plain(at_path(item, path)) if path else ""
+
+
+def _plain(value: object) -> str:
+    said = read_content(value)
+    return wellformed(said.text) if said else ""
